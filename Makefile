@@ -1,0 +1,40 @@
+# Everything runs in .venv, which `setup` makes. `make help` lists the targets.
+PYTHON ?= python3
+BIN := .venv/bin
+SETUP := .venv/.setup-done
+
+.PHONY: help setup test check demo lab bench proto clean
+
+help:  ## this list
+	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 12
+
+setup: $(SETUP)  ## the environment, and the system packages that tests use where they may be installed
+$(SETUP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/python tests/system_packages.py
+	@touch $(SETUP)
+
+test: setup check  ## everything: lint, types, units, whole systems
+	$(BIN)/python -m pytest
+
+check: setup  ## lint, types, fast tests
+	$(BIN)/ruff check . && $(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python tests/generated_code.py --check
+
+demo: setup  ## two kernels, two notebooks, one link, and a table of what happened
+	$(BIN)/duetlink demo
+
+lab: setup  ## the two notebooks in JupyterLab, to do it by hand
+	$(BIN)/jupyter lab notebooks
+
+bench: setup  ## the benchmark tables (minutes)
+	$(BIN)/python -m benchmarks
+
+proto: setup  ## generate the protobuf code anew
+	$(BIN)/python tests/generated_code.py
+
+clean:  ## remove what setup and runs made
+	rm -rf .venv notebooks/run benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis

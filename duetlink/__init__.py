@@ -1,0 +1,41 @@
+"""Link two Jupyter notebooks: a data owner's and a data scientist's.
+
+`duetlink.launch()` prints a session code, `duetlink.join(code)` connects. See README.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duetlink.duet.duet import Duet
+    from duetlink.errors import DuetError
+    from duetlink.session import join, launch
+    from duetlink.settings import IceServer, Settings
+
+__version__ = "0.1.0"
+
+__all__ = ["Duet", "DuetError", "IceServer", "Settings", "errors", "join", "launch"]
+
+# Loaded when first used (PEP 562): `import duetlink` alone costs next to nothing.
+_HOMES = {
+    "Duet": "duetlink.duet.duet",
+    "DuetError": "duetlink.errors",
+    "IceServer": "duetlink.settings",
+    "Settings": "duetlink.settings",
+    "join": "duetlink.session",
+    "launch": "duetlink.session",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        return getattr(importlib.import_module(_HOMES[name]), name)
+    if name == "errors":
+        return importlib.import_module("duetlink.errors")
+    raise AttributeError(f"module 'duetlink' has no attribute {name!r}; it offers {', '.join(__all__)}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, "__version__"])

@@ -1,0 +1,160 @@
+"""Every error that duetlink raises, under one root.
+
+Each class also inherits the builtin that a user would catch. "You broke it" (`LocalProtocolError`) and "the
+peer broke it" (`RemoteProtocolError`) differ in type. A message says what happened, with the values, and what
+to do next. No class here carries a secret: messages may end up in a saved notebook.
+"""
+
+from __future__ import annotations
+
+
+class DuetError(Exception):
+    """Root of all duetlink errors."""
+
+    def __str__(self) -> str:
+        # KeyError.__str__ shows the repr of its argument; a sentence should be shown as a sentence.
+        return Exception.__str__(self)
+
+
+class SettingError(DuetError, ValueError):
+    """A setting, argument or environment variable has a value that cannot be used."""
+
+
+# -- pairing -----------------------------------------------------------------------------------------------
+
+
+class PairingError(DuetError):
+    """The two notebooks could not be paired."""
+
+
+class MalformedCode(PairingError, ValueError):
+    """The text is not a session code."""
+
+
+class UnknownCode(PairingError, LookupError):
+    """No session waits under this code: mistyped number, expired, or the other side has closed."""
+
+
+class CodeUsed(PairingError, PermissionError):
+    """The code has been used: a code pairs two notebooks once."""
+
+
+class WrongCode(PairingError, PermissionError):
+    """The number exists but the words do not match; the code is burnt."""
+
+
+class SignalingUnavailable(PairingError, ConnectionError):
+    """No signaling server could be reached."""
+
+
+class SignalingRefused(PairingError, PermissionError):
+    """The signaling server refused: a size, rate, lifetime or number limit."""
+
+
+class IncompatiblePeer(PairingError, RuntimeError):
+    """The two sides speak versions of the protocol that do not overlap."""
+
+
+class PeerUnreachable(PairingError, ConnectionError):
+    """Both sides met at the signaling server, but no network path between them was found."""
+
+
+class PairingTimeout(PairingError, TimeoutError):
+    """The other side did not appear, or did not finish pairing, in time."""
+
+
+# -- the link ----------------------------------------------------------------------------------------------
+
+
+class LinkClosed(DuetError, ConnectionError):
+    """The link is closed; the message says by whom and why."""
+
+
+class PeerLost(LinkClosed):
+    """The peer stopped answering."""
+
+
+class LocalProtocolError(DuetError, RuntimeError):
+    """This side used the link in a way that it does not allow."""
+
+
+class RemoteProtocolError(DuetError, ValueError):
+    """The peer sent what the protocol does not allow."""
+
+
+class LimitExceeded(RemoteProtocolError):
+    """The peer sent more, larger or deeper than this side allows."""
+
+
+class CallTimeout(DuetError, TimeoutError):
+    """The peer did not answer a control message before its deadline."""
+
+
+class RemoteFailure(DuetError, RuntimeError):
+    """The peer failed while it handled a control message."""
+
+
+class PathUnavailable(DuetError, ConnectionError):
+    """One path to the peer could not be opened or broke; others may work."""
+
+
+# -- values and transfers ----------------------------------------------------------------------------------
+
+
+class UnsupportedValue(DuetError, TypeError):
+    """An object of this type cannot travel; the message names the type and what to send instead."""
+
+
+class MalformedValue(RemoteProtocolError):
+    """Bytes that should hold a value do not decode to one."""
+
+
+class MissingLibrary(DuetError, ImportError):
+    """A value arrived whose library is not installed here."""
+
+
+class TransferFailed(DuetError, OSError):
+    """A transfer ended before the value was complete; nothing partial is returned."""
+
+
+class TransferCancelled(TransferFailed):
+    """A transfer was cancelled by either side."""
+
+
+class TicketRefused(DuetError, PermissionError):
+    """The ticket is unknown, used, expired, or names another object."""
+
+
+class ValueRefused(DuetError, PermissionError):
+    """The peer does not take what was sent: larger than its limit."""
+
+
+# -- assets and requests -----------------------------------------------------------------------------------
+
+
+class AssetNotFound(DuetError, KeyError):
+    """No asset of this name is visible."""
+
+
+class AssetChanged(DuetError, RuntimeError):
+    """An asset's content is no longer the revision that was shared; share it again."""
+
+
+class RequestDenied(DuetError, PermissionError):
+    """The owner said no. `reason` holds the owner's words, empty if none were given."""
+
+    def __init__(self, message: str, reason: str = "") -> None:
+        super().__init__(message)
+        self.reason = reason
+
+
+class RequestTimeout(DuetError, TimeoutError):
+    """The owner has not answered in time; the request was withdrawn."""
+
+
+class RequestWithdrawn(DuetError, RuntimeError):
+    """The request was withdrawn before it was answered."""
+
+
+class RequestAnswered(DuetError, RuntimeError):
+    """The request has been answered or withdrawn already and cannot be answered again."""

@@ -1,0 +1,121 @@
+"""The sending side: bodies that the peer has been offered, and the tickets for them."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from dataclasses import dataclass
+
+from duetlink.errors import DuetError, LimitExceeded, PathUnavailable, TicketRefused
+from duetlink.flight.body import Outgoing
+from duetlink.link.traffic import Traffic
+from duetlink.link.transfer import CANCELLED, COMPLETE, RUNNING, Transfer
+from duetlink.paths.ladder import Ladder
+from duetlink.peer.rpc import Rpc
+from duetlink.wire import schema_pb2 as pb
+
+TRANSFER_ID_BYTES = 16
+MAX_OPEN = 256  # offers that the peer has not ended
+
+
+@dataclass(slots=True)
+class _Export:
+    outgoing: Outgoing
+    transfer: Transfer
+
+
+class Exports:
+    """Offers of this side. Methods belong to the loop thread."""
+
+    def __init__(self, rpc: Rpc, ladder: Ladder, traffic: Traffic, inline_limit_bytes: int) -> None:
+        self._ladder = ladder
+        self._traffic = traffic
+        self._inline_limit_bytes = inline_limit_bytes
+        self._open: dict[bytes, _Export] = {}
+        self._loop = asyncio.get_running_loop()
+        rpc.handle(pb.TicketQuery, self._ticket)
+        rpc.notice(pb.TransferEnd, self._ended)
+
+    async def offer(self, name: str, outgoing: Outgoing, path: str = "") -> pb.TransferOffer:
+        """An offer of `outgoing`, for the peer to pull: inline where small, else with a ticket for `path`.
+
+        Raises:
+            LimitExceeded: the peer holds MAX_OPEN offers and has ended none.
+            AssetChanged: the content is no longer what was fingerprinted.
+        """
+        offer = pb.TransferOffer(
+            transfer_id=secrets.token_bytes(TRANSFER_ID_BYTES),
+            size_bytes=outgoing.size_bytes,
+            fingerprint=outgoing.fingerprint,
+        )
+        transfer = self._traffic.begin(name, "out", outgoing.size_bytes)
+        if outgoing.size_bytes <= self._inline_limit_bytes:
+            offer.inline = b"".join(outgoing.pieces())
+            transfer.path = "inline"
+            self._traffic.count(transfer, outgoing.size_bytes)
+            transfer.end(COMPLETE)
+            return offer
+        if len(self._open) >= MAX_OPEN:
+            transfer.end(CANCELLED)
+            raise LimitExceeded(f"{MAX_OPEN} transfers are open; finish some before you ask for more")
+        self._open[offer.transfer_id] = _Export(outgoing, transfer)
+        if path:
+            try:
+                offer.ticket.CopyFrom(await self._make_ticket(offer.transfer_id, path, 0))
+            except PathUnavailable:
+                pass  # the receiver will ask for another
+            except (DuetError, asyncio.CancelledError):
+                self.withdraw(offer)
+                raise
+        return offer
+
+    def withdraw(self, offer: pb.TransferOffer) -> None:
+        """Take back what was not, or need not be, pulled."""
+        self._end(offer.transfer_id, CANCELLED)
+
+    def served(self, transfer_id: bytes, size_bytes: int) -> None:
+        """The Flight server has handed out `size_bytes`; called on its threads."""
+        self._loop.call_soon_threadsafe(self._count, transfer_id, size_bytes)
+
+    def close(self) -> None:
+        for transfer_id in list(self._open):
+            self._end(transfer_id, CANCELLED)
+
+    async def _ticket(self, query: pb.TicketQuery) -> pb.Ticket:
+        return await self._make_ticket(query.transfer_id, query.path, query.offset_bytes)
+
+    async def _make_ticket(self, transfer_id: bytes, path_name: str, offset_bytes: int) -> pb.Ticket:
+        export = self._open.get(transfer_id)
+        if export is None:
+            raise TicketRefused("no such transfer: it has ended or was never offered")
+        if offset_bytes > export.outgoing.size_bytes:
+            raise TicketRefused(
+                f"offset {offset_bytes} is beyond the value's {export.outgoing.size_bytes} bytes"
+            )
+        path = self._ladder.named(path_name)
+        ticket = await path.offer(transfer_id, export.outgoing, offset_bytes)
+        if transfer_id not in self._open:  # ended while the ticket was made
+            path.release(transfer_id)
+            raise TicketRefused("the transfer has ended")
+        export.transfer.path = path.name
+        return ticket
+
+    def _count(self, transfer_id: bytes, size_bytes: int) -> None:
+        export = self._open.get(transfer_id)
+        if export is not None:
+            self._traffic.count(export.transfer, size_bytes)
+
+    def _ended(self, end: pb.TransferEnd) -> None:
+        self._end(end.transfer_id, COMPLETE if end.complete else CANCELLED)
+
+    def _end(self, transfer_id: bytes, state: str) -> None:
+        export = self._open.pop(transfer_id, None)
+        if export is None:
+            return
+        transfer = export.transfer
+        if transfer.path:
+            self._ladder.named(transfer.path).release(transfer_id)
+        if state == COMPLETE and transfer.state == RUNNING:
+            # what the peer mapped, or took before the last count came in
+            self._traffic.count(transfer, transfer.size_bytes - transfer.done_bytes)
+        transfer.end(state)

@@ -1,0 +1,156 @@
+"""The receiving side: pulls an offered body over the best path, and goes on over another where one fails."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from duetlink.errors import (
+    AssetChanged,
+    LimitExceeded,
+    PathUnavailable,
+    TicketRefused,
+    TransferFailed,
+)
+from duetlink.flight.body import Landing
+from duetlink.link.traffic import Traffic
+from duetlink.link.transfer import CANCELLED, COMPLETE, FAILED, Transfer
+from duetlink.paths.base import Path
+from duetlink.paths.ladder import Ladder
+from duetlink.peer.rpc import Rpc
+from duetlink.wire import schema_pb2 as pb
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+# A ticket for local memory is given when the body has been written there: 100 GB at 2 GB/s.
+TICKET_TIMEOUT_S = 60.0
+MAX_TRIES = 3  # without progress, on one path
+UPGRADE_MIN_BYTES = 8 * 1024 * 1024  # with less to go, changing the path costs more than it brings
+
+
+class Imports:
+    """Pulls what the peer offers. Methods belong to the loop thread."""
+
+    def __init__(self, rpc: Rpc, ladder: Ladder, traffic: Traffic) -> None:
+        self._rpc = rpc
+        self._ladder = ladder
+        self._traffic = traffic
+
+    async def pull(
+        self,
+        name: str,
+        offer: pb.TransferOffer,
+        limit_bytes: int,
+        on_start: Callable[[Transfer], None] = lambda transfer: None,
+    ) -> memoryview:
+        """The offered body: complete, verified, writable, and the caller's own.
+
+        If cancelled, the sender is told and nothing is kept.
+
+        Raises:
+            LimitExceeded: larger than `limit_bytes`; nothing was allocated.
+            AssetChanged: the bytes that came are not the revision that was offered.
+            TransferFailed: every path failed; the message says why, for each.
+        """
+        if offer.size_bytes > limit_bytes:
+            raise LimitExceeded(
+                f"{name!r} has {offer.size_bytes} bytes, more than the {limit_bytes} that are allowed here; "
+                "raise max_value_bytes in the settings if you want it"
+            )
+        transfer = self._traffic.begin(name, "in", offer.size_bytes)
+        if offer.inline:
+            return self._inline(offer, transfer)
+        on_start(transfer)
+        loop = asyncio.get_running_loop()
+
+        def count(size_bytes: int) -> None:  # on the path's thread
+            loop.call_soon_threadsafe(self._traffic.count, transfer, size_bytes)
+
+        landing = Landing(offer.size_bytes, count)
+        state = FAILED
+        try:
+            await self._fill(offer, landing, transfer)
+            if not landing.mapped and landing.digest() != offer.fingerprint:
+                raise AssetChanged(
+                    f"{name!r} changed at its owner while it was being sent, or since it was shared; "
+                    "the owner should share it again, or share a copy"
+                )
+            state = COMPLETE
+            return landing.body()
+        except asyncio.CancelledError:
+            state = CANCELLED
+            raise
+        finally:
+            transfer.end(state)
+            self._rpc.tell_nowait(
+                pb.TransferEnd(transfer_id=offer.transfer_id, complete=state == COMPLETE, path=transfer.path)
+            )
+
+    def _inline(self, offer: pb.TransferOffer, transfer: Transfer) -> memoryview:
+        if len(offer.inline) != offer.size_bytes:
+            transfer.end(FAILED)
+            raise TransferFailed(f"the peer sent {len(offer.inline)} bytes and announced {offer.size_bytes}")
+        transfer.path = "inline"
+        self._traffic.count(transfer, offer.size_bytes)
+        transfer.end(COMPLETE)
+        return memoryview(bytearray(offer.inline))
+
+    async def _fill(self, offer: pb.TransferOffer, landing: Landing, transfer: Transfer) -> None:
+        avoid: dict[str, str] = {}  # paths that are no use for this transfer, and why
+        tries: dict[str, int] = {}  # since the last progress
+        ticket: pb.Ticket | None = offer.ticket if offer.HasField("ticket") else None
+        while not landing.complete:
+            try:
+                path = await self._ladder.wait_best(avoid)
+            except PathUnavailable as error:
+                raise TransferFailed(
+                    f"{transfer.name!r} stopped at {landing.position_bytes} of {landing.size_bytes} bytes: "
+                    f"{error}; run it again to try once more"
+                ) from None
+            before = landing.position_bytes
+            try:
+                if ticket is None or ticket.path != path.name:
+                    ticket = await self._rpc.call(
+                        pb.TicketQuery(
+                            transfer_id=offer.transfer_id, path=path.name, offset_bytes=landing.position_bytes
+                        ),
+                        pb.Ticket,
+                        timeout_s=TICKET_TIMEOUT_S,
+                    )
+            except PathUnavailable as error:  # the sender cannot use it, e.g. no room in shared memory
+                avoid[path.name] = str(error)
+                continue
+            transfer.path = path.name
+            try:
+                await self._fetch(path, ticket, landing)
+                why = "the peer's stream ended early"
+            except TicketRefused as refused:
+                why = str(refused)
+            except PathUnavailable as broken:
+                self._ladder.mark_down(path, broken)
+                why = str(broken)
+            ticket = None
+            if landing.position_bytes > before:
+                tries.clear()
+            elif not landing.stopped:
+                tries[path.name] = tries.get(path.name, 0) + 1
+                if tries[path.name] >= MAX_TRIES:
+                    avoid[path.name] = why
+
+    async def _fetch(self, path: Path, ticket: pb.Ticket, landing: Landing) -> None:
+        """Fetch by `path` until complete, broken, or a better path is up."""
+        landing.resume()
+        fetching = asyncio.ensure_future(path.fetch(ticket, landing))
+        better = asyncio.ensure_future(self._ladder.wait_better_than(path))
+        try:
+            await asyncio.wait((fetching, better), return_when=asyncio.FIRST_COMPLETED)
+            if better.done() and landing.size_bytes - landing.position_bytes >= UPGRADE_MIN_BYTES:
+                landing.stop()  # the fetch leaves after the chunk at hand
+            await fetching
+        except asyncio.CancelledError:
+            fetching.cancel()
+            await asyncio.wait((fetching,))
+            raise
+        finally:
+            better.cancel()

@@ -1,0 +1,230 @@
+"""One life of the dual channel: introduced, connected, closed; everything it owns goes with it."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+from duetlink.errors import (
+    CallTimeout,
+    DuetError,
+    LinkClosed,
+    PathUnavailable,
+    PeerLost,
+    RemoteProtocolError,
+)
+from duetlink.flight.certificate import Identity, check_certificate, create_identity
+from duetlink.flight.server import FlightServer
+from duetlink.flight.tickets import TicketTable
+from duetlink.link.exports import Exports
+from duetlink.link.imports import Imports
+from duetlink.link.traffic import Statistics, Traffic
+from duetlink.paths.base import Path, PathContext
+from duetlink.paths.channel import ChannelPath
+from duetlink.paths.ladder import Ladder
+from duetlink.paths.local import LocalPath
+from duetlink.paths.tcp import TcpPath
+from duetlink.peer.connection import PeerConnection
+from duetlink.peer.rpc import Rpc
+from duetlink.settings import Settings
+from duetlink.wire import schema_pb2 as pb
+
+_IO_THREADS = 8
+_BYE_TIMEOUT_S = 1.0
+
+_PATHS: dict[str, type[LocalPath | TcpPath | ChannelPath]] = {
+    path.name: path for path in (LocalPath, TcpPath, ChannelPath)
+}
+
+
+class Link:
+    """A connected link to one peer. Create with `connect` on the loop thread, where its methods belong."""
+
+    def __init__(self, connection: PeerConnection, settings: Settings) -> None:
+        self._connection = connection
+        self._settings = settings
+        self._io = ThreadPoolExecutor(_IO_THREADS, thread_name_prefix="duetlink-io")
+        self._identity: Identity = create_identity()
+        self._tickets = TicketTable(time.monotonic)
+        self._server: asyncio.Future[FlightServer] = asyncio.get_running_loop().create_future()
+        self._introduced: asyncio.Future[pb.Introduction] = asyncio.get_running_loop().create_future()
+        self._ended: asyncio.Future[LinkClosed] = asyncio.get_running_loop().create_future()
+        self._tasks: list[asyncio.Task[None]] = []
+        self._heard_s = time.monotonic()
+        self._closing: asyncio.Task[None] | None = None
+        self.traffic = Traffic()
+        self.peer_name = ""
+        self.on_closed: Callable[[LinkClosed], None] = lambda error: None
+        self.rpc = Rpc(connection.control, call_timeout_s=settings.call_timeout_s)
+        self.rpc.on_heard = self._heard
+        self.rpc.on_violation = connection.bulk.on_violation = self._violated
+        self.rpc.handle(pb.Introduction, self._introduce)
+        self.rpc.handle(pb.Bye, self._bye)
+
+    async def connect(self, name: str, *, initiator: bool) -> None:
+        """Wait for the channels, introduce both sides, start the paths. Returns after a full round trip.
+
+        Raises:
+            PairingError: no network path, or the peer did not answer in time.
+            RemoteProtocolError: the peer's introduction cannot be used.
+        """
+        timeout_s = self._settings.pairing_timeout_s
+        await self._connection.wait_open(timeout_s)
+        self._heard()
+        mine = pb.Introduction(name=name, certificate_pem=self._identity.certificate_pem)
+        await self.rpc.call(mine, pb.Done, timeout_s=timeout_s)
+        async with asyncio.timeout(timeout_s):
+            theirs = await asyncio.shield(self._introduced)
+        self.peer_name = theirs.name[:64]
+        self._start_paths(theirs.certificate_pem, initiator)
+        self._tasks += [
+            asyncio.ensure_future(self._serve_flight(theirs.certificate_pem)),
+            asyncio.ensure_future(self._beat()),
+            asyncio.ensure_future(self._watch()),
+        ]
+
+    def _start_paths(self, peer_certificate_pem: bytes, initiator: bool) -> None:
+        context = PathContext(
+            self.rpc,
+            self._connection.bulk,
+            self._identity,
+            peer_certificate_pem,
+            self._tickets,
+            self._server,
+            self._io,
+            initiator,
+        )
+        paths: list[Path] = [_PATHS[name](context) for name in _PATHS if name in self._settings.paths]
+        self.ladder = Ladder(paths)
+        self.exports = Exports(self.rpc, self.ladder, self.traffic, self._settings.inline_limit_bytes)
+        self.imports = Imports(self.rpc, self.ladder, self.traffic)
+        self.ladder.start()
+
+    async def ping(self) -> float:
+        """One round trip over the control channel, in seconds."""
+        start_s = time.monotonic()
+        await self.rpc.call(pb.Ping(), pb.Done, timeout_s=self._settings.heartbeat_timeout_s)
+        elapsed_s = time.monotonic() - start_s
+        self.traffic.round_trip.add(elapsed_s)
+        return elapsed_s
+
+    def statistics(self, state: str) -> Statistics:
+        """A frozen snapshot."""
+        best = self.ladder.best
+        return self.traffic.statistics(state, best.name if best else None, self.ladder.statuses())
+
+    async def close(self, reason: str = "") -> None:
+        """Say goodbye, then free everything. Returns when it is done; safe to call twice."""
+        if self._closing is None and not self._ended.done():
+            with contextlib.suppress(DuetError):
+                await self.rpc.call(pb.Bye(reason=reason), pb.Done, timeout_s=_BYE_TIMEOUT_S)
+        self._end(LinkClosed("this side closed the link"))
+        if self._closing is not None:
+            await asyncio.shield(self._closing)
+
+    # -- how a link ends -------------------------------------------------------------------------------------
+
+    def _end(self, error: LinkClosed) -> None:
+        """Begin to close, once, for one reason."""
+        if self._closing is None:
+            self._ended.set_result(error)
+            self._closing = asyncio.ensure_future(self._free(error))
+            self.on_closed(error)
+
+    async def _free(self, error: LinkClosed) -> None:
+        self.rpc.close(error)
+        self._connection.bulk.fail(str(error))
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if hasattr(self, "ladder"):
+            self.exports.close()
+            await self.ladder.close()
+        await self._connection.close()
+        if self._server.done() and not self._server.cancelled() and self._server.exception() is None:
+            # blocks until gRPC's threads have left; on a thread of its own, since all others may be busy
+            await asyncio.to_thread(self._server.result().close)
+        self._server.cancel()
+        self._io.shutdown(wait=False, cancel_futures=True)
+
+    def _violated(self, error: RemoteProtocolError) -> None:
+        """The peer broke the protocol: tell it, then end."""
+        self.rpc.tell_nowait(pb.Bye(reason=f"protocol violation: {error}"))
+        self._end(LinkClosed(f"the link was closed because {error}"))
+
+    async def _bye(self, bye: pb.Bye) -> pb.Done:
+        asyncio.get_running_loop().call_soon(self._peer_closed, bye.reason)
+        return pb.Done()
+
+    def _peer_closed(self, reason: str) -> None:
+        words = f": {reason[:500]}" if reason else ""
+        self._end(LinkClosed(f"the peer closed the link{words}; launch or join a new one to go on"))
+
+    async def _watch(self) -> None:
+        why = await self._connection.wait_ended()
+        self._end(PeerLost(f"the connection to the peer ended: {why}; launch or join a new one to go on"))
+
+    async def _beat(self) -> None:
+        """Measure the round trip now and then, and notice a silent peer."""
+        limit_s = self._settings.heartbeat_timeout_s
+        pinging: asyncio.Task[None] | None = None
+        while True:
+            if pinging is None or pinging.done():
+                pinging = asyncio.ensure_future(self._try_ping())
+            await asyncio.sleep(self._settings.heartbeat_interval_s)
+            silence_s = time.monotonic() - self._heard_s
+            if silence_s > limit_s:
+                pinging.cancel()
+                self._end(
+                    PeerLost(
+                        f"the peer has been silent for {silence_s:.0f} s (its kernel may have died, or the "
+                        "network between you); launch or join a new one to go on"
+                    )
+                )
+                return
+
+    async def _try_ping(self) -> None:
+        with contextlib.suppress(CallTimeout, LinkClosed):
+            await self.ping()
+
+    def _heard(self) -> None:
+        self._heard_s = time.monotonic()
+
+    # -- how it begins ---------------------------------------------------------------------------------------
+
+    async def _introduce(self, introduction: pb.Introduction) -> pb.Done:
+        if self._introduced.done():
+            raise RemoteProtocolError("the peer introduced itself twice")
+        check_certificate(introduction.certificate_pem)
+        self._introduced.set_result(introduction)
+        return pb.Done()
+
+    async def _serve_flight(self, peer_certificate_pem: bytes) -> None:
+        """Start the Flight server; paths wait for it."""
+        # without the tcp rung nobody needs to reach it from outside
+        host = "0.0.0.0" if "tcp" in self._settings.paths else "127.0.0.1"
+
+        def start() -> FlightServer:
+            return FlightServer(
+                self._identity,
+                peer_certificate_pem,
+                self._tickets,
+                on_bytes=self.exports.served,
+                host=host,
+            )
+
+        starting = asyncio.get_running_loop().run_in_executor(self._io, start)
+        try:
+            server = await asyncio.shield(starting)
+        except PathUnavailable as error:
+            self._server.set_exception(error)
+            self._server.exception()  # it may be that no path asks
+        except asyncio.CancelledError:
+            with contextlib.suppress(PathUnavailable):
+                (await starting).close()
+            raise
+        else:
+            self._server.set_result(server)

@@ -1,0 +1,63 @@
+"""Every transfer of one link, and the bytes both ways: what `statistics()` is made from."""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from dataclasses import dataclass
+
+from duetlink.link.transfer import Transfer, TransferStatus
+from duetlink.paths.ladder import PathStatus
+from duetlink.runtime.meters import RateMeter, RoundTripMeter
+
+HISTORY = 200  # transfers that the record keeps
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """A link at one moment. Bytes and rates count values (not control messages), as they are in memory."""
+
+    state: str
+    path: str | None
+    round_trip_s: float | None
+    sent_bytes: int
+    received_bytes: int
+    sent_bytes_per_s: float
+    received_bytes_per_s: float
+    paths: tuple[PathStatus, ...] = ()
+    transfers: tuple[TransferStatus, ...] = ()
+
+
+class Traffic:
+    """Written on the loop thread only."""
+
+    def __init__(self) -> None:
+        now_s = time.monotonic()
+        self.round_trip = RoundTripMeter()
+        self._meters = {"in": RateMeter(now_s), "out": RateMeter(now_s)}
+        self._transfers: deque[Transfer] = deque(maxlen=HISTORY)
+
+    def begin(self, name: str, direction: str, size_bytes: int) -> Transfer:
+        transfer = Transfer(name, direction, size_bytes)
+        self._transfers.append(transfer)
+        return transfer
+
+    def count(self, transfer: Transfer, size_bytes: int) -> None:
+        """`size_bytes` more of `transfer` have moved."""
+        transfer.done_bytes += size_bytes
+        self._meters[transfer.direction].add(size_bytes, time.monotonic())
+
+    def statistics(self, state: str, path: str | None, paths: tuple[PathStatus, ...]) -> Statistics:
+        now_s = time.monotonic()
+        received, sent = self._meters["in"], self._meters["out"]
+        return Statistics(
+            state,
+            path,
+            self.round_trip.smoothed_s,
+            sent.total_bytes,
+            received.total_bytes,
+            sent.rate_bytes_per_s(now_s),
+            received.rate_bytes_per_s(now_s),
+            paths,
+            tuple(transfer.status() for transfer in self._transfers),
+        )

@@ -1,0 +1,77 @@
+"""The contract of a path. A path moves one body from its sender to its receiver; each side has an instance.
+
+The receiver opens a path (reaches and authenticates the peer by it) and pulls. The sender makes a ticket that
+is good for one pull. What differs between paths is how the bytes come, and nothing else: the same values, the
+same errors, resumable at any offset unless the path takes over a body whole.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from abc import ABC, abstractmethod
+from concurrent.futures import Executor
+from dataclasses import dataclass
+from typing import ClassVar
+
+from duetlink.flight.body import Landing, Outgoing
+from duetlink.flight.certificate import Identity
+from duetlink.flight.server import FlightServer
+from duetlink.flight.tickets import TicketTable
+from duetlink.peer.channel import MessageChannel
+from duetlink.peer.rpc import Rpc
+from duetlink.wire import schema_pb2 as pb
+
+OPEN_TIMEOUT_S = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class PathContext:
+    """What a path may use of its link."""
+
+    rpc: Rpc
+    bulk: MessageChannel
+    identity: Identity
+    peer_certificate_pem: bytes
+    tickets: TicketTable
+    server: asyncio.Future[FlightServer]
+    io: Executor
+    initiator: bool  # exactly one of the two sides is
+
+
+class Path(ABC):
+    """One way to the peer. Methods belong to the loop thread; blocking work goes to `context.io`."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    async def open(self) -> None:
+        """Reach the peer and prove that it is the peer. May be called again after a failure.
+
+        Raises:
+            PathUnavailable: this path does not work now; the message says why, for a person.
+        """
+
+    @abstractmethod
+    async def offer(self, transfer_id: bytes, outgoing: Outgoing, offset_bytes: int) -> pb.Ticket:
+        """Sender: make a ticket for `outgoing` from `offset_bytes` on, good for one fetch.
+
+        Raises:
+            PathUnavailable: not by this path, e.g. no room in shared memory.
+            AssetChanged: the content is no longer what was fingerprinted.
+        """
+
+    @abstractmethod
+    async def fetch(self, ticket: pb.Ticket, landing: Landing) -> None:
+        """Receiver: pull until the landing is complete or stopped. If cancelled, nothing writes any more.
+
+        Raises:
+            PathUnavailable: the path broke; the landing keeps its verified prefix.
+            TicketRefused: the ticket is not valid (any more).
+            TransferFailed: the peer sent what it did not announce.
+        """
+
+    def release(self, transfer_id: bytes) -> None:  # noqa: B027 - most paths hold nothing
+        """Sender: the transfer has ended; free what `offer` made for it."""
+
+    async def close(self) -> None:  # noqa: B027 - most paths hold nothing
+        """Free everything. Safe to call twice."""

@@ -1,0 +1,59 @@
+"""What the paths that carry Flight share: tickets on one side, a pulling client on the other."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from typing import ClassVar
+
+from duetlink.errors import PathUnavailable, TransferFailed
+from duetlink.flight.body import Landing, Outgoing
+from duetlink.flight.client import FlightClient
+from duetlink.paths.base import Path, PathContext
+from duetlink.wire import schema_pb2 as pb
+
+
+class FlightPath(Path):
+    """A path over which Flight is spoken. A subclass's `open` sets `self._client`."""
+
+    # 1 MiB batches move at a third of the speed of 4 MiB ones over TLS on loopback, 8 MiB ones no faster
+    chunk_bytes: ClassVar[int] = 4 * 1024 * 1024
+
+    def __init__(self, context: PathContext) -> None:
+        self._context = context
+        self._client: FlightClient | None = None
+
+    async def offer(self, transfer_id: bytes, outgoing: Outgoing, offset_bytes: int) -> pb.Ticket:
+        ticket = self._context.tickets.issue(
+            transfer_id, outgoing, offset_bytes=offset_bytes, chunk_bytes=self.chunk_bytes
+        )
+        return pb.Ticket(path=self.name, flight=ticket)
+
+    def release(self, transfer_id: bytes) -> None:
+        self._context.tickets.revoke(transfer_id)
+
+    async def fetch(self, ticket: pb.Ticket, landing: Landing) -> None:
+        client = self._client
+        if client is None:
+            raise PathUnavailable(f"path {self.name} is not open")
+        if ticket.WhichOneof("way") != "flight":
+            raise TransferFailed(f"the peer's ticket for path {self.name} is of another kind")
+        abort: list[Callable[[], None]] = []
+        pulling = asyncio.get_running_loop().run_in_executor(
+            self._context.io, client.fetch, ticket.flight, landing, abort.append
+        )
+        try:
+            await asyncio.shield(pulling)
+        except asyncio.CancelledError:
+            landing.stop()
+            for cancel in abort:
+                cancel()
+            with contextlib.suppress(Exception):
+                await pulling  # the thread writes into the landing until it returns
+            raise
+
+    async def close(self) -> None:
+        if self._client is not None:
+            client, self._client = self._client, None
+            await asyncio.get_running_loop().run_in_executor(self._context.io, client.close)

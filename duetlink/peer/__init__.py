@@ -1,0 +1,1 @@
+"""ICE and WebRTC: one authenticated peer connection, its data channels, and calls over them."""

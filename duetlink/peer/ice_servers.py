@@ -1,0 +1,92 @@
+"""Which of the configured STUN and TURN servers answer now.
+
+aiortc keeps only the first STUN and the first TURN URL that it is given, and waits 5 s for a dead one. So
+every URL is asked for a sign of life first, all at once and for a bounded time, and aiortc gets the first of
+each kind that answered: a dead first URL hides no second one, and costs a moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from dataclasses import dataclass
+
+from aioice import stun
+from aiortc import RTCIceServer
+from aiortc.rtcicetransport import parse_stun_turn_uri
+
+from duetlink.settings import IceServer
+
+
+@dataclass(frozen=True, slots=True)
+class ProbedServer:
+    """One URL, and whether its server answered."""
+
+    url: str
+    reachable: bool
+
+
+async def choose_ice_servers(
+    servers: tuple[IceServer, ...], timeout_s: float
+) -> tuple[list[RTCIceServer], list[ProbedServer]]:
+    """The servers to hand to aiortc (at most one STUN and one TURN), and what each URL did.
+
+    Takes at most `timeout_s`, and no time where there are no servers.
+    """
+    urls = [(server, url) for server in servers for url in server.urls]
+    answers = await asyncio.gather(*(_answers(url, timeout_s) for _, url in urls))
+    chosen: dict[str, RTCIceServer] = {}
+    probed: list[ProbedServer] = []
+    for (server, url), reachable in zip(urls, answers, strict=True):
+        probed.append(ProbedServer(url, reachable))
+        kind = url[:4]  # "stun" also for stuns:, "turn" also for turns:
+        if reachable and kind not in chosen:
+            chosen[kind] = RTCIceServer(urls=url, username=server.username, credential=server.credential)
+    return list(chosen.values()), probed
+
+
+async def _answers(url: str, timeout_s: float) -> bool:
+    try:
+        parsed = parse_stun_turn_uri(url)
+    except ValueError:
+        return False
+    host, port = parsed["host"], parsed["port"]
+    try:
+        async with asyncio.timeout(timeout_s):
+            if parsed.get("transport") == "tcp" or parsed["scheme"] in ("stuns", "turns"):
+                _, writer = await asyncio.open_connection(host, port)
+                writer.close()
+                return True
+            return await _answers_binding(host, port)
+    except (OSError, TimeoutError):
+        return False
+
+
+class _Binding(asyncio.DatagramProtocol):
+    """Waits for any datagram: a STUN server answers a Binding request, with success or with an error."""
+
+    def __init__(self) -> None:
+        self.answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+
+    def datagram_received(self, data: bytes, addr: object) -> None:
+        if not self.answered.done():
+            self.answered.set_result(True)
+
+    def error_received(self, exc: Exception) -> None:
+        if not self.answered.done():
+            self.answered.set_result(False)
+
+
+async def _answers_binding(host: str, port: int) -> bool:
+    loop = asyncio.get_running_loop()
+    transport, protocol = await loop.create_datagram_endpoint(_Binding, remote_addr=(host, port))
+    request = bytes(stun.Message(message_method=stun.Method.BINDING, message_class=stun.Class.REQUEST))
+    try:
+        # RFC 8489 §6.2.1: a lost request is sent again
+        while True:
+            transport.sendto(request)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(0.25):
+                    return await asyncio.shield(protocol.answered)
+    finally:
+        transport.close()

@@ -1,0 +1,132 @@
+"""Every setting, in one frozen place: what it means, its default, its environment variable.
+
+`Settings()` has the defaults, `Settings.from_environment()` applies `DUETLINK_*` variables over them, and
+`dataclasses.replace(settings, …)` changes single fields. `duetlink settings` prints this table.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from duetlink.errors import SettingError
+
+KIB = 1024
+MIB = 1024 * KIB
+GIB = 1024 * MIB
+
+
+@dataclass(frozen=True, slots=True)
+class IceServer:
+    """One entry of WebRTC's `iceServers` (W3C WebRTC 1.0 §4.2.4): STUN or TURN, with one or several URLs."""
+
+    urls: tuple[str, ...]
+    username: str | None = None
+    credential: str | None = dataclasses.field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.urls:
+            raise SettingError("an ICE server needs at least one URL, e.g. {'urls': 'stun:stun.example.org'}")
+        for url in self.urls:
+            if url.split(":", 1)[0] not in ("stun", "stuns", "turn", "turns"):
+                raise SettingError(f"ICE server URL {url!r} must start with stun:, stuns:, turn: or turns:")
+
+    @classmethod
+    def from_json(cls, entry: object) -> IceServer:
+        """Read one object of the `iceServers` shape; `urls` is a string or a list of strings."""
+        if not isinstance(entry, dict):
+            raise SettingError(f"an ICE server must be a JSON object with 'urls', got {entry!r}")
+        if unknown := sorted(set(entry) - {"urls", "username", "credential"}):
+            raise SettingError(f"ICE server has unknown keys {unknown}; use urls, username, credential")
+        urls = entry.get("urls", ())
+        if isinstance(urls, str):
+            urls = (urls,)
+        if not isinstance(urls, list | tuple) or not all(isinstance(url, str) for url in urls):
+            raise SettingError(f"'urls' of an ICE server must be a string or a list of strings, got {urls!r}")
+        return cls(tuple(urls), entry.get("username"), entry.get("credential"))
+
+
+def _setting(default: Any, doc: str, env: str = "") -> Any:
+    return dataclasses.field(default=default, metadata={"doc": doc, "env": env})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a session may do and how long it waits. Sizes in bytes, times in seconds."""
+
+    signaling: str | None = _setting(
+        None,
+        "ws:// or wss:// address of the signaling server; 'paste' to carry the messages by hand",
+        "DUETLINK_SIGNALING",
+    )
+    ice_servers: tuple[IceServer, ...] = _setting(
+        (), "STUN and TURN servers, JSON in the shape of WebRTC's iceServers", "DUETLINK_ICE_SERVERS"
+    )
+    paths: tuple[str, ...] = _setting(
+        ("local", "tcp", "channel"), "paths that may carry arrays, comma-separated", "DUETLINK_PATHS"
+    )
+    ice_probe_timeout_s: float = _setting(
+        1.0, "how long STUN and TURN servers have to answer before pairing goes on without them"
+    )
+    code_lifetime_s: float = _setting(
+        3600.0, "how long a session code waits for its peer", "DUETLINK_CODE_LIFETIME_S"
+    )
+    pairing_timeout_s: float = _setting(30.0, "how long the two sides have to connect once they have met")
+    call_timeout_s: float = _setting(30.0, "how long the peer has to answer a control message")
+    heartbeat_interval_s: float = _setting(2.0, "time between heartbeats on the control channel")
+    heartbeat_timeout_s: float = _setting(30.0, "silence after which the peer is lost")
+    inline_limit_bytes: int = _setting(
+        16 * KIB, "values up to this size ride in the control message instead of over a path"
+    )
+    max_value_bytes: int = _setting(
+        64 * GIB, "largest value this side takes when it asked for it", "DUETLINK_MAX_VALUE_BYTES"
+    )
+    max_received_bytes: int = _setting(
+        4 * GIB, "most that the peer's send() may place here, in total", "DUETLINK_MAX_RECEIVED_BYTES"
+    )
+    max_assets: int = _setting(10_000, "most assets that the peer may list")
+    max_pending_requests: int = _setting(1_000, "most requests of the peer that may wait for an answer")
+
+    def __post_init__(self) -> None:
+        if self.signaling not in (None, "paste") and not self.signaling.startswith(("ws://", "wss://")):
+            raise SettingError(f"signaling address {self.signaling!r} must start with ws:// or wss://")
+        unknown = set(self.paths) - {"local", "tcp", "channel"}
+        if unknown or not self.paths:
+            raise SettingError(f"paths {self.paths!r}: choose from local, tcp, channel")
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            if field.name.endswith(("_s", "_bytes")) and not value > 0:
+                raise SettingError(f"{field.name} must be positive, got {value!r}")
+
+    @classmethod
+    def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
+        """The defaults with `DUETLINK_*` variables applied; raises SettingError naming a bad variable."""
+        environment = os.environ if environment is None else environment
+        values: dict[str, Any] = {}
+        for field in dataclasses.fields(cls):
+            text = environment.get(field.metadata["env"] or "", "").strip()
+            if text:
+                values[field.name] = _parse(field.name, field.metadata["env"], field.default, text)
+        return cls(**values)
+
+
+def _parse(name: str, variable: str, default: object, text: str) -> object:
+    try:
+        if name == "ice_servers":
+            entries = json.loads(text)
+            if isinstance(entries, dict):
+                entries = [entries]
+            return tuple(IceServer.from_json(entry) for entry in entries)
+        if isinstance(default, tuple):
+            return tuple(part.strip() for part in text.split(","))
+        if isinstance(default, float):
+            return float(text)
+        if isinstance(default, int):
+            return int(text)
+    except (ValueError, TypeError) as error:
+        raise SettingError(f"environment variable {variable}={text!r} cannot be read: {error}") from None
+    return text

@@ -1,0 +1,67 @@
+"""Control messages in data-channel messages of at most 64 KiB. Pure: bytes in, bytes out.
+
+Every fragment starts with one byte, LAST or MORE. The channel is ordered and reliable (RFC 8831), so no
+number is needed. 64 KiB is what every WebRTC peer takes (RFC 8841, default `max-message-size`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from duetlink.errors import LimitExceeded, RemoteProtocolError
+
+FRAGMENT_BYTES = 64 * 1024
+MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+
+LAST = b"\x00"
+MORE = b"\x01"
+
+
+def split(message: bytes) -> Iterator[bytes]:
+    """Yield the fragments of one message, each at most FRAGMENT_BYTES long including its first byte."""
+    step = FRAGMENT_BYTES - 1
+    end = len(message)
+    position = 0
+    while end - position > step:
+        yield MORE + message[position : position + step]
+        position += step
+    yield LAST + message[position:]
+
+
+class Reassembler:
+    """Fragments to messages, for one direction of one channel."""
+
+    def __init__(self, limit_bytes: int = MAX_MESSAGE_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._parts: list[bytes] = []
+        self._size_bytes = 0
+
+    def feed(self, fragment: bytes) -> bytes | None:
+        """Take one fragment; return the message that it completes, or None.
+
+        Raises:
+            RemoteProtocolError: the fragment is empty, too long, or starts with an unknown byte.
+            LimitExceeded: the message grows beyond the limit. What had been collected is dropped.
+        """
+        if not fragment or len(fragment) > FRAGMENT_BYTES:
+            raise RemoteProtocolError(
+                f"the peer sent a fragment of {len(fragment)} bytes; 1 to {FRAGMENT_BYTES} are allowed"
+            )
+        kind = fragment[:1]
+        if kind not in (LAST, MORE):
+            raise RemoteProtocolError(f"the peer sent a fragment of kind {kind[0]}; only 0 and 1 exist")
+        self._size_bytes += len(fragment) - 1
+        if self._size_bytes > self._limit_bytes:
+            self._parts.clear()
+            raise LimitExceeded(f"the peer sent a control message of over {self._limit_bytes} bytes")
+        if kind == MORE:
+            self._parts.append(fragment[1:])
+            return None
+        if not self._parts:  # nearly every message is one fragment
+            self._size_bytes = 0
+            return fragment[1:]
+        self._parts.append(fragment[1:])
+        message = b"".join(self._parts)
+        self._parts.clear()
+        self._size_bytes = 0
+        return message

@@ -1,0 +1,274 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf.internal import enum_type_wrapper as _enum_type_wrapper
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class Envelope(_message.Message):
+    __slots__ = ("id", "reply_to", "deadline_ms", "done", "failure", "cancel", "ping", "bye", "introduction", "flight_address_query", "flight_address", "local_challenge", "local_proof", "ticket_query", "ticket", "transfer_end", "asset_notice", "asset_gone", "ask", "answer", "withdraw", "delivery")
+    ID_FIELD_NUMBER: _ClassVar[int]
+    REPLY_TO_FIELD_NUMBER: _ClassVar[int]
+    DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    FAILURE_FIELD_NUMBER: _ClassVar[int]
+    CANCEL_FIELD_NUMBER: _ClassVar[int]
+    PING_FIELD_NUMBER: _ClassVar[int]
+    BYE_FIELD_NUMBER: _ClassVar[int]
+    INTRODUCTION_FIELD_NUMBER: _ClassVar[int]
+    FLIGHT_ADDRESS_QUERY_FIELD_NUMBER: _ClassVar[int]
+    FLIGHT_ADDRESS_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_CHALLENGE_FIELD_NUMBER: _ClassVar[int]
+    LOCAL_PROOF_FIELD_NUMBER: _ClassVar[int]
+    TICKET_QUERY_FIELD_NUMBER: _ClassVar[int]
+    TICKET_FIELD_NUMBER: _ClassVar[int]
+    TRANSFER_END_FIELD_NUMBER: _ClassVar[int]
+    ASSET_NOTICE_FIELD_NUMBER: _ClassVar[int]
+    ASSET_GONE_FIELD_NUMBER: _ClassVar[int]
+    ASK_FIELD_NUMBER: _ClassVar[int]
+    ANSWER_FIELD_NUMBER: _ClassVar[int]
+    WITHDRAW_FIELD_NUMBER: _ClassVar[int]
+    DELIVERY_FIELD_NUMBER: _ClassVar[int]
+    id: int
+    reply_to: int
+    deadline_ms: int
+    done: Done
+    failure: Failure
+    cancel: Cancel
+    ping: Ping
+    bye: Bye
+    introduction: Introduction
+    flight_address_query: FlightAddressQuery
+    flight_address: FlightAddress
+    local_challenge: LocalChallenge
+    local_proof: LocalProof
+    ticket_query: TicketQuery
+    ticket: Ticket
+    transfer_end: TransferEnd
+    asset_notice: AssetNotice
+    asset_gone: AssetGone
+    ask: Ask
+    answer: Answer
+    withdraw: Withdraw
+    delivery: Delivery
+    def __init__(self, id: _Optional[int] = ..., reply_to: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., introduction: _Optional[_Union[Introduction, _Mapping]] = ..., flight_address_query: _Optional[_Union[FlightAddressQuery, _Mapping]] = ..., flight_address: _Optional[_Union[FlightAddress, _Mapping]] = ..., local_challenge: _Optional[_Union[LocalChallenge, _Mapping]] = ..., local_proof: _Optional[_Union[LocalProof, _Mapping]] = ..., ticket_query: _Optional[_Union[TicketQuery, _Mapping]] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., transfer_end: _Optional[_Union[TransferEnd, _Mapping]] = ..., asset_notice: _Optional[_Union[AssetNotice, _Mapping]] = ..., asset_gone: _Optional[_Union[AssetGone, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ...) -> None: ...
+
+class Done(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Failure(_message.Message):
+    __slots__ = ("kind", "text", "reason")
+    class Kind(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        UNSPECIFIED: _ClassVar[Failure.Kind]
+        NOT_FOUND: _ClassVar[Failure.Kind]
+        CHANGED: _ClassVar[Failure.Kind]
+        DENIED: _ClassVar[Failure.Kind]
+        TICKET: _ClassVar[Failure.Kind]
+        PATH: _ClassVar[Failure.Kind]
+        REFUSED: _ClassVar[Failure.Kind]
+        CANCELLED: _ClassVar[Failure.Kind]
+        LIMIT: _ClassVar[Failure.Kind]
+        PROTOCOL: _ClassVar[Failure.Kind]
+        INTERNAL: _ClassVar[Failure.Kind]
+    UNSPECIFIED: Failure.Kind
+    NOT_FOUND: Failure.Kind
+    CHANGED: Failure.Kind
+    DENIED: Failure.Kind
+    TICKET: Failure.Kind
+    PATH: Failure.Kind
+    REFUSED: Failure.Kind
+    CANCELLED: Failure.Kind
+    LIMIT: Failure.Kind
+    PROTOCOL: Failure.Kind
+    INTERNAL: Failure.Kind
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    kind: Failure.Kind
+    text: str
+    reason: str
+    def __init__(self, kind: _Optional[_Union[Failure.Kind, str]] = ..., text: _Optional[str] = ..., reason: _Optional[str] = ...) -> None: ...
+
+class Cancel(_message.Message):
+    __slots__ = ("call_id",)
+    CALL_ID_FIELD_NUMBER: _ClassVar[int]
+    call_id: int
+    def __init__(self, call_id: _Optional[int] = ...) -> None: ...
+
+class Ping(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Bye(_message.Message):
+    __slots__ = ("reason",)
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    reason: str
+    def __init__(self, reason: _Optional[str] = ...) -> None: ...
+
+class Introduction(_message.Message):
+    __slots__ = ("name", "certificate_pem")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    CERTIFICATE_PEM_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    certificate_pem: bytes
+    def __init__(self, name: _Optional[str] = ..., certificate_pem: _Optional[bytes] = ...) -> None: ...
+
+class FlightAddressQuery(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class FlightAddress(_message.Message):
+    __slots__ = ("hosts", "port")
+    HOSTS_FIELD_NUMBER: _ClassVar[int]
+    PORT_FIELD_NUMBER: _ClassVar[int]
+    hosts: _containers.RepeatedScalarFieldContainer[str]
+    port: int
+    def __init__(self, hosts: _Optional[_Iterable[str]] = ..., port: _Optional[int] = ...) -> None: ...
+
+class LocalChallenge(_message.Message):
+    __slots__ = ("nonce",)
+    NONCE_FIELD_NUMBER: _ClassVar[int]
+    nonce: bytes
+    def __init__(self, nonce: _Optional[bytes] = ...) -> None: ...
+
+class LocalProof(_message.Message):
+    __slots__ = ("memory",)
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    memory: SharedMemory
+    def __init__(self, memory: _Optional[_Union[SharedMemory, _Mapping]] = ...) -> None: ...
+
+class SharedMemory(_message.Message):
+    __slots__ = ("pid", "fd", "label", "size_bytes")
+    PID_FIELD_NUMBER: _ClassVar[int]
+    FD_FIELD_NUMBER: _ClassVar[int]
+    LABEL_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    pid: int
+    fd: int
+    label: bytes
+    size_bytes: int
+    def __init__(self, pid: _Optional[int] = ..., fd: _Optional[int] = ..., label: _Optional[bytes] = ..., size_bytes: _Optional[int] = ...) -> None: ...
+
+class TransferOffer(_message.Message):
+    __slots__ = ("transfer_id", "size_bytes", "fingerprint", "inline", "ticket")
+    TRANSFER_ID_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
+    INLINE_FIELD_NUMBER: _ClassVar[int]
+    TICKET_FIELD_NUMBER: _ClassVar[int]
+    transfer_id: bytes
+    size_bytes: int
+    fingerprint: bytes
+    inline: bytes
+    ticket: Ticket
+    def __init__(self, transfer_id: _Optional[bytes] = ..., size_bytes: _Optional[int] = ..., fingerprint: _Optional[bytes] = ..., inline: _Optional[bytes] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ...) -> None: ...
+
+class TicketQuery(_message.Message):
+    __slots__ = ("transfer_id", "path", "offset_bytes")
+    TRANSFER_ID_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    OFFSET_BYTES_FIELD_NUMBER: _ClassVar[int]
+    transfer_id: bytes
+    path: str
+    offset_bytes: int
+    def __init__(self, transfer_id: _Optional[bytes] = ..., path: _Optional[str] = ..., offset_bytes: _Optional[int] = ...) -> None: ...
+
+class Ticket(_message.Message):
+    __slots__ = ("path", "flight", "memory")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    FLIGHT_FIELD_NUMBER: _ClassVar[int]
+    MEMORY_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    flight: bytes
+    memory: SharedMemory
+    def __init__(self, path: _Optional[str] = ..., flight: _Optional[bytes] = ..., memory: _Optional[_Union[SharedMemory, _Mapping]] = ...) -> None: ...
+
+class TransferEnd(_message.Message):
+    __slots__ = ("transfer_id", "complete", "path")
+    TRANSFER_ID_FIELD_NUMBER: _ClassVar[int]
+    COMPLETE_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    transfer_id: bytes
+    complete: bool
+    path: str
+    def __init__(self, transfer_id: _Optional[bytes] = ..., complete: bool = ..., path: _Optional[str] = ...) -> None: ...
+
+class AssetNotice(_message.Message):
+    __slots__ = ("name", "revision", "kind", "detail", "size_bytes", "description", "tags")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
+    DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
+    TAGS_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    revision: int
+    kind: str
+    detail: str
+    size_bytes: int
+    description: str
+    tags: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., revision: _Optional[int] = ..., kind: _Optional[str] = ..., detail: _Optional[str] = ..., size_bytes: _Optional[int] = ..., description: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ...) -> None: ...
+
+class AssetGone(_message.Message):
+    __slots__ = ("name", "revision")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    revision: int
+    def __init__(self, name: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class Ask(_message.Message):
+    __slots__ = ("request_id", "name", "revision", "reason", "path")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    request_id: bytes
+    name: str
+    revision: int
+    reason: str
+    path: str
+    def __init__(self, request_id: _Optional[bytes] = ..., name: _Optional[str] = ..., revision: _Optional[int] = ..., reason: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
+
+class Answer(_message.Message):
+    __slots__ = ("request_id", "state", "reason", "offer")
+    class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        UNSPECIFIED: _ClassVar[Answer.State]
+        PENDING: _ClassVar[Answer.State]
+        APPROVED: _ClassVar[Answer.State]
+        DENIED: _ClassVar[Answer.State]
+    UNSPECIFIED: Answer.State
+    PENDING: Answer.State
+    APPROVED: Answer.State
+    DENIED: Answer.State
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    STATE_FIELD_NUMBER: _ClassVar[int]
+    REASON_FIELD_NUMBER: _ClassVar[int]
+    OFFER_FIELD_NUMBER: _ClassVar[int]
+    request_id: bytes
+    state: Answer.State
+    reason: str
+    offer: TransferOffer
+    def __init__(self, request_id: _Optional[bytes] = ..., state: _Optional[_Union[Answer.State, str]] = ..., reason: _Optional[str] = ..., offer: _Optional[_Union[TransferOffer, _Mapping]] = ...) -> None: ...
+
+class Withdraw(_message.Message):
+    __slots__ = ("request_id",)
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    request_id: bytes
+    def __init__(self, request_id: _Optional[bytes] = ...) -> None: ...
+
+class Delivery(_message.Message):
+    __slots__ = ("asset", "offer")
+    ASSET_FIELD_NUMBER: _ClassVar[int]
+    OFFER_FIELD_NUMBER: _ClassVar[int]
+    asset: AssetNotice
+    offer: TransferOffer
+    def __init__(self, asset: _Optional[_Union[AssetNotice, _Mapping]] = ..., offer: _Optional[_Union[TransferOffer, _Mapping]] = ...) -> None: ...

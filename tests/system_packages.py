@@ -1,0 +1,29 @@
+"""Install the system packages that whole-system tests use, where that is allowed; else say what is missing."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+
+# program -> Debian package
+WANTED = {"turnserver": "coturn"}
+
+
+def main() -> None:
+    missing = {program: package for program, package in WANTED.items() if shutil.which(program) is None}
+    if not missing:
+        return
+    packages = sorted(set(missing.values()))
+    if os.name != "posix" or os.geteuid() != 0 or shutil.which("apt-get") is None:
+        print(f"not installed, their tests will be skipped: {', '.join(packages)} (needs root and apt-get)")
+        return
+    environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
+    subprocess.run(["apt-get", "update", "-qq"], check=True, env=environment)
+    subprocess.run(
+        ["apt-get", "install", "-qq", "-y", "--no-install-recommends", *packages], check=True, env=environment
+    )
+
+
+if __name__ == "__main__":
+    main()
