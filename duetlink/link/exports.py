@@ -69,6 +69,11 @@ class Exports:
                 raise
         return offer
 
+    def transfer(self, offer: pb.TransferOffer) -> Transfer | None:
+        """The record of an offer that is open."""
+        export = self._open.get(offer.transfer_id)
+        return export.transfer if export is not None else None
+
     def withdraw(self, offer: pb.TransferOffer) -> None:
         """Take back what was not, or need not be, pulled."""
         self._end(offer.transfer_id, CANCELLED)

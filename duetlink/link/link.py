@@ -64,29 +64,35 @@ class Link:
         self.rpc.handle(pb.Introduction, self._introduce)
         self.rpc.handle(pb.Bye, self._bye)
 
-    async def connect(self, name: str, *, initiator: bool) -> None:
-        """Wait for the channels, introduce both sides, start the paths. Returns after a full round trip.
+    async def accept(self, answer: bytes) -> None:
+        """Take the peer's answer to the offer of this side."""
+        await self._connection.accept(answer)
+
+    async def connect(self, name: str, *, initiator: bool, timeout_s: float | None = None) -> None:
+        """Wait for the channels and introduce both sides. Returns after a full round trip; `start` follows.
 
         Raises:
             PairingError: no network path, or the peer did not answer in time.
             RemoteProtocolError: the peer's introduction cannot be used.
         """
+        await self._connection.wait_open(timeout_s or self._settings.pairing_timeout_s)
         timeout_s = self._settings.pairing_timeout_s
-        await self._connection.wait_open(timeout_s)
         self._heard()
         mine = pb.Introduction(name=name, certificate_pem=self._identity.certificate_pem)
         await self.rpc.call(mine, pb.Done, timeout_s=timeout_s)
         async with asyncio.timeout(timeout_s):
             theirs = await asyncio.shield(self._introduced)
         self.peer_name = theirs.name[:64]
-        self._start_paths(theirs.certificate_pem, initiator)
-        self._tasks += [
-            asyncio.ensure_future(self._serve_flight(theirs.certificate_pem)),
-            asyncio.ensure_future(self._beat()),
-            asyncio.ensure_future(self._watch()),
-        ]
+        self._make_paths(theirs.certificate_pem, initiator)
+        self._tasks.append(asyncio.ensure_future(self._serve_flight(theirs.certificate_pem)))
 
-    def _start_paths(self, peer_certificate_pem: bytes, initiator: bool) -> None:
+    def start(self) -> None:
+        """All message handlers are registered: take messages, open the paths, watch the peer."""
+        self.rpc.start()
+        self.ladder.start()
+        self._tasks += [asyncio.ensure_future(self._beat()), asyncio.ensure_future(self._watch())]
+
+    def _make_paths(self, peer_certificate_pem: bytes, initiator: bool) -> None:
         context = PathContext(
             self.rpc,
             self._connection.bulk,
@@ -101,7 +107,6 @@ class Link:
         self.ladder = Ladder(paths)
         self.exports = Exports(self.rpc, self.ladder, self.traffic, self._settings.inline_limit_bytes)
         self.imports = Imports(self.rpc, self.ladder, self.traffic)
-        self.ladder.start()
 
     async def ping(self) -> float:
         """One round trip over the control channel, in seconds."""

@@ -44,8 +44,15 @@ class PeerConnection:
         await self._pc.setLocalDescription(await self._pc.createOffer())
         return self._local()
 
-    async def answer(self, offer: bytes) -> bytes:
-        """Take the peer's offer, gather candidates, return the answer; connecting has begun."""
+    async def answer(self, offer: bytes, *, patient: bool = False) -> bytes:
+        """Take the peer's offer, gather candidates, return the answer; connecting has begun.
+
+        ICE gives up after half a minute of checks without an answer. If `patient` it waits on, for a peer
+        whose answer is carried by hand, and takes up its checks when they come.
+        """
+        if patient:
+            # trickle ICE (RFC 8838): as long as more candidates may follow, nothing has failed
+            offer = offer.replace(b"a=end-of-candidates\\r\\n", b"")
         await self._set_remote(offer, "offer")
         await self._pc.setLocalDescription(await self._pc.createAnswer())
         return self._local()

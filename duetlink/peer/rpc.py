@@ -23,6 +23,8 @@ from duetlink.wire.envelope import pack, unpack
 
 MAX_CALLS = 256
 
+_BEFORE_START = frozenset(kind.DESCRIPTOR.full_name for kind in (pb.Introduction, pb.Ping, pb.Bye, pb.Cancel))
+
 M = TypeVar("M", bound=Message)
 Handler = Callable[[M], Awaitable[Message]]
 
@@ -40,6 +42,8 @@ class Rpc:
         self._handlers: dict[str, Handler[Message]] = {}
         self._notices: dict[str, Callable[[Message], None]] = {}
         self._closed: LinkClosed | None = None
+        # what the peer, ready earlier than this side, sends before `start`
+        self._early: list[tuple[pb.Envelope, Message]] | None = []
         # set by the link
         self.on_violation: Callable[[RemoteProtocolError], None] = lambda error: None
         self.on_heard: Callable[[], None] = lambda: None
@@ -53,6 +57,12 @@ class Rpc:
     def notice(self, kind: type[M], receiver: Callable[[M], None]) -> None:
         """Hand notices of message type `kind` to `receiver`, in order."""
         self._notices[kind.DESCRIPTOR.full_name] = cast("Callable[[Message], None]", receiver)
+
+    def start(self) -> None:
+        """All handlers are registered: take what came early, then what comes."""
+        early, self._early = self._early or [], None
+        for envelope, body in early:
+            self._dispatch(envelope, body)
 
     async def call(self, body: Message, reply: type[M], *, timeout_s: float | None = None) -> M:
         """Call the peer and return its reply, of type `reply`.
@@ -128,7 +138,18 @@ class Rpc:
             envelope, body = unpack(data)
             if envelope.reply_to:
                 self._reply(envelope.reply_to, body)
-            elif envelope.id:
+            elif self._early is None or body.DESCRIPTOR.full_name in _BEFORE_START:
+                self._dispatch(envelope, body)
+            elif len(self._early) < 2 * MAX_CALLS:
+                self._early.append((envelope, body))
+            else:
+                raise LimitExceeded(f"the peer sent over {2 * MAX_CALLS} messages before the link was ready")
+        except RemoteProtocolError as error:
+            self.on_violation(error)
+
+    def _dispatch(self, envelope: pb.Envelope, body: Message) -> None:
+        try:
+            if envelope.id:
                 self._serve(envelope, body)
             else:
                 self._hear(body)

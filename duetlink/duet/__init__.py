@@ -1,0 +1,1 @@
+"""Assets, pointers, requests and answers: who offers what, who asked, who said yes."""

@@ -1,0 +1,48 @@
+"""What `launch` and `join` show: the session code with the one line to send, in a notebook or a terminal."""
+
+from __future__ import annotations
+
+import html
+import sys
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from duetlink.duet.duet import Duet
+
+
+def show_code(duet: Duet) -> None:
+    """Show the code of a duet that waits."""
+    code = duet.code or ""
+    line = f'duet = duetlink.join("{code}")'
+    if code.startswith("duet1:"):
+        after = "It answers with a text of its own: give that to duet.accept(…) here."
+    else:
+        after = "It works once. Nothing of your data leaves without your yes."
+    _show(f"Send this line to the one person who may join:\n\n    {line}\n\n{after}", code=line)
+
+
+def show_answer(answer: str) -> None:
+    """Show the text that the owner has to be given, in pairing by hand."""
+    line = f'duet.accept("{answer}")'
+    _show(f"Send this line to the owner, who runs it:\n\n    {line}\n", code=line)
+
+
+def _show(text: str, code: str) -> None:
+    if not _in_notebook():
+        print(text)
+        return
+    from IPython.display import display
+
+    before, after = (html.escape(part.strip()) for part in text.split(code))
+    page = (
+        f'<div>{before}<pre style="font-size:1.3em;user-select:all;white-space:pre-wrap;'
+        f'overflow-wrap:anywhere">{html.escape(code)}</pre>{after}</div>'
+    )
+    display({"text/html": page, "text/plain": text}, raw=True)
+
+
+def _in_notebook() -> bool:
+    """Whether a Jupyter kernel runs this, found without importing IPython."""
+    ipython = sys.modules.get("IPython")
+    shell = ipython.get_ipython() if ipython is not None else None
+    return shell is not None and hasattr(shell, "kernel")

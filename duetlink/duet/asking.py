@@ -1,0 +1,128 @@
+"""Loop side of asking: sends requests to the peer, waits for answers, fetches what was granted."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any
+
+from duetlink import values
+from duetlink.duet.asset import AssetInfo
+from duetlink.duet.inbox import REQUEST_ID_BYTES
+from duetlink.errors import LinkClosed, RemoteProtocolError, RequestDenied
+from duetlink.link.link import Link
+from duetlink.link.transfer import Transfer
+from duetlink.settings import Settings
+from duetlink.wire import schema_pb2 as pb
+
+ASKING, PENDING, APPROVED, DENIED = "asking", "pending", "approved", "denied"
+WITHDRAWN, COMPLETE, FAILED = "withdrawn", "complete", "failed"
+
+
+class Question:
+    """One request of this side's, from the question to the value. Written on the loop thread only."""
+
+    def __init__(self, asset: AssetInfo, reason: str) -> None:
+        self.asset = asset
+        self.reason = reason
+        self.request_id = secrets.token_bytes(REQUEST_ID_BYTES)
+        self.state = ASKING
+        self.transfer: Transfer | None = None
+        self.answered: asyncio.Future[pb.Answer] = asyncio.get_running_loop().create_future()
+
+
+class Asking:
+    """Requests of this side that wait for the peer."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._link: Link | None = None
+        self._open: dict[bytes, Question] = {}
+
+    def attach(self, link: Link) -> None:
+        self._link = link
+        link.rpc.handle(pb.Answer, self._hear)
+        link.rpc.notice(pb.Answer, self._answered)
+
+    def detach(self, error: LinkClosed) -> None:
+        """The link has closed: nothing that waits will be answered."""
+        for question in self._open.values():
+            if not question.answered.done():
+                question.answered.set_exception(type(error)(str(error)))
+                question.answered.exception()
+
+    async def fetch(self, question: Question) -> Any:
+        """Ask, wait for the answer however long it takes, fetch, decode.
+
+        If cancelled, the request is withdrawn or its transfer cancelled; the owner is told.
+
+        Raises:
+            RequestDenied, AssetNotFound, AssetChanged, LinkClosed, TransferFailed, MalformedValue, …
+        """
+        try:
+            value = await self._fetch(question)
+        except asyncio.CancelledError:
+            question.state = WITHDRAWN
+            raise
+        except RequestDenied:
+            question.state = DENIED
+            raise
+        except BaseException:
+            question.state = FAILED
+            raise
+        question.state = COMPLETE
+        return value
+
+    async def _fetch(self, question: Question) -> Any:
+        link = self._link
+        if link is None:
+            raise LinkClosed("no peer is connected yet; see duet.state, or duet.wait_connected()")
+        asset = question.asset
+        best = link.ladder.best
+        # before the call: the answer may overtake the coroutine that waits for the call's reply
+        self._open[question.request_id] = question
+        try:
+            ask = pb.Ask(
+                request_id=question.request_id,
+                name=asset.name,
+                revision=asset.revision,
+                reason=question.reason,
+                path=best.name if best else "",
+            )
+            answer = await link.rpc.call(ask, pb.Answer)
+            if answer.state == pb.Answer.PENDING:
+                question.state = PENDING
+                answer = await self._wait(link, question)
+        finally:
+            del self._open[question.request_id]
+        if answer.state == pb.Answer.DENIED:
+            words = f": {answer.reason}" if answer.reason else ", without a reason"
+            raise RequestDenied(f"the owner denied {asset.name!r}{words}", answer.reason)
+        if answer.state != pb.Answer.APPROVED:
+            raise RemoteProtocolError(f"the peer answered a request with state {answer.state}")
+        question.state = APPROVED
+
+        def started(transfer: Transfer) -> None:
+            question.transfer = transfer
+
+        body = await link.imports.pull(asset.name, answer.offer, self._settings.max_value_bytes, started)
+        # away from the loop: building a large frame takes a while
+        return await asyncio.to_thread(values.decode, body)
+
+    async def _wait(self, link: Link, question: Question) -> pb.Answer:
+        try:
+            return await question.answered
+        except asyncio.CancelledError:
+            link.rpc.tell_nowait(pb.Withdraw(request_id=question.request_id))
+            raise
+
+    async def _hear(self, answer: pb.Answer) -> pb.Done:
+        self._answered(answer)
+        return pb.Done()
+
+    def _answered(self, answer: pb.Answer) -> None:
+        question = self._open.get(answer.request_id)
+        if question is not None and not question.answered.done():
+            question.answered.set_result(answer)
+        elif answer.HasField("offer") and self._link is not None:  # withdrawn meanwhile
+            self._link.rpc.tell_nowait(pb.TransferEnd(transfer_id=answer.offer.transfer_id))

@@ -1,0 +1,96 @@
+"""An object that this side shares: its description, its revision, its bytes ready to leave."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from duetlink.errors import RemoteProtocolError, SettingError
+from duetlink.flight.body import Outgoing
+from duetlink.values import Encoded, encode
+from duetlink.wire import schema_pb2 as pb
+
+MAX_NAME = 200  # characters
+MAX_TEXT = 4000
+MAX_TAGS = 50
+
+MINE, PEER, RECEIVED = "mine", "peer", "received"
+
+
+@dataclass(frozen=True, slots=True)
+class AssetInfo:
+    """What is shown of an object: everything but its content."""
+
+    name: str
+    revision: int
+    kind: str
+    detail: str
+    size_bytes: int
+    description: str = ""
+    tags: tuple[str, ...] = ()
+
+    def to_wire(self) -> pb.AssetNotice:
+        return pb.AssetNotice(
+            name=self.name,
+            revision=self.revision,
+            kind=self.kind,
+            detail=self.detail,
+            size_bytes=self.size_bytes,
+            description=self.description,
+            tags=self.tags,
+        )
+
+    @classmethod
+    def from_wire(cls, notice: pb.AssetNotice) -> AssetInfo:
+        """Raises RemoteProtocolError for a name that is empty, or texts beyond the limits."""
+        texts = (notice.kind, notice.detail, notice.description, *notice.tags)
+        if not 0 < len(notice.name) <= MAX_NAME or len(notice.tags) > MAX_TAGS:
+            raise RemoteProtocolError(
+                "the peer shares an object with an empty or overlong name, or many tags"
+            )
+        if any(len(text) > MAX_TEXT for text in texts):
+            raise RemoteProtocolError(
+                f"the peer describes {notice.name[:40]!r} in over {MAX_TEXT} characters"
+            )
+        return cls(
+            notice.name,
+            notice.revision,
+            notice.kind,
+            notice.detail,
+            notice.size_bytes,
+            notice.description,
+            tuple(notice.tags),
+        )
+
+
+class Content:
+    """An encoded object on its way out. Its fingerprint is taken in the background, once."""
+
+    def __init__(self, obj: object) -> None:
+        """Encode `obj` (no copy for arrays and Arrow data); raises UnsupportedValue."""
+        self._encoded: Encoded = encode(obj)
+        self.summary = self._encoded.summary
+        self.size_bytes = self._encoded.size_bytes
+        self._outgoing: concurrent.futures.Future[Outgoing] | None = None
+
+    def prepare(self, submit: Callable[..., concurrent.futures.Future[Outgoing]]) -> None:
+        """Begin to read the content on a thread of `submit`: from here on a change of it is noticed."""
+        if self._outgoing is None:
+            self._outgoing = submit(Outgoing, self._encoded.segments, self._encoded.size_bytes)
+
+    async def outgoing(self) -> Outgoing:
+        """The content with its fingerprint; `prepare` was called before."""
+        assert self._outgoing is not None
+        return await asyncio.wrap_future(self._outgoing)
+
+
+def check_description(name: str, description: str, tags: tuple[str, ...]) -> None:
+    """Raise SettingError where an object may not be called or described like this."""
+    if not isinstance(name, str) or not 0 < len(name) <= MAX_NAME:
+        raise SettingError(f"an asset's name is a text of 1 to {MAX_NAME} characters, got {name!r}")
+    if not isinstance(description, str) or len(description) > MAX_TEXT:
+        raise SettingError(f"an asset's description is a text of at most {MAX_TEXT} characters")
+    if len(tags) > MAX_TAGS or not all(isinstance(tag, str) and len(tag) <= MAX_TEXT for tag in tags):
+        raise SettingError(f"an asset's tags are at most {MAX_TAGS} texts, got {tags!r}")

@@ -1,0 +1,86 @@
+"""Tables for people: one set of rows, shown as HTML in a notebook and as text in a terminal.
+
+Cells may hold the peer's words: HTML is escaped (notebook HTML is code execution), control and direction
+characters are shown as escapes in both.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+MAX_CELL = 120  # characters
+
+_STYLE = "text-align:left;padding:2px 10px 2px 0;vertical-align:top"
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Headers, rows, a caption above, and what to say where there is no row."""
+
+    caption: str
+    headers: tuple[str, ...]
+    rows: Sequence[tuple[str, ...]]
+    empty: str = "nothing yet"
+
+    def _repr_html_(self) -> str:
+        title = f"<div><b>{_escaped(self.caption)}</b></div>"
+        if not self.rows:
+            return f"<div>{title}<div><i>{_escaped(self.empty)}</i></div></div>"
+        head = ""
+        if any(self.headers):
+            head = "".join(f'<th style="{_STYLE}">{_escaped(text)}</th>' for text in self.headers)
+        body = "".join(
+            "<tr>" + "".join(f'<td style="{_STYLE}">{_escaped(cell)}</td>' for cell in row) + "</tr>"
+            for row in self.rows
+        )
+        return f"<div>{title}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+
+    def __repr__(self) -> str:
+        from rich.console import Console
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        if not self.rows:
+            return f"{visible(self.caption)}: {visible(self.empty)}"
+        table = RichTable(
+            title=Text(visible(self.caption)),
+            title_justify="left",
+            box=None,
+            pad_edge=False,
+            show_header=any(self.headers),
+        )
+        for text in self.headers:
+            table.add_column(Text(visible(text)), overflow="fold")
+        for row in self.rows:
+            table.add_row(*(Text(visible(cell)) for cell in row))
+        out = io.StringIO()
+        Console(file=out, width=110, no_color=True, force_terminal=False).print(table)
+        return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+
+def visible(text: str) -> str:
+    """`text` on one line, with characters that could hide or reorder others written as escapes."""
+    shown = "".join(
+        character
+        if character == " " or unicodedata.category(character)[0] not in "CZ"
+        else character.encode("unicode_escape").decode("ascii")
+        for character in text[: MAX_CELL + 1]
+    )
+    return shown if len(text) <= MAX_CELL else shown[:MAX_CELL] + "…"
+
+
+def size_text(size_bytes: float) -> str:
+    """Bytes in decimal units, three digits: 72.0 MB."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if size_bytes < 999.5:
+            return f"{size_bytes:.0f} B" if unit == "B" else f"{size_bytes:.3g} {unit}"
+        size_bytes /= 1000
+    return f"{size_bytes:.3g} TB"
+
+
+def _escaped(text: str) -> str:
+    return html.escape(visible(text))

@@ -1,0 +1,263 @@
+"""One live pairing as a person holds it: the synchronous face of everything that runs on the loop thread."""
+
+from __future__ import annotations
+
+import asyncio
+import atexit
+import concurrent.futures
+import contextlib
+import weakref
+from collections.abc import Awaitable, Iterable
+from types import TracebackType
+from typing import Self
+
+from duetlink.duet.asset import Content, check_description
+from duetlink.duet.display import Table, size_text
+from duetlink.duet.inbox import Incoming
+from duetlink.duet.life import CLOSED, CONNECTED, Life
+from duetlink.duet.pointer import wait_future
+from duetlink.duet.progress import Progress
+from duetlink.duet.requests import Request, RequestTable
+from duetlink.duet.store import Asset, Store
+from duetlink.errors import DuetError, LinkClosed, LocalProtocolError, PairingTimeout, RequestTimeout
+from duetlink.link.link import Link
+from duetlink.link.traffic import Statistics
+from duetlink.runtime.loop import LoopThread
+
+
+class Duet:
+    """A pairing of two notebooks. `duetlink.launch()` and `duetlink.join()` make one.
+
+    All methods may be called from any thread; the blocking ones can be interrupted. Use it as a context
+    manager, or `close` it: a kernel that ends closes it as well.
+    """
+
+    def __init__(self, role: str, life: Life, thread: LoopThread) -> None:
+        self._role = role
+        self._life = life
+        self._thread = thread
+        self._fingerprints = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="duetlink-read")
+        _open_duets.add(self)
+
+    # -- how it stands ---------------------------------------------------------------------------------------
+
+    @property
+    def role(self) -> str:
+        """`owner` or `scientist`."""
+        return self._role
+
+    @property
+    def code(self) -> str | None:
+        """The session code, for the one person who may join; None on the joining side."""
+        return self._life.code
+
+    @property
+    def state(self) -> str:
+        """`waiting` for the peer, `pairing`, `connected`, or `closed: ` and why."""
+        life = self._life
+        return f"{CLOSED}: {life.why_closed}" if life.state == CLOSED else life.state
+
+    @property
+    def verifier(self) -> str | None:
+        """Three words that both sides must see alike; compare them aloud to exclude anyone in between."""
+        return self._life.verifier
+
+    @property
+    def peer(self) -> str | None:
+        """The name that the peer gave itself; None before it has connected."""
+        return self._life.link.peer_name if self._life.link is not None else None
+
+    def wait_connected(self, timeout_s: float | None = None) -> Duet:
+        """Return this duet once the peer is connected.
+
+        Raises:
+            PairingTimeout: not within `timeout_s`; the code stays valid.
+            DuetError: pairing failed or the duet is closed, as `state` says.
+        """
+        connected = self._life.connected
+        if not wait_future(connected, timeout_s, still=lambda: True, on_wait=lambda: None):
+            raise PairingTimeout(
+                f"nobody has joined within {timeout_s:g} s; the code is still valid: {self.code}"
+            )
+        connected.result()
+        return self
+
+    def accept(self, answer: str) -> None:
+        """Pairing by hand (`launch(signaling="paste")`): take the text that the scientist's side shows.
+
+        Raises MalformedCode or WrongCode for a text that is not that (try again), else as wait_connected.
+        """
+        take = self._life.accept
+        if take is None:
+            raise LocalProtocolError("this duet pairs through a signaling server; no text is to be pasted")
+        self._thread.run(_awaited(take(answer)))
+        self.wait_connected()
+
+    def ping(self) -> float:
+        """One round trip over the control channel, in seconds. Raises LinkClosed, CallTimeout."""
+        return self._thread.run(self._link().ping())
+
+    def statistics(self) -> Statistics:
+        """A frozen snapshot of the link: state, path, round trip, bytes and rate each way, transfers."""
+        return self._life.statistics()
+
+    def _link(self) -> Link:
+        life = self._life
+        if life.state == CONNECTED and life.link is not None:
+            return life.link
+        if life.state == CLOSED:
+            raise LinkClosed(self.state)
+        raise LinkClosed(f"no peer is connected yet (state: {self.state}); see wait_connected()")
+
+    # -- objects ---------------------------------------------------------------------------------------------
+
+    def share(self, obj: object, name: str, *, description: str = "", tags: Iterable[str] = ()) -> Asset:
+        """Offer `obj` to the peer under `name`. Name, description, type, shape and size are shown; nothing of
+        its content leaves without a yes.
+
+        The asset is the object as it is now; share it again after a change. Sharing another object under
+        the same name makes a new revision.
+
+        Raises:
+            UnsupportedValue: objects of this type cannot travel.
+            SettingError: name, description or tags cannot be used.
+        """
+        tags = (tags,) if isinstance(tags, str) else tuple(tags)
+        check_description(name, description, tags)
+        content = Content(obj)
+        content.prepare(self._fingerprints.submit)
+
+        async def share() -> Asset:
+            catalogue = self._life.catalogue
+            mine = catalogue.share(name, content, description, tags)
+            return Asset(mine.info, catalogue, self._thread)
+
+        return self._thread.run(share())
+
+    @property
+    def store(self) -> Store:
+        """Every object that either side shares or has given, by name."""
+        return Store(self._life.catalogue, self._life.asking, self._thread)
+
+    def send(self, obj: object, name: str, *, description: str = "", tags: Iterable[str] = ()) -> None:
+        """Give `obj` to the peer, who finds it in `duet.store[name]`. Returns when the peer has all of it.
+
+        Raises:
+            UnsupportedValue: objects of this type cannot travel.
+            ValueRefused: the peer does not take that much; nothing was placed there.
+            LinkClosed, TransferFailed: it did not arrive.
+        """
+        tags = (tags,) if isinstance(tags, str) else tuple(tags)
+        check_description(name, description, tags)
+        self._link()  # before the work of encoding
+        content = Content(obj)
+        content.prepare(self._fingerprints.submit)
+        gift = self._life.giving.prepare(name, content, description, tags)
+        with Progress(name) as progress:
+            self._thread.run(self._life.giving.give(gift), on_wait=lambda: progress.show(gift.transfer))
+
+    # -- the owner's queue -----------------------------------------------------------------------------------
+
+    @property
+    def requests(self) -> RequestTable:
+        """Requests of the peer, by number: pending ones and the history."""
+        return RequestTable([self._request(incoming) for incoming in list(self._life.inbox.requests)])
+
+    def wait_request(self, timeout_s: float | None = None) -> Request:
+        """The oldest pending request, waiting for one to arrive.
+
+        Raises:
+            RequestTimeout: none within `timeout_s`.
+            LinkClosed: the link has closed.
+        """
+
+        async def wait() -> Incoming:
+            waiting = asyncio.ensure_future(self._life.inbox.wait_pending())
+            closed = asyncio.wrap_future(self._life.closed)
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await asyncio.wait((waiting, closed), return_when=asyncio.FIRST_COMPLETED)
+            except TimeoutError:
+                raise RequestTimeout(f"no request has arrived within {timeout_s:g} s") from None
+            finally:
+                if not waiting.done():
+                    waiting.cancel()
+            if not waiting.cancelled() and waiting.done():
+                return waiting.result()
+            raise LinkClosed(self.state)
+
+        return self._request(self._thread.run(wait()))
+
+    def _request(self, incoming: Incoming) -> Request:
+        return Request(incoming, self._life.inbox, self._thread)
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    def close(self, reason: str = "") -> None:
+        """Tell the peer, stop everything, free everything. Safe to call twice."""
+        if not self._thread.stopped:
+            with contextlib.suppress(LinkClosed):  # closed by another thread meanwhile
+                self._thread.run(self._life.close(reason))
+            self._thread.stop()
+        self._fingerprints.shutdown(wait=False, cancel_futures=True)
+        _open_duets.discard(self)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    # -- what is shown ---------------------------------------------------------------------------------------
+
+    def table(self) -> Table:
+        """The duet at a glance."""
+        statistics = self.statistics()
+        rows = [("state", self.state)]
+        if self._life.state == CONNECTED:
+            rows += [
+                ("peer", f"{self.peer} (verifier: {self.verifier})"),
+                ("path", statistics.path or "none yet"),
+                ("sent", f"{size_text(statistics.sent_bytes)}, {_rate(statistics.sent_bytes_per_s)}"),
+                (
+                    "received",
+                    f"{size_text(statistics.received_bytes)}, {_rate(statistics.received_bytes_per_s)}",
+                ),
+                ("round trip", _milliseconds(statistics.round_trip_s)),
+                ("requests", f"{len(self.requests.pending)} pending of {len(self.requests)}"),
+                ("store", f"{len(self.store)} objects"),
+            ]
+        elif self._life.state != CLOSED and self.code:
+            rows.append(("code", self.code))
+        return Table(f"duetlink {self._role}", ("", ""), rows)
+
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+async def _awaited(step: Awaitable[None]) -> None:
+    await step
+
+
+def _rate(bytes_per_s: float) -> str:
+    return f"{size_text(bytes_per_s)}/s"
+
+
+def _milliseconds(time_s: float | None) -> str:
+    return "not measured yet" if time_s is None else f"{time_s * 1000:.1f} ms"
+
+
+# An interpreter that ends tells the peers. Weak: a duet that nobody holds is not kept alive by this.
+_open_duets: weakref.WeakSet[Duet] = weakref.WeakSet()
+
+
+@atexit.register
+def _close_all() -> None:
+    for duet in list(_open_duets):
+        with contextlib.suppress(DuetError):
+            duet.close("its kernel has ended")

@@ -1,0 +1,81 @@
+"""Loop side of `send`: gives an object to the peer, takes what the peer gives."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+
+from duetlink import values
+from duetlink.duet.asset import AssetInfo, Content
+from duetlink.duet.catalogue import Catalogue, Received
+from duetlink.errors import DuetError, LinkClosed
+from duetlink.link.link import Link
+from duetlink.link.transfer import Transfer
+from duetlink.wire import schema_pb2 as pb
+
+# The peer replies when it has the whole object; progress, not this, shows whether it moves.
+_DELIVERY_TIMEOUT_S = 7 * 24 * 3600.0
+
+
+@dataclass(slots=True)
+class Gift:
+    """One object on its way to the peer."""
+
+    info: AssetInfo
+    content: Content
+    transfer: Transfer | None = None
+
+
+class Giving:
+    """Deliveries in both directions."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self._catalogue = catalogue
+        self._link: Link | None = None
+        self._arriving_bytes = 0
+
+    def attach(self, link: Link) -> None:
+        self._link = link
+        link.rpc.handle(pb.Delivery, self._take)
+
+    def prepare(self, name: str, content: Content, description: str, tags: tuple[str, ...]) -> Gift:
+        """A gift of the next revision of `name`."""
+        return Gift(self._catalogue.describe(name, content, description, tags), content)
+
+    async def give(self, gift: Gift) -> None:
+        """Return when the peer has the object. If cancelled, the peer is told and keeps nothing.
+
+        Raises:
+            ValueRefused: the peer does not take that much.
+            LinkClosed, AssetChanged, TransferFailed.
+        """
+        link = self._link
+        if link is None:
+            raise LinkClosed("no peer is connected yet; see duet.state, or duet.wait_connected()")
+        best = link.ladder.best
+        offer = await link.exports.offer(
+            gift.info.name, await gift.content.outgoing(), best.name if best else ""
+        )
+        gift.transfer = link.exports.transfer(offer)
+        try:
+            await link.rpc.call(
+                pb.Delivery(asset=gift.info.to_wire(), offer=offer), pb.Done, timeout_s=_DELIVERY_TIMEOUT_S
+            )
+        except (DuetError, asyncio.CancelledError):
+            link.exports.withdraw(offer)
+            raise
+
+    async def _take(self, delivery: pb.Delivery) -> pb.Done:
+        assert self._link is not None
+        info = AssetInfo.from_wire(delivery.asset)
+        size_bytes = delivery.offer.size_bytes
+        self._catalogue.room_for(info.name, self._arriving_bytes + size_bytes)
+        self._arriving_bytes += size_bytes
+        try:
+            body = await self._link.imports.pull(info.name, delivery.offer, size_bytes)
+            # away from the loop: building a large frame takes a while
+            value = await asyncio.to_thread(values.decode, body)
+        finally:
+            self._arriving_bytes -= size_bytes
+        self._catalogue.received[info.name] = Received(info, value)
+        return pb.Done()

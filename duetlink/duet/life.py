@@ -1,0 +1,92 @@
+"""Loop side of one duet: waiting, pairing, connected, closed, and everything that ends with it."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+from collections.abc import Awaitable, Callable
+
+from duetlink.duet.asking import Asking
+from duetlink.duet.catalogue import Catalogue
+from duetlink.duet.giving import Giving
+from duetlink.duet.inbox import Inbox
+from duetlink.errors import DuetError, LinkClosed
+from duetlink.link.link import Link
+from duetlink.link.traffic import Statistics
+from duetlink.settings import Settings
+
+WAITING, PAIRING, CONNECTED, CLOSED = "waiting", "pairing", "connected", "closed"
+
+Cleanup = Callable[[], Awaitable[None]]
+
+
+class Life:
+    """State of one duet. Other threads read its attributes; only the loop thread calls its methods."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.state = WAITING
+        self.code: str | None = None
+        self.verifier: str | None = None
+        self.why_closed: DuetError | None = None
+        self.link: Link | None = None
+        self.catalogue = Catalogue(settings)
+        self.inbox = Inbox(self.catalogue, settings)
+        self.asking = Asking(settings)
+        self.giving = Giving(self.catalogue)
+        # for waiting from any thread
+        self.connected: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self.closed: concurrent.futures.Future[None] = concurrent.futures.Future()
+        # by hand only: takes the scientist's text
+        self.accept: Callable[[str], Awaitable[None]] | None = None
+        self._cleanups: list[Cleanup] = []
+
+    def at_end(self, cleanup: Cleanup) -> None:
+        """Run `cleanup` when this duet ends; the last one added runs first."""
+        self._cleanups.append(cleanup)
+
+    def met(self) -> None:
+        """The peer is at the signaling server."""
+        self.state = PAIRING
+
+    def attach(self, link: Link) -> None:
+        """`link` is connected and becomes this duet's: all desks work with it from here on."""
+        self.link = link
+        link.on_closed = self.end
+        for desk in (self.catalogue, self.inbox, self.asking, self.giving):
+            desk.attach(link)
+        link.start()
+        self.state = CONNECTED
+        self.connected.set_result(None)
+
+    def end(self, error: DuetError) -> None:
+        """Close for `error`, the first one wins; clean-ups run in the background or in `close`."""
+        if self.state == CLOSED:
+            return
+        self.state = CLOSED
+        self.why_closed = error
+        closed = error if isinstance(error, LinkClosed) else LinkClosed(str(error))
+        self.asking.detach(closed)
+        if not self.connected.done():
+            self.connected.set_exception(error)
+        self.closed.set_result(None)
+        self._ending = asyncio.ensure_future(self._clean_up())
+
+    async def close(self, reason: str = "") -> None:
+        """Tell the peer and return when everything is freed."""
+        if self.link is not None and self.state == CONNECTED:
+            await self.link.close(reason)
+        self.end(LinkClosed("this side closed the duet; launch or join a new one"))
+        await asyncio.shield(self._ending)
+
+    def statistics(self) -> Statistics:
+        """A frozen snapshot."""
+        if self.link is None:
+            return Statistics(self.state, None, None, 0, 0, 0.0, 0.0)
+        return self.link.statistics(self.state)
+
+    async def _clean_up(self) -> None:
+        if self.link is not None:
+            await self.link.close()
+        while self._cleanups:
+            await self._cleanups.pop()()

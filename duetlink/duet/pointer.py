@@ -1,0 +1,202 @@
+"""What one holds of an object that the peer shares or has given: a pointer, and the request made by it."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import time
+from collections.abc import Callable, Generator
+from typing import Any
+
+from duetlink.duet.asking import ASKING, COMPLETE, DENIED, PENDING, Asking, Question
+from duetlink.duet.asset import AssetInfo
+from duetlink.duet.catalogue import Received
+from duetlink.duet.display import Table, size_text, visible
+from duetlink.duet.progress import Progress
+from duetlink.errors import RequestTimeout, RequestWithdrawn
+from duetlink.runtime.loop import LoopThread
+
+
+class Described:
+    """An object of the store: its description without its content."""
+
+    def __init__(self, info: AssetInfo) -> None:
+        self._info = info
+
+    @property
+    def name(self) -> str:
+        return self._info.name
+
+    @property
+    def revision(self) -> int:
+        """1 when first shared under this name, one more each time it is shared again."""
+        return self._info.revision
+
+    @property
+    def kind(self) -> str:
+        """The type, e.g. `pandas.DataFrame`."""
+        return self._info.kind
+
+    @property
+    def detail(self) -> str:
+        """Shape and dtype in words, e.g. `569 rows × 31 columns`."""
+        return self._info.detail
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes that move when it is fetched."""
+        return self._info.size_bytes
+
+    @property
+    def description(self) -> str:
+        return self._info.description
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self._info.tags
+
+    def __repr__(self) -> str:
+        info = self._info
+        return (
+            f"<{type(self).__name__} {visible(info.name)!r}: {visible(info.kind)} {visible(info.detail)}, "
+            f"{size_text(info.size_bytes)}>"
+        )
+
+    def _repr_html_(self) -> str:
+        info = self._info
+        rows = [("type", f"{info.kind} {info.detail}"), ("size", size_text(info.size_bytes))]
+        if info.description:
+            rows.append(("description", info.description))
+        if info.tags:
+            rows.append(("tags", ", ".join(info.tags)))
+        return Table(f"{type(self).__name__} {info.name}", ("", ""), rows)._repr_html_()
+
+
+class Pointer(Described):
+    """A handle on an object that the peer shares. It holds no content; `get` asks for it."""
+
+    def __init__(self, info: AssetInfo, asking: Asking, thread: LoopThread) -> None:
+        super().__init__(info)
+        self._asking = asking
+        self._thread = thread
+
+    def request(self, reason: str = "") -> PendingRequest:
+        """Ask the owner for the object and return at once. Awaitable; see PendingRequest."""
+        return PendingRequest(self._info, reason, self._asking, self._thread)
+
+    def get(self, *, reason: str = "", timeout_s: float | None = None) -> Any:
+        """Ask the owner for the object, wait for the answer, and return a copy of it.
+
+        `timeout_s` bounds the wait for the answer, not the transfer. The object stays at the owner. If
+        interrupted, the request is withdrawn or the transfer cancelled.
+
+        Raises:
+            RequestDenied: the owner said no; `.reason` has the owner's words.
+            RequestTimeout: no answer within `timeout_s`; the request was withdrawn.
+            AssetNotFound, AssetChanged: it is no longer shared, or is another revision now.
+            TransferFailed, LinkClosed: it did not arrive; nothing partial is kept.
+        """
+        pending = self.request(reason)
+        try:
+            return pending.result(timeout_s)
+        except BaseException:
+            pending.withdraw()
+            raise
+
+
+class ReceivedObject(Described):
+    """An object that the peer gave with `send`; it is here already."""
+
+    def __init__(self, received: Received) -> None:
+        super().__init__(received.info)
+        self._value = received.value
+
+    def get(self, *, reason: str = "", timeout_s: float | None = None) -> Any:
+        """The object itself; the same each time. It asks nobody, so both arguments have no effect."""
+        return self._value
+
+
+class PendingRequest:
+    """A request on its way: made, answered, fetched in the background. Use from any thread."""
+
+    def __init__(self, info: AssetInfo, reason: str, asking: Asking, thread: LoopThread) -> None:
+        self._info = info
+        self._reason = reason
+        self._thread = thread
+        # on the loop: a question owns a future of it
+        self._question: Question = thread.run(_make_question(info, reason))
+        self._future: concurrent.futures.Future[Any] = thread.submit(asking.fetch(self._question))
+
+    @property
+    def state(self) -> str:
+        """`asking`, `pending`, `approved`, `denied`, `withdrawn`, `complete` or `failed`."""
+        return self._question.state
+
+    @property
+    def reason(self) -> str:
+        return self._reason
+
+    def result(self, timeout_s: float | None = None) -> Any:
+        """Wait for the value, showing progress of a transfer that takes more than a second.
+
+        `timeout_s` bounds the wait for the owner's answer; the request stays pending after it.
+
+        Raises:
+            RequestDenied, RequestTimeout, RequestWithdrawn, AssetChanged, TransferFailed, LinkClosed.
+        """
+        with Progress(self._info.name) as progress:
+            waiting = wait_future(
+                self._future,
+                timeout_s,
+                still=lambda: self._question.state in (ASKING, PENDING),
+                on_wait=lambda: progress.show(self._question.transfer),
+            )
+        if not waiting:
+            raise RequestTimeout(
+                f"no answer to the request for {self._info.name!r} within {timeout_s:g} s; "
+                "the owner sees it in duet.requests"
+            )
+        try:
+            return self._future.result()
+        except concurrent.futures.CancelledError:
+            raise RequestWithdrawn(f"the request for {self._info.name!r} was withdrawn") from None
+
+    def withdraw(self) -> None:
+        """Take the request back, or cancel its transfer. Without effect once it has ended."""
+        self._future.cancel()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return asyncio.wrap_future(self._future).__await__()
+
+    def __repr__(self) -> str:
+        return f"<PendingRequest for {visible(self._info.name)!r}: {self.state}>"
+
+    def _repr_html_(self) -> str:
+        words = {PENDING: "waits for the owner", COMPLETE: "here: .result()", DENIED: "denied"}
+        row = (self._info.name, self._reason, words.get(self.state, self.state))
+        return Table("Request", ("object", "reason", "state"), [row])._repr_html_()
+
+
+async def _make_question(info: AssetInfo, reason: str) -> Question:
+    return Question(info, reason)
+
+
+def wait_future(
+    future: concurrent.futures.Future[Any],
+    timeout_s: float | None,
+    *,
+    still: Callable[[], bool],
+    on_wait: Callable[[], None],
+) -> bool:
+    """Wait for `future`, looking up ten times a second; False if `timeout_s` passed while `still()`."""
+    deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+    while not future.done():
+        tick_s = 0.1
+        if deadline_s is not None and still():
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                return False
+            tick_s = min(tick_s, left_s)
+        concurrent.futures.wait((future,), tick_s)
+        on_wait()
+    return True

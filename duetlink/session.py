@@ -1,0 +1,245 @@
+"""`launch` and `join`: from a session code to a connected duet."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Coroutine
+from typing import Any
+
+from duetlink import __version__
+from duetlink.duet.announcement import show_answer, show_code
+from duetlink.duet.duet import Duet
+from duetlink.duet.life import Life
+from duetlink.errors import DuetError, LinkClosed, PairingTimeout, SignalingUnavailable, UnknownCode
+from duetlink.link.link import Link
+from duetlink.peer.connection import PeerConnection
+from duetlink.peer.ice_servers import choose_ice_servers
+from duetlink.runtime.loop import LoopThread
+from duetlink.settings import Settings
+from duetlink.signaling import (
+    EmbeddedServer,
+    Hello,
+    Paired,
+    PasteOwner,
+    PasteScientist,
+    SessionCode,
+    WebSocketMailbox,
+    find,
+    live_servers,
+    pair_owner,
+    pair_scientist,
+)
+from duetlink.signaling.paste import PREFIX as PASTE_PREFIX
+
+# Of the messages on the control channel. A change that an older peer cannot read raises both.
+PROTOCOL_MIN = 1
+PROTOCOL_MAX = 1
+
+OWNER, SCIENTIST = "owner", "scientist"
+
+
+def launch(
+    *, name: str | None = None, signaling: str | None = None, settings: Settings | None = None
+) -> Duet:
+    """Open a duet as the data owner, and show the session code to give to one person.
+
+    Returns at once; the peer may come within `settings.code_lifetime_s`. See `duet.state`,
+    `duet.wait_connected()`.
+
+    Args:
+        name: what the peer sees as your name.
+        signaling: `ws://` or `wss://` address of a signaling server, or "paste" to carry the messages by
+            hand. Default: `DUETLINK_SIGNALING`, else a server of yours on this machine, else one is started.
+        settings: default `Settings.from_environment()`.
+
+    Raises:
+        SettingError: an argument or variable cannot be used.
+        SignalingUnavailable: the signaling server cannot be reached.
+    """
+    duet = _launch(name, signaling, settings)
+    show_code(duet)
+    return duet
+
+
+def join(
+    code: str, *, name: str | None = None, signaling: str | None = None, settings: Settings | None = None
+) -> Duet:
+    """Join the duet that waits under `code`, as the data scientist. Returns connected.
+
+    Raises:
+        MalformedCode, UnknownCode, CodeUsed, WrongCode: what is wrong with the code, and what to do.
+        SignalingUnavailable: no signaling server can be reached.
+        IncompatiblePeer: the versions of both sides do not fit.
+        PeerUnreachable, PairingTimeout: the peer was met, but no connection came about.
+    """
+    settings = _settings(settings, signaling)
+    by_hand = isinstance(code, str) and code.strip().startswith(PASTE_PREFIX)
+    parsed = None if by_hand else SessionCode.parse(code)
+    thread = LoopThread()
+    life = Life(settings)
+    duet = Duet(SCIENTIST, life, thread)
+    opening = _Opening(life, _hello(name or SCIENTIST))
+    try:
+        if parsed is not None:
+            thread.run(opening.join(parsed))
+        else:
+            show_answer(thread.run(opening.join_by_hand(code.strip())))
+            duet.wait_connected(settings.code_lifetime_s)
+    except BaseException:
+        duet.close()
+        raise
+    return duet
+
+
+def _launch(name: str | None, signaling: str | None, settings: Settings | None) -> Duet:
+    settings = _settings(settings, signaling)
+    thread = LoopThread()
+    life = Life(settings)
+    duet = Duet(OWNER, life, thread)
+    opening = _Opening(life, _hello(name or OWNER))
+    try:
+        if settings.signaling == "paste":
+            thread.run(opening.launch_by_hand())
+        else:
+            thread.run(opening.launch())
+    except BaseException:
+        duet.close()
+        raise
+    return duet
+
+
+def _settings(settings: Settings | None, signaling: str | None) -> Settings:
+    settings = Settings.from_environment() if settings is None else settings
+    return settings if signaling is None else dataclasses.replace(settings, signaling=signaling)
+
+
+def _hello(name: str) -> Hello:
+    return Hello(PROTOCOL_MIN, PROTOCOL_MAX, __version__, name)
+
+
+class _Opening:
+    """Brings one duet from nothing to connected. On the loop thread."""
+
+    def __init__(self, life: Life, hello: Hello) -> None:
+        self._life = life
+        self._hello = hello
+        self._link: Link | None = None
+
+    async def launch(self) -> None:
+        """Claim a mailbox; pairing goes on in the background."""
+        life = self._life
+        server = await find(None, life.settings)
+        if server is None:
+            embedded = EmbeddedServer()
+            life.at_end(embedded.stop)
+            await embedded.start()
+            server = embedded.address
+        mailbox, nameplate = await WebSocketMailbox.claim(server.url, life.settings.code_lifetime_s)
+        life.at_end(mailbox.close)
+        code = SessionCode.generate(nameplate, server.in_code)
+        life.code = str(code)
+        self._in_background(self._pair_owner(mailbox, code))
+
+    async def _pair_owner(self, mailbox: WebSocketMailbox, code: SessionCode) -> None:
+        async def answer(hello: Hello, offer: bytes) -> bytes:
+            self._life.met()
+            connection = await self._connection()
+            return await connection.answer(offer)
+
+        paired = await pair_owner(mailbox, code, self._hello, answer)
+        await mailbox.close()
+        await self._finish(paired, initiator=False)
+
+    async def join(self, code: SessionCode) -> None:
+        """Pair and connect."""
+        mailbox = await self._join_mailbox(code)
+        self._life.at_end(mailbox.close)
+        self._life.met()
+
+        async def offer() -> bytes:
+            return await (await self._connection()).offer()
+
+        paired = await pair_scientist(mailbox, code, self._hello, offer())
+        await mailbox.close()
+        await self._accept(paired)
+
+    async def _join_mailbox(self, code: SessionCode) -> WebSocketMailbox:
+        if code.url is not None:
+            return await WebSocketMailbox.join(code.url, code.nameplate)
+        if self._life.settings.signaling is not None:
+            server = await find(None, self._life.settings)
+            assert server is not None
+            return await WebSocketMailbox.join(server.url, code.nameplate)
+        unknown: UnknownCode | None = None
+        for server in await live_servers():
+            try:
+                return await WebSocketMailbox.join(server.url, code.nameplate)
+            except UnknownCode as error:
+                unknown = error
+        raise unknown or SignalingUnavailable(
+            "no signaling server runs on this machine, and none is configured: use the whole code that the "
+            "owner sees (with its @host:port), or set DUETLINK_SIGNALING to the server that the owner uses"
+        )
+
+    async def launch_by_hand(self) -> None:
+        """Make the text for the scientist; `Life.accept` takes the answer."""
+        paste = PasteOwner(self._hello, await (await self._connection()).offer())
+        self._life.code = paste.blob
+
+        async def accept(text: str) -> None:
+            paired = paste.accept(text)
+            self._life.met()
+            await self._guarded(self._accept(paired))
+
+        self._life.accept = accept
+
+    async def join_by_hand(self, text: str) -> str:
+        """Take the owner's text and return the answer to carry back; connecting goes on in the background."""
+        paste = PasteScientist(text, self._hello)
+        self._life.met()
+        answer = paste.answer(await (await self._connection()).answer(paste.paired.payload, patient=True))
+        timeout_s = self._life.settings.code_lifetime_s
+        self._in_background(self._finish(paste.paired, initiator=False, timeout_s=timeout_s))
+        return answer
+
+    async def _connection(self) -> PeerConnection:
+        settings = self._life.settings
+        chosen, _ = await choose_ice_servers(settings.ice_servers, settings.ice_probe_timeout_s)
+        connection = PeerConnection(chosen)
+        # at once: the peer's first message may come before this side has seen the channel open
+        self._link = Link(connection, settings)
+        self._life.at_end(self._link.close)
+        return connection
+
+    async def _accept(self, paired: Paired) -> None:
+        assert self._link is not None
+        await self._link.accept(paired.payload)
+        await self._finish(paired, initiator=True)
+
+    async def _finish(self, paired: Paired, *, initiator: bool, timeout_s: float | None = None) -> None:
+        assert self._link is not None
+        self._life.verifier = paired.key.verifier()
+        await self._link.connect(self._hello.name, initiator=initiator, timeout_s=timeout_s)
+        self._life.attach(self._link)
+
+    def _in_background(self, pairing: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(self._guarded(pairing))
+
+        async def cancel() -> None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        self._life.at_end(cancel)
+
+    async def _guarded(self, pairing: Coroutine[Any, Any, None]) -> None:
+        """Run a step; what goes wrong ends the duet."""
+        try:
+            await pairing
+        except DuetError as error:
+            self._life.end(error)
+        except TimeoutError:
+            self._life.end(PairingTimeout("the peer was met but did not finish connecting in time"))
+        except asyncio.CancelledError:
+            self._life.end(LinkClosed("this side closed the duet while it was pairing"))
+            raise

@@ -1,0 +1,1 @@
+"""Contract tests that third-party implementations can run to prove themselves."""
