@@ -1,4 +1,4 @@
-"""Generate the protobuf code, or with --check: fail where the committed code is not what would be generated."""
+"""Generate the protobuf code, or with --check: fail where the committed code is another."""
 
 from __future__ import annotations
 
@@ -15,7 +15,14 @@ SCHEMAS = sorted(path.relative_to(ROOT) for path in ROOT.glob("duetlink/*/schema
 def generate(target: Path) -> list[Path]:
     """Run protoc for every schema into `target`; returns the generated files' relative paths."""
     subprocess.run(
-        [sys.executable, "-m", "grpc_tools.protoc", f"-I{ROOT}", f"--python_out={target}", f"--pyi_out={target}"]
+        [
+            sys.executable,
+            "-m",
+            "grpc_tools.protoc",
+            f"-I{ROOT}",
+            f"--python_out={target}",
+            f"--pyi_out={target}",
+        ]
         + [str(schema) for schema in SCHEMAS],
         cwd=ROOT,
         check=True,
@@ -30,7 +37,9 @@ def main() -> int:
         return 0
     with tempfile.TemporaryDirectory() as target:
         generated = generate(Path(target))
-        stale = [path for path in generated if not filecmp.cmp(ROOT / path, Path(target) / path, shallow=False)]
+        stale = [
+            path for path in generated if not filecmp.cmp(ROOT / path, Path(target) / path, shallow=False)
+        ]
     for path in stale:
         print(f"{path} is not what its schema.proto generates; run `make proto`")
     return 1 if stale else 0

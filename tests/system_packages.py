@@ -1,4 +1,4 @@
-"""Install the system packages that whole-system tests use, where that is allowed; else say what is missing."""
+"""Install the system packages that whole-system tests use, or say which are missing."""
 
 from __future__ import annotations
 

@@ -8,6 +8,8 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
+from google.protobuf.message import Message
+
 from duetlink.errors import (
     CallTimeout,
     DuetError,
@@ -63,6 +65,7 @@ class Link:
         self.rpc.on_violation = connection.bulk.on_violation = self._violated
         self.rpc.handle(pb.Introduction, self._introduce)
         self.rpc.handle(pb.Bye, self._bye)
+        self.rpc.notice(pb.Bye, lambda bye: self._peer_closed(bye.reason))
 
     async def accept(self, answer: bytes) -> None:
         """Take the peer's answer to the offer of this side."""
@@ -104,6 +107,9 @@ class Link:
             initiator,
         )
         paths: list[Path] = [_PATHS[name](context) for name in _PATHS if name in self._settings.paths]
+        for query in (kind.query for name, kind in _PATHS.items() if name not in self._settings.paths):
+            if query is not None:
+                self.rpc.handle(query, self._refuse_path)
         self.ladder = Ladder(paths)
         self.exports = Exports(self.rpc, self.ladder, self.traffic, self._settings.inline_limit_bytes)
         self.imports = Imports(self.rpc, self.ladder, self.traffic)
@@ -206,6 +212,9 @@ class Link:
         check_certificate(introduction.certificate_pem)
         self._introduced.set_result(introduction)
         return pb.Done()
+
+    async def _refuse_path(self, query: Message) -> Message:
+        raise PathUnavailable(f"the peer allows only these paths: {', '.join(self._settings.paths)}")
 
     async def _serve_flight(self, peer_certificate_pem: bytes) -> None:
         """Start the Flight server; paths wait for it."""

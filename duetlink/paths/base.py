@@ -13,6 +13,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import ClassVar
 
+from google.protobuf.message import Message
+
 from duetlink.flight.body import Landing, Outgoing
 from duetlink.flight.certificate import Identity
 from duetlink.flight.server import FlightServer
@@ -42,6 +44,8 @@ class Path(ABC):
     """One way to the peer. Methods belong to the loop thread; blocking work goes to `context.io`."""
 
     name: ClassVar[str]
+    # what its `open` asks the peer, if anything: a peer that forbids this path refuses such a call
+    query: ClassVar[type[Message] | None] = None
 
     @abstractmethod
     async def open(self) -> None:

@@ -14,8 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import struct
-from collections.abc import Coroutine
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from duetlink.errors import DuetError, LimitExceeded, RemoteProtocolError
 from duetlink.flight.client import FlightClient
@@ -68,12 +67,23 @@ class ChannelPath(FlightPath):
     # -- both ends of a stream -------------------------------------------------------------------------------
 
     async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Spliced in this very task: one cancelled before its first step would never close the socket.
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
         number = self._next_stream
         self._next_stream += 2
         stream = self._streams[number] = _Stream(number)
-        with contextlib.suppress(DuetError):
+        try:
             await self._context.bulk.send(_HEADER.pack(_OPEN, number))
-        self._start(self._splice(stream, reader, writer))
+            await self._splice(stream, reader, writer)
+        except DuetError:
+            await self._end(stream)
+        except asyncio.CancelledError:
+            return  # by `close`; asyncio's own callback on this task chokes on a cancelled one
+        finally:
+            writer.close()
+            self._tasks.discard(task)
 
     async def _connect(self, stream: _Stream) -> None:
         """The sender's end: join a stream that the peer opened to this side's own Flight server."""
@@ -169,10 +179,7 @@ class ChannelPath(FlightPath):
         if len(self._streams) >= MAX_STREAMS:
             raise LimitExceeded(f"the peer opened over {MAX_STREAMS} streams at once")
         stream = self._streams[number] = _Stream(number)
-        self._start(self._connect(stream))
-
-    def _start(self, coroutine: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(coroutine)
+        task = asyncio.ensure_future(self._connect(stream))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

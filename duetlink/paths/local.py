@@ -33,6 +33,7 @@ class LocalPath(Path):
     """Bodies in sealed shared memory, each written once and kept for as long as its asset is."""
 
     name: ClassVar[str] = "local"
+    query = pb.LocalChallenge
 
     def __init__(self, context: PathContext) -> None:
         self._context = context

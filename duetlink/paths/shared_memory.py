@@ -89,11 +89,12 @@ def open_region(region: Region) -> memoryview:
     expected = f"/memfd:{_name(region.label)} (deleted)"
     try:
         # looked at before it is opened: opening a device or a FIFO by the peer's word could block or act
-        if os.readlink(path) != expected:
-            raise PathUnavailable("the peer's shared memory is not visible from here")
-        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        visible = os.readlink(path) == expected
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK) if visible else -1
     except OSError as error:
         raise PathUnavailable(f"the peer's shared memory cannot be opened here: {error.strerror}") from None
+    if fd < 0:
+        raise PathUnavailable("the peer's shared memory is not visible from here")
     try:
         status = os.fstat(fd)
         if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
@@ -102,11 +103,16 @@ def open_region(region: Region) -> memoryview:
             raise TransferFailed("the peer's shared memory is not sealed or not of the announced size")
         if region.size_bytes == 0:
             return memoryview(bytearray())
-        return memoryview(mmap.mmap(fd, region.size_bytes, access=mmap.ACCESS_COPY))
-    except OSError as error:
-        raise PathUnavailable(f"the peer's shared memory cannot be mapped here: {error.strerror}") from None
+        return memoryview(_map_privately(fd, region.size_bytes))
     finally:
         os.close(fd)
+
+
+def _map_privately(fd: int, size_bytes: int) -> mmap.mmap:
+    try:
+        return mmap.mmap(fd, size_bytes, access=mmap.ACCESS_COPY)
+    except OSError as error:
+        raise PathUnavailable(f"the peer's shared memory cannot be mapped here: {error.strerror}") from None
 
 
 def _name(label: bytes) -> str:

@@ -24,6 +24,7 @@ class TcpPath(FlightPath):
     """Flight over a TCP connection of its own to the peer."""
 
     name: ClassVar[str] = "tcp"
+    query = pb.FlightAddressQuery
 
     def __init__(self, context: PathContext) -> None:
         super().__init__(context)

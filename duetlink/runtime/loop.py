@@ -109,6 +109,8 @@ class LoopThread:
                     task.cancel()
                 if tasks:
                     self._loop.run_until_complete(asyncio.wait(tasks, timeout=2.0))
+                    # one more turn, in which the futures that other threads wait for learn of it
+                    self._loop.run_until_complete(asyncio.sleep(0))
                 self._loop.run_until_complete(self._loop.shutdown_asyncgens())
                 self._loop.run_until_complete(self._loop.shutdown_default_executor())
             finally:

@@ -91,9 +91,10 @@ async def pair_scientist(
 ) -> Paired:
     """Prove to the owner that this side knows the words, send the offer, and return the owner's answer.
 
-    An awaitable `offer` runs while the owner's message is on its way, and is cancelled on failure. Raises WrongCode (the code is burnt),
-    IncompatiblePeer, PairingTimeout after `timeout_s`, RemoteProtocolError, and what the mailbox and `offer`
-    raise. The mailbox stays open on success and is closed on any failure, cancellation included.
+    An awaitable `offer` runs while the owner's message is on its way and is cancelled on failure. Raises
+    WrongCode (the code is burnt), IncompatiblePeer, PairingTimeout after `timeout_s`, RemoteProtocolError,
+    and what the mailbox and `offer` raise. The mailbox stays open on success and is closed on any failure,
+    cancellation included.
     """
     offering = asyncio.ensure_future(_value(offer))
     try:

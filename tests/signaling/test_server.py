@@ -421,7 +421,7 @@ async def test_tls_is_verified(server: MailboxServer, tmp_path: Path) -> None:
     assert await scientist.receive() == b"x"
     await owner.close()
     await scientist.close()
-    with pytest.raises(SignalingUnavailable, match="(?i)certificate"):
+    with pytest.raises(SignalingUnavailable, match=r"(?i)certificate"):
         await WebSocketMailbox.claim(url)
 
 

@@ -1,0 +1,7 @@
+"""`python -m duetlink …` is the command `duetlink …`."""
+
+from __future__ import annotations
+
+from duetlink.cli import main
+
+main(prog_name="duetlink")

@@ -1,0 +1,220 @@
+"""The command `duetlink`: run a signaling server, play the demo, show the settings.
+
+Exit codes: 0 done, 1 it failed (one line `error: …`), 2 wrong usage, 130 interrupted. What a command needs is
+imported inside it, so that `duetlink --help` is quick.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from duetlink import __version__
+from duetlink.errors import DuetError, SettingError
+
+if TYPE_CHECKING:
+    import ssl
+
+    from rich.console import Console
+
+INTERRUPTED = 130
+_WIDTH_OF_A_PIPE = 110  # where nobody tells how wide the output may be
+
+_FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+_DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+class _Commands(click.Group):
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run a command; an error that duetlink raises is a sentence, not a traceback."""
+        try:
+            return super().invoke(ctx)
+        except DuetError as error:
+            click.echo(f"error: {error}", err=True)
+            ctx.exit(1)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="duetlink")
+def main() -> None:
+    """Link two Jupyter notebooks: a data owner's and a data scientist's."""
+
+
+# -- signal ------------------------------------------------------------------------------------------------
+
+
+@main.command(short_help="Run the signaling server where notebooks meet.")
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on; 0.0.0.0: all.")
+@click.option(
+    "--port", default=4040, show_default=True, type=click.IntRange(0, 65535), help="0: any free port."
+)
+@click.option("--tls-cert", type=_FILE, help="Certificate chain, PEM. Serves wss:// instead of ws://.")
+@click.option("--tls-key", type=_FILE, help="Private key of the certificate, PEM.")
+@click.option("--until-eof", is_flag=True, hidden=True, help="Also stop when standard input ends.")
+def signal(host: str, port: int, tls_cert: Path | None, tls_key: Path | None, until_eof: bool) -> None:
+    """Run the signaling server where notebooks meet, until Ctrl-C or SIGTERM.
+
+    It is blind: what passes through it is sealed with the session code's key. Prints the line to put into
+    the environment of both notebooks.
+    """
+    if (tls_cert is None) != (tls_key is None):
+        given, missing = ("--tls-cert", "--tls-key") if tls_cert else ("--tls-key", "--tls-cert")
+        raise click.UsageError(f"{given} needs {missing} as well")
+    context = _tls_context(tls_cert, tls_key) if tls_cert and tls_key else None
+    import asyncio
+
+    with contextlib.suppress(KeyboardInterrupt):  # Windows: nothing else can be caught there
+        asyncio.run(_serve(host, port, context, until_eof))
+
+
+async def _serve(host: str, port: int, tls: ssl.SSLContext | None, until_eof: bool) -> None:
+    import asyncio
+    import signal as signals
+
+    from duetlink.signaling.server import MailboxServer
+
+    loop, stop = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signals.SIGINT, signals.SIGTERM):
+        with contextlib.suppress(NotImplementedError):
+            loop.add_signal_handler(number, stop.set)
+    if until_eof:
+        _at_end_of_input(lambda: loop.call_soon_threadsafe(stop.set))
+    server = MailboxServer()
+    bound_host, bound_port = await server.start(host, port, tls)
+    try:
+        click.echo(f"DUETLINK_SIGNALING={_address(bound_host, bound_port, tls is not None)}")
+        await stop.wait()
+    finally:
+        await server.stop()
+
+
+def _at_end_of_input(stop: Any) -> None:
+    """Call `stop` when standard input ends, so that the server does not outlive who started it."""
+    import os
+    import threading
+
+    def read() -> None:
+        with contextlib.suppress(OSError):
+            # not sys.stdin: its lock, held by a daemon thread, aborts the interpreter's exit
+            while os.read(0, 4096):
+                pass
+        with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
+            stop()
+
+    threading.Thread(target=read, name="duetlink-stdin", daemon=True).start()
+
+
+def _tls_context(certificate: Path, key: Path) -> ssl.SSLContext:
+    import ssl
+
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    try:
+        # without a password given, OpenSSL would ask on the terminal
+        context.load_cert_chain(certificate, key, password="")
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise SettingError(
+            f"{certificate} and {key} cannot be used for TLS ({getattr(error, 'reason', None) or error}): "
+            "they must be a PEM certificate chain and its PEM key, without a password"
+        ) from None
+    return context
+
+
+def _address(host: str, port: int, tls: bool) -> str:
+    if host in ("0.0.0.0", "::"):
+        from duetlink.signaling.embedded import outward_address
+
+        host = outward_address() or "127.0.0.1"
+    scheme = "wss" if tls else "ws"
+    return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+
+# -- demo --------------------------------------------------------------------------------------------------
+
+
+@main.command(short_help="Two kernels, two notebooks, one link, and what happened.")
+@click.option(
+    "--timeout", "timeout_s", default=180.0, show_default=True, help="Seconds that all of it may take."
+)
+@click.option("--notebooks", type=_DIRECTORY, help="A directory with owner.ipynb and scientist.ipynb.")
+@click.pass_context
+def demo(ctx: click.Context, timeout_s: float, notebooks: Path | None) -> None:
+    """Play two notebooks against each other in two Jupyter kernels, and say what happened."""
+    from duetlink.demo.play import play
+
+    try:
+        ctx.exit(play(_console(), notebooks, timeout_s))
+    except KeyboardInterrupt:
+        click.echo("interrupted; both kernels and the signaling server are stopped", err=True)
+        ctx.exit(INTERRUPTED)
+
+
+# -- settings ----------------------------------------------------------------------------------------------
+
+
+@main.command(short_help="Every setting, and the value in force.")
+def settings() -> None:
+    """Show every setting: the value in force, its default, its environment variable, its meaning."""
+    import dataclasses
+
+    from rich.table import Table
+    from rich.text import Text
+
+    from duetlink.settings import Settings
+
+    in_force = Settings.from_environment()
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for header in ("setting", "in force", "default", "meaning, environment variable"):
+        table.add_column(header, overflow="fold")
+    for field in dataclasses.fields(Settings):
+        value = getattr(in_force, field.name)
+        variable = field.metadata["env"]
+        meaning = Text(field.metadata["doc"])
+        if variable:
+            meaning.append(f"\n{variable}", "cyan")
+        changed = "" if value == field.default else "bold green"
+        table.add_row(
+            field.name, Text(_shown(field.name, value), changed), _shown(field.name, field.default), meaning
+        )
+    _console().print(table)
+
+
+def _shown(name: str, value: Any) -> str:
+    """A value with its unit and without its secrets."""
+    if value is None or value == ():
+        return "none"
+    if name == "ice_servers":
+        return "\n".join(
+            " ".join((*server.urls, "(with credentials)" if server.username or server.credential else ""))
+            for server in value
+        )
+    if name == "signaling":
+        return _without_password(value)
+    if name.endswith("_bytes"):
+        for unit, size in (("GiB", 1024**3), ("MiB", 1024**2), ("KiB", 1024)):
+            if value % size == 0:
+                return f"{value // size} {unit}"
+        return f"{value:,} B"
+    if name.endswith("_s"):
+        return f"{value:g} s"
+    return ", ".join(value) if isinstance(value, tuple) else f"{value:,}"
+
+
+def _without_password(url: str) -> str:
+    scheme, slashes, rest = url.partition("://")
+    authority, slash, path = rest.partition("/")
+    who, at, host = authority.rpartition("@")
+    return f"{scheme}{slashes}{'…' if who else ''}{at}{host}{slash}{path}"
+
+
+def _console() -> Console:
+    import os
+
+    from rich.console import Console
+
+    console = Console(highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        return Console(highlight=False, width=_WIDTH_OF_A_PIPE)
+    return console

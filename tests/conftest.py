@@ -1,0 +1,116 @@
+"""What all tests share: connected links, a check that nothing is left behind, and no silent skips in CI."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from typing import Any
+
+import hypothesis  # noqa: F401 - loaded first: its own late import inside pytest has met a CPython 3.11 defect
+import pytest
+
+from duetlink.flight.certificate import Identity
+from duetlink.link.link import Link
+from duetlink.peer.connection import PeerConnection
+from duetlink.settings import Settings
+
+LinkPair = tuple[Link, Link]
+MakePair = Callable[..., Coroutine[Any, Any, LinkPair]]
+
+# so that a suite never meets a person's own servers
+os.environ.pop("DUETLINK_SIGNALING", None)
+os.environ.pop("DUETLINK_ICE_SERVERS", None)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Any:
+    """With DUETLINK_NO_SKIP, a skipped test is a failure: CI tests everything or says so."""
+    report = yield
+    if report.skipped and os.environ.get("DUETLINK_NO_SKIP"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped where nothing may be skipped: {report.longrepr}"
+    return report
+
+
+@pytest.fixture(autouse=True)
+def private_runtime_directory(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Embedded signaling servers of different tests do not find each other."""
+    monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
+
+
+@pytest.fixture(autouse=True)
+def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Every thread and every descriptor that a test opens is gone when it ends, within a few seconds."""
+    # whatever loads once and stays (a library's own pipes) is loaded by the first test, which is not counted
+    threads, descriptors = _threads(), _descriptors()
+    yield
+    deadline_s = time.monotonic() + 8.0
+    while True:
+        left_threads = [thread.name for thread in _threads() - threads if thread.is_alive()]
+        left_descriptors = {
+            fd: to for fd, to in _descriptors().items() if fd not in descriptors and _ours(to)
+        }
+        if not left_threads and not left_descriptors:
+            return
+        if time.monotonic() > deadline_s:
+            import subprocess, gc, sys, traceback
+            for th in threading.enumerate():
+                print(th); traceback.print_stack(sys._current_frames()[th.ident], file=sys.stdout)
+            print(subprocess.run(f"ss -tanp | grep {os.getpid()}", shell=True, capture_output=True, text=True).stdout)
+            for o in gc.get_objects():
+                if type(o).__name__ in ("_SelectorSocketTransport", "Task"): print(o)
+            pytest.fail(f"left behind: threads {left_threads}, descriptors {left_descriptors}")
+        threading.Event().wait(0.02)
+
+
+def _threads() -> set[threading.Thread]:
+    return {thread for thread in threading.enumerate() if thread.name.startswith(("duetlink", "asyncio_"))}
+
+
+def _descriptors() -> dict[str, str]:
+    found = {}
+    for fd in os.listdir("/proc/self/fd") if os.path.isdir("/proc/self/fd") else ():
+        try:
+            found[fd] = os.readlink(f"/proc/self/fd/{fd}")
+        except OSError:
+            continue
+    return found
+
+
+def _ours(target: str) -> bool:
+    # gRPC keeps pipes and event descriptors of its process-wide poller
+    return target.startswith(("socket:", "/memfd:duetlink"))
+
+
+@pytest.fixture
+async def make_pair() -> AsyncIterator[MakePair]:
+    """Makes connected links: `initiator, other = await make_pair(settings_a, settings_b)`."""
+    made: list[Link] = []
+
+    async def make(
+        settings: Settings | None = None,
+        other_settings: Settings | None = None,
+        *,
+        start: bool = True,
+        spoil: bool = False,
+    ) -> LinkPair:
+        settings = settings or Settings()
+        offering, answering = PeerConnection([]), PeerConnection([])
+        links = Link(offering, settings), Link(answering, other_settings or settings)
+        made.extend(links)
+        if spoil:  # the second introduces itself with a certificate that is none
+            links[1]._identity = Identity(b"no certificate", b"")
+        await offering.accept(await answering.answer(await offering.offer()))
+        await asyncio.gather(
+            links[0].connect("scientist", initiator=True), links[1].connect("owner", initiator=False)
+        )
+        if start:
+            for link in links:
+                link.start()
+        return links
+
+    yield make
+    await asyncio.gather(*(link.close() for link in made))

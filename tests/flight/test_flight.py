@@ -1,0 +1,292 @@
+"""The Flight pair alone: what it carries, and what it refuses."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import flight
+
+from duetlink.errors import PathUnavailable, RemoteProtocolError, TicketRefused, TransferFailed
+from duetlink.flight.body import Landing, Outgoing
+from duetlink.flight.certificate import Identity, check_certificate, create_identity
+from duetlink.flight.client import FlightClient
+from duetlink.flight.fingerprint import LEAF_BYTES, Fingerprint
+from duetlink.flight.server import FlightServer
+from duetlink.flight.tickets import LIFETIME_S, TicketTable
+
+MIB = 1024 * 1024
+
+
+@dataclass
+class Clock:
+    now_s: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@dataclass
+class Side:
+    server: FlightServer
+    client: FlightClient
+    tickets: TicketTable
+    clock: Clock
+    owner: Identity
+    scientist: Identity
+
+
+@pytest.fixture(scope="module")
+def side() -> Iterator[Side]:
+    owner, scientist = create_identity(), create_identity()
+    clock = Clock()
+    tickets = TicketTable(clock)
+    server = FlightServer(owner, scientist.certificate_pem, tickets, host="127.0.0.1")
+    client = FlightClient("127.0.0.1", server.port, scientist, owner.certificate_pem)
+    client.probe(5.0)
+    yield Side(server, client, tickets, clock, owner, scientist)
+    client.close()
+    server.close()
+
+
+def outgoing(*parts: bytes | np.ndarray) -> Outgoing:
+    segments = [memoryview(part).cast("B") for part in parts]
+    return Outgoing(segments, sum(len(segment) for segment in segments))
+
+
+def fetch(side: Side, body: Outgoing, *, offset_bytes: int = 0, landing: Landing | None = None) -> Landing:
+    landing = landing or Landing(body.size_bytes)
+    ticket = side.tickets.issue(b"transfer", body, offset_bytes=offset_bytes, chunk_bytes=MIB)
+    side.client.fetch(ticket, landing, ignore)
+    return landing
+
+
+def ignore(cancel: Callable[[], None]) -> None:
+    pass
+
+
+def test_a_body_arrives_whole_and_its_fingerprint_matches(side: Side) -> None:
+    array = np.arange(5 * MIB // 8, dtype="<i8")
+    body = outgoing(b"header", array, b"", b"tail")
+    landing = fetch(side, body)
+    assert bytes(landing.body()) == b"header" + array.tobytes() + b"tail"
+    assert landing.digest() == body.fingerprint
+
+
+def test_a_fetch_may_begin_anywhere(side: Side) -> None:
+    body = outgoing(bytes(range(256)) * 1000)
+    landing = Landing(body.size_bytes)
+    landing.write(memoryview(bytes(range(256)))[:100])
+    fetch(side, body, offset_bytes=100, landing=landing)
+    assert bytes(landing.body()) == bytes(range(256)) * 1000
+    assert landing.digest() == body.fingerprint
+
+
+def test_a_ticket_is_good_for_one_fetch(side: Side) -> None:
+    body = outgoing(b"once")
+    ticket = side.tickets.issue(b"t", body, chunk_bytes=MIB)
+    side.client.fetch(ticket, Landing(4), ignore)
+    with pytest.raises(TicketRefused, match="used, expired, or never issued"):
+        side.client.fetch(ticket, Landing(4), ignore)
+
+
+def test_a_ticket_expires(side: Side) -> None:
+    ticket = side.tickets.issue(b"t", outgoing(b"late"), chunk_bytes=MIB)
+    side.clock.now_s += LIFETIME_S + 1
+    with pytest.raises(TicketRefused):
+        side.client.fetch(ticket, Landing(4), ignore)
+
+
+def test_a_newer_ticket_of_a_transfer_voids_the_older(side: Side) -> None:
+    older = side.tickets.issue(b"t", outgoing(b"body"), chunk_bytes=MIB)
+    side.tickets.issue(b"t", outgoing(b"body"), chunk_bytes=MIB)
+    with pytest.raises(TicketRefused):
+        side.client.fetch(older, Landing(4), ignore)
+
+
+def test_a_revoked_transfer_has_no_ticket(side: Side) -> None:
+    ticket = side.tickets.issue(b"ended", outgoing(b"body"), chunk_bytes=MIB)
+    side.tickets.revoke(b"ended")
+    with pytest.raises(TicketRefused):
+        side.client.fetch(ticket, Landing(4), ignore)
+
+
+@given(st.binary(max_size=64))
+def test_guessed_tickets_are_refused(side: Side, guess: bytes) -> None:
+    with pytest.raises(TicketRefused):
+        side.client.fetch(guess, Landing(4), ignore)
+
+
+def test_the_ticket_of_another_object_does_not_fit(side: Side) -> None:
+    ticket = side.tickets.issue(b"t", outgoing(b"another, longer object"), chunk_bytes=MIB)
+    with pytest.raises(TransferFailed, match="announced with 4"):
+        side.client.fetch(ticket, Landing(4), ignore)
+
+
+def test_a_stranger_does_not_get_through_the_handshake(side: Side) -> None:
+    stranger = create_identity()
+    client = FlightClient("127.0.0.1", side.server.port, stranger, side.owner.certificate_pem)
+    with pytest.raises(PathUnavailable):
+        client.probe(3.0)
+    client.close()
+
+
+def test_a_client_without_a_certificate_does_not_get_through(side: Side) -> None:
+    client = flight.FlightClient(
+        f"grpc+tls://127.0.0.1:{side.server.port}",
+        tls_root_certs=side.owner.certificate_pem,
+        override_hostname="duetlink",
+    )
+    with pytest.raises((flight.FlightUnavailableError, flight.FlightInternalError)):
+        list(client.do_action(flight.Action("probe", b""), flight.FlightCallOptions(timeout=3)))
+    client.close()
+
+
+def test_a_server_that_is_not_the_peer_is_refused(side: Side) -> None:
+    impostor = create_identity()
+    client = FlightClient("127.0.0.1", side.server.port, side.scientist, impostor.certificate_pem)
+    with pytest.raises(PathUnavailable):
+        client.probe(3.0)
+    client.close()
+
+
+@pytest.mark.parametrize("kind", ["put", "exchange", "info", "list", "schema", "action"])
+def test_nothing_but_get_is_served(side: Side, kind: str) -> None:
+    client = side.client._client
+    descriptor = flight.FlightDescriptor.for_path("x")
+    with pytest.raises((NotImplementedError, pa.ArrowException)):
+        if kind == "put":
+            writer, _ = client.do_put(descriptor, pa.schema([("x", pa.uint8())]))
+            writer.close()
+        elif kind == "exchange":
+            writer, reader = client.do_exchange(descriptor)
+            writer.done_writing()
+            reader.read_all()
+        elif kind == "info":
+            client.get_flight_info(descriptor)
+        elif kind == "list":
+            list(client.list_flights())
+        elif kind == "schema":
+            client.get_schema(descriptor)
+        else:
+            list(client.do_action(flight.Action("shutdown", b"")))
+
+
+def test_garbage_on_the_port_leaves_the_server_serving(side: Side) -> None:
+    for garbage in (
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        os.urandom(4096),
+        b"\x16\x03\x01\xff\xff" + bytes(70_000),
+    ):
+        with socket.create_connection(("127.0.0.1", side.server.port), timeout=5) as plain:
+            try:
+                plain.sendall(garbage)
+                plain.shutdown(socket.SHUT_WR)
+                while plain.recv(4096):
+                    pass
+            except ConnectionError:
+                continue
+    assert bytes(fetch(side, outgoing(b"still here")).body()) == b"still here"
+
+
+def test_two_fetches_at_once(side: Side) -> None:
+    bodies = [outgoing(np.full(3 * MIB, value, np.uint8)) for value in (1, 2)]
+    landings = [Landing(body.size_bytes) for body in bodies]
+    tickets = [side.tickets.issue(bytes([index]), body, chunk_bytes=MIB) for index, body in enumerate(bodies)]
+    threads = [
+        threading.Thread(target=side.client.fetch, args=(ticket, landing, ignore))
+        for ticket, landing in zip(tickets, landings, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert [landing.digest() for landing in landings] == [body.fingerprint for body in bodies]
+
+
+def test_a_stopped_landing_keeps_its_prefix(side: Side) -> None:
+    body = outgoing(np.arange(8 * MIB, dtype=np.uint8))
+    landing = Landing(body.size_bytes, lambda size_bytes: landing.stop())
+    fetch(side, body, landing=landing)
+    assert landing.position_bytes == MIB
+    landing.resume()
+    whole = Landing(body.size_bytes)
+    fetch(side, body, landing=whole)
+    assert whole.digest() == body.fingerprint
+
+
+# -- bodies and fingerprints, without a network ----------------------------------------------------------
+
+
+@given(st.lists(st.binary(max_size=200_000), max_size=8), st.integers(1, 100_000), st.integers(0, 300_000))
+def test_chunks_join_to_the_body_from_any_offset(parts: list[bytes], chunk_bytes: int, offset: int) -> None:
+    whole = b"".join(parts)
+    body = Outgoing([memoryview(part) for part in parts], len(whole))
+    chunks = list(body.chunks(offset, chunk_bytes))
+    assert b"".join(chunks) == whole[offset:]
+    assert all(0 < len(chunk) <= max(chunk_bytes, 64 * 1024) for chunk in chunks)
+
+
+def test_chunks_of_an_array_are_its_own_memory() -> None:
+    array = np.arange(MIB, dtype="<i8")
+    chunk = next(iter(outgoing(b"small", array).chunks(5, MIB)))
+    assert np.shares_memory(np.frombuffer(chunk, "<i8"), array)
+
+
+@given(st.lists(st.integers(0, LEAF_BYTES), max_size=6))
+def test_a_fingerprint_does_not_depend_on_the_pieces(cuts: list[int]) -> None:
+    data = memoryview(bytes(2 * LEAF_BYTES + 17))
+    bounds = [0, *sorted(cuts), len(data)]
+    digest = Fingerprint()
+    for start, end in itertools.pairwise(bounds):
+        digest.update(data[start:end])
+    assert digest.digest() == Outgoing([data], len(data)).fingerprint
+
+
+def test_a_fingerprint_sees_one_flipped_bit() -> None:
+    data = bytearray(LEAF_BYTES + 1)
+    before = outgoing(bytes(data)).fingerprint
+    data[-1] ^= 1
+    assert outgoing(bytes(data)).fingerprint != before
+
+
+def test_the_empty_body_has_a_fingerprint() -> None:
+    assert Fingerprint().digest() == Outgoing([], 0).fingerprint
+
+
+def test_a_landing_without_memory_says_so() -> None:
+    landing = Landing(1 << 60)
+    with pytest.raises(TransferFailed, match="no memory"):
+        landing.write(memoryview(b"x"))
+
+
+# -- certificates ----------------------------------------------------------------------------------------
+
+
+def test_a_certificate_of_ours_passes_its_own_check() -> None:
+    identity = create_identity()
+    assert check_certificate(identity.certificate_pem) == identity.certificate_pem
+    assert "PRIVATE" not in repr(identity)
+
+
+def test_two_certificates_are_refused() -> None:
+    with pytest.raises(RemoteProtocolError):
+        check_certificate(create_identity().certificate_pem + create_identity().certificate_pem)
+
+
+@given(st.binary(max_size=300))
+def test_garbage_is_no_certificate(data: bytes) -> None:
+    with pytest.raises(RemoteProtocolError):
+        check_certificate(data)
+    with pytest.raises(RemoteProtocolError):
+        check_certificate(b"-----BEGIN CERTIFICATE-----\n" + data + b"\n-----END CERTIFICATE-----\n")
