@@ -38,7 +38,7 @@ def _show(text: str, code: str) -> None:
         f'<div>{before}<pre style="font-size:1.3em;user-select:all;white-space:pre-wrap;'
         f'overflow-wrap:anywhere">{html.escape(code)}</pre>{after}</div>'
     )
-    display({"text/html": page, "text/plain": text}, raw=True)
+    display({"text/html": page, "text/plain": text}, raw=True)  # type: ignore[no-untyped-call]
 
 
 def _in_notebook() -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from duetlink import values
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.inbox import REQUEST_ID_BYTES
-from duetlink.errors import LinkClosed, RemoteProtocolError, RequestDenied
+from duetlink.errors import CallTimeout, LinkClosed, RemoteProtocolError, RequestDenied
 from duetlink.link.link import Link
 from duetlink.link.transfer import Transfer
 from duetlink.settings import Settings
@@ -92,7 +92,11 @@ class Asking:
             answer = await link.rpc.call(ask, pb.Answer)
             if answer.state == pb.Answer.PENDING:
                 question.state = PENDING
-                answer = await self._wait(link, question)
+                answer = await question.answered
+        except (CallTimeout, asyncio.CancelledError):
+            # whatever the owner has made of it by now
+            link.rpc.tell_nowait(pb.Withdraw(request_id=question.request_id))
+            raise
         finally:
             del self._open[question.request_id]
         if answer.state == pb.Answer.DENIED:
@@ -108,13 +112,6 @@ class Asking:
         body = await link.imports.pull(asset.name, answer.offer, self._settings.max_value_bytes, started)
         # away from the loop: building a large frame takes a while
         return await asyncio.to_thread(values.decode, body)
-
-    async def _wait(self, link: Link, question: Question) -> pb.Answer:
-        try:
-            return await question.answered
-        except asyncio.CancelledError:
-            link.rpc.tell_nowait(pb.Withdraw(request_id=question.request_id))
-            raise
 
     async def _hear(self, answer: pb.Answer) -> pb.Done:
         self._answered(answer)

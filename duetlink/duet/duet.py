@@ -124,6 +124,8 @@ class Duet:
         """
         tags = (tags,) if isinstance(tags, str) else tuple(tags)
         check_description(name, description, tags)
+        if self._life.state == CLOSED:
+            raise LinkClosed(self.state)
         content = Content(obj)
         content.prepare(self._fingerprints.submit)
 

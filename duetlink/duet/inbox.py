@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.catalogue import Catalogue
-from duetlink.errors import DuetError, LimitExceeded, RemoteProtocolError, RequestAnswered
+from duetlink.errors import AssetChanged, DuetError, LimitExceeded, RemoteProtocolError, RequestAnswered
 from duetlink.link.link import Link
 from duetlink.settings import Settings
 from duetlink.wire import schema_pb2 as pb
@@ -34,6 +34,7 @@ class Incoming:
     state: str = PENDING
     answer_reason: str = ""
     answered: datetime.datetime | None = None
+    offer: pb.TransferOffer | None = None  # what an approval let out: its transfer's number only
 
 
 @dataclass(slots=True)
@@ -79,12 +80,24 @@ class Inbox:
         self._granted.add((request.asset.name, request.asset.revision))
         for same in self.pending:
             if same.asset == request.asset:
-                self._settle(same, APPROVED)
-                await self._tell(same, await self._approval(same))
+                await self._grant(same)
+
+    async def _grant(self, request: Incoming) -> None:
+        self._settle(request, APPROVED)
+        try:
+            answer = await self._approval(request)
+        except AssetChanged as error:  # found by reading it once more: nothing may leave
+            self._granted.discard((request.asset.name, request.asset.revision))
+            await self._refuse(request, str(error))
+            raise
+        await self._tell(request, answer)
 
     async def deny(self, request: Incoming, reason: str) -> None:
         """Say no; the peer gets `reason`. Raises RequestAnswered, LinkClosed."""
         self._check_pending(request)
+        await self._refuse(request, reason)
+
+    async def _refuse(self, request: Incoming, reason: str) -> None:
         self._settle(request, DENIED, reason)
         await self._tell(
             request, pb.Answer(request_id=request.request_id, state=pb.Answer.DENIED, reason=reason)
@@ -120,6 +133,7 @@ class Inbox:
         assert self._link is not None
         asset = self.catalogue.find_mine(request.asset.name, request.asset.revision)
         offer = await self._link.exports.offer(asset.info.name, await asset.content.outgoing(), request.path)
+        request.offer = pb.TransferOffer(transfer_id=offer.transfer_id)
         return pb.Answer(request_id=request.request_id, state=pb.Answer.APPROVED, offer=offer)
 
     async def _tell(self, request: Incoming, answer: pb.Answer) -> None:
@@ -132,9 +146,13 @@ class Inbox:
             raise
 
     def _withdrawn(self, withdraw: pb.Withdraw) -> None:
-        for request in self.pending:
-            if request.request_id == withdraw.request_id:
+        for request in self.requests:
+            if request.request_id != withdraw.request_id:
+                continue
+            if request.state == PENDING:
                 self._settle(request, WITHDRAWN)
+            elif request.offer is not None and self._link is not None:
+                self._link.exports.withdraw(request.offer)
 
     def _retired(self, info: AssetInfo, why: str) -> None:
         self._granted.discard((info.name, info.revision))

@@ -151,5 +151,5 @@ class Landing:
             raise LocalProtocolError(f"{self.position_bytes} of {self.size_bytes} bytes have arrived")
         if self._body is None:
             target = np.empty(0, np.uint8) if self._target is None else self._target
-            self._body = memoryview(target)
+            self._body = target.data
         return self._body

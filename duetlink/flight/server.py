@@ -21,7 +21,7 @@ SCHEMA = pa.schema([pa.field("chunk", pa.uint8(), nullable=False)])
 PROBE = "probe"
 
 
-class FlightServer(flight.FlightServerBase):
+class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no type information
     """Serves the bodies in a ticket table to the one peer whose certificate it pins.
 
     Starts listening when constructed (some milliseconds, blocking) and serves on gRPC's own threads until

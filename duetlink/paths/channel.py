@@ -44,6 +44,7 @@ class ChannelPath(FlightPath):
         # even numbers are opened by one side, odd ones by the other
         self._next_stream = 0 if context.initiator else 1
         self._tasks: set[asyncio.Task[None]] = set()
+        self._probe: asyncio.Future[None] | None = None
         context.bulk.on_message = self._received
 
     async def open(self) -> None:
@@ -53,7 +54,11 @@ class ChannelPath(FlightPath):
             port = self._listener.sockets[0].getsockname()[1]
             context = self._context
             self._client = FlightClient("127.0.0.1", port, context.identity, context.peer_certificate_pem)
-        await asyncio.get_running_loop().run_in_executor(self._context.io, self._client.probe, OPEN_TIMEOUT_S)
+        self._probe = asyncio.get_running_loop().run_in_executor(
+            self._context.io, self._client.probe, OPEN_TIMEOUT_S
+        )
+        self._probe.add_done_callback(asyncio.Future.exception)  # `close` may be all that waits for it
+        await asyncio.shield(self._probe)
 
     async def close(self) -> None:
         if self._listener is not None:
@@ -62,6 +67,10 @@ class ChannelPath(FlightPath):
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks)
+        if self._probe is not None:
+            # It fails at once, since its connection is refused or closed; without this wait the loop could
+            # stop with a connection accepted and not yet handed out, which would then never be closed.
+            await asyncio.wait((self._probe,), timeout=2.0)
         await super().close()
 
     # -- both ends of a stream -------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ Links = Any
 def _body(size_bytes: int) -> tuple[np.ndarray, Outgoing]:
     array = np.random.default_rng(size_bytes).integers(0, 256, size_bytes, np.uint8)
     header = memoryview(b"header")
-    return array, Outgoing([header, memoryview(array)], len(header) + array.nbytes)
+    return array, Outgoing([header, array.data], len(header) + array.nbytes)
 
 
 class PathContract:
@@ -49,7 +49,10 @@ class PathContract:
         pairs = [_body(300_000 + index) for index in range(4)]
 
         async def move(body: Outgoing) -> memoryview:
-            return await receiver.imports.pull("x", await sender.exports.offer("x", body), 1 << 40)
+            arrived: memoryview = await receiver.imports.pull(
+                "x", await sender.exports.offer("x", body), 1 << 40
+            )
+            return arrived
 
         arrived = await asyncio.gather(*(move(body) for _, body in pairs))
         for (array, _), body in zip(pairs, arrived, strict=True):

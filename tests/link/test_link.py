@@ -59,9 +59,7 @@ async def test_messages_keep_their_order_and_pings_pass_while_a_large_transfer_r
     array = np.zeros(256 * MIB, np.uint8)
     pulling = asyncio.ensure_future(pull(receiver, sender, body_of(array)))
     calls = [
-        asyncio.ensure_future(
-            receiver.rpc.call(pb.Withdraw(request_id=number.to_bytes(4, "big")), pb.Done)
-        )
+        asyncio.ensure_future(receiver.rpc.call(pb.Withdraw(request_id=number.to_bytes(4, "big")), pb.Done))
         for number in range(10_000)
     ]
     await asyncio.gather(*calls)
