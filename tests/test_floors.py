@@ -21,7 +21,9 @@ FLOORS = (
     ("link",),
     ("duet",),
     ("session",),
-    ("cli", "demo", "testing", "__main__"),
+    ("demo", "testing"),
+    ("cli",),
+    ("__main__",),
 )
 
 

@@ -6,7 +6,6 @@ import asyncio
 import atexit
 import concurrent.futures
 import contextlib
-import weakref
 from collections.abc import Awaitable, Iterable
 from types import TracebackType
 from typing import Self
@@ -254,8 +253,8 @@ def _milliseconds(time_s: float | None) -> str:
     return "not measured yet" if time_s is None else f"{time_s * 1000:.1f} ms"
 
 
-# An interpreter that ends tells the peers. Weak: a duet that nobody holds is not kept alive by this.
-_open_duets: weakref.WeakSet[Duet] = weakref.WeakSet()
+# A duet is open until it is closed, whether or not a variable holds it; an interpreter that ends closes all.
+_open_duets: set[Duet] = set()
 
 
 @atexit.register

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -156,8 +157,7 @@ class Link:
             await self.ladder.close()
         await self._connection.close()
         if self._server.done() and not self._server.cancelled() and self._server.exception() is None:
-            # blocks until gRPC's threads have left; on a thread of its own, since all others may be busy
-            await asyncio.to_thread(self._server.result().close)
+            await _close_server(self._server.result())
         self._server.cancel()
         self._io.shutdown(wait=False, cancel_futures=True)
 
@@ -242,3 +242,18 @@ class Link:
             raise
         else:
             self._server.set_result(server)
+
+
+async def _close_server(server: FlightServer) -> None:
+    """Blocks until gRPC's threads have left: on a thread of its own, since executors take no more work when
+    the interpreter is ending.
+    """
+    loop = asyncio.get_running_loop()
+    closed = loop.create_future()
+
+    def close() -> None:
+        server.close()
+        loop.call_soon_threadsafe(closed.set_result, None)
+
+    threading.Thread(target=close, name="duetlink-close").start()
+    await closed

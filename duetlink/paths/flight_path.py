@@ -56,4 +56,4 @@ class FlightPath(Path):
     async def close(self) -> None:
         if self._client is not None:
             client, self._client = self._client, None
-            await asyncio.get_running_loop().run_in_executor(self._context.io, client.close)
+            client.close()

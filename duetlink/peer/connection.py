@@ -108,14 +108,16 @@ class PeerConnection:
         try:
             fields = json.loads(data)
             kind, sdp = fields["type"], fields["sdp"]
-            if kind != expected or not isinstance(sdp, str):
-                raise RemoteProtocolError(f"the peer's session description is no {expected}: {kind!r}")
+            if kind != expected or "m=application" not in sdp:
+                raise ValueError(f"it is no {expected} of data channels")
             await self._pc.setRemoteDescription(RTCSessionDescription(sdp=sdp, type=kind))
         except InvalidStateError:
             raise LinkClosed("the connection was closed while the peer's description arrived") from None
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError) as error:
-            # aiortc's SDP parser lets these through for malformed text
-            raise RemoteProtocolError(f"the peer's session description cannot be read: {error}") from None
+        except Exception as error:
+            # aiortc's SDP parser asserts, indexes and converts: malformed text may raise nearly anything
+            raise RemoteProtocolError(
+                f"the peer's session description cannot be read: {type(error).__name__} {str(error)[:200]}"
+            ) from None
 
     def _state_changed(self) -> None:
         state = self._pc.connectionState

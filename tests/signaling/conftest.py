@@ -49,7 +49,7 @@ async def nothing_left_behind() -> AsyncIterator[None]:
         while left := asyncio.all_tasks() - tasks_before - {asyncio.current_task()}:
             await asyncio.wait(left, timeout=0.01)
         # a transport closes its socket a turn later, and nothing announces it
-        while _descriptors() > descriptors_before:  # noqa: ASYNC110
+        while _descriptors() > descriptors_before:
             await asyncio.sleep(0)
 
 

@@ -1,0 +1,137 @@
+"""The control channel against bare aiortc, pairing, and import."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import io
+import statistics
+import subprocess
+import sys
+import time
+
+from aiortc import RTCConfiguration, RTCPeerConnection
+
+import duetlink
+from benchmarks.harness import interleave, report
+from duetlink.runtime.loop import LoopThread
+
+PINGS = 300
+
+
+def main(rounds: int = 7) -> None:
+    with contextlib.redirect_stdout(io.StringIO()):
+        owner = duetlink.launch()
+    scientist = duetlink.join(str(owner.code))
+    bare = _BareAiortc()
+    link = scientist._life.link
+    assert link is not None
+
+    async def pings() -> float:
+        times = []
+        for _ in range(PINGS):
+            times.append(await link.ping())
+        return statistics.median(times)
+
+    samples = interleave(
+        {"bare aiortc": bare.round_trip, "duetlink ping": lambda: scientist._thread.run(pings())}, rounds
+    )
+    base_s = samples["bare aiortc"].median_s
+    rows = [
+        [name, f"{sample.median_s * 1000:.3f} ({sample.spread})", f"{sample.median_s / base_s:.2f}"]
+        for name, sample in samples.items()
+    ]
+    bare.close()
+    scientist.close()
+    owner.close()
+
+    pairing = [_pair() for _ in range(rounds)]
+    rows.append(["launch + join to connected", f"{statistics.median(pairing) * 1000:.0f}", ""])
+    cold = [_pair_cold() for _ in range(3)]
+    rows.append(["the same in a fresh interpreter", f"{statistics.median(cold) * 1000:.0f}", ""])
+    imports = [_import() for _ in range(rounds)]
+    rows.append(["import duetlink", f"{statistics.median(imports) * 1000:.0f}", ""])
+    report(
+        "control",
+        "Control channel and start, both sides in one process",
+        ["what", "ms, median (least to most)", "of bare aiortc"],
+        rows,
+        {
+            **{name: sample.times_s for name, sample in samples.items()},
+            "pairing": pairing,
+            "pairing, fresh interpreter": cold,
+            "import": imports,
+        },
+    )
+
+
+def _pair() -> float:
+    with contextlib.redirect_stdout(io.StringIO()):
+        start_s = time.perf_counter()
+        with duetlink.launch() as owner, duetlink.join(str(owner.code)):
+            owner.wait_connected(30)
+            return time.perf_counter() - start_s
+
+
+def _pair_cold() -> float:
+    program = (
+        "import time; start = time.perf_counter(); import duetlink\n"
+        "owner = duetlink.launch(); scientist = duetlink.join(owner.code); owner.wait_connected(30)\n"
+        "print(time.perf_counter() - start); scientist.close(); owner.close()"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return float(done.stdout.split()[-1])
+
+
+def _import() -> float:
+    program = "import time; start = time.perf_counter(); import duetlink; print(time.perf_counter() - start)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    return float(done.stdout)
+
+
+class _BareAiortc:
+    """Two bare peer connections with one data channel; the far end sends back what it gets."""
+
+    def __init__(self) -> None:
+        self._thread = LoopThread("bare")
+        self._thread.run(self._connect())
+
+    def round_trip(self) -> float:
+        return self._thread.run(self._measure())
+
+    def close(self) -> None:
+        self._thread.run(self._close())
+        self._thread.stop()
+
+    async def _connect(self) -> None:
+        self._near = RTCPeerConnection(RTCConfiguration(iceServers=[]))
+        self._far = RTCPeerConnection(RTCConfiguration(iceServers=[]))
+        self._channel = self._near.createDataChannel("echo", negotiated=True, id=0)
+        far = self._far.createDataChannel("echo", negotiated=True, id=0)
+        far.on("message", far.send)
+        opened = asyncio.get_running_loop().create_future()
+        self._channel.on("open", lambda: opened.set_result(None))
+        await self._near.setLocalDescription(await self._near.createOffer())
+        await self._far.setRemoteDescription(self._near.localDescription)
+        await self._far.setLocalDescription(await self._far.createAnswer())
+        await self._near.setRemoteDescription(self._far.localDescription)
+        await opened
+        self._answers: asyncio.Queue[bytes] = asyncio.Queue()
+        self._channel.on("message", self._answers.put_nowait)
+
+    async def _measure(self) -> float:
+        times = []
+        for _ in range(PINGS):
+            start_s = time.perf_counter()
+            self._channel.send(b"ping")
+            await self._answers.get()
+            times.append(time.perf_counter() - start_s)
+        return statistics.median(times)
+
+    async def _close(self) -> None:
+        await self._near.close()
+        await self._far.close()
+
+
+if __name__ == "__main__":
+    main()

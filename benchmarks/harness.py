@@ -1,0 +1,84 @@
+"""What every benchmark shares: interleaved runs, medians with their spread, a table, a JSON file."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+RESULTS = Path(__file__).parent / "results"
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """Times of one way of doing something, in seconds, in the order in which they were taken."""
+
+    times_s: tuple[float, ...]
+
+    @property
+    def median_s(self) -> float:
+        return statistics.median(self.times_s)
+
+    @property
+    def spread(self) -> str:
+        return f"{min(self.times_s) * 1000:.4g} to {max(self.times_s) * 1000:.4g}"
+
+
+def interleave(ways: dict[str, Callable[[], float]], rounds: int) -> dict[str, Sample]:
+    """Run each way once per round, in turn (A B C A B C …); a way returns the seconds it took."""
+    times: dict[str, list[float]] = {name: [] for name in ways}
+    for _ in range(rounds):
+        for name, way in ways.items():
+            times[name].append(way())
+    return {name: Sample(tuple(taken)) for name, taken in times.items()}
+
+
+def timed(work: Callable[[], Any]) -> float:
+    start_s = time.perf_counter()
+    work()
+    return time.perf_counter() - start_s
+
+
+def report(name: str, title: str, headers: list[str], rows: list[list[str]], data: object) -> None:
+    """Print a table and write benchmarks/results/NAME.json with the machine and the versions."""
+    table = Table(title=title, title_justify="left")
+    for header in headers:
+        table.add_column(header, justify="left" if header == headers[0] else "right")
+    for row in rows:
+        table.add_row(*row)
+    Console(width=130).print(table)
+    RESULTS.mkdir(exist_ok=True)
+    packages = ("aiortc", "aioice", "numpy", "pyarrow", "protobuf", "cryptography", "xxhash")
+    record = {
+        "benchmark": name,
+        "command": f"python -m benchmarks {name}",
+        "machine": {
+            "system": platform.platform(),
+            "processor": _processor(),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+        },
+        "versions": {package: importlib.metadata.version(package) for package in packages},
+        "data": data,
+    }
+    (RESULTS / f"{name}.json").write_text(json.dumps(record, indent=1), encoding="utf-8")
+
+
+def _processor() -> str:
+    try:
+        for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor()

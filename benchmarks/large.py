@@ -1,0 +1,179 @@
+"""One GiB: over tcp against bare Flight, through shared memory against numpy.copy, and the memory it takes."""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import time
+from multiprocessing.connection import Connection
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import flight
+
+from benchmarks.harness import interleave, report, timed
+from benchmarks.owner import Owner, peak_bytes
+from duetlink.flight.certificate import HOST_NAME, create_identity
+from duetlink.settings import GIB, Settings
+
+BATCH_MIB = (1, 4, 16)
+SHAPE = (GIB // 8,)
+
+
+def main(rounds: int = 5) -> None:
+    tcp, local = Owner(Settings(paths=("tcp",))), Owner(Settings(paths=("local",)))
+    tcp.share("big", "float64", SHAPE, 1)
+    pointer = tcp.scientist.store["big"]
+
+    def ours() -> float:
+        gc.collect()
+        return timed(lambda: pointer.get(timeout_s=600))
+
+    bare = {f"bare Flight, {mib} MiB batches": _Bare(mib) for mib in BATCH_MIB}
+    ways = {"duetlink tcp": ours} | {name: one.get for name, one in bare.items()}
+    for way in ways.values():
+        way()
+    samples = interleave(ways, rounds)
+    best = min((name for name in samples if name != "duetlink tcp"), key=lambda name: samples[name].median_s)
+    reference_s = samples[best].median_s
+    rows = [
+        [
+            name,
+            f"{sample.median_s * 1000:.4g} ({sample.spread})",
+            f"{GIB / sample.median_s / 1e6:.0f}",
+            f"{reference_s / sample.median_s:.2f}",
+        ]
+        for name, sample in samples.items()
+    ]
+    report(
+        "large_tcp",
+        f"1 GiB of float64 over TLS, loopback, two processes (1.00 = {best})",
+        ["way", "ms, median (least to most)", "MB/s", "of best bare"],
+        rows,
+        {name: sample.times_s for name, sample in samples.items()},
+    )
+    for one in bare.values():
+        one.close()
+
+    rows = [
+        _memory_row("receiver", lambda: peak_bytes(reset=True), peak_bytes, pointer),
+        _memory_row("sender", lambda: tcp.peak_bytes(reset=True), tcp.peak_bytes, pointer),
+    ]
+    report(
+        "large_memory",
+        "Peak extra memory of a tcp get of 1 GiB (growth of the process's high-water mark)",
+        ["side", "MiB", "of the value"],
+        rows,
+        rows,
+    )
+    tcp.close()
+    _local(local, rounds)
+    local.close()
+
+
+def _memory_row(side: str, reset: object, peak: object, pointer: object) -> list[str]:
+    gc.collect()
+    before = reset()  # type: ignore[operator]
+    value = pointer.get(timeout_s=600)  # type: ignore[attr-defined]
+    extra = peak() - before  # type: ignore[operator]
+    del value
+    return [side, f"{extra / 2**20:.0f}", f"{extra / GIB:.2f}"]
+
+
+def _local(local: Owner, rounds: int) -> None:
+    source = np.random.default_rng(0).random(SHAPE)
+    numbers = iter(range(1000))
+
+    def first() -> float:
+        name = f"big {next(numbers)}"
+        local.share(name, "float64", SHAPE, 1)
+        pointer = local.scientist.store[name]
+        gc.collect()
+        taken_s = timed(lambda: pointer.get(timeout_s=600))
+        again.append(min(timed(lambda: pointer.get(timeout_s=600)) for _ in range(3)))
+        local.unshare(name)
+        return taken_s
+
+    def copy() -> float:
+        gc.collect()
+        return timed(source.copy)
+
+    again: list[float] = []
+    samples = interleave({"numpy.copy": copy, "local, first": first}, rounds + 1)
+    copy_s = samples["numpy.copy"].median_s
+    again_s = sorted(again)[len(again) // 2]
+    rows = [
+        [
+            name,
+            f"{sample.median_s * 1000:.4g} ({sample.spread})",
+            f"{sample.median_s / copy_s:.2f}",
+        ]
+        for name, sample in samples.items()
+    ]
+    rows.append(["local, again", f"{again_s * 1000:.3g}", f"{again_s / copy_s:.4f}"])
+    report(
+        "large_local",
+        "1 GiB through shared memory, two processes",
+        ["way", "ms, median (least to most)", "of one numpy.copy"],
+        rows,
+        {name: sample.times_s for name, sample in samples.items()} | {"again": again},
+    )
+
+
+class _Bare:
+    """A pyarrow.flight server in another process and its client: mutual TLS, DoGet, nothing of duetlink."""
+
+    def __init__(self, batch_mib: int) -> None:
+        server, client = create_identity(), create_identity()
+        context = multiprocessing.get_context("spawn")
+        self._pipe, there = context.Pipe()
+        self._process = context.Process(
+            target=_serve_bare, args=(there, server, client.certificate_pem, batch_mib), daemon=True
+        )
+        self._process.start()
+        self._client = flight.FlightClient(
+            f"grpc+tls://127.0.0.1:{self._pipe.recv()}",
+            tls_root_certs=server.certificate_pem,
+            cert_chain=client.certificate_pem,
+            private_key=client.private_key_pem,
+            override_hostname=HOST_NAME,
+        )
+
+    def get(self) -> float:
+        gc.collect()
+        start_s = time.perf_counter()
+        table = self._client.do_get(flight.Ticket(b"")).read_all()
+        taken_s = time.perf_counter() - start_s
+        assert table.nbytes == GIB
+        return taken_s
+
+    def close(self) -> None:
+        self._client.close()
+        self._pipe.send(None)
+        self._process.join(20)
+
+
+def _serve_bare(pipe: Connection, identity: object, peer_pem: bytes, batch_mib: int) -> None:
+    values = np.random.default_rng(1).random(SHAPE)
+    rows = batch_mib * 2**20 // 8
+    table = pa.table(
+        {"values": pa.chunked_array([values[i : i + rows] for i in range(0, len(values), rows)])}
+    )
+
+    class Server(flight.FlightServerBase):  # type: ignore[misc]
+        def do_get(self, context: object, ticket: object) -> flight.RecordBatchStream:
+            return flight.RecordBatchStream(table)
+
+    server = Server(
+        "grpc+tls://127.0.0.1:0",
+        tls_certificates=[(identity.certificate_pem, identity.private_key_pem)],  # type: ignore[attr-defined]
+        verify_client=True,
+        root_certificates=peer_pem,
+    )
+    pipe.send(server.port)
+    pipe.recv()
+    server.shutdown()
+
+
+if __name__ == "__main__":
+    main()

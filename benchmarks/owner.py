@@ -1,0 +1,119 @@
+"""The owner's side of a benchmark, in a process of its own, and the handle on it."""
+
+from __future__ import annotations
+
+import multiprocessing
+import resource
+import threading
+from multiprocessing.connection import Connection
+from typing import Any
+
+import numpy as np
+
+import duetlink
+from duetlink.duet.duet import Duet
+from duetlink.settings import Settings
+from duetlink.wire import fragments
+
+
+class Owner:
+    """Launches a duet in a child process and joins it from here. Every request is approved at once."""
+
+    def __init__(self, settings: Settings, *, data_channel_only: bool = False) -> None:
+        if data_channel_only:
+            settings = only_data_channel(settings)
+        context = multiprocessing.get_context("spawn")
+        self._pipe, there = context.Pipe()
+        self._process = context.Process(target=_serve, args=(there, settings, data_channel_only), daemon=True)
+        self._process.start()
+        self.scientist: Duet = duetlink.join(self._pipe.recv(), settings=settings)
+
+    def share(self, name: str, dtype: str, shape: tuple[int, ...], seed: int) -> None:
+        """Share a fresh array there and return when its name is here."""
+        self._call("share", name, dtype, shape, seed)
+        while name not in self.scientist.store or self.scientist.store[name].kind != "numpy.ndarray":
+            threading.Event().wait(0.001)
+
+    def unshare(self, name: str) -> None:
+        self._call("unshare", name)
+        while name in self.scientist.store:
+            threading.Event().wait(0.001)
+
+    def peak_bytes(self, reset: bool = False) -> int:
+        """The most memory that the child has held since it was last reset."""
+        return self._call("peak", reset)
+
+    def close(self) -> None:
+        self.scientist.close()
+        self._pipe.send(("end",))
+        self._process.join(20)
+
+    def _call(self, *command: Any) -> Any:
+        self._pipe.send(command)
+        answer = self._pipe.recv()
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def only_data_channel(settings: Settings) -> Settings:
+    """Values ride inside control messages, as in the Duet of 2021: lift the limits of both ends for that."""
+    import dataclasses
+
+    fragments.MAX_MESSAGE_BYTES = 1 << 31
+    fragments.Reassembler.__init__.__defaults__ = (1 << 31,)
+    return dataclasses.replace(settings, inline_limit_bytes=1 << 30)
+
+
+def array(dtype: str, shape: tuple[int, ...], seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape, np.float32).astype(dtype)
+
+
+def peak_bytes(reset: bool = False) -> int:
+    """The most memory of this process in use at once (VmHWM), anonymous and mapped."""
+    if reset:
+        with open("/proc/self/clear_refs", "w", encoding="ascii") as file:
+            file.write("5")
+    with open("/proc/self/status", encoding="ascii") as lines:
+        for line in lines:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+
+
+def _serve(pipe: Connection, settings: Settings, data_channel_only: bool) -> None:
+    if data_channel_only:
+        settings = only_data_channel(settings)
+    import contextlib
+    import io
+
+    with contextlib.redirect_stdout(io.StringIO()):
+        duet = duetlink.launch(settings=settings)
+    pipe.send(duet.code)
+
+    def approve() -> None:
+        with contextlib.suppress(duetlink.DuetError):
+            while True:
+                duet.wait_request().approve()
+
+    threading.Thread(target=approve, daemon=True).start()
+    assets: dict[str, Any] = {}
+    while True:
+        command, *arguments = pipe.recv()
+        if command == "end":
+            duet.close()
+            return
+        result: Any = None
+        try:
+            if command == "share":
+                name, dtype, shape, seed = arguments
+                assets[name] = duet.share(array(dtype, shape, seed), name)
+                # its fingerprint is taken in the background: not while something else is measured
+                duet._life.catalogue.mine[name].content._outgoing.result()  # type: ignore[union-attr]
+            elif command == "unshare":
+                assets.pop(arguments[0]).unshare()
+            elif command == "peak":
+                result = peak_bytes(*arguments)
+        except Exception as error:
+            result = error
+        pipe.send(result)
