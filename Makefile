@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/.setup-done
 
-.PHONY: help setup test check demo lab bench proto clean
+.PHONY: help setup test check lint demo lab bench proto clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 12
@@ -16,10 +16,13 @@ $(SETUP): pyproject.toml constraints.txt
 	$(BIN)/python tests/system_packages.py
 	@touch $(SETUP)
 
-test: setup check  ## everything: lint, types, units, whole systems
+test: lint  ## everything: lint, types, units, whole systems (minutes)
 	$(BIN)/python -m pytest
 
-check: setup  ## lint, types, fast tests
+check: lint  ## lint, types, fast tests (under a minute)
+	$(BIN)/python -m pytest -m 'not slow'
+
+lint: setup
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tests/generated_code.py --check

@@ -1,4 +1,4 @@
-"""One GiB: over tcp against bare Flight, through shared memory against numpy.copy, and the memory it takes."""
+"""One GiB: over tcp against bare Flight, through shared memory against numpy.copy; memory used."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ decoded and compared; what is timed is `pointer.get()`.
 
 from __future__ import annotations
 
+import functools
 import gc
 import itertools
 import time
@@ -53,7 +54,7 @@ def main(rounds: int = 5) -> None:
             get(owner, dtype, shape)  # not counted
         few = min(rounds, 3) if size_bytes > 10_000_000 else rounds
         samples = interleave(
-            {name: (lambda owner=owner: get(owner, dtype, shape)) for name, owner in ways.items()}, few
+            {name: functools.partial(get, owner, dtype, shape) for name, owner in ways.items()}, few
         )
         base_s = samples["channel"].median_s
         row = [f"{dtype} {shape}", f"{size_bytes / 1e6:.3g}"]

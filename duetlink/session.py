@@ -11,7 +11,14 @@ from duetlink import __version__
 from duetlink.duet.announcement import show_answer, show_code
 from duetlink.duet.duet import Duet
 from duetlink.duet.life import Life
-from duetlink.errors import DuetError, LinkClosed, PairingTimeout, SignalingUnavailable, UnknownCode
+from duetlink.errors import (
+    DuetError,
+    LinkClosed,
+    MalformedCode,
+    PairingTimeout,
+    SignalingUnavailable,
+    UnknownCode,
+)
 from duetlink.link.link import Link
 from duetlink.peer.connection import PeerConnection
 from duetlink.peer.ice_servers import choose_ice_servers
@@ -167,6 +174,11 @@ class _Opening:
     async def _join_mailbox(self, code: SessionCode) -> WebSocketMailbox:
         if code.url is not None:
             return await WebSocketMailbox.join(code.url, code.nameplate)
+        if self._life.settings.signaling == "paste":
+            raise MalformedCode(
+                "pairing by hand is set: join() then takes the text that the owner's launch() shows, which "
+                f"starts with {PASTE_PREFIX}"
+            )
         if self._life.settings.signaling is not None:
             server = await find(None, self._life.settings)
             assert server is not None
@@ -222,6 +234,8 @@ class _Opening:
         self._life.verifier = paired.key.verifier()
         await self._link.connect(self._hello.name, initiator=initiator, timeout_s=timeout_s)
         self._life.attach(self._link)
+        # the peer answers when it is attached as well: by then all that it shares is listed here
+        await self._link.ping()
 
     def _in_background(self, pairing: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(self._guarded(pairing))

@@ -39,7 +39,9 @@ class IceServer:
     def from_json(cls, entry: object) -> IceServer:
         """Read one object of the `iceServers` shape; `urls` is a string or a list of strings."""
         if not isinstance(entry, dict):
-            raise SettingError(f"an ICE server must be a JSON object with 'urls', got {entry!r}")
+            raise SettingError(
+                f"an ICE server must be a JSON object with 'urls', got a {type(entry).__name__}"
+            )
         if unknown := sorted(set(entry) - {"urls", "username", "credential"}):
             raise SettingError(f"ICE server has unknown keys {unknown}; use urls, username, credential")
         urls = entry.get("urls", ())
@@ -128,5 +130,6 @@ def _parse(name: str, variable: str, default: object, text: str) -> object:
         if isinstance(default, int):
             return int(text)
     except (ValueError, TypeError) as error:
-        raise SettingError(f"environment variable {variable}={text!r} cannot be read: {error}") from None
+        shown = "" if name == "ice_servers" else f"={text!r}"  # that one holds credentials
+        raise SettingError(f"environment variable {variable}{shown} cannot be read: {error}") from None
     return text

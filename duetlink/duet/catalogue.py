@@ -1,10 +1,11 @@
 """Loop side of the store: what each side shares and what was received, kept equal by pushes.
 
-Other threads read through `snapshot`; only the loop thread writes.
+Only the loop thread writes. Other threads read, by single look-ups and copies of whole dictionaries.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +40,7 @@ class Catalogue:
         self._settings = settings
         self._link: Link | None = None
         self._revisions: dict[str, int] = {}
+        self._changed = asyncio.Event()
         self.mine: dict[str, Mine] = {}
         self.peer: dict[str, AssetInfo] = {}
         self.received: dict[str, Received] = {}
@@ -109,11 +111,23 @@ class Catalogue:
         if len(self.received) >= self._settings.max_assets and name not in self.received:
             raise ValueRefused(f"the peer holds {len(self.received)} received objects and takes no more")
 
+    async def wait_for(self, name: str) -> None:
+        """Return once the peer shares or has given an object of that name."""
+        while name not in self.peer and name not in self.received:
+            self._changed.clear()
+            await self._changed.wait()
+
+    def receive(self, received: Received) -> None:
+        """Keep what the peer gave."""
+        self.received[received.info.name] = received
+        self._changed.set()
+
     def _noticed(self, notice: pb.AssetNotice) -> None:
         if len(self.peer) >= self._settings.max_assets and notice.name not in self.peer:
             raise LimitExceeded(f"the peer shares over {self._settings.max_assets} assets")
         info = AssetInfo.from_wire(notice)
         self.peer[info.name] = info
+        self._changed.set()
 
     def _gone(self, gone: pb.AssetGone) -> None:
         known = self.peer.get(gone.name)

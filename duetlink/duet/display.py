@@ -58,7 +58,7 @@ class Table:
         for row in self.rows:
             table.add_row(*(Text(visible(cell)) for cell in row))
         out = io.StringIO()
-        Console(file=out, width=110, no_color=True, force_terminal=False).print(table)
+        Console(file=out, width=110, no_color=True, force_terminal=False, force_jupyter=False).print(table)
         return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
@@ -74,7 +74,7 @@ def visible(text: str) -> str:
 
 
 def size_text(size_bytes: float) -> str:
-    """Bytes in decimal units, three digits: 72.0 MB."""
+    """Bytes in decimal units, three digits: 1.07 GB."""
     for unit in ("B", "kB", "MB", "GB"):
         if size_bytes < 999.5:
             return f"{size_bytes:.0f} B" if unit == "B" else f"{size_bytes:.3g} {unit}"

@@ -6,22 +6,31 @@ import asyncio
 import atexit
 import concurrent.futures
 import contextlib
-from collections.abc import Awaitable, Iterable
+from collections.abc import Awaitable, Coroutine, Iterable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self, TypeVar
 
 from duetlink.duet.asset import Content, check_description
 from duetlink.duet.display import Table, size_text
 from duetlink.duet.inbox import Incoming
 from duetlink.duet.life import CLOSED, CONNECTED, Life
-from duetlink.duet.pointer import wait_future
+from duetlink.duet.pointer import Described, wait_future
 from duetlink.duet.progress import Progress
 from duetlink.duet.requests import Request, RequestTable
 from duetlink.duet.store import Asset, Store
-from duetlink.errors import DuetError, LinkClosed, LocalProtocolError, PairingTimeout, RequestTimeout
+from duetlink.errors import (
+    AssetNotFound,
+    DuetError,
+    LinkClosed,
+    LocalProtocolError,
+    PairingTimeout,
+    RequestTimeout,
+)
 from duetlink.link.link import Link
 from duetlink.link.traffic import Statistics
 from duetlink.runtime.loop import LoopThread
+
+T = TypeVar("T")
 
 
 class Duet:
@@ -105,7 +114,7 @@ class Duet:
         if life.state == CONNECTED and life.link is not None:
             return life.link
         if life.state == CLOSED:
-            raise LinkClosed(self.state)
+            raise life.closed_error()
         raise LinkClosed(f"no peer is connected yet (state: {self.state}); see wait_connected()")
 
     # -- objects ---------------------------------------------------------------------------------------------
@@ -124,7 +133,7 @@ class Duet:
         tags = (tags,) if isinstance(tags, str) else tuple(tags)
         check_description(name, description, tags)
         if self._life.state == CLOSED:
-            raise LinkClosed(self.state)
+            raise self._life.closed_error()
         content = Content(obj)
         content.prepare(self._fingerprints.submit)
 
@@ -139,6 +148,19 @@ class Duet:
     def store(self) -> Store:
         """Every object that either side shares or has given, by name."""
         return Store(self._life.catalogue, self._life.asking, self._thread)
+
+    def wait_object(self, name: str, timeout_s: float | None = None) -> Described:
+        """What the peer shares or has given under `name`, waiting for it to appear.
+
+        Raises:
+            AssetNotFound: it has not appeared within `timeout_s`.
+            LinkClosed: the link has closed.
+        """
+        try:
+            self._wait_for(self._life.catalogue.wait_for(name), timeout_s)
+        except TimeoutError:
+            raise AssetNotFound(f"the peer has shared no {name!r} within {timeout_s:g} s") from None
+        return self.store[name]
 
     def send(self, obj: object, name: str, *, description: str = "", tags: Iterable[str] = ()) -> None:
         """Give `obj` to the peer, who finds it in `duet.store[name]`. Returns when the peer has all of it.
@@ -172,22 +194,27 @@ class Duet:
             LinkClosed: the link has closed.
         """
 
-        async def wait() -> Incoming:
-            waiting = asyncio.ensure_future(self._life.inbox.wait_pending())
+        try:
+            return self._request(self._wait_for(self._life.inbox.wait_pending(), timeout_s))
+        except TimeoutError:
+            raise RequestTimeout(f"no request has arrived within {timeout_s:g} s") from None
+
+    def _wait_for(self, waiting: Coroutine[Any, Any, T], timeout_s: float | None) -> T:
+        """Run `waiting`; TimeoutError after `timeout_s`, LinkClosed when the duet closes."""
+
+        async def wait() -> T:
+            task = asyncio.ensure_future(waiting)
             closed = asyncio.wrap_future(self._life.closed)
             try:
                 async with asyncio.timeout(timeout_s):
-                    await asyncio.wait((waiting, closed), return_when=asyncio.FIRST_COMPLETED)
-            except TimeoutError:
-                raise RequestTimeout(f"no request has arrived within {timeout_s:g} s") from None
+                    await asyncio.wait((task, closed), return_when=asyncio.FIRST_COMPLETED)
+                if task.done():
+                    return task.result()
+                raise self._life.closed_error()
             finally:
-                if not waiting.done():
-                    waiting.cancel()
-            if not waiting.cancelled() and waiting.done():
-                return waiting.result()
-            raise LinkClosed(self.state)
+                task.cancel()
 
-        return self._request(self._thread.run(wait()))
+        return self._thread.run(wait())
 
     def _request(self, incoming: Incoming) -> Request:
         return Request(incoming, self._life.inbox, self._thread)

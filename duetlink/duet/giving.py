@@ -77,5 +77,5 @@ class Giving:
             value = await asyncio.to_thread(values.decode, body)
         finally:
             self._arriving_bytes -= size_bytes
-        self._catalogue.received[info.name] = Received(info, value)
+        self._catalogue.receive(Received(info, value))
         return pb.Done()

@@ -16,6 +16,7 @@ from duetlink.wire import schema_pb2 as pb
 REQUEST_ID_BYTES = 16
 MAX_REASON = 2000  # characters
 HISTORY = 10_000  # requests of one session, answered or not
+_TICKET_ALONG_BYTES = 1024 * 1024 * 1024
 
 PENDING, APPROVED, DENIED, WITHDRAWN = "pending", "approved", "denied", "withdrawn"
 
@@ -34,6 +35,7 @@ class Incoming:
     state: str = PENDING
     answer_reason: str = ""
     answered: datetime.datetime | None = None
+    times: int = 1  # how often it was asked: a grant answers the next times
     offer: pb.TransferOffer | None = None  # what an approval let out: its transfer's number only
 
 
@@ -44,7 +46,8 @@ class Inbox:
     catalogue: Catalogue
     settings: Settings
     requests: list[Incoming] = field(default_factory=list)
-    _granted: set[tuple[str, int]] = field(default_factory=set)
+    # by name and revision: the request that was approved for it
+    _granted: dict[tuple[str, int], Incoming] = field(default_factory=dict)
     _link: Link | None = None
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -77,18 +80,27 @@ class Inbox:
         """
         self._check_pending(request)
         self.catalogue.find_mine(request.asset.name, request.asset.revision)
-        self._granted.add((request.asset.name, request.asset.revision))
+        self._granted[request.asset.name, request.asset.revision] = request
+        failed: DuetError | None = None
         for same in self.pending:
             if same.asset == request.asset:
-                await self._grant(same)
+                try:
+                    await self._grant(same)
+                except DuetError as error:  # the others are answered all the same
+                    failed = failed or error
+        if failed is not None:
+            raise failed
 
     async def _grant(self, request: Incoming) -> None:
         self._settle(request, APPROVED)
         try:
-            answer = await self._approval(request)
+            answer = await self._approval(request, request.request_id, request.path)
         except AssetChanged as error:  # found by reading it once more: nothing may leave
-            self._granted.discard((request.asset.name, request.asset.revision))
+            self._granted.pop((request.asset.name, request.asset.revision), None)
             await self._refuse(request, str(error))
+            raise
+        except DuetError:  # it can be approved again
+            request.state = PENDING
             raise
         await self._tell(request, answer)
 
@@ -109,9 +121,14 @@ class Inbox:
         if any(request.request_id == ask.request_id for request in self.pending):
             raise RemoteProtocolError("a request of this number is pending")
         asset = self.catalogue.find_mine(ask.name, ask.revision)
+        if (granted := self._granted.get((ask.name, ask.revision))) is not None:
+            granted.times += 1
+            return await self._approval(granted, ask.request_id, ask.path)
         limit = self.settings.max_pending_requests
-        if len(self.pending) >= limit or len(self.requests) >= HISTORY:
+        if len(self.pending) >= limit:
             raise LimitExceeded(f"{limit} requests wait for an answer; wait, or withdraw some")
+        if len(self.requests) >= HISTORY:
+            raise LimitExceeded(f"this session has had {HISTORY} requests; launch a new one")
         request = Incoming(
             len(self.requests),
             ask.request_id,
@@ -121,20 +138,18 @@ class Inbox:
             ask.path,
             _now(),
         )
-        if (ask.name, ask.revision) in self._granted:
-            self._settle(request, APPROVED, "granted before")
-            self.requests.append(request)
-            return await self._approval(request)
         self.requests.append(request)
         self._arrived.set()
         return pb.Answer(request_id=ask.request_id, state=pb.Answer.PENDING)
 
-    async def _approval(self, request: Incoming) -> pb.Answer:
+    async def _approval(self, request: Incoming, request_id: bytes, path: str) -> pb.Answer:
         assert self._link is not None
         asset = self.catalogue.find_mine(request.asset.name, request.asset.revision)
-        offer = await self._link.exports.offer(asset.info.name, await asset.content.outgoing(), request.path)
+        # the ticket of a large body may take longer to make than a call may last: it is asked for by itself
+        path = path if asset.info.size_bytes <= _TICKET_ALONG_BYTES else ""
+        offer = await self._link.exports.offer(asset.info.name, await asset.content.outgoing(), path)
         request.offer = pb.TransferOffer(transfer_id=offer.transfer_id)
-        return pb.Answer(request_id=request.request_id, state=pb.Answer.APPROVED, offer=offer)
+        return pb.Answer(request_id=request_id, state=pb.Answer.APPROVED, offer=offer)
 
     async def _tell(self, request: Incoming, answer: pb.Answer) -> None:
         assert self._link is not None
@@ -155,7 +170,7 @@ class Inbox:
                 self._link.exports.withdraw(request.offer)
 
     def _retired(self, info: AssetInfo, why: str) -> None:
-        self._granted.discard((info.name, info.revision))
+        self._granted.pop((info.name, info.revision), None)
         for request in self.pending:
             if request.asset == info and self._link is not None:
                 self._settle(request, DENIED, why)

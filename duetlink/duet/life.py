@@ -65,12 +65,16 @@ class Life:
             return
         self.state = CLOSED
         self.why_closed = error
-        closed = error if isinstance(error, LinkClosed) else LinkClosed(str(error))
-        self.asking.detach(closed)
+        self.asking.detach(self.closed_error())
         if not self.connected.done():
             self.connected.set_exception(error)
         self.closed.set_result(None)
         self._ending = asyncio.ensure_future(self._clean_up())
+
+    def closed_error(self) -> LinkClosed:
+        """Why this duet is closed, as a fresh error for whoever still wants something of it."""
+        why = self.why_closed
+        return type(why)(str(why)) if isinstance(why, LinkClosed) else LinkClosed(str(why))
 
     async def close(self, reason: str = "") -> None:
         """Tell the peer and return when everything is freed."""

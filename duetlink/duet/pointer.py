@@ -154,7 +154,7 @@ class PendingRequest:
         if not waiting:
             raise RequestTimeout(
                 f"no answer to the request for {self._info.name!r} within {timeout_s:g} s; "
-                "the owner sees it in duet.requests"
+                "ask again with a longer one, or use request(), which waits in the owner's queue"
             )
         try:
             return self._future.result()

@@ -46,6 +46,21 @@ class Request:
         return self._incoming.state
 
     @property
+    def times(self) -> int:
+        """How often the peer has asked for it; once approved, the next times are answered at once."""
+        return self._incoming.times
+
+    @property
+    def answer_reason(self) -> str:
+        """The words that the answer was given with."""
+        return self._incoming.answer_reason
+
+    @property
+    def answered(self) -> datetime.datetime | None:
+        """When it was answered or withdrawn; None while it is pending."""
+        return self._incoming.answered
+
+    @property
     def arrived(self) -> datetime.datetime:
         return self._incoming.arrived
 
@@ -111,11 +126,12 @@ class RequestTable(Sequence[Request]):
                 request.asset.name,
                 f"{request.asset.kind} {request.asset.detail}, {size_text(request.asset.size_bytes)}",
                 request.reason,
+                request.answer_reason,
                 request.arrived.astimezone().strftime("%H:%M:%S"),
             )
             for request in self._requests
         ]
-        headers = ("#", "state", "who", "object", "what would leave", "reason", "when")
+        headers = ("#", "state", "who", "object", "what would leave", "reason", "answer", "when")
         return Table("Requests", headers, rows, "no request has arrived")
 
     def __repr__(self) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from duetlink.errors import LocalProtocolError, TransferFailed
+from duetlink.errors import AssetChanged, LocalProtocolError, TransferFailed
 from duetlink.flight.fingerprint import LEAF_BYTES, Fingerprint, join_leaves, leaf_digest
 
 # Pieces below this are gathered: a message of its own costs more than copying so little.
@@ -22,12 +22,14 @@ class Outgoing:
     """A byte string as a gather list of the object's own memory. Immutable, hence thread-safe.
 
     Making one reads everything once (16 GB/s, without the GIL): its fingerprint is the revision that leaves.
+    What has changed since does not leave: `chunks` reads each leaf once more before it gives it out.
     """
 
     def __init__(self, segments: Sequence[memoryview], size_bytes: int) -> None:
         self._segments = segments
         self.size_bytes = size_bytes
-        self.fingerprint = join_leaves(leaf_digest(self.leaf_pieces(leaf)) for leaf in range(self.leaves))
+        self._digests = [leaf_digest(self.leaf_pieces(leaf)) for leaf in range(self.leaves)]
+        self.fingerprint = join_leaves(self._digests)
 
     @property
     def leaves(self) -> int:
@@ -56,21 +58,38 @@ class Outgoing:
         return self.pieces(leaf * LEAF_BYTES, (leaf + 1) * LEAF_BYTES, limit_bytes)
 
     def chunks(self, offset_bytes: int, chunk_bytes: int) -> Iterator[memoryview]:
-        """Like `pieces`, but runs of small pieces come joined (copied) in one chunk."""
-        gathered: list[memoryview] = []
-        gathered_bytes = 0
-        for piece in self.pieces(offset_bytes, None, chunk_bytes):
-            small = len(piece) < _GATHER_BYTES
-            if gathered and (not small or gathered_bytes + len(piece) > chunk_bytes):
-                yield memoryview(b"".join(gathered))
-                gathered, gathered_bytes = [], 0
-            if small:
-                gathered.append(piece)
-                gathered_bytes += len(piece)
-            else:
-                yield piece
-        if gathered:
-            yield memoryview(b"".join(gathered))
+        """The bytes from `offset_bytes` on in chunks that end where leaves end. Pieces are not copied, except
+        that runs of small ones come joined.
+
+        Raises:
+            AssetChanged: the next leaf is not what it was; nothing of it has been given out.
+        """
+        for leaf in range(offset_bytes // LEAF_BYTES, self.leaves):
+            self.check_leaf(leaf, leaf_digest(self.leaf_pieces(leaf)))
+            start = max(offset_bytes, leaf * LEAF_BYTES)
+            yield from _gathered(self.pieces(start, (leaf + 1) * LEAF_BYTES, chunk_bytes), chunk_bytes)
+
+    def check_leaf(self, leaf: int, digest: bytes) -> None:
+        """Raise AssetChanged unless `digest` is that of the leaf as it was."""
+        if digest != self._digests[leaf]:
+            raise AssetChanged("the content changed after it was shared; its owner should share it again")
+
+
+def _gathered(pieces: Iterator[memoryview], chunk_bytes: int) -> Iterator[memoryview]:
+    waiting: list[memoryview] = []
+    waiting_bytes = 0
+    for piece in pieces:
+        small = len(piece) < _GATHER_BYTES
+        if waiting and (not small or waiting_bytes + len(piece) > chunk_bytes):
+            yield memoryview(b"".join(waiting))
+            waiting, waiting_bytes = [], 0
+        if small:
+            waiting.append(piece)
+            waiting_bytes += len(piece)
+        else:
+            yield piece
+    if waiting:
+        yield memoryview(b"".join(waiting))
 
 
 class Landing:

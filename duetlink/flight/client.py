@@ -11,10 +11,10 @@ from collections.abc import Callable
 import pyarrow as pa
 from pyarrow import flight
 
-from duetlink.errors import PathUnavailable, TicketRefused, TransferFailed
+from duetlink.errors import AssetChanged, PathUnavailable, TicketRefused, TransferFailed
 from duetlink.flight.body import Landing
 from duetlink.flight.certificate import HOST_NAME, Identity
-from duetlink.flight.server import PROBE, SCHEMA
+from duetlink.flight.server import CHANGED, PROBE, SCHEMA
 
 # The receiver sets the HTTP/2 window; without it a first transfer starts at 64 KiB and waits for estimates.
 _LOOKAHEAD_BYTES = 16 * 1024 * 1024
@@ -59,6 +59,7 @@ class FlightClient:
             PathUnavailable: the connection broke; the landing keeps what arrived whole.
             TicketRefused: the peer does not know the ticket (any more).
             TransferFailed: the peer sent something else than announced.
+            AssetChanged: the peer found that its content is no longer what it offered.
         """
         try:
             reader = self._client.do_get(flight.Ticket(ticket))
@@ -81,6 +82,10 @@ class FlightClient:
         except (pa.ArrowException, OSError) as error:
             if isinstance(error, TransferFailed):
                 raise
+            if CHANGED in str(error):
+                raise AssetChanged(
+                    "the content changed at its owner since it was shared; the owner should share it again"
+                ) from None
             if not landing.stopped:
                 raise PathUnavailable(f"Flight over {self.address} broke: {_brief(error)}") from None
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 import pyarrow as pa
 from pyarrow import flight
 
-from duetlink.errors import PathUnavailable, TicketRefused
+from duetlink.errors import AssetChanged, PathUnavailable, TicketRefused
 from duetlink.flight.certificate import Identity
 from duetlink.flight.tickets import Admission, TicketTable
 
@@ -19,6 +19,7 @@ from duetlink.flight.tickets import Admission, TicketTable
 SCHEMA = pa.schema([pa.field("chunk", pa.uint8(), nullable=False)])
 
 PROBE = "probe"
+CHANGED = "duetlink: the content changed"
 
 
 class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no type information
@@ -35,10 +36,12 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
         tickets: TicketTable,
         *,
         on_bytes: Callable[[bytes, int], None] = lambda transfer_id, size_bytes: None,
+        on_changed: Callable[[bytes], None] = lambda transfer_id: None,
         host: str = "0.0.0.0",
     ) -> None:
         self._tickets = tickets
         self._on_bytes = on_bytes
+        self._on_changed = on_changed
         try:
             super().__init__(
                 f"grpc+tls://{host}:0",
@@ -70,7 +73,11 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
 
     def _batches(self, admission: Admission) -> Iterator[pa.RecordBatch]:
         # runs on a gRPC thread, with the GIL for the few instructions per chunk
-        for chunk in admission.outgoing.chunks(admission.offset_bytes, admission.chunk_bytes):
-            column = pa.Array.from_buffers(pa.uint8(), len(chunk), [None, pa.py_buffer(chunk)])
-            yield pa.RecordBatch.from_arrays([column], schema=SCHEMA)
-            self._on_bytes(admission.transfer_id, len(chunk))
+        try:
+            for chunk in admission.outgoing.chunks(admission.offset_bytes, admission.chunk_bytes):
+                column = pa.Array.from_buffers(pa.uint8(), len(chunk), [None, pa.py_buffer(chunk)])
+                yield pa.RecordBatch.from_arrays([column], schema=SCHEMA)
+                self._on_bytes(admission.transfer_id, len(chunk))
+        except AssetChanged:
+            self._on_changed(admission.transfer_id)
+            raise flight.FlightServerError(CHANGED) from None

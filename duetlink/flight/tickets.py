@@ -29,7 +29,7 @@ class Admission:
 
 
 class TicketTable:
-    """The valid tickets of one duet's owner side. Thread-safe."""
+    """The valid tickets of one side. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock

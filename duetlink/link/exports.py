@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from dataclasses import dataclass
 
 from duetlink.errors import DuetError, LimitExceeded, PathUnavailable, TicketRefused
 from duetlink.flight.body import Outgoing
 from duetlink.link.traffic import Traffic
-from duetlink.link.transfer import CANCELLED, COMPLETE, RUNNING, Transfer
+from duetlink.link.transfer import CANCELLED, COMPLETE, FAILED, RUNNING, Transfer
 from duetlink.paths.ladder import Ladder
 from duetlink.peer.rpc import Rpc
 from duetlink.wire import schema_pb2 as pb
@@ -50,7 +51,7 @@ class Exports:
         )
         transfer = self._traffic.begin(name, "out", outgoing.size_bytes)
         if outgoing.size_bytes <= self._inline_limit_bytes:
-            offer.inline = b"".join(outgoing.pieces())
+            offer.inline = b"".join(outgoing.chunks(0, outgoing.size_bytes))
             transfer.path = "inline"
             self._traffic.count(transfer, outgoing.size_bytes)
             transfer.end(COMPLETE)
@@ -61,7 +62,9 @@ class Exports:
         self._open[offer.transfer_id] = _Export(outgoing, transfer)
         if path:
             try:
+                started_s = time.monotonic()
                 offer.ticket.CopyFrom(await self._make_ticket(offer.transfer_id, path, 0))
+                offer.elapsed_us = round((time.monotonic() - started_s) * 1e6)
             except PathUnavailable:
                 pass  # the receiver will ask for another
             except (DuetError, asyncio.CancelledError):
@@ -77,6 +80,10 @@ class Exports:
     def withdraw(self, offer: pb.TransferOffer) -> None:
         """Take back what was not, or need not be, pulled."""
         self._end(offer.transfer_id, CANCELLED)
+
+    def refused(self, transfer_id: bytes) -> None:
+        """The content changed before all of it had left; called on the Flight server's threads."""
+        self._loop.call_soon_threadsafe(self._end, transfer_id, FAILED)
 
     def served(self, transfer_id: bytes, size_bytes: int) -> None:
         """The Flight server has handed out `size_bytes`; called on its threads."""

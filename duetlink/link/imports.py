@@ -23,8 +23,9 @@ from duetlink.wire import schema_pb2 as pb
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# A ticket for local memory is given when the body has been written there: 100 GB at 2 GB/s.
+# A ticket for local memory is given when the body has been written there.
 TICKET_TIMEOUT_S = 60.0
+_SLOW_BYTES_PER_S = 100e6
 MAX_TRIES = 3  # without progress, on one path
 UPGRADE_MIN_BYTES = 8 * 1024 * 1024  # with less to go, changing the path costs more than it brings
 
@@ -58,7 +59,8 @@ class Imports:
                 f"{name!r} has {offer.size_bytes} bytes, more than the {limit_bytes} that are allowed here; "
                 "raise max_value_bytes in the settings if you want it"
             )
-        transfer = self._traffic.begin(name, "in", offer.size_bytes)
+        elapsed_s = min(offer.elapsed_us / 1e6, TICKET_TIMEOUT_S)
+        transfer = self._traffic.begin(name, "in", offer.size_bytes, elapsed_s)
         if offer.inline:
             return self._inline(offer, transfer)
         on_start(transfer)
@@ -116,7 +118,7 @@ class Imports:
                             transfer_id=offer.transfer_id, path=path.name, offset_bytes=landing.position_bytes
                         ),
                         pb.Ticket,
-                        timeout_s=TICKET_TIMEOUT_S,
+                        timeout_s=TICKET_TIMEOUT_S + landing.size_bytes / _SLOW_BYTES_PER_S,
                     )
             except PathUnavailable as error:  # the sender cannot use it, e.g. no room in shared memory
                 avoid[path.name] = str(error)

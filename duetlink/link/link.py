@@ -227,6 +227,7 @@ class Link:
                 peer_certificate_pem,
                 self._tickets,
                 on_bytes=self.exports.served,
+                on_changed=self.exports.refused,
                 host=host,
             )
 

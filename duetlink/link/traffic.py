@@ -37,8 +37,9 @@ class Traffic:
         self._meters = {"in": RateMeter(now_s), "out": RateMeter(now_s)}
         self._transfers: deque[Transfer] = deque(maxlen=HISTORY)
 
-    def begin(self, name: str, direction: str, size_bytes: int) -> Transfer:
-        transfer = Transfer(name, direction, size_bytes)
+    def begin(self, name: str, direction: str, size_bytes: int, elapsed_s: float = 0.0) -> Transfer:
+        """A new transfer, into which `elapsed_s` of work have gone already."""
+        transfer = Transfer(name, direction, size_bytes, elapsed_s)
         self._transfers.append(transfer)
         return transfer
 
@@ -53,7 +54,7 @@ class Traffic:
         return Statistics(
             state,
             path,
-            self.round_trip.smoothed_s,
+            self.round_trip.typical_s,
             sent.total_bytes,
             received.total_bytes,
             sent.rate_bytes_per_s(now_s),

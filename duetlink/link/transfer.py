@@ -29,14 +29,14 @@ class TransferStatus:
 class Transfer:
     """The running record of one transfer. Written on the loop thread; any thread may read."""
 
-    def __init__(self, name: str, direction: str, size_bytes: int) -> None:
+    def __init__(self, name: str, direction: str, size_bytes: int, elapsed_s: float = 0.0) -> None:
         self.name = name
         self.direction = direction
         self.size_bytes = size_bytes
         self.done_bytes = 0
         self.path = ""
         self.state = RUNNING
-        self._started_s = time.monotonic()
+        self._started_s = time.monotonic() - elapsed_s
         self._ended_s: float | None = None
 
     def end(self, state: str) -> None:

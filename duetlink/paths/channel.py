@@ -79,6 +79,9 @@ class ChannelPath(FlightPath):
         # Spliced in this very task: one cancelled before its first step would never close the socket.
         task = asyncio.current_task()
         assert task is not None
+        if sum(number % 2 == self._next_stream % 2 for number in self._streams) >= MAX_STREAMS // 2:
+            writer.close()  # not our client: any program of this machine can dial the loopback port
+            return
         self._tasks.add(task)
         number = self._next_stream
         self._next_stream += 2

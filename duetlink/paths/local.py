@@ -10,9 +10,9 @@ import weakref
 from collections.abc import Iterator
 from typing import ClassVar
 
-from duetlink.errors import AssetChanged, DuetError, PathUnavailable, RemoteProtocolError, TransferFailed
+from duetlink.errors import DuetError, PathUnavailable, RemoteProtocolError, TransferFailed
 from duetlink.flight.body import Landing, Outgoing
-from duetlink.flight.fingerprint import LEAF_BYTES, join_leaves, leaf_digest
+from duetlink.flight.fingerprint import LEAF_BYTES, leaf_digest
 from duetlink.paths.base import Path, PathContext
 from duetlink.paths.shared_memory import LABEL_BYTES, Region, SharedMemory, open_region, supported
 from duetlink.wire import schema_pb2 as pb
@@ -110,9 +110,7 @@ class LocalPath(Path):
             for first in range(0, outgoing.leaves, max(share, 1))
         ]
         try:
-            digests = await asyncio.shield(asyncio.gather(*writers))
-            if join_leaves(digest for part in digests for digest in part) != outgoing.fingerprint:
-                raise AssetChanged("the content changed after it was shared; its owner should share it again")
+            await asyncio.shield(asyncio.gather(*writers))
         except BaseException:
             await asyncio.wait(writers)  # they write to the descriptor
             self._drop(memory)
@@ -131,8 +129,8 @@ class LocalPath(Path):
             loop.call_soon_threadsafe(self._drop, memory)
 
 
-def _write_leaves(memory: SharedMemory, outgoing: Outgoing, first: int, end: int) -> list[bytes]:
-    """Write leaves `first` to `end` and return their digests, on an I/O thread."""
+def _write_leaves(memory: SharedMemory, outgoing: Outgoing, first: int, end: int) -> None:
+    """Write leaves `first` to `end` on an I/O thread; raises AssetChanged for one that is not what it was."""
 
     def written(leaf: int) -> Iterator[memoryview]:
         position = leaf * LEAF_BYTES
@@ -141,7 +139,8 @@ def _write_leaves(memory: SharedMemory, outgoing: Outgoing, first: int, end: int
             yield piece
             position += len(piece)
 
-    return [leaf_digest(written(leaf)) for leaf in range(first, end)]
+    for leaf in range(first, end):
+        outgoing.check_leaf(leaf, leaf_digest(written(leaf)))
 
 
 def _available_bytes() -> int:

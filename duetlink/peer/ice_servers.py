@@ -17,6 +17,9 @@ from aiortc.rtcicetransport import parse_stun_turn_uri
 
 from duetlink.settings import IceServer
 
+# what aiortc makes use of; it passes over others without a word
+_SUPPORTED = {("stun", None), ("stun", "udp"), ("turn", "udp"), ("turn", "tcp"), ("turns", "tcp")}
+
 
 @dataclass(frozen=True, slots=True)
 class ProbedServer:
@@ -49,6 +52,8 @@ async def _answers(url: str, timeout_s: float) -> bool:
     try:
         parsed = parse_stun_turn_uri(url)
     except ValueError:
+        return False
+    if (parsed["scheme"], parsed.get("transport")) not in _SUPPORTED:
         return False
     host, port = parsed["host"], parsed["port"]
     try:

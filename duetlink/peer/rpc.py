@@ -23,7 +23,7 @@ from duetlink.wire.envelope import pack, unpack
 
 MAX_CALLS = 256
 
-_BEFORE_START = frozenset(kind.DESCRIPTOR.full_name for kind in (pb.Introduction, pb.Ping, pb.Bye, pb.Cancel))
+_BEFORE_START = frozenset(kind.DESCRIPTOR.full_name for kind in (pb.Introduction, pb.Bye, pb.Cancel))
 
 M = TypeVar("M", bound=Message)
 Handler = Callable[[M], Awaitable[Message]]
@@ -103,13 +103,8 @@ class Rpc:
             )
         return answer
 
-    async def tell(self, body: Message) -> None:
-        """Send a notice, waiting while the channel's queue is full; raises LinkClosed."""
-        self._check_open()
-        await self._channel.send(pack(body))
-
     def tell_nowait(self, body: Message) -> None:
-        """Send a notice beyond the queue's limit; does nothing where the link is closed."""
+        """Send a notice, whatever is queued already; does nothing where the link is closed."""
         if self._closed is None:
             with contextlib.suppress(LinkClosed):
                 self._channel.send_nowait(pack(body))
@@ -183,13 +178,17 @@ class Rpc:
             raise RemoteProtocolError(f"the peer used call number {envelope.id} twice")
         if len(self._serving) >= 2 * MAX_CALLS:  # twice: cancelled calls may still be ending
             raise LimitExceeded(f"the peer made over {MAX_CALLS} calls at once")
-        task = asyncio.ensure_future(self._answer(envelope.id, handler, body))
+        deadline_s = envelope.deadline_ms / 1000 or None
+        task = asyncio.ensure_future(self._answer(envelope.id, handler, body, deadline_s))
         self._serving[envelope.id] = task
         task.add_done_callback(lambda _: self._serving.pop(envelope.id, None))
 
-    async def _answer(self, call_id: int, handler: Handler[Message], body: Message) -> None:
+    async def _answer(
+        self, call_id: int, handler: Handler[Message], body: Message, deadline_s: float | None
+    ) -> None:
         try:
-            reply = await handler(body)
+            async with asyncio.timeout(deadline_s):  # then the caller no longer waits
+                reply = await handler(body)
         except DuetError as error:
             reply = failures.to_wire(error)
         except asyncio.CancelledError:

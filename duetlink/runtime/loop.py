@@ -72,11 +72,6 @@ class LoopThread:
                 self._settle()
             raise
 
-    def call(self, function: Callable[..., object], *args: object) -> None:
-        """Call `function` on the loop soon; does nothing once the loop has stopped."""
-        if not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(function, *args)
-
     def stop(self) -> None:
         """Cancel what still runs, end the thread, close the loop. Safe to call twice."""
         if self._loop.is_closed():

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import statistics
+from collections import deque
 
 
 class RateMeter:
@@ -38,18 +40,18 @@ class RateMeter:
 
 
 class RoundTripMeter:
-    """Smoothed round-trip time as TCP keeps it (RFC 6298 §2: gain 1/8), and the least one seen."""
+    """The median of the last few round trips: one that met a busy start or a blocked cell does not count."""
 
-    __slots__ = ("least_s", "smoothed_s")
+    __slots__ = ("_recent_s",)
 
     def __init__(self) -> None:
-        self.smoothed_s: float | None = None
-        self.least_s: float | None = None
+        self._recent_s: deque[float] = deque(maxlen=9)
 
     def add(self, sample_s: float) -> None:
         """Take one measured round trip."""
-        if self.smoothed_s is None or self.least_s is None:
-            self.smoothed_s = self.least_s = sample_s
-            return
-        self.smoothed_s += (sample_s - self.smoothed_s) / 8
-        self.least_s = min(self.least_s, sample_s)
+        self._recent_s.append(sample_s)
+
+    @property
+    def typical_s(self) -> float | None:
+        """None before the first measurement."""
+        return statistics.median_low(self._recent_s) if self._recent_s else None

@@ -154,18 +154,20 @@ class SharedMemory(_message.Message):
     def __init__(self, pid: _Optional[int] = ..., fd: _Optional[int] = ..., label: _Optional[bytes] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class TransferOffer(_message.Message):
-    __slots__ = ("transfer_id", "size_bytes", "fingerprint", "inline", "ticket")
+    __slots__ = ("transfer_id", "size_bytes", "fingerprint", "inline", "ticket", "elapsed_us")
     TRANSFER_ID_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     INLINE_FIELD_NUMBER: _ClassVar[int]
     TICKET_FIELD_NUMBER: _ClassVar[int]
+    ELAPSED_US_FIELD_NUMBER: _ClassVar[int]
     transfer_id: bytes
     size_bytes: int
     fingerprint: bytes
     inline: bytes
     ticket: Ticket
-    def __init__(self, transfer_id: _Optional[bytes] = ..., size_bytes: _Optional[int] = ..., fingerprint: _Optional[bytes] = ..., inline: _Optional[bytes] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ...) -> None: ...
+    elapsed_us: int
+    def __init__(self, transfer_id: _Optional[bytes] = ..., size_bytes: _Optional[int] = ..., fingerprint: _Optional[bytes] = ..., inline: _Optional[bytes] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., elapsed_us: _Optional[int] = ...) -> None: ...
 
 class TicketQuery(_message.Message):
     __slots__ = ("transfer_id", "path", "offset_bytes")

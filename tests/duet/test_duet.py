@@ -147,7 +147,8 @@ def test_a_grant_holds_for_the_next_time(duets: Pair) -> None:
     second = pointer(scientist, "x").get(timeout_s=10)
     first[0] = 9
     assert second[0] == 1
-    assert [request.state for request in owner.requests] == ["approved", "approved"]
+    (request,) = owner.requests
+    assert (request.state, request.times) == ("approved", 2)
 
 
 def test_a_denial_is_an_exception_with_the_owners_words(duets: Pair) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import socket
@@ -189,13 +190,8 @@ def test_garbage_on_the_port_leaves_the_server_serving(side: Side) -> None:
         b"\x16\x03\x01\xff\xff" + bytes(70_000),
     ):
         with socket.create_connection(("127.0.0.1", side.server.port), timeout=5) as plain:
-            try:
+            with contextlib.suppress(ConnectionError):
                 plain.sendall(garbage)
-                plain.shutdown(socket.SHUT_WR)
-                while plain.recv(4096):
-                    pass
-            except ConnectionError:
-                continue
     assert bytes(fetch(side, outgoing(b"still here")).body()) == b"still here"
 
 

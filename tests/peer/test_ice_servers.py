@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from aioice import stun
 
 import duetlink
 from duetlink.errors import RemoteProtocolError, SettingError
@@ -25,6 +26,18 @@ def dead_port() -> Iterator[int]:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as silent:
         silent.bind(("127.0.0.1", 0))
         yield silent.getsockname()[1]
+
+
+def answers_stun(port: int) -> bool:
+    request = bytes(stun.Message(message_method=stun.Method.BINDING, message_class=stun.Class.REQUEST))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(0.2)
+        client.connect(("127.0.0.1", port))
+        try:
+            client.send(request)
+            return bool(client.recv(2048))
+        except OSError:
+            return False
 
 
 @pytest.fixture
@@ -52,12 +65,8 @@ def coturn(tmp_path: Path) -> Iterator[int]:
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), timeout=5).close()
-            break
-        except ConnectionRefusedError:
-            assert server.poll() is None, "coturn ended"
+    while not answers_stun(port):
+        assert server.poll() is None, "coturn ended"
     yield port
     server.terminate()
     server.wait(10)
@@ -76,7 +85,7 @@ async def test_a_dead_first_url_does_not_hide_the_second(dead_port: int, coturn:
             credential="p",
         ),
     )
-    chosen, probed = await choose_ice_servers(servers, 0.5)
+    chosen, probed = await choose_ice_servers(servers, 2.0)
     assert [server.urls for server in chosen] == [
         f"stun:127.0.0.1:{coturn}",
         f"turn:127.0.0.1:{coturn}?transport=tcp",

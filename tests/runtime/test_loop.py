@@ -109,10 +109,12 @@ def test_a_steady_stream_reads_as_its_rate() -> None:
     assert meter.rate_bytes_per_s(19.9) == pytest.approx(1000.0, rel=0.03)
 
 
-def test_round_trips_are_smoothed_by_an_eighth() -> None:
+def test_one_slow_round_trip_does_not_count() -> None:
     meter = RoundTripMeter()
-    assert meter.smoothed_s is None
-    meter.add(0.008)
-    meter.add(0.016)
-    assert meter.smoothed_s == pytest.approx(0.009)
-    assert meter.least_s == 0.008
+    assert meter.typical_s is None
+    for sample_s in (0.9, 0.001, 0.002):
+        meter.add(sample_s)
+    assert meter.typical_s == 0.002
+    for _ in range(9):
+        meter.add(0.003)
+    assert meter.typical_s == 0.003

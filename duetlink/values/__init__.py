@@ -1,0 +1,10 @@
+"""Python objects as bytes: `encode`, `decode`, `summarise`. Zero-copy, and never pickle. See DESIGN.md §5.
+
+Importing this package imports no array library: each is loaded when a value of its own is met.
+"""
+
+from duetlink.values.base import Encoded, Summary
+from duetlink.values.reader import decode
+from duetlink.values.writer import encode, summarise
+
+__all__ = ["Encoded", "Summary", "decode", "encode", "summarise"]

@@ -1,0 +1,95 @@
+"""Rebuilding an object from hostile bytes: every count, depth and size is checked before anything is made."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError
+
+from duetlink.errors import DuetError, LimitExceeded, MalformedValue
+from duetlink.values import body as layout
+from duetlink.values.base import MAX_DEPTH, MAX_NODES
+from duetlink.values.registry import value_type_of_kind
+from duetlink.values.schema_pb2 import Node
+
+T = TypeVar("T")
+
+
+class BodyReader:
+    """The `Reader` of one body."""
+
+    def __init__(self, nodes: Sequence[bytes], segments: Sequence[memoryview], max_depth: int) -> None:
+        self._nodes = nodes
+        self._segments = segments
+        self._max_depth = max_depth
+        self._next_node = 0
+        self._next_segment = 0
+        self._depth = -1
+
+    def value(self) -> object:
+        if self._next_node >= len(self._nodes):
+            raise MalformedValue("the value ends before all of its parts")
+        if self._depth >= self._max_depth:
+            raise LimitExceeded(f"the value is nested deeper than {self._max_depth} levels")
+        try:
+            node = Node.FromString(self._nodes[self._next_node])
+        except DecodeError as error:
+            raise MalformedValue(f"part {self._next_node} of the value cannot be parsed") from error
+        self._next_node += 1
+        kind = node.WhichOneof("kind")
+        if kind is None:
+            raise MalformedValue(f"part {self._next_node - 1} is of a kind unknown here; is the peer newer?")
+        self._depth += 1
+        obj = value_type_of_kind(kind).read(node, self)
+        self._depth -= 1
+        return obj
+
+    def expect(self, type_: type[T]) -> T:
+        obj = self.value()
+        if type(obj) is not type_:
+            raise MalformedValue(f"a {type_.__name__} is due, a {type(obj).__name__} came")
+        return obj
+
+    def children(self, count: int) -> Iterator[object]:
+        if count > len(self._nodes) - self._next_node:
+            raise MalformedValue(
+                f"{count:,} parts are announced, {len(self._nodes) - self._next_node:,} are there"
+            )
+        return (self.value() for _ in range(count))
+
+    def segment(self) -> memoryview:
+        if self._next_segment >= len(self._segments):
+            raise MalformedValue("the value ends before all of its arrays")
+        self._next_segment += 1
+        return self._segments[self._next_segment - 1]
+
+    def finish(self) -> None:
+        if self._next_node != len(self._nodes) or self._next_segment != len(self._segments):
+            raise MalformedValue("the value has parts that nothing refers to")
+
+
+def decode(
+    body: memoryview | bytearray | bytes, *, max_nodes: int = MAX_NODES, max_depth: int = MAX_DEPTH
+) -> object:
+    """The object in `body`. Its arrays are views of `body`, writable where `body` and the sender's array are.
+
+    A torch tensor, which cannot be read-only, is copied out of a read-only body. Raises MalformedValue,
+    LimitExceeded or MissingLibrary, whatever the bytes.
+    """
+    view = memoryview(body)
+    if view.ndim != 1 or view.format != "B" or not view.c_contiguous:
+        view = view.cast("B")
+    header, segments = layout.split(view, max_nodes)
+    reader = BodyReader(header.nodes, segments, max_depth)
+    try:
+        obj = reader.value()
+        reader.finish()
+    except DuetError:
+        raise
+    except RecursionError as error:
+        raise LimitExceeded("the value is nested deeper than Python's stack allows") from error
+    except Exception as error:
+        # Not a defect hidden: numpy, torch, pyarrow, pandas and polars each refuse nonsense in their own way.
+        raise MalformedValue(f"the value cannot be rebuilt: {type(error).__name__}: {error}") from error
+    return obj

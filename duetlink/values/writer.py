@@ -1,0 +1,127 @@
+"""Walking an object: nodes and segments in preorder; depth, cycles and the way to each part are tracked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from duetlink.errors import UnsupportedValue
+from duetlink.values import body
+from duetlink.values.base import MAX_DEPTH, MAX_NODES, Encoded, Summary
+from duetlink.values.registry import library_of, value_type
+from duetlink.values.schema_pb2 import Node
+
+
+def kind_of(obj: object) -> str:
+    """The name under which a user knows the type: `pandas.DataFrame`, `dict`."""
+    type_ = type(obj)
+    library = library_of(type_)
+    module = str(type_.__module__)
+    if module == "builtins":
+        return type_.__name__
+    if library in (None, "builtins"):
+        return f"{module}.{type_.__qualname__}"
+    name = "nn.Parameter" if module == "torch.nn.parameter" else type_.__qualname__
+    return f"{library}.{name}"
+
+
+class ObjectWriter:
+    """The `Writer` of one object. Without `gather`, sizes are recorded and no memory is looked at."""
+
+    def __init__(self, *, gather: bool) -> None:
+        self._gather = gather
+        self._nodes: list[bytes] = []
+        self._sizes: list[int] = []
+        self._segments: list[list[memoryview]] = []
+        self._path: list[str] = ["value"]
+        self._open: set[int] = set()
+
+    def node(self, **kind: Any) -> None:
+        if len(self._nodes) >= MAX_NODES:
+            raise UnsupportedValue(f"the value has more than {MAX_NODES:,} parts; use arrays or frames")
+        self._nodes.append(Node(**kind).SerializeToString())
+
+    def value(self, obj: object, step: str) -> None:
+        self._path.append(step)
+        if len(self._path) > MAX_DEPTH + 1:
+            raise self.unsupported(obj, f"it is nested deeper than {MAX_DEPTH} levels; flatten the value")
+        self._write(obj)
+        self._path.pop()
+
+    @contextmanager
+    def at(self, step: str) -> Iterator[None]:
+        self._path.append(step)
+        yield
+        self._path.pop()
+
+    def root(self, obj: object) -> None:
+        self._write(obj)
+
+    def _write(self, obj: object) -> None:
+        library = library_of(type(obj))
+        if library is None:
+            raise self.unsupported(
+                obj, "send its data as builtins, arrays or frames, such as a dict of its fields"
+            )
+        with self._not_in_itself(obj):
+            value_type(library).write(obj, self)
+
+    @contextmanager
+    def _not_in_itself(self, obj: object) -> Iterator[None]:
+        if type(obj).__module__ not in ("builtins", "collections"):  # only containers can hold themselves
+            yield
+            return
+        if not isinstance(obj, (list, tuple, dict, set, frozenset)):
+            yield
+            return
+        if id(obj) in self._open:
+            raise self.unsupported(obj, "it contains itself; break the cycle")
+        self._open.add(id(obj))
+        yield
+        self._open.discard(id(obj))
+
+    def segment(self, size_bytes: int, gather: Callable[[], Iterable[memoryview]]) -> None:
+        self._sizes.append(size_bytes)
+        if self._gather:
+            pieces = [piece.toreadonly() for piece in gather()]
+            if sum(piece.nbytes for piece in pieces) != size_bytes:
+                raise RuntimeError(f"a segment of {size_bytes} bytes was announced with another size")
+            self._segments.append(pieces)
+
+    def unsupported(self, obj: object, remedy: str) -> UnsupportedValue:
+        type_ = type(obj)
+        return UnsupportedValue(
+            f"{''.join(self._path)} is a {type_.__module__}.{type_.__qualname__}: {remedy}"
+        )
+
+    def finish(self, obj: object, detail: str) -> tuple[bytes, Summary]:
+        try:
+            head = body.prefix(self._nodes, self._sizes)
+        except OverflowError as error:
+            raise UnsupportedValue(
+                f"the value's small parts need {error}, too many; use arrays or frames"
+            ) from error
+        return head, Summary(kind_of(obj), detail, body.size_bytes(len(head), self._sizes))
+
+    def encoded(self, head: bytes, summary: Summary) -> Encoded:
+        return Encoded(body.gather(head, self._segments), summary.size_bytes, summary)
+
+
+def encode(obj: object) -> Encoded:
+    """`obj` as one byte string in pieces, without a copy of contiguous arrays; raises UnsupportedValue."""
+    writer, head, summary = _walk(obj, gather=True)
+    return writer.encoded(head, summary)
+
+
+def summarise(obj: object) -> Summary:
+    """What `encode(obj).summary` would be, without looking at array data; raises UnsupportedValue."""
+    return _walk(obj, gather=False)[2]
+
+
+def _walk(obj: object, *, gather: bool) -> tuple[ObjectWriter, bytes, Summary]:
+    writer = ObjectWriter(gather=gather)
+    writer.root(obj)
+    library = library_of(type(obj))
+    detail = value_type(library).describe(obj) if library else ""
+    return writer, *writer.finish(obj, detail)
