@@ -56,7 +56,7 @@ def report(name: str, title: str, headers: list[str], rows: list[list[str]], dat
         table.add_column(header, justify="left" if header == headers[0] else "right")
     for row in rows:
         table.add_row(*row)
-    Console(width=130).print(table)
+    Console(width=150).print(table)
     RESULTS.mkdir(exist_ok=True)
     packages = ("aiortc", "aioice", "numpy", "pyarrow", "protobuf", "cryptography", "xxhash")
     record = {

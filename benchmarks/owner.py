@@ -81,6 +81,18 @@ def peak_bytes(reset: bool = False) -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
+def _wait_prepared(duet: Duet, name: str) -> None:
+    """Wait for what share() does in the background: it is not to run while something else is measured."""
+    life = duet._life
+    outgoing = life.catalogue.mine[name].content._outgoing.result()  # type: ignore[union-attr]
+    if life.link is not None and life.settings.paths == ("local",):
+        if outgoing.size_bytes > life.settings.prepare_limit_bytes:
+            return
+        placed = life.link.ladder.named("local")._placed  # type: ignore[attr-defined]
+        while outgoing not in placed or not placed[outgoing].done():
+            threading.Event().wait(0.001)
+
+
 def _serve(pipe: Connection, settings: Settings, data_channel_only: bool) -> None:
     if data_channel_only:
         settings = only_data_channel(settings)
@@ -108,8 +120,7 @@ def _serve(pipe: Connection, settings: Settings, data_channel_only: bool) -> Non
             if command == "share":
                 name, dtype, shape, seed = arguments
                 assets[name] = duet.share(array(dtype, shape, seed), name)
-                # its fingerprint is taken in the background: not while something else is measured
-                duet._life.catalogue.mine[name].content._outgoing.result()  # type: ignore[union-attr]
+                _wait_prepared(duet, name)
             elif command == "unshare":
                 assets.pop(arguments[0]).unshare()
             elif command == "peak":

@@ -10,7 +10,7 @@ from typing import Any
 from duetlink import __version__
 from duetlink.duet.announcement import show_answer, show_code
 from duetlink.duet.duet import Duet
-from duetlink.duet.life import Life
+from duetlink.duet.life import Life, cancelled
 from duetlink.errors import (
     DuetError,
     LinkClosed,
@@ -240,11 +240,7 @@ class _Opening:
     def _in_background(self, pairing: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(self._guarded(pairing))
 
-        async def cancel() -> None:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-        self._life.at_end(cancel)
+        self._life.at_end(lambda: cancelled(task))
 
     async def _guarded(self, pairing: Coroutine[Any, Any, None]) -> None:
         """Run a step; what goes wrong ends the duet."""

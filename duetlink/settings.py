@@ -84,6 +84,11 @@ class Settings:
     inline_limit_bytes: int = _setting(
         16 * KIB, "values up to this size ride in the control message instead of over a path"
     )
+    prepare_limit_bytes: int = _setting(
+        256 * MIB,
+        "assets up to this size are placed in shared memory as soon as a peer of this host is connected",
+        "DUETLINK_PREPARE_LIMIT_BYTES",
+    )
     max_value_bytes: int = _setting(
         64 * GIB, "largest value this side takes when it asked for it", "DUETLINK_MAX_VALUE_BYTES"
     )

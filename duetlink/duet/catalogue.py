@@ -6,6 +6,7 @@ Only the loop thread writes. Other threads read, by single look-ups and copies o
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -41,6 +42,7 @@ class Catalogue:
         self._link: Link | None = None
         self._revisions: dict[str, int] = {}
         self._changed = asyncio.Event()
+        self._preparing: asyncio.Queue[None] = asyncio.Queue()
         self.mine: dict[str, Mine] = {}
         self.peer: dict[str, AssetInfo] = {}
         self.received: dict[str, Received] = {}
@@ -54,6 +56,19 @@ class Catalogue:
         link.rpc.notice(pb.AssetGone, self._gone)
         for asset in self.mine.values():
             link.rpc.tell_nowait(asset.info.to_wire())
+        self._preparing.put_nowait(None)
+
+    async def keep_prepared(self) -> None:
+        """Make what is shared ready to leave, one asset after another, for as long as the link lives."""
+        assert self._link is not None
+        await self._link.ladder.wait_settled()
+        ready: weakref.WeakSet[Content] = weakref.WeakSet()
+        while True:
+            await self._preparing.get()
+            for asset in list(self.mine.values()):
+                if asset.content not in ready:
+                    ready.add(asset.content)
+                    await self._link.ladder.prepare(await asset.content.outgoing())
 
     def share(self, name: str, content: Content, description: str, tags: tuple[str, ...]) -> Mine:
         """Offer `content` under `name`; an asset of that name is replaced by a new revision."""
@@ -64,6 +79,7 @@ class Catalogue:
             self.on_retired(replaced.info, f"{name!r} was shared again; ask for the new revision")
         if self._link is not None:
             self._link.rpc.tell_nowait(asset.info.to_wire())
+            self._preparing.put_nowait(None)
         return asset
 
     def describe(self, name: str, content: Content, description: str, tags: tuple[str, ...]) -> AssetInfo:

@@ -56,6 +56,8 @@ class Life:
         for desk in (self.catalogue, self.inbox, self.asking, self.giving):
             desk.attach(link)
         link.start()
+        preparing = asyncio.ensure_future(self.catalogue.keep_prepared())
+        self.at_end(lambda: cancelled(preparing))
         self.state = CONNECTED
         self.connected.set_result(None)
 
@@ -94,3 +96,9 @@ class Life:
             await self.link.close()
         while self._cleanups:
             await self._cleanups.pop()()
+
+
+async def cancelled(task: asyncio.Task[None]) -> None:
+    """Cancel a task and wait until it has ended."""
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

@@ -106,6 +106,7 @@ class Link:
             self._server,
             self._io,
             initiator,
+            self._settings.prepare_limit_bytes,
         )
         paths: list[Path] = [_PATHS[name](context) for name in _PATHS if name in self._settings.paths]
         for query in (kind.query for name, kind in _PATHS.items() if name not in self._settings.paths):

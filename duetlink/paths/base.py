@@ -38,6 +38,7 @@ class PathContext:
     server: asyncio.Future[FlightServer]
     io: Executor
     initiator: bool  # exactly one of the two sides is
+    prepare_limit_bytes: int
 
 
 class Path(ABC):
@@ -54,6 +55,9 @@ class Path(ABC):
         Raises:
             PathUnavailable: this path does not work now; the message says why, for a person.
         """
+
+    async def prepare(self, outgoing: Outgoing) -> None:  # noqa: B027 - most paths have nothing to prepare
+        """Sender: do ahead what `offer` will need for this body, if this path is up and finds it worth it."""
 
     @abstractmethod
     async def offer(self, transfer_id: bytes, outgoing: Outgoing, offset_bytes: int) -> pb.Ticket:

@@ -7,10 +7,12 @@ RETRY_FIRST_S to RETRY_LAST_S, so that a better path comes back in the backgroun
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from duetlink.errors import DuetError, PathUnavailable
+from duetlink.flight.body import Outgoing
 from duetlink.paths.base import OPEN_TIMEOUT_S, Path
 
 RETRY_FIRST_S = 1.0
@@ -57,6 +59,12 @@ class Ladder:
                 f"path {name[:40]!r} is not allowed on this side; it allows {', '.join(self._paths)}"
             ) from None
 
+    async def prepare(self, outgoing: Outgoing) -> None:
+        """Let every path do ahead what it can for a body that may be asked for."""
+        for path in self._paths.values():
+            with contextlib.suppress(DuetError):  # it will be said when somebody asks
+                await path.prepare(outgoing)
+
     @property
     def best(self) -> Path | None:
         """The most preferred path that is up now."""
@@ -84,6 +92,11 @@ class Ladder:
                 whys = {status.name: status.why for status in self._status.values()} | dict(avoid)
                 reasons = "; ".join(f"{name}: {why}" for name, why in whys.items())
                 raise PathUnavailable(f"no path to the peer works ({reasons})") from None
+
+    async def wait_settled(self) -> None:
+        """Wait until every path has come up or failed once."""
+        while any(status.state == OPENING for status in self._status.values()):
+            await self._changed.wait()
 
     async def wait_better_than(self, path: Path) -> Path:
         """Wait until a path preferred to `path` is up."""

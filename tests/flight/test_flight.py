@@ -189,9 +189,11 @@ def test_garbage_on_the_port_leaves_the_server_serving(side: Side) -> None:
         os.urandom(4096),
         b"\x16\x03\x01\xff\xff" + bytes(70_000),
     ):
-        with socket.create_connection(("127.0.0.1", side.server.port), timeout=5) as plain:
-            with contextlib.suppress(ConnectionError):
-                plain.sendall(garbage)
+        with (
+            socket.create_connection(("127.0.0.1", side.server.port), timeout=5) as plain,
+            contextlib.suppress(ConnectionError),
+        ):
+            plain.sendall(garbage)
     assert bytes(fetch(side, outgoing(b"still here")).body()) == b"still here"
 
 
