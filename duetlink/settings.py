@@ -82,7 +82,7 @@ class Settings:
     heartbeat_interval_s: float = _setting(2.0, "time between heartbeats on the control channel")
     heartbeat_timeout_s: float = _setting(30.0, "silence after which the peer is lost")
     inline_limit_bytes: int = _setting(
-        16 * KIB, "values up to this size ride in the control message instead of over a path"
+        64 * KIB, "values up to this size ride in the control message instead of over a network path"
     )
     prepare_limit_bytes: int = _setting(
         256 * MIB,

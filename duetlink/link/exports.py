@@ -12,10 +12,12 @@ from duetlink.flight.body import Outgoing
 from duetlink.link.traffic import Traffic
 from duetlink.link.transfer import CANCELLED, COMPLETE, FAILED, RUNNING, Transfer
 from duetlink.paths.ladder import Ladder
+from duetlink.paths.local import LocalPath
 from duetlink.peer.rpc import Rpc
 from duetlink.wire import schema_pb2 as pb
 
 TRANSFER_ID_BYTES = 16
+_LOCAL_INLINE_BYTES = 16 * 1024
 MAX_OPEN = 256  # offers that the peer has not ended
 
 
@@ -50,7 +52,10 @@ class Exports:
             fingerprint=outgoing.fingerprint,
         )
         transfer = self._traffic.begin(name, "out", outgoing.size_bytes)
-        if outgoing.size_bytes <= self._inline_limit_bytes:
+        limit_bytes = self._inline_limit_bytes
+        if path == LocalPath.name:  # mapping overtakes the data channel earlier than a network path does
+            limit_bytes = min(limit_bytes, _LOCAL_INLINE_BYTES)
+        if outgoing.size_bytes <= limit_bytes:
             offer.inline = b"".join(outgoing.chunks(0, outgoing.size_bytes))
             transfer.path = "inline"
             self._traffic.count(transfer, outgoing.size_bytes)
