@@ -18,6 +18,7 @@ from pyarrow import flight
 from benchmarks.harness import Sample, interleave, report, timed
 from benchmarks.owner import Owner, peak_bytes
 from duetlink.flight.certificate import HOST_NAME, create_identity
+from duetlink.paths.shared_memory import SharedMemory
 from duetlink.settings import GIB, Settings
 
 BATCH_MIB = (1, 2, 4)
@@ -30,11 +31,13 @@ def main(rounds: int = 8) -> None:
     pointer = tcp.scientist.store["big"]
 
     def ours() -> float:
-        _give_memory_back()
+        _level_memory()
         return timed(lambda: pointer.get(timeout_s=600))
 
     bare = {f"bare Flight, {mib} MiB batches": _Bare(mib) for mib in BATCH_MIB}
+    kept = functools.partial(bare["bare Flight, 4 MiB batches"].get, level=False)
     ways = {"duetlink tcp": ours} | {name: one.get for name, one in bare.items()}
+    ways["bare Flight, 4 MiB batches, in memory kept from the run before"] = kept
     for way in ways.values():
         way()
     samples = interleave(ways, rounds)
@@ -93,10 +96,8 @@ def _local(local: Owner, rounds: int) -> None:
         local.share(name, "float64", SHAPE, 1)
         pointer = local.scientist.store[name]
         ways = {"numpy.copy": source.copy, "local, first": functools.partial(pointer.get, timeout_s=600)}
-        # In turn first and second: sharing takes seconds, after which memory new from the system is dearer
-        # for whoever is first.
-        for way in sorted(ways, reverse=bool(number % 2)):
-            _give_memory_back()
+        for way in ways:
+            _level_memory()
             taken_s = timed(ways[way])
             if number >= 2:  # not the warm-up
                 samples[way].append(taken_s)
@@ -123,16 +124,23 @@ def _local(local: Owner, rounds: int) -> None:
     )
 
 
-def _give_memory_back() -> None:
-    """Return freed memory to the system, so that no run lives on pages that the one before has warmed.
+def _level_memory() -> None:
+    """Give every run the same start: all freed memory back at the system, and enough of it warm.
 
     duetlink gives each value memory of its own, new from the system; Arrow's and libc's allocators keep what
-    a run has freed for the next one, which a program that holds its values does not have.
+    a run has freed for the next one, which a program that holds its values does not have. And in a virtual
+    machine, memory that lay free for some seconds has to be fetched from the host again: clearing pages is
+    then over half of a transfer's time, for whichever way comes first.
     """
     gc.collect()
     pa.default_memory_pool().release_unused()
     if sys.platform == "linux":
         ctypes.CDLL("libc.so.6").malloc_trim(0)
+    ones = np.ones(SHAPE[0] * 5 // 4)
+    if sys.platform == "linux":  # shared memory takes small pages, which are kept apart from large ones
+        memory = SharedMemory(bytes(16), ones.nbytes)
+        memory.write(ones.data.cast("B"), 0)
+        memory.close()
 
 
 class _Bare:
@@ -154,8 +162,9 @@ class _Bare:
             override_hostname=HOST_NAME,
         )
 
-    def get(self) -> float:
-        _give_memory_back()
+    def get(self, level: bool = True) -> float:
+        if level:
+            _level_memory()
         start_s = time.perf_counter()
         table = self._client.do_get(flight.Ticket(b"")).read_all()
         taken_s = time.perf_counter() - start_s
