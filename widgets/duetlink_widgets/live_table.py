@@ -31,9 +31,9 @@ class LiveTable(ipywidgets.HTML):  # type: ignore[misc] # ipywidgets has no type
         super().close()
 
     def _follow(self) -> None:
-        closed = False
+        closed, shown = False, ""
         while not closed and not self._ended.wait(REFRESH_S):
             closed = self._duet.state.startswith("closed")  # asked first: the last page must show it
             page = self._duet._repr_html_()
-            if page != self.value and not self._ended.is_set():
-                self.value = page
+            if page != shown and not self._ended.is_set():
+                self.value = shown = page
