@@ -31,7 +31,7 @@ demo: setup  ## two kernels, two notebooks, one link, and a table of what happen
 	$(BIN)/duetlink demo
 
 lab: setup  ## the two notebooks in JupyterLab, to do it by hand
-	$(BIN)/jupyter lab notebooks
+	$(BIN)/jupyter lab notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
 bench: setup  ## the benchmark tables (minutes)
 	$(BIN)/python -m benchmarks

@@ -1,11 +1,11 @@
-"""`python -m benchmarks [control] [large] [seed_table]`: all of them by default."""
+"""`python -m benchmarks [control] [busy] [seed_table] [large]`: all of them by default."""
 
 from __future__ import annotations
 
 import importlib
 import sys
 
-NAMES = ("control", "seed_table", "large")
+NAMES = ("control", "busy", "seed_table", "large")
 
 
 def main() -> None:

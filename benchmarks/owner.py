@@ -39,6 +39,10 @@ class Owner:
         while name in self.scientist.store:
             threading.Event().wait(0.001)
 
+    def received(self, name: str) -> Any:
+        """What the child has received under `name`."""
+        return self._call("received", name)
+
     def peak_bytes(self, reset: bool = False) -> int:
         """The most memory that the child has held since it was last reset."""
         return self._call("peak", reset)
@@ -123,6 +127,8 @@ def _serve(pipe: Connection, settings: Settings, data_channel_only: bool) -> Non
                 _wait_prepared(duet, name)
             elif command == "unshare":
                 assets.pop(arguments[0]).unshare()
+            elif command == "received":
+                result = duet.store[arguments[0]].get()
             elif command == "peak":
                 result = peak_bytes(*arguments)
         except Exception as error:

@@ -231,8 +231,21 @@ def test_a_new_revision_denies_requests_for_the_old_and_needs_a_new_yes(duets: P
         pending.result(10)
 
 
-def test_an_object_changed_in_place_after_sharing_does_not_leave(duets: Pair) -> None:
+def test_an_object_placed_in_shared_memory_before_a_change_leaves_as_it_was_shared(duets: Pair) -> None:
     owner, scientist = duets
+    array = np.zeros(100_000)
+    owner.share(array, "x")
+    link = owner._life.link
+    assert link is not None
+    placed = link.ladder.named("local")._placed  # type: ignore[attr-defined]
+    until(lambda: len(placed) == 1 and all(one.done() for one in list(placed.values())))
+    array[:] = 1
+    answering(owner, lambda request: request.approve())
+    assert np.all(pointer(scientist, "x").get(timeout_s=10) == 0)
+
+
+def test_an_object_changed_in_place_after_sharing_does_not_leave(make_duets: Any) -> None:
+    owner, scientist = make_duets(prepare_limit_bytes=1)
     array = np.zeros(1_000_000)
     owner.share(array, "x")
     until(lambda: owner._life.catalogue.mine["x"].content._outgoing.done())  # type: ignore[union-attr]

@@ -1,0 +1,63 @@
+"""A busy link: 10,000 small objects sent in turn while 1 GiB moves, and how long a ping takes then."""
+
+from __future__ import annotations
+
+import statistics
+import threading
+import time
+
+from benchmarks.harness import report
+from benchmarks.owner import Owner
+from duetlink.settings import GIB, Settings
+
+MESSAGES = 10_000
+
+
+def main() -> None:
+    owner = Owner(Settings(paths=("tcp",)))
+    scientist = owner.scientist
+    owner.share("big", "float64", (GIB // 8,), 1)
+    pointer = scientist.store["big"]
+    pointer.get(timeout_s=600)
+    done = threading.Event()
+    moved = 0
+    pings: list[float] = []
+
+    def move() -> None:
+        nonlocal moved
+        while not done.is_set():
+            moved += pointer.get(timeout_s=600).nbytes
+
+    def ping() -> None:
+        while not done.wait(0.01):
+            pings.append(scientist.ping())
+
+    idle = [scientist.ping() for _ in range(200)]
+    threads = [threading.Thread(target=work) for work in (move, ping)]
+    for thread in threads:
+        thread.start()
+    started_s = time.perf_counter()
+    for number in range(MESSAGES):
+        scientist.send(number, "number")
+        if number % 1000 == 999:  # order: the newest is the one that the owner holds
+            assert owner.received("number") == number
+    taken_s = time.perf_counter() - started_s
+    done.set()
+    for thread in threads:
+        thread.join()
+    pings.sort()
+    rows = [
+        ["ping, idle link, median", f"{statistics.median(idle) * 1000:.2f} ms"],
+        ["ping, busy link, median", f"{statistics.median(pings) * 1000:.2f} ms"],
+        ["ping, busy link, 99th of 100", f"{pings[len(pings) * 99 // 100] * 1000:.2f} ms"],
+        ["ping, busy link, longest", f"{pings[-1] * 1000:.2f} ms"],
+        ["objects sent and acknowledged", f"{MESSAGES / taken_s:.0f} a second"],
+        ["moved meanwhile", f"{moved / GIB:.0f} GiB"],
+    ]
+    title = f"{MESSAGES} objects sent while 1 GiB arrays move over tcp, two processes, {len(pings)} pings"
+    report("busy", title, ["what", "figure"], rows, {"idle_s": idle, "busy_s": pings, "taken_s": taken_s})
+    owner.close()
+
+
+if __name__ == "__main__":
+    main()
