@@ -29,7 +29,7 @@ class Statistics:
 
 
 class Traffic:
-    """Written on the loop thread only."""
+    """Written on the loop thread only; `statistics` may be asked for on any."""
 
     def __init__(self) -> None:
         now_s = time.monotonic()
@@ -60,5 +60,5 @@ class Traffic:
             sent.rate_bytes_per_s(now_s),
             received.rate_bytes_per_s(now_s),
             paths,
-            tuple(transfer.status() for transfer in self._transfers),
+            tuple(transfer.status() for transfer in list(self._transfers)),
         )

@@ -20,6 +20,7 @@ from duetlink.peer.channel import MessageChannel
 from duetlink.wire import failures
 from duetlink.wire import schema_pb2 as pb
 from duetlink.wire.envelope import pack, unpack
+from duetlink.wire.fragments import MAX_MESSAGE_BYTES
 
 MAX_CALLS = 256
 
@@ -44,6 +45,7 @@ class Rpc:
         self._closed: LinkClosed | None = None
         # what the peer, ready earlier than this side, sends before `start`
         self._early: list[tuple[pb.Envelope, Message]] | None = []
+        self._early_bytes = 0
         # set by the link
         self.on_violation: Callable[[RemoteProtocolError], None] = lambda error: None
         self.on_heard: Callable[[], None] = lambda: None
@@ -135,10 +137,13 @@ class Rpc:
                 self._reply(envelope.reply_to, body)
             elif self._early is None or body.DESCRIPTOR.full_name in _BEFORE_START:
                 self._dispatch(envelope, body)
-            elif len(self._early) < 2 * MAX_CALLS:
-                self._early.append((envelope, body))
             else:
-                raise LimitExceeded(f"the peer sent over {2 * MAX_CALLS} messages before the link was ready")
+                self._early_bytes += len(data)
+                if self._early_bytes > MAX_MESSAGE_BYTES:
+                    raise LimitExceeded(
+                        f"the peer sent over {MAX_MESSAGE_BYTES} bytes before this side was ready"
+                    )
+                self._early.append((envelope, body))
         except RemoteProtocolError as error:
             self.on_violation(error)
 

@@ -25,18 +25,13 @@ class RateMeter:
     def add(self, size_bytes: int, now_s: float) -> None:
         """Count `size_bytes` that arrived or left by `now_s`."""
         self.total_bytes += size_bytes
-        self._decay(now_s)
-        self._rate_bytes_per_s += size_bytes / self._tau_s
+        self._rate_bytes_per_s = self.rate_bytes_per_s(now_s) + size_bytes / self._tau_s
+        self._since_s = now_s
 
     def rate_bytes_per_s(self, now_s: float) -> float:
-        """The average rate as of `now_s`."""
-        self._decay(now_s)
-        return self._rate_bytes_per_s
-
-    def _decay(self, now_s: float) -> None:
+        """The average rate as of `now_s`. Changes nothing: any thread may ask."""
         elapsed_s = max(0.0, now_s - self._since_s)
-        self._since_s = now_s
-        self._rate_bytes_per_s *= math.exp(-elapsed_s / self._tau_s)
+        return self._rate_bytes_per_s * math.exp(-elapsed_s / self._tau_s)
 
 
 class RoundTripMeter:

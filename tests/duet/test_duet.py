@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+import duetlink
 from duetlink import errors
 from duetlink.duet.duet import Duet
 from duetlink.duet.pointer import PendingRequest, Pointer, ReceivedObject
@@ -73,14 +74,20 @@ def test_a_share_appears_at_the_peer_without_its_content(duets: Pair) -> None:
 
 
 def test_a_share_before_anyone_has_joined_appears_when_they_do(make_duets: Any) -> None:
-    import duetlink
-
     with duetlink.launch() as owner:
         owner.share([1, 2, 3], "early")
         assert owner.state == "waiting"
         with duetlink.join(str(owner.code)) as scientist:
             answering(owner, lambda request: request.approve())
             assert pointer(scientist, "early").get() == [1, 2, 3]
+
+
+def test_a_thousand_shares_before_anyone_has_joined_are_listed_when_join_returns() -> None:
+    with duetlink.launch() as owner:
+        for number in range(1000):
+            owner.share(number, f"number {number}")
+        with duetlink.join(str(owner.code)) as scientist:
+            assert len(scientist.store) == 1000
 
 
 def test_an_unshared_object_disappears(duets: Pair) -> None:
