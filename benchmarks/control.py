@@ -14,36 +14,26 @@ from aiortc import RTCConfiguration, RTCPeerConnection
 
 import duetlink
 from benchmarks.harness import interleave, report
+from duetlink.link.link import Link
+from duetlink.peer.connection import PeerConnection
 from duetlink.runtime.loop import LoopThread
+from duetlink.settings import Settings
 
 PINGS = 300
 
 
 def main(rounds: int = 7) -> None:
-    with contextlib.redirect_stdout(io.StringIO()):
-        owner = duetlink.launch()
-    scientist = duetlink.join(str(owner.code))
-    bare = _BareAiortc()
-    link = scientist._life.link
-    assert link is not None
-
-    async def pings() -> float:
-        times = []
-        for _ in range(PINGS):
-            times.append(await link.ping())
-        return statistics.median(times)
-
+    bare, links = _BareAiortc(), _Links()
     samples = interleave(
-        {"bare aiortc": bare.round_trip, "duetlink ping": lambda: scientist._thread.run(pings())}, rounds
+        {"bare aiortc, message and echo": bare.round_trip, "duetlink ping": links.round_trip}, rounds
     )
-    base_s = samples["bare aiortc"].median_s
+    base_s = samples["bare aiortc, message and echo"].median_s
     rows = [
         [name, f"{sample.median_s * 1000:.3f} ({sample.spread})", f"{sample.median_s / base_s:.2f}"]
         for name, sample in samples.items()
     ]
     bare.close()
-    scientist.close()
-    owner.close()
+    links.close()
 
     pairing = [_pair() for _ in range(rounds)]
     rows.append(["launch + join to connected", f"{statistics.median(pairing) * 1000:.0f}", ""])
@@ -53,7 +43,7 @@ def main(rounds: int = 7) -> None:
     rows.append(["import duetlink", f"{statistics.median(imports) * 1000:.0f}", ""])
     report(
         "control",
-        "Control channel and start, both sides in one process",
+        "Control channel (both ends on one thread) and start (both sides in one process)",
         ["what", "ms, median (least to most)", "of bare aiortc"],
         rows,
         {
@@ -87,6 +77,38 @@ def _import() -> float:
     program = "import time; start = time.perf_counter(); import duetlink; print(time.perf_counter() - start)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     return float(done.stdout)
+
+
+class _Links:
+    """Two links of duetlink, on one loop thread as the bare connections are."""
+
+    def __init__(self) -> None:
+        self._thread = LoopThread("links")
+        self._thread.run(self._connect())
+
+    def round_trip(self) -> float:
+        return self._thread.run(self._measure())
+
+    def close(self) -> None:
+        self._thread.run(self._close())
+        self._thread.stop()
+
+    async def _connect(self) -> None:
+        offering, answering = PeerConnection([]), PeerConnection([])
+        self._links = Link(offering, Settings()), Link(answering, Settings())
+        await offering.accept(await answering.answer(await offering.offer()))
+        await asyncio.gather(
+            *(link.connect("bench", initiator=not index) for index, link in enumerate(self._links))
+        )
+        for link in self._links:
+            link.start()
+
+    async def _measure(self) -> float:
+        times = [await self._links[0].ping() for _ in range(PINGS)]
+        return statistics.median(times)
+
+    async def _close(self) -> None:
+        await asyncio.gather(*(link.close() for link in self._links))
 
 
 class _BareAiortc:

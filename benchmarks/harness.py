@@ -53,10 +53,10 @@ def report(name: str, title: str, headers: list[str], rows: list[list[str]], dat
     """Print a table and write benchmarks/results/NAME.json with the machine and the versions."""
     table = Table(title=title, title_justify="left")
     for header in headers:
-        table.add_column(header, justify="left" if header == headers[0] else "right")
+        table.add_column(header, justify="left" if header == headers[0] else "right", no_wrap=True)
     for row in rows:
         table.add_row(*row)
-    Console(width=150).print(table)
+    Console(width=170).print(table)
     RESULTS.mkdir(exist_ok=True)
     packages = ("aiortc", "aioice", "numpy", "pyarrow", "protobuf", "cryptography", "xxhash")
     record = {

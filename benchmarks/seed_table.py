@@ -54,7 +54,7 @@ def main(rounds: int = 5) -> None:
         size_bytes = np.dtype(dtype).itemsize * size * size
         for owner in ways.values():
             get(owner, dtype, shape)  # not counted
-        few = min(rounds, 3) if size_bytes > 10_000_000 else rounds
+        few = 3 if size_bytes > 10_000_000 else rounds if size_bytes > 500_000 else 5 * rounds
         samples = interleave(
             {name: functools.partial(get, owner, dtype, shape) for name, owner in ways.items()}, few
         )

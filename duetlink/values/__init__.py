@@ -1,4 +1,4 @@
-"""Python objects as bytes: `encode`, `decode`, `summarise`. Zero-copy, and never pickle. See DESIGN.md §5.
+"""Python objects as bytes: `encode`, `decode`, `summarise`. Zero-copy, and never pickle.
 
 Importing this package imports no array library: each is loaded when a value of its own is met.
 """
