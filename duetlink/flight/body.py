@@ -10,12 +10,16 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from duetlink.errors import AssetChanged, LocalProtocolError, TransferFailed
 from duetlink.flight.fingerprint import LEAF_BYTES, Fingerprint, join_leaves, leaf_digest
 
 # Pieces below this are gathered: a message of its own costs more than copying so little.
 _GATHER_BYTES = 64 * 1024
+
+# What a process may go on holding after its values are gone is bounded by this.
+_POOLED_BYTES = 2 * 1024 * 1024 * 1024
 
 
 class Outgoing:
@@ -92,6 +96,15 @@ def _gathered(pieces: Iterator[memoryview], chunk_bytes: int) -> Iterator[memory
         yield memoryview(b"".join(waiting))
 
 
+def _allocate(size_bytes: int) -> np.ndarray:
+    """Uninitialised memory for a value. Up to _POOLED_BYTES from Arrow's pool, which keeps what it was given
+    back for the next one: memory new from the system costs as much as to receive and decrypt into it.
+    """
+    if size_bytes <= _POOLED_BYTES:
+        return np.frombuffer(pa.allocate_buffer(size_bytes), np.uint8)
+    return np.empty(size_bytes, np.uint8)
+
+
 class Landing:
     """Where a value of known size arrives, in order, from one path after another.
 
@@ -142,7 +155,7 @@ class Landing:
             )
         if self._target is None:
             try:
-                self._target = np.empty(self.size_bytes, np.uint8)
+                self._target = _allocate(self.size_bytes)
             except MemoryError:
                 raise TransferFailed(f"no memory for a value of {self.size_bytes} bytes here") from None
         self._target[self.position_bytes : end] = np.frombuffer(chunk, np.uint8)
