@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import functools
+import time
 from collections.abc import Coroutine
 from typing import Any
+
+from aiortc import RTCIceServer
 
 from duetlink import __version__
 from duetlink.duet.announcement import show_answer, show_code
@@ -21,7 +25,7 @@ from duetlink.errors import (
 )
 from duetlink.link.link import Link
 from duetlink.peer.connection import PeerConnection
-from duetlink.peer.ice_servers import choose_ice_servers
+from duetlink.peer.ice_servers import ProbedServer, choose_ice_servers
 from duetlink.runtime.loop import LoopThread
 from duetlink.settings import Settings
 from duetlink.signaling import (
@@ -44,6 +48,8 @@ PROTOCOL_MIN = 1
 PROTOCOL_MAX = 1
 
 OWNER, SCIENTIST = "owner", "scientist"
+
+_PROBE_LASTS_S = 60.0  # a server that answered at launch may be gone when the peer comes
 
 
 def launch(
@@ -132,10 +138,13 @@ class _Opening:
         self._life = life
         self._hello = hello
         self._link: Link | None = None
+        self._probe: asyncio.Task[tuple[list[RTCIceServer], list[ProbedServer]]] | None = None
+        self._probed_s = 0.0
 
     async def launch(self) -> None:
         """Claim a mailbox; pairing goes on in the background."""
         life = self._life
+        self._probe_ice_servers()
         server = await find(None, life.settings)
         if server is None:
             embedded = EmbeddedServer()
@@ -160,6 +169,7 @@ class _Opening:
 
     async def join(self, code: SessionCode) -> None:
         """Pair and connect."""
+        self._probe_ice_servers()
         mailbox = await self._join_mailbox(code)
         self._life.at_end(mailbox.close)
         self._life.met()
@@ -215,12 +225,23 @@ class _Opening:
         self._in_background(self._finish(paste.paired, initiator=False, timeout_s=timeout_s))
         return answer
 
-    async def _connection(self) -> PeerConnection:
+    def _probe_ice_servers(self) -> None:
+        """Begin to ask the STUN and TURN servers for a sign of life: while a mailbox is opened, not after."""
         settings = self._life.settings
-        chosen, _ = await choose_ice_servers(settings.ice_servers, settings.ice_probe_timeout_s)
+        self._probed_s = time.monotonic()
+        self._probe = asyncio.ensure_future(
+            choose_ice_servers(settings.ice_servers, settings.ice_probe_timeout_s)
+        )
+        self._life.at_end(functools.partial(cancelled, self._probe))
+
+    async def _connection(self) -> PeerConnection:
+        if self._probe is None or time.monotonic() - self._probed_s > _PROBE_LASTS_S:
+            self._probe_ice_servers()
+        assert self._probe is not None
+        chosen, _ = await asyncio.shield(self._probe)
         connection = PeerConnection(chosen)
         # at once: the peer's first message may come before this side has seen the channel open
-        self._link = Link(connection, settings)
+        self._link = Link(connection, self._life.settings)
         self._life.at_end(self._link.close)
         return connection
 

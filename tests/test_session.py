@@ -165,6 +165,7 @@ def test_an_interrupted_join_leaves_nothing(server: str, monkeypatch: pytest.Mon
         signal.raise_signal(signal.SIGINT)
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(session, "choose_ice_servers", interrupted)
-    with duetlink.launch(signaling=server) as owner, pytest.raises(KeyboardInterrupt):
-        duetlink.join(str(owner.code), signaling=server)
+    with duetlink.launch(signaling=server) as owner:
+        monkeypatch.setattr(session, "choose_ice_servers", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            duetlink.join(str(owner.code), signaling=server)

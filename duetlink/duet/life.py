@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 from duetlink.duet.asking import Asking
 from duetlink.duet.catalogue import Catalogue
@@ -98,7 +99,7 @@ class Life:
             await self._cleanups.pop()()
 
 
-async def cancelled(task: asyncio.Task[None]) -> None:
+async def cancelled(task: asyncio.Task[Any]) -> None:
     """Cancel a task and wait until it has ended."""
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)

@@ -89,7 +89,7 @@ def test_a_failing_cell_is_shown_and_ends_everything(notebooks: Path, environmen
 
 
 def test_too_little_time_says_where_both_are(notebooks: Path, environment: dict[str, str]) -> None:
-    break_cell(notebooks / "owner.ipynb", "request.deny(", "duet.wait_request; time.sleep(600); (")
+    break_cell(notebooks / "owner.ipynb", "request.deny(", "import time; time.sleep(600); (")
     done = subprocess.run(
         demo(notebooks, "--timeout", "15"), env=environment, capture_output=True, text=True, timeout=60
     )
@@ -104,7 +104,7 @@ def test_too_little_time_says_where_both_are(notebooks: Path, environment: dict[
 def test_an_interrupted_demo_leaves_nothing(
     number: signal.Signals, notebooks: Path, environment: dict[str, str]
 ) -> None:
-    break_cell(notebooks / "owner.ipynb", "request.deny(", "time.sleep(600); (")
+    break_cell(notebooks / "owner.ipynb", "request.deny(", "import time; time.sleep(600); (")
     process = subprocess.Popen(demo(notebooks), env=environment, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
