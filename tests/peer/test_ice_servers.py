@@ -85,7 +85,11 @@ async def test_a_dead_first_url_does_not_hide_the_second(dead_port: int, coturn:
             credential="p",
         ),
     )
-    chosen, probed = await choose_ice_servers(servers, 2.0)
+    # a coturn that has just started answers some source ports later than others
+    for _ in range(20):
+        chosen, probed = await choose_ice_servers(servers, 0.5)
+        if len(chosen) == 2:
+            break
     assert [server.urls for server in chosen] == [
         f"stun:127.0.0.1:{coturn}",
         f"turn:127.0.0.1:{coturn}?transport=tcp",
@@ -104,11 +108,16 @@ async def test_dead_servers_cost_no_more_than_the_bounded_moment(dead_port: int)
 
 async def test_a_relayed_candidate_comes_from_a_real_turn_server(coturn: int) -> None:
     turn = IceServer((f"turn:127.0.0.1:{coturn}",), username="u", credential="p")
-    chosen, _ = await choose_ice_servers((turn,), 2.0)
-    connection = PeerConnection(chosen)
-    async with asyncio.timeout(20):
-        assert b"typ relay" in await connection.offer()
-    await connection.close()
+    relayed = False
+    for _ in range(5):  # as above
+        chosen, _ = await choose_ice_servers((turn,), 2.0)
+        connection = PeerConnection(chosen)
+        async with asyncio.timeout(20):
+            relayed = b"typ relay" in await connection.offer()
+        await connection.close()
+        if relayed:
+            break
+    assert relayed
 
 
 def test_pairing_goes_on_without_a_stun_server_that_does_not_answer(dead_port: int) -> None:
