@@ -9,6 +9,7 @@ import statistics
 import subprocess
 import sys
 import time
+from abc import ABC, abstractmethod
 
 from aiortc import RTCConfiguration, RTCPeerConnection
 
@@ -79,11 +80,11 @@ def _import() -> float:
     return float(done.stdout)
 
 
-class _Links:
-    """Two links of duetlink, on one loop thread as the bare connections are."""
+class _OnOneThread(ABC):
+    """Two connected ends on one loop thread."""
 
     def __init__(self) -> None:
-        self._thread = LoopThread("links")
+        self._thread = LoopThread("ends")
         self._thread.run(self._connect())
 
     def round_trip(self) -> float:
@@ -92,6 +93,20 @@ class _Links:
     def close(self) -> None:
         self._thread.run(self._close())
         self._thread.stop()
+
+    @abstractmethod
+    async def _connect(self) -> None: ...
+
+    @abstractmethod
+    async def _measure(self) -> float:
+        """The median of PINGS round trips, in seconds."""
+
+    @abstractmethod
+    async def _close(self) -> None: ...
+
+
+class _Links(_OnOneThread):
+    """Two links of duetlink, on one loop thread as the bare connections are."""
 
     async def _connect(self) -> None:
         offering, answering = PeerConnection([]), PeerConnection([])
@@ -111,19 +126,8 @@ class _Links:
         await asyncio.gather(*(link.close() for link in self._links))
 
 
-class _BareAiortc:
+class _BareAiortc(_OnOneThread):
     """Two bare peer connections with one data channel; the far end sends back what it gets."""
-
-    def __init__(self) -> None:
-        self._thread = LoopThread("bare")
-        self._thread.run(self._connect())
-
-    def round_trip(self) -> float:
-        return self._thread.run(self._measure())
-
-    def close(self) -> None:
-        self._thread.run(self._close())
-        self._thread.stop()
 
     async def _connect(self) -> None:
         self._near = RTCPeerConnection(RTCConfiguration(iceServers=[]))
