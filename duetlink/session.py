@@ -26,6 +26,7 @@ from duetlink.errors import (
 from duetlink.link.link import Link
 from duetlink.peer.connection import PeerConnection
 from duetlink.peer.ice_servers import ProbedServer, choose_ice_servers
+from duetlink.reunion import Reunion
 from duetlink.runtime.loop import LoopThread
 from duetlink.settings import Settings
 from duetlink.signaling import (
@@ -138,6 +139,7 @@ class _Opening:
         self._life = life
         self._hello = hello
         self._link: Link | None = None
+        self._reunion: Reunion | None = None
         self._probe: asyncio.Task[tuple[list[RTCIceServer], list[ProbedServer]]] | None = None
         self._probed_s = 0.0
 
@@ -164,6 +166,7 @@ class _Opening:
             return await connection.answer(offer)
 
         paired = await pair_owner(mailbox, code, self._hello, answer)
+        self._reunion = Reunion(paired.key, mailbox.url, self._life.settings)
         await mailbox.close()
         await self._finish(paired, initiator=False)
 
@@ -178,6 +181,7 @@ class _Opening:
             return await (await self._connection()).offer()
 
         paired = await pair_scientist(mailbox, code, self._hello, offer())
+        self._reunion = Reunion(paired.key, mailbox.url, self._life.settings)
         await mailbox.close()
         await self._accept(paired)
 
@@ -230,7 +234,7 @@ class _Opening:
         settings = self._life.settings
         self._probed_s = time.monotonic()
         self._probe = asyncio.ensure_future(
-            choose_ice_servers(settings.ice_servers, settings.ice_probe_timeout_s)
+            choose_ice_servers(settings.allowed_ice_servers, settings.ice_probe_timeout_s)
         )
         self._life.at_end(functools.partial(cancelled, self._probe))
 
@@ -253,6 +257,8 @@ class _Opening:
     async def _finish(self, paired: Paired, *, initiator: bool, timeout_s: float | None = None) -> None:
         assert self._link is not None
         self._life.verifier = paired.key.verifier()
+        if self._reunion is not None:
+            self._link.reconnect = self._reunion.connect
         await self._link.connect(self._hello.name, initiator=initiator, timeout_s=timeout_s)
         self._life.attach(self._link)
         # the peer answers when it is attached as well: by then all that it shares is listed here

@@ -19,6 +19,9 @@ KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 
+# every way for arrays to reach the peer, in the order of preference
+PATHS = ("local", "tcp", "punched", "udp", "relay", "channel")
+
 
 @dataclass(frozen=True, slots=True)
 class IceServer:
@@ -68,8 +71,10 @@ class Settings:
     ice_servers: tuple[IceServer, ...] = _setting(
         (), "STUN and TURN servers, JSON in the shape of WebRTC's iceServers", "DUETLINK_ICE_SERVERS"
     )
-    paths: tuple[str, ...] = _setting(
-        ("local", "tcp", "channel"), "paths that may carry arrays, comma-separated", "DUETLINK_PATHS"
+    only: tuple[str, ...] = _setting(PATHS, "paths that may carry arrays, comma-separated", "DUETLINK_ONLY")
+    relay: bool = _setting(True, "whether TURN servers may be used at all", "DUETLINK_RELAY")
+    map_port: bool = _setting(
+        False, "whether the router may be asked for a port, by UPnP, NAT-PMP or PCP", "DUETLINK_MAP_PORT"
     )
     ice_probe_timeout_s: float = _setting(
         1.0, "how long STUN and TURN servers have to answer before pairing goes on without them"
@@ -80,7 +85,10 @@ class Settings:
     pairing_timeout_s: float = _setting(30.0, "how long the two sides have to connect once they have met")
     call_timeout_s: float = _setting(30.0, "how long the peer has to answer a control message")
     heartbeat_interval_s: float = _setting(2.0, "time between heartbeats on the control channel")
-    heartbeat_timeout_s: float = _setting(30.0, "silence after which the peer is lost")
+    heartbeat_timeout_s: float = _setting(10.0, "silence after which the link looks for a new connection")
+    reconnect_timeout_s: float = _setting(
+        3600.0, "how long it looks before it gives the peer up", "DUETLINK_RECONNECT_TIMEOUT_S"
+    )
     inline_limit_bytes: int = _setting(
         64 * KIB, "values up to this size ride in the control message instead of over a network path"
     )
@@ -101,13 +109,29 @@ class Settings:
     def __post_init__(self) -> None:
         if self.signaling not in (None, "paste") and not self.signaling.startswith(("ws://", "wss://")):
             raise SettingError(f"signaling address {self.signaling!r} must start with ws:// or wss://")
-        unknown = set(self.paths) - {"local", "tcp", "channel"}
-        if unknown or not self.paths:
-            raise SettingError(f"paths {self.paths!r}: choose from local, tcp, channel")
+        if set(self.only) - set(PATHS) or not self.allowed_paths:
+            raise SettingError(f"only={self.only!r}, relay={self.relay}: choose from {', '.join(PATHS)}")
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name.endswith(("_s", "_bytes")) and not value > 0:
                 raise SettingError(f"{field.name} must be positive, got {value!r}")
+
+    @property
+    def allowed_paths(self) -> tuple[str, ...]:
+        """The paths that may carry arrays, in the order of preference."""
+        return tuple(path for path in PATHS if path in self.only and (self.relay or path != "relay"))
+
+    @property
+    def allowed_ice_servers(self) -> tuple[IceServer, ...]:
+        """The STUN servers, and the TURN servers unless `relay` forbids them."""
+        if self.relay:
+            return self.ice_servers
+        stun = (
+            dataclasses.replace(server, urls=tuple(url for url in server.urls if url.startswith("stun")))
+            for server in self.ice_servers
+            if any(url.startswith("stun") for url in server.urls)
+        )
+        return tuple(stun)
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -130,11 +154,13 @@ def _parse(name: str, variable: str, default: object, text: str) -> object:
             return tuple(IceServer.from_json(entry) for entry in entries)
         if isinstance(default, tuple):
             return tuple(part.strip() for part in text.split(","))
+        if isinstance(default, bool):
+            return {"1": True, "true": True, "0": False, "false": False}[text.lower()]
         if isinstance(default, float):
             return float(text)
         if isinstance(default, int):
             return int(text)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, KeyError) as error:
         shown = "" if name == "ice_servers" else f"={text!r}"  # that one holds credentials
         raise SettingError(f"environment variable {variable}{shown} cannot be read: {error}") from None
     return text

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from pathlib import Path
 from typing import Any
 
 import hypothesis  # noqa: F401 - loaded first: its own late import inside pytest has met a CPython 3.11 defect
@@ -17,6 +18,7 @@ from duetlink.flight.certificate import Identity
 from duetlink.link.link import Link
 from duetlink.peer.connection import PeerConnection
 from duetlink.settings import Settings
+from tests.turn_server import TurnServer, run_turn_server
 
 LinkPair = tuple[Link, Link]
 MakePair = Callable[..., Coroutine[Any, Any, LinkPair]]
@@ -80,6 +82,36 @@ def _descriptors() -> dict[str, str]:
 def _ours(target: str) -> bool:
     # gRPC keeps pipes and event descriptors of its process-wide poller
     return target.startswith(("socket:", "/memfd:duetlink"))
+
+
+Cut = Callable[[Link], Callable[[], None]]
+
+
+@pytest.fixture
+def cut() -> Cut:
+    """Lets nothing leave the sockets of a link's connection any more; returns what undoes it."""
+
+    def cut(link: Link) -> Callable[[], None]:
+        ice = link._lifeline._connection._pc.sctp.transport.transport._connection
+        transports = [protocol.transport for protocol in ice._protocols]
+        kept = [transport.sendto for transport in transports]
+        for transport in transports:
+            transport.sendto = lambda data, address=None: None
+
+        def heal() -> None:
+            for transport, sendto in zip(transports, kept, strict=True):
+                transport.sendto = sendto
+
+        return heal
+
+    return cut
+
+
+@pytest.fixture
+def turn_server(tmp_path: Path) -> Iterator[TurnServer]:
+    """A real STUN and TURN server on loopback; user `u`, password `p`."""
+    with run_turn_server(tmp_path) as server:
+        yield server
 
 
 @pytest.fixture

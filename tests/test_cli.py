@@ -45,12 +45,13 @@ def test_help_is_light() -> None:
 
 
 def test_settings_names_every_field_with_its_variable_and_the_value_in_force() -> None:
-    result = run("settings", DUETLINK_PATHS="tcp,channel", DUETLINK_MAX_RECEIVED_BYTES="1048576")
+    result = run("settings", DUETLINK_ONLY="tcp,channel", DUETLINK_MAX_RECEIVED_BYTES="1048576")
     assert result.exit_code == 0
     for name in duetlink.Settings.__dataclass_fields__:
         assert name in result.output
-    (paths,) = (line for line in result.output.splitlines() if line.startswith("paths "))
-    assert paths.split()[1:6] == ["tcp,", "channel", "local,", "tcp,", "channel"]
+    (paths,) = (line for line in result.output.splitlines() if line.startswith("only "))
+    default = ["local,", "tcp,", "punched,", "udp,", "relay,", "channel"]
+    assert paths.split()[1:9] == ["tcp,", "channel", *default]
     (received,) = (line for line in result.output.splitlines() if line.startswith("max_received_bytes "))
     assert received.split()[1:5] == ["1", "MiB", "4", "GiB"]
     assert "DUETLINK_MAX_RECEIVED_BYTES" in result.output

@@ -15,9 +15,9 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = (
     ("errors",),
     ("settings",),
-    ("wire", "values", "runtime", "signaling"),
-    ("peer", "flight"),
-    ("paths",),
+    ("wire", "values", "runtime", "signaling", "tunnel"),
+    ("peer", "flight", "carrier"),
+    ("paths", "doctor", "reunion"),
     ("link",),
     ("duet",),
     ("session",),

@@ -10,10 +10,11 @@ from collections.abc import Awaitable, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from duetlink.doctor.report import Report
 from duetlink.duet.asset import Content, check_description
 from duetlink.duet.display import Table, size_text
 from duetlink.duet.inbox import Incoming
-from duetlink.duet.life import CLOSED, CONNECTED, Life
+from duetlink.duet.life import CLOSED, CONNECTED, RECONNECTING, Life
 from duetlink.duet.pointer import Described, wait_future
 from duetlink.duet.progress import Progress
 from duetlink.duet.requests import Request, RequestTable
@@ -61,8 +62,13 @@ class Duet:
 
     @property
     def state(self) -> str:
-        """`waiting` for the peer, `pairing`, `connected`, or `closed: ` and why."""
+        """`waiting` for the peer, `pairing`, `connected`, `reconnecting: ` and why, or `closed: ` and why.
+
+        While it is reconnecting, calls wait, and nothing is lost: see `settings.reconnect_timeout_s`.
+        """
         life = self._life
+        if life.state == RECONNECTING:
+            return f"{RECONNECTING}: {life.why_lost}"
         return f"{CLOSED}: {life.why_closed}" if life.state == CLOSED else life.state
 
     @property
@@ -109,9 +115,24 @@ class Duet:
         """A frozen snapshot of the link: state, path, round trip, bytes and rate each way, transfers."""
         return self._life.statistics()
 
+    def doctor(self, timeout_s: float = 10.0) -> Report:
+        """What the network allows, and what became of each path of this link, with what to do for a better
+        one. Takes at most `timeout_s`; the link goes on meanwhile. May be asked of a closed duet as well.
+        """
+        from duetlink.doctor.examine import examine
+
+        now = self.statistics()
+        thread = LoopThread("duetlink-doctor")  # of its own: the link's loop is not kept busy with it
+        try:
+            return thread.run(
+                examine(self._life.settings, paths=now.paths, used_path=now.path, timeout_s=timeout_s)
+            )
+        finally:
+            thread.stop()
+
     def _link(self) -> Link:
         life = self._life
-        if life.state == CONNECTED and life.link is not None:
+        if life.state in (CONNECTED, RECONNECTING) and life.link is not None:
             return life.link
         if life.state == CLOSED:
             raise life.closed_error()
@@ -244,7 +265,7 @@ class Duet:
         """The duet at a glance."""
         statistics = self.statistics()
         rows = [("state", self.state)]
-        if self._life.state == CONNECTED:
+        if self._life.state in (CONNECTED, RECONNECTING):
             rows += [
                 ("peer", f"{self.peer} (verifier: {self.verifier})"),
                 ("path", statistics.path or "none yet"),

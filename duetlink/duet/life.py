@@ -1,4 +1,4 @@
-"""Loop side of one duet: waiting, pairing, connected, closed, and everything that ends with it."""
+"""Loop side of one duet: waiting, pairing, connected, reconnecting, closed, and all that ends with it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ from duetlink.link.link import Link
 from duetlink.link.traffic import Statistics
 from duetlink.settings import Settings
 
-WAITING, PAIRING, CONNECTED, CLOSED = "waiting", "pairing", "connected", "closed"
+WAITING, PAIRING, CONNECTED, RECONNECTING, CLOSED = (
+    "waiting",
+    "pairing",
+    "connected",
+    "reconnecting",
+    "closed",
+)
 
 Cleanup = Callable[[], Awaitable[None]]
 
@@ -30,6 +36,7 @@ class Life:
         self.code: str | None = None
         self.verifier: str | None = None
         self.why_closed: DuetError | None = None
+        self.why_lost = ""
         self.link: Link | None = None
         self.catalogue = Catalogue(settings)
         self.inbox = Inbox(self.catalogue, settings)
@@ -54,6 +61,8 @@ class Life:
         """`link` is connected and becomes this duet's: all desks work with it from here on."""
         self.link = link
         link.on_closed = self.end
+        link.on_lost = self._lost
+        link.on_restored = self._restored
         for desk in (self.catalogue, self.inbox, self.asking, self.giving):
             desk.attach(link)
         link.start()
@@ -61,6 +70,14 @@ class Life:
         self.at_end(lambda: cancelled(preparing))
         self.state = CONNECTED
         self.connected.set_result(None)
+
+    def _lost(self, why: str) -> None:
+        if self.state == CONNECTED:
+            self.state, self.why_lost = RECONNECTING, why
+
+    def _restored(self) -> None:
+        if self.state == RECONNECTING:
+            self.state = CONNECTED
 
     def end(self, error: DuetError) -> None:
         """Close for `error`, the first one wins; clean-ups run in the background or in `close`."""
@@ -81,7 +98,7 @@ class Life:
 
     async def close(self, reason: str = "") -> None:
         """Tell the peer and return when everything is freed."""
-        if self.link is not None and self.state == CONNECTED:
+        if self.link is not None and self.state in (CONNECTED, RECONNECTING):
             await self.link.close(reason)
         self.end(LinkClosed("this side closed the duet; launch or join a new one"))
         await asyncio.shield(self._ending)

@@ -25,6 +25,7 @@ MAX_OPEN = 256  # offers that the peer has not ended
 class _Export:
     outgoing: Outgoing
     transfer: Transfer
+    probe: bool = False
 
 
 class Exports:
@@ -61,9 +62,11 @@ class Exports:
             self._traffic.count(transfer, outgoing.size_bytes)
             transfer.end(COMPLETE)
             return offer
-        if len(self._open) >= MAX_OPEN:
+        try:
+            self._check_room()
+        except LimitExceeded:
             transfer.end(CANCELLED)
-            raise LimitExceeded(f"{MAX_OPEN} transfers are open; finish some before you ask for more")
+            raise
         self._open[offer.transfer_id] = _Export(outgoing, transfer)
         if path:
             try:
@@ -75,6 +78,28 @@ class Exports:
             except (DuetError, asyncio.CancelledError):
                 self.withdraw(offer)
                 raise
+        return offer
+
+    async def offer_probe(self, outgoing: Outgoing, path: str) -> pb.TransferOffer:
+        """An offer of bytes that are no value, for the peer to measure `path`; it counts as no transfer.
+
+        Raises:
+            PathUnavailable, LimitExceeded: not by this path, not now.
+        """
+        self._check_room()
+        offer = pb.TransferOffer(
+            transfer_id=secrets.token_bytes(TRANSFER_ID_BYTES),
+            size_bytes=outgoing.size_bytes,
+            fingerprint=outgoing.fingerprint,
+        )
+        self._open[offer.transfer_id] = _Export(
+            outgoing, Transfer("", "out", outgoing.size_bytes), probe=True
+        )
+        try:
+            offer.ticket.CopyFrom(await self._make_ticket(offer.transfer_id, path, 0))
+        except BaseException:
+            self.withdraw(offer)
+            raise
         return offer
 
     def transfer(self, offer: pb.TransferOffer) -> Transfer | None:
@@ -98,6 +123,10 @@ class Exports:
         for transfer_id in list(self._open):
             self._end(transfer_id, CANCELLED)
 
+    def _check_room(self) -> None:
+        if len(self._open) >= MAX_OPEN:
+            raise LimitExceeded(f"{MAX_OPEN} transfers are open; finish some before you ask for more")
+
     async def _ticket(self, query: pb.TicketQuery) -> pb.Ticket:
         return await self._make_ticket(query.transfer_id, query.path, query.offset_bytes)
 
@@ -119,7 +148,7 @@ class Exports:
 
     def _count(self, transfer_id: bytes, size_bytes: int) -> None:
         export = self._open.get(transfer_id)
-        if export is not None:
+        if export is not None and not export.probe:
             self._traffic.count(export.transfer, size_bytes)
 
     def _ended(self, end: pb.TransferEnd) -> None:

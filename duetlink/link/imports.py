@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import TYPE_CHECKING
 
 from duetlink.errors import (
@@ -28,6 +29,14 @@ TICKET_TIMEOUT_S = 60.0
 _SLOW_BYTES_PER_S = 100e6
 MAX_TRIES = 3  # without progress, on one path
 UPGRADE_MIN_BYTES = 8 * 1024 * 1024  # with less to go, changing the path costs more than it brings
+
+# A path is stuck when nothing has come for this long, and for several times its longest pause so far.
+STALL_FIRST_S = 10.0
+STALL_S = 3.0
+STALL_PAUSES = 4
+_LOOK_S = 0.5
+
+SPEED_WINDOW_S = 2.0
 
 
 class Imports:
@@ -141,18 +150,44 @@ class Imports:
                     avoid[path.name] = why
 
     async def _fetch(self, path: Path, ticket: pb.Ticket, landing: Landing) -> None:
-        """Fetch by `path` until complete, broken, or a better path is up."""
+        """Fetch by `path` until complete, broken, stuck, or a better path is up."""
         landing.resume()
         fetching = asyncio.ensure_future(path.fetch(ticket, landing))
         better = asyncio.ensure_future(self._ladder.wait_better_than(path))
+        stuck = asyncio.ensure_future(self._wait_stuck(path, landing))
         try:
-            await asyncio.wait((fetching, better), return_when=asyncio.FIRST_COMPLETED)
-            if better.done() and landing.size_bytes - landing.position_bytes >= UPGRADE_MIN_BYTES:
-                landing.stop()  # the fetch leaves after the chunk at hand
+            await asyncio.wait((fetching, better, stuck), return_when=asyncio.FIRST_COMPLETED)
+            if not (fetching.done() or stuck.done()):
+                if landing.size_bytes - landing.position_bytes >= UPGRADE_MIN_BYTES:
+                    landing.stop()  # the fetch leaves after the chunk at hand
+                await asyncio.wait((fetching, stuck), return_when=asyncio.FIRST_COMPLETED)
+            if not fetching.done():
+                raise PathUnavailable(f"nothing came over it for {stuck.result():.0f} s")
             await fetching
-        except asyncio.CancelledError:
-            fetching.cancel()
-            await asyncio.wait((fetching,))
-            raise
         finally:
             better.cancel()
+            stuck.cancel()
+            if not fetching.done():
+                fetching.cancel()
+                await asyncio.wait((fetching,))
+
+    async def _wait_stuck(self, path: Path, landing: Landing) -> float:
+        """Wait until the landing does not grow any more, and return for how long it has not; note the speed
+        meanwhile.
+        """
+        position_bytes = noted_bytes = landing.position_bytes
+        since_s = noted_s = time.monotonic()
+        longest_s, limit_s = 0.0, STALL_FIRST_S
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            now_s = time.monotonic()
+            if landing.position_bytes != position_bytes or self._ladder.paused:
+                longest_s = max(longest_s, now_s - since_s)
+                position_bytes, since_s = landing.position_bytes, now_s
+                limit_s = max(STALL_S, STALL_PAUSES * longest_s)
+            elif now_s - since_s > limit_s:
+                return now_s - since_s
+            if now_s - noted_s >= SPEED_WINDOW_S:
+                if path.measurable and position_bytes > noted_bytes:
+                    self._ladder.note_speed(path, (position_bytes - noted_bytes) / (now_s - noted_s))
+                noted_bytes, noted_s = position_bytes, now_s

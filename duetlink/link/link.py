@@ -11,25 +11,25 @@ from concurrent.futures import ThreadPoolExecutor
 
 from google.protobuf.message import Message
 
-from duetlink.errors import (
-    CallTimeout,
-    DuetError,
-    LinkClosed,
-    PathUnavailable,
-    PeerLost,
-    RemoteProtocolError,
-)
+from duetlink.errors import DuetError, LinkClosed, PathUnavailable, RemoteProtocolError
 from duetlink.flight.certificate import Identity, check_certificate, create_identity
 from duetlink.flight.server import FlightServer
 from duetlink.flight.tickets import TicketTable
 from duetlink.link.exports import Exports
 from duetlink.link.imports import Imports
+from duetlink.link.lifeline import Lifeline, Reconnect
+from duetlink.link.probing import Prober
 from duetlink.link.traffic import Statistics, Traffic
 from duetlink.paths.base import Path, PathContext
+from duetlink.paths.carried import CarriedPath
+from duetlink.paths.carrier_desk import CarrierDesk
 from duetlink.paths.channel import ChannelPath
 from duetlink.paths.ladder import Ladder
 from duetlink.paths.local import LocalPath
+from duetlink.paths.punched import PunchedPath
+from duetlink.paths.relay import RelayPath
 from duetlink.paths.tcp import TcpPath
+from duetlink.paths.udp import UdpPath
 from duetlink.peer.connection import PeerConnection
 from duetlink.peer.rpc import Rpc
 from duetlink.settings import Settings
@@ -38,8 +38,8 @@ from duetlink.wire import schema_pb2 as pb
 _IO_THREADS = 8
 _BYE_TIMEOUT_S = 1.0
 
-_PATHS: dict[str, type[LocalPath | TcpPath | ChannelPath]] = {
-    path.name: path for path in (LocalPath, TcpPath, ChannelPath)
+_PATHS: dict[str, type[LocalPath | TcpPath | CarriedPath | ChannelPath]] = {
+    path.name: path for path in (LocalPath, TcpPath, PunchedPath, UdpPath, RelayPath, ChannelPath)
 }
 
 
@@ -47,7 +47,7 @@ class Link:
     """A connected link to one peer. Create with `connect` on the loop thread, where its methods belong."""
 
     def __init__(self, connection: PeerConnection, settings: Settings) -> None:
-        self._connection = connection
+        self._lifeline = Lifeline(connection, settings)
         self._settings = settings
         self._io = ThreadPoolExecutor(_IO_THREADS, thread_name_prefix="duetlink-io")
         self._identity: Identity = create_identity()
@@ -56,21 +56,29 @@ class Link:
         self._introduced: asyncio.Future[pb.Introduction] = asyncio.get_running_loop().create_future()
         self._ended: asyncio.Future[LinkClosed] = asyncio.get_running_loop().create_future()
         self._tasks: list[asyncio.Task[None]] = []
-        self._heard_s = time.monotonic()
         self._closing: asyncio.Task[None] | None = None
         self.traffic = Traffic()
         self.peer_name = ""
         self.on_closed: Callable[[LinkClosed], None] = lambda error: None
-        self.rpc = Rpc(connection.control, call_timeout_s=settings.call_timeout_s)
-        self.rpc.on_heard = self._heard
-        self.rpc.on_violation = connection.bulk.on_violation = self._violated
+        # to be set before `start`, where there is a way to find the peer again
+        self.reconnect: Reconnect | None = None
+        self.on_lost: Callable[[str], None] = lambda why: None
+        self.on_restored: Callable[[], None] = lambda: None
+        lifeline = self._lifeline
+        self.rpc = Rpc(lifeline.control, call_timeout_s=settings.call_timeout_s)
+        self.rpc.on_violation = lifeline.bulk.on_violation = self._violated
+        lifeline.on_lost = self._lost
+        lifeline.on_network_changed = lambda: self.ladder.hurry()
+        lifeline.on_restored = self._restored
+        lifeline.on_dead = self._end
+        lifeline.on_round_trip = self.traffic.round_trip.add
         self.rpc.handle(pb.Introduction, self._introduce)
         self.rpc.handle(pb.Bye, self._bye)
         self.rpc.notice(pb.Bye, lambda bye: self._peer_closed(bye.reason))
 
     async def accept(self, answer: bytes) -> None:
         """Take the peer's answer to the offer of this side."""
-        await self._connection.accept(answer)
+        await self._lifeline.accept(answer)
 
     async def connect(self, name: str, *, initiator: bool, timeout_s: float | None = None) -> None:
         """Wait for the channels and introduce both sides. Returns after a full round trip; `start` follows.
@@ -79,9 +87,8 @@ class Link:
             PairingError: no network path, or the peer did not answer in time.
             RemoteProtocolError: the peer's introduction cannot be used.
         """
-        await self._connection.wait_open(timeout_s or self._settings.pairing_timeout_s)
+        await self._lifeline.open(timeout_s or self._settings.pairing_timeout_s)
         timeout_s = self._settings.pairing_timeout_s
-        self._heard()
         mine = pb.Introduction(name=name, certificate_pem=self._identity.certificate_pem)
         await self.rpc.call(mine, pb.Done, timeout_s=timeout_s)
         async with asyncio.timeout(timeout_s):
@@ -94,12 +101,12 @@ class Link:
         """All message handlers are registered: take messages, open the paths, watch the peer."""
         self.rpc.start()
         self.ladder.start()
-        self._tasks += [asyncio.ensure_future(self._beat()), asyncio.ensure_future(self._watch())]
+        self._lifeline.start(self.reconnect)
 
     def _make_paths(self, peer_certificate_pem: bytes, initiator: bool) -> None:
         context = PathContext(
             self.rpc,
-            self._connection.bulk,
+            self._lifeline.bulk,
             self._identity,
             peer_certificate_pem,
             self._tickets,
@@ -107,19 +114,25 @@ class Link:
             self._io,
             initiator,
             self._settings.prepare_limit_bytes,
+            CarrierDesk(self.rpc, self._settings.allowed_paths),
+            self._settings.allowed_ice_servers,
+            self._settings.map_port,
         )
-        paths: list[Path] = [_PATHS[name](context) for name in _PATHS if name in self._settings.paths]
-        for query in (kind.query for name, kind in _PATHS.items() if name not in self._settings.paths):
+        paths: list[Path] = [_PATHS[name](context) for name in _PATHS if name in self._settings.allowed_paths]
+        for query in (
+            kind.query for name, kind in _PATHS.items() if name not in self._settings.allowed_paths
+        ):
             if query is not None:
                 self.rpc.handle(query, self._refuse_path)
-        self.ladder = Ladder(paths)
+        self.ladder = Ladder(paths, lambda path: prober.measure(path))
         self.exports = Exports(self.rpc, self.ladder, self.traffic, self._settings.inline_limit_bytes)
+        prober = Prober(self.rpc, self.exports, self.traffic)
         self.imports = Imports(self.rpc, self.ladder, self.traffic)
 
     async def ping(self) -> float:
         """One round trip over the control channel, in seconds."""
         start_s = time.monotonic()
-        await self.rpc.call(pb.Ping(), pb.Done, timeout_s=self._settings.heartbeat_timeout_s)
+        await self.rpc.call(pb.Ping(), pb.Done)
         elapsed_s = time.monotonic() - start_s
         self.traffic.round_trip.add(elapsed_s)
         return elapsed_s
@@ -127,13 +140,15 @@ class Link:
     def statistics(self, state: str) -> Statistics:
         """A frozen snapshot."""
         best = self.ladder.best
-        return self.traffic.statistics(state, best.name if best else None, self.ladder.statuses())
+        path = best.name if best else None
+        return self.traffic.statistics(state, path, self.ladder.statuses(), self._lifeline.reconnects)
 
     async def close(self, reason: str = "") -> None:
         """Say goodbye, then free everything. Returns when it is done; safe to call twice."""
         if self._closing is None and not self._ended.done():
-            with contextlib.suppress(DuetError):
-                await self.rpc.call(pb.Bye(reason=reason), pb.Done, timeout_s=_BYE_TIMEOUT_S)
+            with contextlib.suppress(DuetError, TimeoutError):
+                async with asyncio.timeout(_BYE_TIMEOUT_S):  # also where the link is looking for the peer
+                    await self.rpc.call(pb.Bye(reason=reason), pb.Done)
         self._end(LinkClosed("this side closed the link"))
         if self._closing is not None:
             await asyncio.shield(self._closing)
@@ -149,14 +164,13 @@ class Link:
 
     async def _free(self, error: LinkClosed) -> None:
         self.rpc.close(error)
-        self._connection.bulk.fail(str(error))
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if hasattr(self, "ladder"):
             self.exports.close()
             await self.ladder.close()
-        await self._connection.close()
+        await self._lifeline.close(str(error))
         if self._server.done() and not self._server.cancelled() and self._server.exception() is None:
             await _close_server(self._server.result())
         self._server.cancel()
@@ -175,35 +189,17 @@ class Link:
         words = f": {reason[:500]}" if reason else ""
         self._end(LinkClosed(f"the peer closed the link{words}; launch or join a new one to go on"))
 
-    async def _watch(self) -> None:
-        why = await self._connection.wait_ended()
-        self._end(PeerLost(f"the connection to the peer ended: {why}; launch or join a new one to go on"))
+    # -- how it survives -------------------------------------------------------------------------------------
 
-    async def _beat(self) -> None:
-        """Measure the round trip now and then, and notice a silent peer."""
-        limit_s = self._settings.heartbeat_timeout_s
-        pinging: asyncio.Task[None] | None = None
-        while True:
-            if pinging is None or pinging.done():
-                pinging = asyncio.ensure_future(self._try_ping())
-            await asyncio.sleep(self._settings.heartbeat_interval_s)
-            silence_s = time.monotonic() - self._heard_s
-            if silence_s > limit_s:
-                pinging.cancel()
-                self._end(
-                    PeerLost(
-                        f"the peer has been silent for {silence_s:.0f} s (its kernel may have died, or the "
-                        "network between you); launch or join a new one to go on"
-                    )
-                )
-                return
+    def _lost(self, why: str) -> None:
+        self.rpc.pause()
+        self.ladder.pause()
+        self.on_lost(why)
 
-    async def _try_ping(self) -> None:
-        with contextlib.suppress(CallTimeout, LinkClosed):
-            await self.ping()
-
-    def _heard(self) -> None:
-        self._heard_s = time.monotonic()
+    def _restored(self) -> None:
+        self.rpc.resume()
+        self.ladder.resume()
+        self.on_restored()
 
     # -- how it begins ---------------------------------------------------------------------------------------
 
@@ -215,12 +211,12 @@ class Link:
         return pb.Done()
 
     async def _refuse_path(self, query: Message) -> Message:
-        raise PathUnavailable(f"the peer allows only these paths: {', '.join(self._settings.paths)}")
+        raise PathUnavailable(f"the peer allows only these paths: {', '.join(self._settings.allowed_paths)}")
 
     async def _serve_flight(self, peer_certificate_pem: bytes) -> None:
         """Start the Flight server; paths wait for it."""
         # without the tcp rung nobody needs to reach it from outside
-        host = "0.0.0.0" if "tcp" in self._settings.paths else "127.0.0.1"
+        host = "[::]" if "tcp" in self._settings.allowed_paths else "127.0.0.1"  # [::] takes IPv4 as well
 
         def start() -> FlightServer:
             return FlightServer(

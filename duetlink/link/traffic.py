@@ -6,7 +6,7 @@ import time
 from collections import deque
 from dataclasses import dataclass
 
-from duetlink.link.transfer import Transfer, TransferStatus
+from duetlink.link.transfer import RUNNING, Transfer, TransferStatus
 from duetlink.paths.ladder import PathStatus
 from duetlink.runtime.meters import RateMeter, RoundTripMeter
 
@@ -26,6 +26,7 @@ class Statistics:
     received_bytes_per_s: float
     paths: tuple[PathStatus, ...] = ()
     transfers: tuple[TransferStatus, ...] = ()
+    reconnects: int = 0
 
 
 class Traffic:
@@ -43,12 +44,19 @@ class Traffic:
         self._transfers.append(transfer)
         return transfer
 
+    @property
+    def busy(self) -> bool:
+        """Whether a transfer runs, in either direction."""
+        return any(transfer.state == RUNNING for transfer in self._transfers)
+
     def count(self, transfer: Transfer, size_bytes: int) -> None:
         """`size_bytes` more of `transfer` have moved."""
         transfer.done_bytes += size_bytes
         self._meters[transfer.direction].add(size_bytes, time.monotonic())
 
-    def statistics(self, state: str, path: str | None, paths: tuple[PathStatus, ...]) -> Statistics:
+    def statistics(
+        self, state: str, path: str | None, paths: tuple[PathStatus, ...], reconnects: int = 0
+    ) -> Statistics:
         now_s = time.monotonic()
         received, sent = self._meters["in"], self._meters["out"]
         return Statistics(
@@ -61,4 +69,5 @@ class Traffic:
             received.rate_bytes_per_s(now_s),
             paths,
             tuple(transfer.status() for transfer in list(self._transfers)),
+            reconnects,
         )

@@ -1,8 +1,8 @@
 """One WebRTC data channel as whole messages with bounded queues.
 
-aiortc queues without limit on sending and has no back-pressure on receiving. Here a sender waits while more
-than HIGH_WATER_BYTES are queued, and the receiver bounds the size of a message; bounding their number is the
-business of the layer that answers them (`link.rpc`, `paths.channel`).
+aiortc queues without limit on sending and has no back-pressure on receiving. Here a sender can wait while
+more than HIGH_WATER_BYTES are queued, and the receiver bounds the size of a message; bounding their number is
+the business of the layer that answers them (`peer.rpc`, `paths.channel`).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from aiortc import RTCDataChannel
 from aiortc.exceptions import InvalidStateError
 
 from duetlink.errors import LinkClosed, RemoteProtocolError
-from duetlink.wire.fragments import Reassembler, split
+from duetlink.wire.fragments import MAX_MESSAGE_BYTES, Reassembler, split
 
 HIGH_WATER_BYTES = 1024 * 1024
 LOW_WATER_BYTES = 256 * 1024
@@ -28,12 +28,13 @@ class MessageChannel:
         self._high_water_bytes = high_water_bytes
         channel.bufferedAmountLowThreshold = min(LOW_WATER_BYTES, high_water_bytes // 2)
         self._reassembler = Reassembler()
-        self._turn = asyncio.Lock()  # first come, first sent; fair
         self._low = asyncio.Event()
         self._closed: str | None = None
-        # set by the owner of the channel
-        self.on_message: Callable[[bytes], None] = lambda message: None
-        self.on_violation: Callable[[RemoteProtocolError], None] = lambda error: None
+        # what comes before `listen`: the peer may see the channel open earlier than this side does
+        self._early: list[bytes | str] | None = []
+        self._early_bytes = 0
+        self._on_message: Callable[[bytes], None] = lambda message: None
+        self._on_violation: Callable[[RemoteProtocolError], None] = lambda error: None
         self.opened: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         channel.on("open", self._opened)
         channel.on("message", self._received)
@@ -42,22 +43,25 @@ class MessageChannel:
         if channel.readyState == "open":
             self._opened()
 
-    async def send(self, message: bytes) -> None:
-        """Queue one message, waiting first while the queue is full.
+    def listen(
+        self, on_message: Callable[[bytes], None], on_violation: Callable[[RemoteProtocolError], None]
+    ) -> None:
+        """Hand over every message from here on, those first that came before anyone listened."""
+        self._on_message, self._on_violation = on_message, on_violation
+        early, self._early = self._early or [], None
+        for data in early:
+            self._received(data)
 
-        If cancelled while waiting, nothing of the message was queued.
-
-        Raises:
-            LinkClosed: the channel is closed.
-        """
-        async with self._turn:
-            while self._closed is None and self._channel.bufferedAmount >= self._high_water_bytes:
-                self._low.clear()
-                await self._low.wait()
-            self.send_nowait(message)
+    async def wait_room(self) -> None:
+        """Wait while too much is queued. Raises LinkClosed."""
+        while self._closed is None and self._channel.bufferedAmount >= self._high_water_bytes:
+            self._low.clear()
+            await self._low.wait()
+        if self._closed is not None:
+            raise LinkClosed(self._closed)
 
     def send_nowait(self, message: bytes) -> None:
-        """Queue one message beyond the limit: for replies and farewells, which the peer's calls bound."""
+        """Queue one message, whatever is queued already. Raises LinkClosed."""
         if self._closed is not None:
             raise LinkClosed(self._closed)
         try:
@@ -82,12 +86,18 @@ class MessageChannel:
     def _received(self, data: bytes | str) -> None:
         if self._closed is not None:
             return
+        if self._early is not None:
+            self._early_bytes += len(data)
+            if self._early_bytes > MAX_MESSAGE_BYTES:
+                self.fail(f"the peer sent over {MAX_MESSAGE_BYTES} bytes before this side was ready")
+            self._early.append(data)
+            return
         try:
             if isinstance(data, str):
                 raise RemoteProtocolError("the peer sent text on a channel of binary messages")
             message = self._reassembler.feed(data)
         except RemoteProtocolError as error:
-            self.on_violation(error)
+            self._on_violation(error)
             return
         if message is not None:
-            self.on_message(message)
+            self._on_message(message)

@@ -2,7 +2,8 @@
 
 A call is one envelope with an id, its reply carries the same id in `reply_to`. Calls in flight are bounded by
 MAX_CALLS at the caller (who waits) and at the callee (who closes the link on more). Handlers start in the
-order in which calls arrive; a handler that does not await has finished before the next one starts.
+order in which calls arrive; a handler that does not await has finished before the next one starts. While
+there is no connection, calls wait and their deadlines stand still.
 """
 
 from __future__ import annotations
@@ -10,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import TypeVar, cast
 
 from google.protobuf.message import Message
 
 from duetlink.errors import CallTimeout, DuetError, LimitExceeded, LinkClosed, RemoteProtocolError
-from duetlink.peer.channel import MessageChannel
+from duetlink.peer.durable import DurableChannel
 from duetlink.wire import failures
 from duetlink.wire import schema_pb2 as pb
 from duetlink.wire.envelope import pack, unpack
@@ -33,7 +34,7 @@ Handler = Callable[[M], Awaitable[Message]]
 class Rpc:
     """One end of the control channel. All methods belong to the loop thread."""
 
-    def __init__(self, channel: MessageChannel, *, call_timeout_s: float) -> None:
+    def __init__(self, channel: DurableChannel, *, call_timeout_s: float) -> None:
         self._channel = channel
         self._call_timeout_s = call_timeout_s
         self._ids = itertools.count(1)
@@ -43,12 +44,14 @@ class Rpc:
         self._handlers: dict[str, Handler[Message]] = {}
         self._notices: dict[str, Callable[[Message], None]] = {}
         self._closed: LinkClosed | None = None
+        # deadlines of the calls made; with the time left of each while they stand still
+        self._deadlines: dict[asyncio.Timeout, float] = {}
+        self._paused = False
         # what the peer, ready earlier than this side, sends before `start`
         self._early: list[tuple[pb.Envelope, Message]] | None = []
         self._early_bytes = 0
         # set by the link
         self.on_violation: Callable[[RemoteProtocolError], None] = lambda error: None
-        self.on_heard: Callable[[], None] = lambda: None
         channel.on_message = self._received
         channel.on_violation = lambda error: self.on_violation(error)
 
@@ -81,7 +84,7 @@ class Rpc:
         call_id = next(self._ids)
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         try:
-            async with asyncio.timeout(timeout_s), self._slots:
+            async with self._deadline(timeout_s), self._slots:
                 self._check_open()
                 self._waiting[call_id] = future
                 await self._channel.send(pack(body, call_id=call_id, deadline_s=timeout_s))
@@ -104,6 +107,35 @@ class Rpc:
                 f"the peer answered {type(body).__name__} with {type(answer).__name__}, not {reply.__name__}"
             )
         return answer
+
+    def pause(self) -> None:
+        """There is no connection: let all deadlines stand still."""
+        self._paused = True
+        now_s = asyncio.get_running_loop().time()
+        for deadline in self._deadlines:
+            when_s = deadline.when()
+            if when_s is not None and not deadline.expired():
+                self._deadlines[deadline] = when_s - now_s
+                deadline.reschedule(None)
+
+    def resume(self) -> None:
+        """There is a connection again: let them run on."""
+        self._paused = False
+        now_s = asyncio.get_running_loop().time()
+        for deadline, left_s in self._deadlines.items():
+            if not deadline.expired():
+                deadline.reschedule(now_s + left_s)
+
+    @contextlib.asynccontextmanager
+    async def _deadline(self, timeout_s: float) -> AsyncIterator[None]:
+        async with asyncio.timeout(timeout_s) as deadline:
+            self._deadlines[deadline] = timeout_s
+            if self._paused:
+                deadline.reschedule(None)
+            try:
+                yield
+            finally:
+                del self._deadlines[deadline]
 
     def tell_nowait(self, body: Message) -> None:
         """Send a notice, whatever is queued already; does nothing where the link is closed."""
@@ -130,7 +162,6 @@ class Rpc:
     def _received(self, data: bytes) -> None:
         if self._closed is not None:
             return
-        self.on_heard()
         try:
             envelope, body = unpack(data)
             if envelope.reply_to:
@@ -183,16 +214,16 @@ class Rpc:
             raise RemoteProtocolError(f"the peer used call number {envelope.id} twice")
         if len(self._serving) >= 2 * MAX_CALLS:  # twice: cancelled calls may still be ending
             raise LimitExceeded(f"the peer made over {MAX_CALLS} calls at once")
-        deadline_s = envelope.deadline_ms / 1000 or None
+        deadline_s = envelope.deadline_ms / 1000 or self._call_timeout_s
         task = asyncio.ensure_future(self._answer(envelope.id, handler, body, deadline_s))
         self._serving[envelope.id] = task
         task.add_done_callback(lambda _: self._serving.pop(envelope.id, None))
 
     async def _answer(
-        self, call_id: int, handler: Handler[Message], body: Message, deadline_s: float | None
+        self, call_id: int, handler: Handler[Message], body: Message, deadline_s: float
     ) -> None:
         try:
-            async with asyncio.timeout(deadline_s):  # then the caller no longer waits
+            async with self._deadline(deadline_s):  # then the caller no longer waits
                 reply = await handler(body)
         except DuetError as error:
             reply = failures.to_wire(error)

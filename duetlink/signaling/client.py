@@ -21,7 +21,7 @@ from duetlink.errors import (
     UnknownCode,
 )
 from duetlink.signaling import schema_pb2 as pb
-from duetlink.signaling.base import MAX_MESSAGE_BYTES, Mailbox, Mood
+from duetlink.signaling.base import MAX_MESSAGE_BYTES, Mailbox, Mood, Role
 from duetlink.signaling.endings import CLOSED_HERE, check_size, other_side_left
 from duetlink.signaling.frames import (
     HEARTBEAT_S,
@@ -38,7 +38,7 @@ _MAX_WAITING = 256  # messages that a hostile server can make this side hold
 
 
 class WebSocketMailbox(Mailbox):
-    """Made by `claim` and `join`. Its reader task takes frames in as they come, which also answers pings."""
+    """Made by `claim`, `join` and `meet`. Its reader takes frames as they come, which also answers pings."""
 
     def __init__(self, url: str) -> None:
         self._url = url
@@ -75,6 +75,24 @@ class WebSocketMailbox(Mailbox):
             await mailbox.close("errory")
             raise SignalingUnavailable(f"{url} does not answer as a duetlink signaling server does")
         return mailbox
+
+    @classmethod
+    async def meet(
+        cls, url: str, place: bytes, role: Role, ssl_context: ssl.SSLContext | None = None
+    ) -> Self:
+        """Sit down at `place` (32 bytes), where the other side is or may come. Raises what `claim` does."""
+        mailbox = cls(url)
+        meet = pb.Meet(place=place, owner=role is Role.OWNER)
+        opened = await mailbox._open(pb.ClientFrame(meet=meet), ssl_context)
+        if not opened.HasField("joined"):
+            await mailbox.close("errory")
+            raise SignalingUnavailable(f"{url} does not answer as a duetlink signaling server does")
+        return mailbox
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        return self._url
 
     async def send(self, message: bytes) -> None:
         if self._closed or self._ws is None:

@@ -3,6 +3,9 @@
 A mailbox lives from the owner's claim until either side leaves or its time is over. A nameplate is joined
 once: after its mailbox has gone, it is remembered as used, and not given out again, for as long as a code
 may live, so that a late or second scientist learns why and does not meet a stranger.
+
+Two sides that have been paired before, and have lost each other, know a place: 32 bytes that nobody else can
+guess. Either may come first, and as often as it likes; nothing of a place is remembered.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from duetlink.signaling.code import MAX_NAMEPLATE
 from duetlink.signaling.limits import Limits, TokenBucket
 
 Refusal = pb.Refusal
+
+PLACE_BYTES = 32
 
 
 class Refused(Exception):
@@ -35,8 +40,8 @@ class Refused(Exception):
 class Seat:
     """One side's place at a mailbox: the frames that it is to be sent, then None when there are no more."""
 
-    def __init__(self, nameplate: int, role: Role) -> None:
-        self.nameplate = nameplate
+    def __init__(self, number: int | bytes, role: Role) -> None:
+        self.number = number  # a nameplate, or a place
         self.role = role
         self.outbox: asyncio.Queue[pb.ServerFrame | None] = asyncio.Queue()
         self._ended = False
@@ -54,10 +59,11 @@ class Seat:
 
 
 class _Mailbox:
-    def __init__(self, nameplate: int, deadline_s: float) -> None:
-        self.seats = {role: Seat(nameplate, role) for role in Role}
+    def __init__(self, number: int | bytes, deadline_s: float) -> None:
+        self.seats = {role: Seat(number, role) for role in Role}
         self.deadline_s = deadline_s
         self.used = False
+        self.waits_for: Role | None = None  # at a place: whose seat is free
         self.messages = 0
         self.size_bytes = 0
 
@@ -74,7 +80,7 @@ class Mailboxes:
         self._limits = limits
         self._clock = clock
         self._choose = choose
-        self._open: dict[int, _Mailbox] = {}
+        self._open: dict[int | bytes, _Mailbox] = {}
         self._gone: dict[int, float] = {}  # nameplates of used mailboxes -> when to forget, oldest first
         self._buckets: dict[str, TokenBucket] = {}
 
@@ -82,7 +88,7 @@ class Mailboxes:
         return len(self._open)
 
     def admit(self, address: str) -> None:
-        """Count one claim or join of this address; raises Refused above the rate."""
+        """Count one claim, join or meeting of this address; raises Refused above the rate."""
         per_minute = self._limits.arrivals_per_address_per_minute
         now_s = self._clock()
         key = network_of(address)
@@ -95,11 +101,7 @@ class Mailboxes:
 
     def claim(self, lifetime_s: float = 0) -> Seat:
         """A new mailbox, for the owner. `lifetime_s` 0 or too long gives what the server allows."""
-        self.expire()
-        if len(self._open) >= self._limits.mailboxes:
-            raise Refused(
-                Refusal.LIMIT, f"the server holds {self._limits.mailboxes} mailboxes already; try again later"
-            )
+        self._make_room()
         nameplate = self._free_nameplate()
         lifetime_s = min(lifetime_s or self._limits.lifetime_s, self._limits.lifetime_s)
         mailbox = self._open[nameplate] = _Mailbox(nameplate, self._clock() + lifetime_s)
@@ -120,6 +122,24 @@ class Mailboxes:
         mailbox.used = True
         mailbox.deadline_s = self._clock() + self._limits.pairing_s
         return mailbox.seats[Role.SCIENTIST]
+
+    def meet(self, place: bytes, role: Role) -> Seat:
+        """This side's seat at a place, where the other side sits, or may come until the time is over."""
+        if len(place) != PLACE_BYTES:
+            raise Refused(Refusal.MALFORMED, f"a place has {PLACE_BYTES} bytes, this has {len(place)}")
+        waiting = self._open.get(place)
+        if waiting is not None and waiting.waits_for == role:
+            waiting.waits_for = None
+            waiting.deadline_s = self._clock() + self._limits.pairing_s
+            return waiting.seats[role]
+        if waiting is not None:  # this side's own earlier visit, whose connection broke unnoticed
+            self.leave(waiting.seats[role], pb.ERRORY)
+        self._make_room()
+        mailbox = self._open[place] = _Mailbox(place, self._clock() + self._limits.lifetime_s)
+        mailbox.waits_for = role.other
+        for seat in mailbox.seats.values():
+            seat.put(pb.ServerFrame(joined=pb.Joined()))
+        return mailbox.seats[role]
 
     def deliver(self, seat: Seat, message: bytes) -> None:
         """Put a message into the other side's outbox; dropped if the mailbox has gone."""
@@ -142,25 +162,34 @@ class Mailboxes:
         mailbox = self._find(seat)
         if mailbox is not None:
             mailbox.seats[seat.role.other].end(pb.ServerFrame(left=mood))
-            self._remove(seat.nameplate)
+            seat.end(pb.ServerFrame(left=mood))
+            self._remove(seat.number)
 
     def expire(self) -> None:
         """End what is over. Called before every claim and join, and now and then by the server."""
         now_s = self._clock()
-        for nameplate, mailbox in [item for item in self._open.items() if item[1].deadline_s <= now_s]:
+        for number, mailbox in [item for item in self._open.items() if item[1].deadline_s <= now_s]:
+            name = f"mailbox {number}" if isinstance(number, int) else "the place"
             for seat in mailbox.seats.values():
-                seat.end(Refused(Refusal.EXPIRED, f"the time of mailbox {nameplate} is over").frame())
-            self._remove(nameplate)
+                seat.end(Refused(Refusal.EXPIRED, f"the time of {name} is over").frame())
+            self._remove(number)
         self._gone = {nameplate: end_s for nameplate, end_s in self._gone.items() if end_s > now_s}
         self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.is_full(now_s)}
 
     def _find(self, seat: Seat) -> _Mailbox | None:
-        mailbox = self._open.get(seat.nameplate)
+        mailbox = self._open.get(seat.number)
         return mailbox if mailbox is not None and mailbox.seats[seat.role] is seat else None
 
-    def _remove(self, nameplate: int) -> None:
-        if self._open.pop(nameplate).used:
-            self._gone[nameplate] = self._clock() + self._limits.lifetime_s
+    def _make_room(self) -> None:
+        self.expire()
+        if len(self._open) >= self._limits.mailboxes:
+            raise Refused(
+                Refusal.LIMIT, f"the server holds {self._limits.mailboxes} mailboxes already; try again later"
+            )
+
+    def _remove(self, number: int | bytes) -> None:
+        if self._open.pop(number).used and isinstance(number, int):
+            self._gone[number] = self._clock() + self._limits.lifetime_s
             while len(self._gone) > self._limits.mailboxes:
                 del self._gone[next(iter(self._gone))]
 

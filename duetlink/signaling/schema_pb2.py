@@ -24,37 +24,39 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x64uetlink/signaling/schema.proto\x12\x12\x64uetlink.signaling\"\xa9\x01\n\x0b\x43lientFrame\x12*\n\x05\x63laim\x18\x01 \x01(\x0b\x32\x19.duetlink.signaling.ClaimH\x00\x12(\n\x04join\x18\x02 \x01(\x0b\x32\x18.duetlink.signaling.JoinH\x00\x12\x11\n\x07message\x18\x03 \x01(\x0cH\x00\x12)\n\x05leave\x18\x04 \x01(\x0e\x32\x18.duetlink.signaling.MoodH\x00\x42\x06\n\x04\x62ody\"\x1b\n\x05\x43laim\x12\x12\n\nlifetime_s\x18\x01 \x01(\r\"\x19\n\x04Join\x12\x11\n\tnameplate\x18\x01 \x01(\r\"\xe0\x01\n\x0bServerFrame\x12.\n\x07\x63laimed\x18\x01 \x01(\x0b\x32\x1b.duetlink.signaling.ClaimedH\x00\x12,\n\x06joined\x18\x02 \x01(\x0b\x32\x1a.duetlink.signaling.JoinedH\x00\x12\x11\n\x07message\x18\x03 \x01(\x0cH\x00\x12(\n\x04left\x18\x04 \x01(\x0e\x32\x18.duetlink.signaling.MoodH\x00\x12.\n\x07refusal\x18\x05 \x01(\x0b\x32\x1b.duetlink.signaling.RefusalH\x00\x42\x06\n\x04\x62ody\"0\n\x07\x43laimed\x12\x11\n\tnameplate\x18\x01 \x01(\r\x12\x12\n\nlifetime_s\x18\x02 \x01(\r\"\x08\n\x06Joined\"\xb5\x01\n\x07Refusal\x12\x32\n\x06reason\x18\x01 \x01(\x0e\x32\".duetlink.signaling.Refusal.Reason\x12\x0c\n\x04text\x18\x02 \x01(\t\"h\n\x06Reason\x12\x16\n\x12REASON_UNSPECIFIED\x10\x00\x12\x15\n\x11UNKNOWN_NAMEPLATE\x10\x01\x12\x08\n\x04USED\x10\x02\x12\x0b\n\x07\x45XPIRED\x10\x03\x12\t\n\x05LIMIT\x10\x04\x12\r\n\tMALFORMED\x10\x05\"(\n\x08\x45nvelope\x12\x0c\n\x04pake\x18\x01 \x01(\x0c\x12\x0e\n\x06sealed\x18\x02 \x01(\x0c\"I\n\x0cIntroduction\x12(\n\x05hello\x18\x01 \x01(\x0b\x32\x19.duetlink.signaling.Hello\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\"d\n\x05Hello\x12\x14\n\x0cprotocol_min\x18\x01 \x01(\r\x12\x14\n\x0cprotocol_max\x18\x02 \x01(\r\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x10\n\x08\x66\x65\x61tures\x18\x05 \x03(\t\"?\n\tPasteBlob\x12\x0e\n\x06secret\x18\x01 \x01(\x0c\x12\x12\n\npublic_key\x18\x02 \x01(\x0c\x12\x0e\n\x06sealed\x18\x03 \x01(\x0c*O\n\x04Mood\x12\x14\n\x10MOOD_UNSPECIFIED\x10\x00\x12\t\n\x05HAPPY\x10\x01\x12\x0e\n\nWRONG_CODE\x10\x02\x12\n\n\x06LONELY\x10\x03\x12\n\n\x06\x45RRORY\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x1f\x64uetlink/signaling/schema.proto\x12\x12\x64uetlink.signaling\"\xd3\x01\n\x0b\x43lientFrame\x12*\n\x05\x63laim\x18\x01 \x01(\x0b\x32\x19.duetlink.signaling.ClaimH\x00\x12(\n\x04join\x18\x02 \x01(\x0b\x32\x18.duetlink.signaling.JoinH\x00\x12\x11\n\x07message\x18\x03 \x01(\x0cH\x00\x12)\n\x05leave\x18\x04 \x01(\x0e\x32\x18.duetlink.signaling.MoodH\x00\x12(\n\x04meet\x18\x05 \x01(\x0b\x32\x18.duetlink.signaling.MeetH\x00\x42\x06\n\x04\x62ody\"\x1b\n\x05\x43laim\x12\x12\n\nlifetime_s\x18\x01 \x01(\r\"\x19\n\x04Join\x12\x11\n\tnameplate\x18\x01 \x01(\r\"$\n\x04Meet\x12\r\n\x05place\x18\x01 \x01(\x0c\x12\r\n\x05owner\x18\x02 \x01(\x08\"\xe0\x01\n\x0bServerFrame\x12.\n\x07\x63laimed\x18\x01 \x01(\x0b\x32\x1b.duetlink.signaling.ClaimedH\x00\x12,\n\x06joined\x18\x02 \x01(\x0b\x32\x1a.duetlink.signaling.JoinedH\x00\x12\x11\n\x07message\x18\x03 \x01(\x0cH\x00\x12(\n\x04left\x18\x04 \x01(\x0e\x32\x18.duetlink.signaling.MoodH\x00\x12.\n\x07refusal\x18\x05 \x01(\x0b\x32\x1b.duetlink.signaling.RefusalH\x00\x42\x06\n\x04\x62ody\"0\n\x07\x43laimed\x12\x11\n\tnameplate\x18\x01 \x01(\r\x12\x12\n\nlifetime_s\x18\x02 \x01(\r\"\x08\n\x06Joined\"\xb5\x01\n\x07Refusal\x12\x32\n\x06reason\x18\x01 \x01(\x0e\x32\".duetlink.signaling.Refusal.Reason\x12\x0c\n\x04text\x18\x02 \x01(\t\"h\n\x06Reason\x12\x16\n\x12REASON_UNSPECIFIED\x10\x00\x12\x15\n\x11UNKNOWN_NAMEPLATE\x10\x01\x12\x08\n\x04USED\x10\x02\x12\x0b\n\x07\x45XPIRED\x10\x03\x12\t\n\x05LIMIT\x10\x04\x12\r\n\tMALFORMED\x10\x05\"(\n\x08\x45nvelope\x12\x0c\n\x04pake\x18\x01 \x01(\x0c\x12\x0e\n\x06sealed\x18\x02 \x01(\x0c\"I\n\x0cIntroduction\x12(\n\x05hello\x18\x01 \x01(\x0b\x32\x19.duetlink.signaling.Hello\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\"d\n\x05Hello\x12\x14\n\x0cprotocol_min\x18\x01 \x01(\r\x12\x14\n\x0cprotocol_max\x18\x02 \x01(\r\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x10\n\x08\x66\x65\x61tures\x18\x05 \x03(\t\"?\n\tPasteBlob\x12\x0e\n\x06secret\x18\x01 \x01(\x0c\x12\x12\n\npublic_key\x18\x02 \x01(\x0c\x12\x0e\n\x06sealed\x18\x03 \x01(\x0c*O\n\x04Mood\x12\x14\n\x10MOOD_UNSPECIFIED\x10\x00\x12\t\n\x05HAPPY\x10\x01\x12\x0e\n\nWRONG_CODE\x10\x02\x12\n\n\x06LONELY\x10\x03\x12\n\n\x06\x45RRORY\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'duetlink.signaling.schema_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MOOD']._serialized_start=1038
-  _globals['_MOOD']._serialized_end=1117
+  _globals['_MOOD']._serialized_start=1118
+  _globals['_MOOD']._serialized_end=1197
   _globals['_CLIENTFRAME']._serialized_start=56
-  _globals['_CLIENTFRAME']._serialized_end=225
-  _globals['_CLAIM']._serialized_start=227
-  _globals['_CLAIM']._serialized_end=254
-  _globals['_JOIN']._serialized_start=256
-  _globals['_JOIN']._serialized_end=281
-  _globals['_SERVERFRAME']._serialized_start=284
-  _globals['_SERVERFRAME']._serialized_end=508
-  _globals['_CLAIMED']._serialized_start=510
-  _globals['_CLAIMED']._serialized_end=558
-  _globals['_JOINED']._serialized_start=560
-  _globals['_JOINED']._serialized_end=568
-  _globals['_REFUSAL']._serialized_start=571
-  _globals['_REFUSAL']._serialized_end=752
-  _globals['_REFUSAL_REASON']._serialized_start=648
-  _globals['_REFUSAL_REASON']._serialized_end=752
-  _globals['_ENVELOPE']._serialized_start=754
-  _globals['_ENVELOPE']._serialized_end=794
-  _globals['_INTRODUCTION']._serialized_start=796
-  _globals['_INTRODUCTION']._serialized_end=869
-  _globals['_HELLO']._serialized_start=871
-  _globals['_HELLO']._serialized_end=971
-  _globals['_PASTEBLOB']._serialized_start=973
-  _globals['_PASTEBLOB']._serialized_end=1036
+  _globals['_CLIENTFRAME']._serialized_end=267
+  _globals['_CLAIM']._serialized_start=269
+  _globals['_CLAIM']._serialized_end=296
+  _globals['_JOIN']._serialized_start=298
+  _globals['_JOIN']._serialized_end=323
+  _globals['_MEET']._serialized_start=325
+  _globals['_MEET']._serialized_end=361
+  _globals['_SERVERFRAME']._serialized_start=364
+  _globals['_SERVERFRAME']._serialized_end=588
+  _globals['_CLAIMED']._serialized_start=590
+  _globals['_CLAIMED']._serialized_end=638
+  _globals['_JOINED']._serialized_start=640
+  _globals['_JOINED']._serialized_end=648
+  _globals['_REFUSAL']._serialized_start=651
+  _globals['_REFUSAL']._serialized_end=832
+  _globals['_REFUSAL_REASON']._serialized_start=728
+  _globals['_REFUSAL_REASON']._serialized_end=832
+  _globals['_ENVELOPE']._serialized_start=834
+  _globals['_ENVELOPE']._serialized_end=874
+  _globals['_INTRODUCTION']._serialized_start=876
+  _globals['_INTRODUCTION']._serialized_end=949
+  _globals['_HELLO']._serialized_start=951
+  _globals['_HELLO']._serialized_end=1051
+  _globals['_PASTEBLOB']._serialized_start=1053
+  _globals['_PASTEBLOB']._serialized_end=1116
 # @@protoc_insertion_point(module_scope)

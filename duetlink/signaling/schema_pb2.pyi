@@ -21,16 +21,18 @@ LONELY: Mood
 ERRORY: Mood
 
 class ClientFrame(_message.Message):
-    __slots__ = ("claim", "join", "message", "leave")
+    __slots__ = ("claim", "join", "message", "leave", "meet")
     CLAIM_FIELD_NUMBER: _ClassVar[int]
     JOIN_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     LEAVE_FIELD_NUMBER: _ClassVar[int]
+    MEET_FIELD_NUMBER: _ClassVar[int]
     claim: Claim
     join: Join
     message: bytes
     leave: Mood
-    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., message: _Optional[bytes] = ..., leave: _Optional[_Union[Mood, str]] = ...) -> None: ...
+    meet: Meet
+    def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., message: _Optional[bytes] = ..., leave: _Optional[_Union[Mood, str]] = ..., meet: _Optional[_Union[Meet, _Mapping]] = ...) -> None: ...
 
 class Claim(_message.Message):
     __slots__ = ("lifetime_s",)
@@ -43,6 +45,14 @@ class Join(_message.Message):
     NAMEPLATE_FIELD_NUMBER: _ClassVar[int]
     nameplate: int
     def __init__(self, nameplate: _Optional[int] = ...) -> None: ...
+
+class Meet(_message.Message):
+    __slots__ = ("place", "owner")
+    PLACE_FIELD_NUMBER: _ClassVar[int]
+    OWNER_FIELD_NUMBER: _ClassVar[int]
+    place: bytes
+    owner: bool
+    def __init__(self, place: _Optional[bytes] = ..., owner: bool = ...) -> None: ...
 
 class ServerFrame(_message.Message):
     __slots__ = ("claimed", "joined", "message", "left", "refusal")

@@ -1,8 +1,8 @@
 """The mailbox server: two strangers meet under a number, and it carries what they say without reading it.
 
 It is blind (contents are sealed end to end), keeps nothing on disk, logs no content, and every resource
-that a client can use up has a limit. A client's first frame claims or joins; every later one is a message
-or a leave.
+that a client can use up has a limit. A client's first frame claims, joins or meets; every later one is a
+message or a leave.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from aiohttp import WSCloseCode, WSMsgType, web
 
 from duetlink.errors import LocalProtocolError, RemoteProtocolError, SignalingUnavailable
 from duetlink.signaling import schema_pb2 as pb
+from duetlink.signaling.base import Role
 from duetlink.signaling.frames import HEALTH, HEARTBEAT_S, OVERHEAD_BYTES, PATH, read_client_frame
 from duetlink.signaling.limits import Limits
 from duetlink.signaling.mailboxes import Mailboxes, Refusal, Refused, Seat, network_of, too_large
@@ -160,7 +161,7 @@ class MailboxServer:
             async with asyncio.timeout(self.limits.opening_s):
                 frame = await self._next(ws)
         except TimeoutError:
-            raise Refused(Refusal.LIMIT, f"no claim or join within {self.limits.opening_s:g} s") from None
+            raise Refused(Refusal.LIMIT, f"no first frame within {self.limits.opening_s:g} s") from None
         if frame is None:
             return None
         if frame.HasField("claim"):
@@ -169,7 +170,10 @@ class MailboxServer:
         if frame.HasField("join"):
             self.mailboxes.admit(network)
             return self.mailboxes.join(frame.join.nameplate)
-        raise Refused(Refusal.MALFORMED, "the first frame must claim or join")
+        if frame.HasField("meet"):
+            self.mailboxes.admit(network)
+            return self.mailboxes.meet(frame.meet.place, Role.OWNER if frame.meet.owner else Role.SCIENTIST)
+        raise Refused(Refusal.MALFORMED, "the first frame must claim, join or meet")
 
     async def _read(self, ws: web.WebSocketResponse, seat: Seat) -> pb.Mood:
         """Relay until the client leaves; returns its mood."""
@@ -179,7 +183,7 @@ class MailboxServer:
             elif frame.HasField("leave"):
                 return frame.leave
             else:
-                raise Refused(Refusal.MALFORMED, "this connection has claimed or joined already")
+                raise Refused(Refusal.MALFORMED, "this connection has its mailbox already")
         return pb.ERRORY
 
     async def _next(self, ws: web.WebSocketResponse) -> pb.ClientFrame | None:

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Envelope(_message.Message):
-    __slots__ = ("id", "reply_to", "deadline_ms", "done", "failure", "cancel", "ping", "bye", "introduction", "flight_address_query", "flight_address", "local_challenge", "local_proof", "ticket_query", "ticket", "transfer_end", "asset_notice", "asset_gone", "ask", "answer", "withdraw", "delivery")
+    __slots__ = ("id", "reply_to", "deadline_ms", "done", "failure", "cancel", "ping", "bye", "introduction", "flight_address_query", "flight_address", "local_challenge", "local_proof", "ticket_query", "ticket", "transfer_end", "probe_query", "transfer_offer", "asset_notice", "asset_gone", "ask", "answer", "withdraw", "delivery", "carrier_open", "carrier_wanted", "carrier_signal", "carrier_end")
     ID_FIELD_NUMBER: _ClassVar[int]
     REPLY_TO_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
@@ -25,12 +25,18 @@ class Envelope(_message.Message):
     TICKET_QUERY_FIELD_NUMBER: _ClassVar[int]
     TICKET_FIELD_NUMBER: _ClassVar[int]
     TRANSFER_END_FIELD_NUMBER: _ClassVar[int]
+    PROBE_QUERY_FIELD_NUMBER: _ClassVar[int]
+    TRANSFER_OFFER_FIELD_NUMBER: _ClassVar[int]
     ASSET_NOTICE_FIELD_NUMBER: _ClassVar[int]
     ASSET_GONE_FIELD_NUMBER: _ClassVar[int]
     ASK_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     WITHDRAW_FIELD_NUMBER: _ClassVar[int]
     DELIVERY_FIELD_NUMBER: _ClassVar[int]
+    CARRIER_OPEN_FIELD_NUMBER: _ClassVar[int]
+    CARRIER_WANTED_FIELD_NUMBER: _ClassVar[int]
+    CARRIER_SIGNAL_FIELD_NUMBER: _ClassVar[int]
+    CARRIER_END_FIELD_NUMBER: _ClassVar[int]
     id: int
     reply_to: int
     deadline_ms: int
@@ -47,13 +53,19 @@ class Envelope(_message.Message):
     ticket_query: TicketQuery
     ticket: Ticket
     transfer_end: TransferEnd
+    probe_query: ProbeQuery
+    transfer_offer: TransferOffer
     asset_notice: AssetNotice
     asset_gone: AssetGone
     ask: Ask
     answer: Answer
     withdraw: Withdraw
     delivery: Delivery
-    def __init__(self, id: _Optional[int] = ..., reply_to: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., introduction: _Optional[_Union[Introduction, _Mapping]] = ..., flight_address_query: _Optional[_Union[FlightAddressQuery, _Mapping]] = ..., flight_address: _Optional[_Union[FlightAddress, _Mapping]] = ..., local_challenge: _Optional[_Union[LocalChallenge, _Mapping]] = ..., local_proof: _Optional[_Union[LocalProof, _Mapping]] = ..., ticket_query: _Optional[_Union[TicketQuery, _Mapping]] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., transfer_end: _Optional[_Union[TransferEnd, _Mapping]] = ..., asset_notice: _Optional[_Union[AssetNotice, _Mapping]] = ..., asset_gone: _Optional[_Union[AssetGone, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ...) -> None: ...
+    carrier_open: CarrierOpen
+    carrier_wanted: CarrierWanted
+    carrier_signal: CarrierSignal
+    carrier_end: CarrierEnd
+    def __init__(self, id: _Optional[int] = ..., reply_to: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., introduction: _Optional[_Union[Introduction, _Mapping]] = ..., flight_address_query: _Optional[_Union[FlightAddressQuery, _Mapping]] = ..., flight_address: _Optional[_Union[FlightAddress, _Mapping]] = ..., local_challenge: _Optional[_Union[LocalChallenge, _Mapping]] = ..., local_proof: _Optional[_Union[LocalProof, _Mapping]] = ..., ticket_query: _Optional[_Union[TicketQuery, _Mapping]] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., transfer_end: _Optional[_Union[TransferEnd, _Mapping]] = ..., probe_query: _Optional[_Union[ProbeQuery, _Mapping]] = ..., transfer_offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., asset_notice: _Optional[_Union[AssetNotice, _Mapping]] = ..., asset_gone: _Optional[_Union[AssetGone, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., carrier_open: _Optional[_Union[CarrierOpen, _Mapping]] = ..., carrier_wanted: _Optional[_Union[CarrierWanted, _Mapping]] = ..., carrier_signal: _Optional[_Union[CarrierSignal, _Mapping]] = ..., carrier_end: _Optional[_Union[CarrierEnd, _Mapping]] = ...) -> None: ...
 
 class Done(_message.Message):
     __slots__ = ()
@@ -169,6 +181,12 @@ class TransferOffer(_message.Message):
     elapsed_us: int
     def __init__(self, transfer_id: _Optional[bytes] = ..., size_bytes: _Optional[int] = ..., fingerprint: _Optional[bytes] = ..., inline: _Optional[bytes] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., elapsed_us: _Optional[int] = ...) -> None: ...
 
+class ProbeQuery(_message.Message):
+    __slots__ = ("path",)
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    def __init__(self, path: _Optional[str] = ...) -> None: ...
+
 class TicketQuery(_message.Message):
     __slots__ = ("transfer_id", "path", "offset_bytes")
     TRANSFER_ID_FIELD_NUMBER: _ClassVar[int]
@@ -274,3 +292,41 @@ class Delivery(_message.Message):
     asset: AssetNotice
     offer: TransferOffer
     def __init__(self, asset: _Optional[_Union[AssetNotice, _Mapping]] = ..., offer: _Optional[_Union[TransferOffer, _Mapping]] = ...) -> None: ...
+
+class CarrierOpen(_message.Message):
+    __slots__ = ("path", "attempt_id", "key", "has_relay")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    HAS_RELAY_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    attempt_id: bytes
+    key: bytes
+    has_relay: bool
+    def __init__(self, path: _Optional[str] = ..., attempt_id: _Optional[bytes] = ..., key: _Optional[bytes] = ..., has_relay: bool = ...) -> None: ...
+
+class CarrierWanted(_message.Message):
+    __slots__ = ("path",)
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    def __init__(self, path: _Optional[str] = ...) -> None: ...
+
+class CarrierSignal(_message.Message):
+    __slots__ = ("path", "attempt_id", "payload")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    PAYLOAD_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    attempt_id: bytes
+    payload: bytes
+    def __init__(self, path: _Optional[str] = ..., attempt_id: _Optional[bytes] = ..., payload: _Optional[bytes] = ...) -> None: ...
+
+class CarrierEnd(_message.Message):
+    __slots__ = ("path", "attempt_id", "why")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    ATTEMPT_ID_FIELD_NUMBER: _ClassVar[int]
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    attempt_id: bytes
+    why: str
+    def __init__(self, path: _Optional[str] = ..., attempt_id: _Optional[bytes] = ..., why: _Optional[str] = ...) -> None: ...

@@ -56,7 +56,7 @@ def break_cell(path: Path, old: str, new: str) -> None:
 
 
 def test_the_demo_pairs_asks_answers_and_tells(notebooks: Path, environment: dict[str, str]) -> None:
-    environment["DUETLINK_PATHS"] = "tcp,channel"
+    environment["DUETLINK_ONLY"] = "tcp,channel"
     done = subprocess.run(demo(notebooks), env=environment, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "✓ the same on both sides" in done.stdout

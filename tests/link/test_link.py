@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import struct
 import time
 from typing import Any
 
@@ -21,6 +22,7 @@ from duetlink.errors import (
 )
 from duetlink.flight.body import Landing, Outgoing
 from duetlink.link.link import Link
+from duetlink.paths import ladder
 from duetlink.peer.rpc import MAX_CALLS
 from duetlink.settings import Settings
 from duetlink.wire import schema_pb2 as pb
@@ -48,7 +50,7 @@ async def test_a_ping_is_a_round_trip(make_pair: Any) -> None:
 
 
 async def test_messages_keep_their_order_and_pings_pass_while_a_large_transfer_runs(make_pair: Any) -> None:
-    receiver, sender = await make_pair(Settings(paths=("tcp",)))
+    receiver, sender = await make_pair(Settings(only=("tcp",)))
     got: list[int] = []
 
     async def note(bye: pb.Withdraw) -> pb.Done:
@@ -123,21 +125,20 @@ async def test_more_calls_than_the_limit_wait_for_their_turn(make_pair: Any) -> 
 @pytest.mark.parametrize(
     "message",
     [
-        b"\x00" + bytes(100),
-        b"\x00\xff\xff\xff\xff",
-        b"\x07",
-        b"\x00" + pack(pb.Done(), call_id=1),  # no call
-        b"\x00" + pack(pb.Answer(), call_id=0) + b"\x0b",
-        b"\x00" + pack(pb.TicketQuery()),  # a call sent as a notice
-        b"\x00" + pack(pb.Introduction(), call_id=5),
+        bytes(100),
+        b"\xff\xff\xff\xff",
+        pack(pb.Done(), call_id=1),  # no call
+        pack(pb.Answer(), call_id=0) + b"\x0b",
+        pack(pb.TicketQuery()),  # a call sent as a notice
+        pack(pb.Introduction(), call_id=5),
     ],
 )
 async def test_a_garbage_message_ends_the_link_or_is_refused_and_both_sides_know(
     make_pair: Any, message: bytes
 ) -> None:
     attacker, victim = await make_pair()
-    attacker._connection.control._channel.send(message)
-    if message == b"\x00" + pack(pb.Introduction(), call_id=5):  # a call that is answered with a failure
+    attacker._lifeline.control.send_nowait(message)
+    if message == pack(pb.Introduction(), call_id=5):  # a call that is answered with a failure
         await attacker.ping()
         return
     error = await asyncio.wait_for(victim._ended, 5)
@@ -148,16 +149,35 @@ async def test_a_garbage_message_ends_the_link_or_is_refused_and_both_sides_know
         await victim.ping()
 
 
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\x07",  # no such kind of fragment
+        b"\x00" + bytes(16),  # shorter than a header
+        b"\x00" + struct.pack("!BQQ", 9, 0, 0),  # unknown kind
+        b"\x00" + struct.pack("!BQQ", 1, 99, 0) + b"x",  # message 99 after message 1
+        b"\x00" + struct.pack("!BQQ", 2, 0, 1 << 60),  # confirms what was never sent
+        b"\x00" + struct.pack("!BQQ", 3, 0, 0),  # resumes twice
+    ],
+)
+async def test_a_broken_frame_ends_the_link_on_both_sides(make_pair: Any, frame: bytes) -> None:
+    attacker, victim = await make_pair()
+    attacker._lifeline.control._channel._channel.send(frame)
+    assert "the peer" in str(await asyncio.wait_for(victim._ended, 5))
+    assert isinstance(await asyncio.wait_for(attacker._ended, 5), LinkClosed)
+
+
 async def test_text_on_the_control_channel_ends_the_link(make_pair: Any) -> None:
     attacker, victim = await make_pair()
-    attacker._connection.control._channel.send("hello")
+    attacker._lifeline.control._channel._channel.send("hello")
     assert "text" in str(await asyncio.wait_for(victim._ended, 5))
 
 
 async def test_an_oversized_message_ends_the_link_before_it_is_kept(make_pair: Any) -> None:
     attacker, victim = await make_pair()
-    victim._connection.control._reassembler._limit_bytes = 100_000
-    attacker._connection.control.send_nowait(bytes(200_000))
+    victim._lifeline.control._channel._reassembler._limit_bytes = 100_000
+    attacker._lifeline.control.send_nowait(bytes(200_000))
     assert "over 100000 bytes" in str(await asyncio.wait_for(victim._ended, 5))
 
 
@@ -170,7 +190,7 @@ async def test_a_flood_of_calls_ends_the_link(make_pair: Any) -> None:
 
     victim.rpc.handle(pb.Withdraw, forever)
     for number in range(10_000, 10_000 + 2 * MAX_CALLS + 1):
-        attacker._connection.control.send_nowait(pack(pb.Withdraw(), call_id=number))
+        attacker._lifeline.control.send_nowait(pack(pb.Withdraw(), call_id=number))
     assert "calls at once" in str(await asyncio.wait_for(victim._ended, 5))
 
 
@@ -190,7 +210,7 @@ async def test_small_bodies_ride_in_the_message(make_pair: Any) -> None:
 
 
 async def test_statistics_of_both_sides_agree(make_pair: Any) -> None:
-    receiver, sender = await make_pair(Settings(paths=("tcp",)))
+    receiver, sender = await make_pair(Settings(only=("tcp",)))
     await pull(receiver, sender, body_of(np.zeros(5 * MIB, np.uint8)))
     await receiver.ping()
     (there,), (here,) = sender.statistics("").transfers, receiver.statistics("").transfers
@@ -201,7 +221,7 @@ async def test_statistics_of_both_sides_agree(make_pair: Any) -> None:
 
 
 async def test_a_path_that_breaks_in_the_middle_is_replaced_and_nothing_is_lost(make_pair: Any) -> None:
-    receiver, sender = await make_pair(Settings(paths=("tcp", "channel")))
+    receiver, sender = await make_pair(Settings(only=("tcp", "channel")))
     await receiver.ladder.wait_best({})
     while {status.state for status in receiver.ladder.statuses()} != {"up"}:
         await asyncio.sleep(0.01)
@@ -229,7 +249,7 @@ async def test_a_path_that_breaks_in_the_middle_is_replaced_and_nothing_is_lost(
 
 
 async def test_a_better_path_takes_over_while_a_transfer_runs(make_pair: Any) -> None:
-    receiver, sender = await make_pair(Settings(paths=("tcp", "channel")), start=False)
+    receiver, sender = await make_pair(Settings(only=("tcp", "channel")), start=False)
     tcp = receiver.ladder.named("tcp")
     opened, reopen = tcp.open, asyncio.Event()
 
@@ -250,8 +270,11 @@ async def test_a_better_path_takes_over_while_a_transfer_runs(make_pair: Any) ->
     assert receiver.statistics("").transfers[0].path == "tcp"
 
 
-async def test_where_every_path_fails_the_error_names_each(make_pair: Any) -> None:
-    receiver, sender = await make_pair(Settings(paths=("tcp", "channel")))
+async def test_where_every_path_fails_the_error_names_each(
+    make_pair: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ladder, "GRACE_S", 0.5)
+    receiver, sender = await make_pair(Settings(only=("tcp", "channel")))
     await receiver.ladder.wait_best({})
 
     async def broken(ticket: pb.Ticket, landing: Landing) -> None:
@@ -269,7 +292,7 @@ async def test_where_every_path_fails_the_error_names_each(make_pair: Any) -> No
 
 
 async def test_a_sender_that_ends_its_stream_early_is_not_believed(make_pair: Any) -> None:
-    receiver, sender = await make_pair(Settings(paths=("tcp",)))
+    receiver, sender = await make_pair(Settings(only=("tcp",)))
     array = np.zeros(MIB, np.uint8)
     offer = await sender.exports.offer("x", body_of(array))
     offer.size_bytes += 1
@@ -279,7 +302,7 @@ async def test_a_sender_that_ends_its_stream_early_is_not_believed(make_pair: An
 
 @pytest.mark.parametrize("path", ["tcp", "channel"])
 async def test_an_object_changed_while_it_is_sent_stops_leaving(make_pair: Any, path: str) -> None:
-    receiver, sender = await make_pair(Settings(paths=(path,)))
+    receiver, sender = await make_pair(Settings(only=(path,)))
     array = np.zeros(24 * MIB, np.uint8)
     body = body_of(array)
     array[-1] = 1  # in the last leaf
@@ -301,7 +324,7 @@ async def test_a_small_object_that_changed_does_not_leave(make_pair: Any) -> Non
 
 
 async def test_strangers_on_the_loopback_port_do_not_end_the_link(make_pair: Any) -> None:
-    receiver, sender = await make_pair(Settings(paths=("channel",)))
+    receiver, sender = await make_pair(Settings(only=("channel",)))
     path = await receiver.ladder.wait_best({})
     port = path._listener.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
     strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(30)]
@@ -311,7 +334,7 @@ async def test_strangers_on_the_loopback_port_do_not_end_the_link(make_pair: Any
 
 
 async def test_an_object_dropped_by_its_owner_while_it_is_sent_arrives(make_pair: Any) -> None:
-    receiver, sender = await make_pair(Settings(paths=("channel",)))
+    receiver, sender = await make_pair(Settings(only=("channel",)))
     array = np.full(2 * MIB, 3, np.uint8)
     pulling = asyncio.ensure_future(pull(receiver, sender, body_of(array)))
     while not receiver.statistics("").received_bytes:
@@ -336,7 +359,7 @@ async def test_closing_twice_and_from_both_sides_at_once_is_fine(make_pair: Any)
 
 
 async def test_a_transfer_in_flight_ends_with_the_link(make_pair: Any) -> None:
-    receiver, sender = await make_pair(Settings(paths=("channel",)))
+    receiver, sender = await make_pair(Settings(only=("channel",)))
     pulling = asyncio.ensure_future(pull(receiver, sender, body_of(np.zeros(64 * MIB, np.uint8))))
     while not receiver.statistics("").received_bytes:
         await asyncio.sleep(0.01)
@@ -349,8 +372,8 @@ async def test_a_silent_peer_is_noticed(make_pair: Any) -> None:
     settings = Settings(heartbeat_interval_s=0.05, heartbeat_timeout_s=0.3)
     one, other = await make_pair(settings)
     started_s = time.monotonic()
-    other._connection.control._channel.remove_all_listeners()  # hears and says nothing any more
-    for task in other._tasks:
+    other._lifeline.control.detach()  # hears and says nothing any more
+    for task in other._lifeline._tasks:
         task.cancel()
     error = await asyncio.wait_for(one._ended, 10)
     assert isinstance(error, PeerLost)

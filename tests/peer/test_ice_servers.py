@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import shutil
 import socket
-import subprocess
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from aioice import stun
 
 import duetlink
 from duetlink.errors import RemoteProtocolError, SettingError
 from duetlink.peer.connection import PeerConnection
 from duetlink.peer.ice_servers import choose_ice_servers
 from duetlink.settings import IceServer, Settings
+from tests.turn_server import TurnServer
 
 
 @pytest.fixture
@@ -28,48 +25,9 @@ def dead_port() -> Iterator[int]:
         yield silent.getsockname()[1]
 
 
-def answers_stun(port: int) -> bool:
-    request = bytes(stun.Message(message_method=stun.Method.BINDING, message_class=stun.Class.REQUEST))
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
-        client.settimeout(0.2)
-        client.connect(("127.0.0.1", port))
-        try:
-            client.send(request)
-            return bool(client.recv(2048))
-        except OSError:
-            return False
-
-
 @pytest.fixture
-def coturn(tmp_path: Path) -> Iterator[int]:
-    """A real STUN and TURN server on a loopback port; user `u`, password `p`."""
-    if shutil.which("turnserver") is None:
-        pytest.skip("coturn is not installed (apt-get install coturn)")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    arguments = (
-        "-n --no-tls --no-dtls --no-cli --lt-cred-mech --realm duetlink --user u:p --allow-loopback-peers"
-    )
-    server = subprocess.Popen(
-        [
-            "turnserver",
-            *arguments.split(),
-            "-L",
-            "127.0.0.1",
-            "-p",
-            str(port),
-            "--pidfile",
-            str(tmp_path / "pid"),
-        ],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    while not answers_stun(port):
-        assert server.poll() is None, "coturn ended"
-    yield port
-    server.terminate()
-    server.wait(10)
+def coturn(turn_server: TurnServer) -> int:
+    return turn_server.port
 
 
 async def test_no_servers_take_no_time_and_give_none() -> None:
@@ -181,7 +139,7 @@ def test_ice_servers_come_from_the_environment_in_the_shape_of_webrtc() -> None:
         ("DUETLINK_ICE_SERVERS", '[{"url": "stun:x"}]'),
         ("DUETLINK_ICE_SERVERS", "7"),
         ("DUETLINK_SIGNALING", "example.org"),
-        ("DUETLINK_PATHS", "local,pigeon"),
+        ("DUETLINK_ONLY", "local,pigeon"),
         ("DUETLINK_MAX_VALUE_BYTES", "much"),
         ("DUETLINK_CODE_LIFETIME_S", "-1"),
     ],

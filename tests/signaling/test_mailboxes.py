@@ -31,15 +31,15 @@ def test_messages_wait_behind_the_greeting_for_the_side_that_has_not_come(clock:
     mailboxes = Mailboxes(Limits(), clock)
     owner = mailboxes.claim()
     mailboxes.deliver(owner, b"early")
-    assert drain(mailboxes.join(owner.nameplate)) == ["joined", "message"]
+    assert drain(mailboxes.join(owner.number)) == ["joined", "message"]
     assert drain(owner) == ["claimed"]
 
 
 def test_nameplates_are_short_random_and_grow_when_taken(clock: Clock) -> None:
     mailboxes = Mailboxes(Limits(), clock)
-    first = {mailboxes.claim().nameplate for _ in range(99)}
+    first = {mailboxes.claim().number for _ in range(99)}
     assert first == set(range(1, 100))
-    assert 100 <= mailboxes.claim().nameplate <= 999
+    assert 100 <= mailboxes.claim().number <= 999
 
 
 def test_a_nameplate_that_was_never_used_is_free_again_and_a_used_one_is_not(clock: Clock) -> None:
@@ -47,15 +47,15 @@ def test_a_nameplate_that_was_never_used_is_free_again_and_a_used_one_is_not(clo
     mailboxes.leave(mailboxes.claim(), pb.LONELY)
     assert refused(mailboxes.join, 1).reason == pb.Refusal.UNKNOWN_NAMEPLATE
     owner = mailboxes.claim()
-    assert owner.nameplate == 1
+    assert owner.number == 1
     scientist = mailboxes.join(1)
     assert refused(mailboxes.join, 1).reason == pb.Refusal.USED
     mailboxes.leave(scientist, pb.HAPPY)
     assert refused(mailboxes.join, 1).reason == pb.Refusal.USED
-    assert mailboxes.claim().nameplate == 2
+    assert mailboxes.claim().number == 2
     clock.now_s += 61
     assert refused(mailboxes.join, 1).reason == pb.Refusal.UNKNOWN_NAMEPLATE
-    assert mailboxes.claim().nameplate == 1
+    assert mailboxes.claim().number == 1
 
 
 def test_a_seat_of_a_mailbox_that_has_gone_touches_no_later_one(clock: Clock) -> None:
@@ -63,10 +63,10 @@ def test_a_seat_of_a_mailbox_that_has_gone_touches_no_later_one(clock: Clock) ->
     old = mailboxes.claim()
     mailboxes.leave(old, pb.LONELY)
     new = mailboxes.claim()
-    assert new.nameplate == old.nameplate
+    assert new.number == old.number
     mailboxes.deliver(old, b"x")
     mailboxes.leave(old, pb.WRONG_CODE)
-    assert drain(mailboxes.join(new.nameplate)) == ["joined"]
+    assert drain(mailboxes.join(new.number)) == ["joined"]
 
 
 def test_both_sides_learn_that_the_time_is_over(clock: Clock) -> None:
@@ -76,7 +76,7 @@ def test_both_sides_learn_that_the_time_is_over(clock: Clock) -> None:
     mailboxes.expire()
     assert drain(short) == ["claimed", "refusal", None]
     assert drain(waiting) == ["claimed"]
-    assert refused(mailboxes.join, short.nameplate).reason == pb.Refusal.UNKNOWN_NAMEPLATE
+    assert refused(mailboxes.join, short.number).reason == pb.Refusal.UNKNOWN_NAMEPLATE
     assert len(mailboxes) == 1
 
 
@@ -91,7 +91,7 @@ def test_a_client_cannot_ask_for_more_time_than_allowed(clock: Clock) -> None:
 def test_a_silent_scientist_holds_the_mailbox_for_the_pairing_time_only(clock: Clock) -> None:
     mailboxes = Mailboxes(Limits(pairing_s=30), clock)
     owner = mailboxes.claim()
-    mailboxes.join(owner.nameplate)
+    mailboxes.join(owner.number)
     clock.now_s += 30
     mailboxes.expire()
     assert drain(owner) == ["claimed", "refusal", None]
@@ -127,7 +127,7 @@ def test_what_is_remembered_is_bounded(clock: Clock) -> None:
     mailboxes = Mailboxes(Limits(mailboxes=5), clock)
     for number in range(50):
         owner = mailboxes.claim()
-        mailboxes.leave(mailboxes.join(owner.nameplate), pb.HAPPY)
+        mailboxes.leave(mailboxes.join(owner.number), pb.HAPPY)
         mailboxes.admit(f"192.0.2.{number}")
     assert len(mailboxes._gone) == 5
     clock.now_s += 3600
@@ -178,7 +178,7 @@ def test_any_order_of_events_keeps_the_rules(events: list[tuple[str, int]]) -> N
             if event == "claim":
                 seats.append(mailboxes.claim(number))
             elif event == "join":
-                seats.append(mailboxes.join(seats[number % len(seats)].nameplate if seats else number))
+                seats.append(mailboxes.join(seats[number % len(seats)].number if seats else number))
             elif event == "send" and seats:
                 mailboxes.deliver(seats[number % len(seats)], b"x")
             elif event == "leave" and seats:

@@ -156,7 +156,7 @@ async def send_garbage_after_claiming(ws: Raw) -> None:
         (send_text, "text frames"),
         (send_garbage, "no client frame"),
         (send_nothing, "without a body"),
-        (send_message_first, "must claim or join"),
+        (send_message_first, "must claim, join or meet"),
         (send_two_claims, "already"),
         (send_garbage_after_claiming, "no client frame"),
     ],
@@ -233,7 +233,7 @@ async def test_limits_on_mailboxes_connections_and_rate() -> None:
 async def test_a_connection_that_claims_nothing_is_closed() -> None:
     async with limited(Limits(opening_s=0.05)) as url:
         async with raw(url) as ws:
-            assert "no claim or join within 0.05 s" in (await refusal(ws)).text
+            assert "no first frame within 0.05 s" in (await refusal(ws)).text
         host, port = url.removeprefix("ws://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))  # no HTTP request at all
         with contextlib.suppress(ConnectionError):

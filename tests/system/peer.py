@@ -18,7 +18,7 @@ from duetlink.settings import Settings
 
 def main() -> None:
     role, *code = sys.argv[1:]
-    quick = Settings(heartbeat_interval_s=0.2, heartbeat_timeout_s=2.0)
+    quick = Settings(heartbeat_interval_s=0.2, heartbeat_timeout_s=2.0, reconnect_timeout_s=2.0)
     scope: dict[str, object] = {"np": np, "duetlink": duetlink, "Settings": Settings, "quick": quick}
     prefix = "duetlink.launch(" if role == "owner" else f"duetlink.join({code[0]!r}, "
     for line in itertools.chain(["duet = " + prefix + "settings=quick)"], sys.stdin):

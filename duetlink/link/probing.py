@@ -1,0 +1,83 @@
+"""How fast a path is: a moment's worth of bytes over it, made for the purpose."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import secrets
+import time
+
+from duetlink.flight.body import Landing, Outgoing
+from duetlink.link.exports import Exports
+from duetlink.link.traffic import Traffic
+from duetlink.paths.base import Path
+from duetlink.paths.ladder import Speed
+from duetlink.peer.rpc import Rpc
+from duetlink.wire import schema_pb2 as pb
+
+PROBE_BYTES = 16 * 1024 * 1024
+
+# From the first bytes on: congestion control finds its rate, then they are counted.
+SETTLE_S = 0.15
+PROBE_TIME_S = 0.25
+
+# A slow path should bring several chunks in that time: pieces of this size leave as they are.
+_PIECE_BYTES = 64 * 1024
+
+_PATIENCE_S = 5.0
+
+
+class Prober:
+    """Measures paths, and answers the peer's measurements. Methods belong to the loop thread."""
+
+    def __init__(self, rpc: Rpc, exports: Exports, traffic: Traffic) -> None:
+        self._rpc = rpc
+        self._exports = exports
+        self._traffic = traffic
+        self._body: asyncio.Future[Outgoing] | None = None
+        rpc.handle(pb.ProbeQuery, self._offer)
+
+    async def measure(self, path: Path) -> Speed | None:
+        """How fast bytes come over `path` from the peer, None if too few came.
+
+        Raises:
+            DuetError: the path broke, or the peer does not allow it.
+        """
+        offer = await self._rpc.call(pb.ProbeQuery(path=path.name), pb.TransferOffer)
+        arrivals: list[tuple[float, int]] = []  # when, and how much until then
+        alone = not self._traffic.busy
+
+        def count(size_bytes: int) -> None:  # on the path's thread
+            now_s = time.monotonic()
+            arrivals.append((now_s, landing.position_bytes))
+            if now_s - arrivals[0][0] > SETTLE_S + PROBE_TIME_S:
+                landing.stop()
+
+        landing = Landing(min(offer.size_bytes, PROBE_BYTES), count)
+        try:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_PATIENCE_S):
+                    await path.fetch(offer.ticket, landing)
+        finally:
+            self._rpc.tell_nowait(pb.TransferEnd(transfer_id=offer.transfer_id, path=path.name))
+        return _speed(arrivals, alone and not self._traffic.busy)
+
+    async def _offer(self, query: pb.ProbeQuery) -> pb.TransferOffer:
+        if self._body is None:
+            # random: nothing on the way may make it smaller
+            piece = memoryview(secrets.token_bytes(_PIECE_BYTES))
+            segments = [piece] * (PROBE_BYTES // _PIECE_BYTES)
+            self._body = asyncio.ensure_future(asyncio.to_thread(Outgoing, segments, PROBE_BYTES))
+        return await self._exports.offer_probe(await asyncio.shield(self._body), query.path)
+
+
+def _speed(arrivals: list[tuple[float, int]], alone: bool) -> Speed | None:
+    """From the bytes that came once the path had settled, or from all where it was over before."""
+    if len(arrivals) < 2:
+        return None
+    first_s = arrivals[0][0]
+    counted = [arrival for arrival in arrivals if arrival[0] - first_s >= SETTLE_S]
+    if len(counted) < 2:
+        counted = arrivals
+    (begin_s, begin_bytes), (end_s, end_bytes) = counted[0], counted[-1]
+    return Speed((end_bytes - begin_bytes) / (end_s - begin_s), alone) if end_s > begin_s else None
