@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import ClassVar
@@ -19,8 +20,10 @@ from duetlink.flight.body import Landing, Outgoing
 from duetlink.flight.certificate import Identity
 from duetlink.flight.server import FlightServer
 from duetlink.flight.tickets import TicketTable
-from duetlink.peer.channel import MessageChannel
+from duetlink.paths.carrier_desk import CarrierDesk
+from duetlink.peer.durable import DurableChannel
 from duetlink.peer.rpc import Rpc
+from duetlink.settings import IceServer
 from duetlink.wire import schema_pb2 as pb
 
 OPEN_TIMEOUT_S = 10.0
@@ -31,7 +34,7 @@ class PathContext:
     """What a path may use of its link."""
 
     rpc: Rpc
-    bulk: MessageChannel
+    bulk: DurableChannel
     identity: Identity
     peer_certificate_pem: bytes
     tickets: TicketTable
@@ -39,6 +42,9 @@ class PathContext:
     io: Executor
     initiator: bool  # exactly one of the two sides is
     prepare_limit_bytes: int
+    carriers: CarrierDesk
+    ice_servers: tuple[IceServer, ...]
+    map_port: bool  # whether the user allows to ask the router for one
 
 
 class Path(ABC):
@@ -47,6 +53,13 @@ class Path(ABC):
     name: ClassVar[str]
     # what its `open` asks the peer, if anything: a peer that forbids this path refuses such a call
     query: ClassVar[type[Message] | None] = None
+    # whether opening it starts a process, which is spared where it is not needed
+    costly: ClassVar[bool] = False
+    # whether its speed is worth finding out: it uses a network, and not that of the control channel
+    measurable: ClassVar[bool] = True
+
+    # set by the ladder: to be called when an open path breaks by itself, outside of a fetch
+    on_down: Callable[[Exception], None] = staticmethod(lambda error: None)
 
     @abstractmethod
     async def open(self) -> None:

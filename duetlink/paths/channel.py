@@ -35,6 +35,7 @@ class ChannelPath(FlightPath):
     """Flight through the bulk data channel."""
 
     name: ClassVar[str] = "channel"
+    measurable: ClassVar[bool] = False
     chunk_bytes: ClassVar[int] = 256 * 1024  # a chunk that breaks off is sent again, and progress is by chunk
 
     def __init__(self, context: PathContext) -> None:

@@ -1,14 +1,18 @@
 """All paths of one link, tried together: which are up, which is best, what became of each.
 
-The order of the list is the preference. A path that fails is tried again after a pause that doubles from
-RETRY_FIRST_S to RETRY_LAST_S, so that a better path comes back in the background.
+The order of the list is the preference, and what was measured corrects it: a path further down is taken where
+it is known to be FASTER times as fast. A path that fails is tried again after a pause that doubles from
+RETRY_FIRST_S to RETRY_LAST_S, so that a better path comes back in the background; where somebody waits for a
+path, or the network has changed, it is tried again soon.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Mapping, Sequence
+import dataclasses
+import functools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from duetlink.errors import DuetError, PathUnavailable
@@ -17,35 +21,70 @@ from duetlink.paths.base import OPEN_TIMEOUT_S, Path
 
 RETRY_FIRST_S = 1.0
 RETRY_LAST_S = 60.0
+RETRY_WANTED_S = 2.0  # at most, while a transfer waits for a path
+RETRY_AT_ONCE_S = 0.25  # where there is news
 
-# how long a transfer waits where every path is down
-GRACE_S = 5.0
+# Paths that start a process of their own begin a little later: on one host they are not needed.
+COSTLY_START_S = 0.2
 
-OPENING, UP, DOWN = "opening", "up", "down"
+# how long a transfer waits where every path is down: less if none of them has ever been up
+GRACE_S = 30.0
+GRACE_NEVER_UP_S = 10.0
+
+FASTER = 2.0
+
+OPENING, UP, DOWN, IDLE = "opening", "up", "down", "idle"
 
 
 @dataclass(frozen=True, slots=True)
 class PathStatus:
-    """One rung, for a person: `why` says in words what keeps it down."""
+    """One rung, for a person: `why` says in words what keeps it down, `bytes_per_s` how fast it last was.
+
+    What was measured beside other traffic says only what the path brings `at_least`.
+    """
 
     name: str
     state: str
     why: str = ""
+    bytes_per_s: float | None = None
+    at_least: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """How fast a path was, and whether it had the network to itself."""
+
+    bytes_per_s: float
+    alone: bool
 
 
 class Ladder:
-    """Opens paths and keeps them open. Methods belong to the loop thread."""
+    """Opens paths and keeps them open. Methods belong to the loop thread.
 
-    def __init__(self, paths: Sequence[Path]) -> None:
+    `measure` finds the speed of a path; None where it cannot tell.
+    """
+
+    def __init__(
+        self, paths: Sequence[Path], measure: Callable[[Path], Awaitable[Speed | None]] | None = None
+    ) -> None:
         self._paths = {path.name: path for path in paths}
         self._status = {name: PathStatus(name, OPENING) for name in self._paths}
+        self._measure = measure
+        self._measuring: asyncio.Task[None] | None = None
         self._changed = asyncio.Event()
+        self._hurry = asyncio.Event()
         self._openers: dict[str, asyncio.Task[None]] = {}
+        self._ever_up: set[str] = set()
+        self._waiting = 0
+        self.paused = False
+        self._closed = False
+        for path in paths:
+            path.on_down = functools.partial(self.mark_down, path)
 
     def start(self) -> None:
-        """Begin to open every path, all at once."""
+        """Begin to open every path."""
         for name in self._paths:
-            self._openers[name] = asyncio.ensure_future(self._keep_open(name, 0.0))
+            self._open(name, COSTLY_START_S if self._paths[name].costly else 0.0)
 
     def statuses(self) -> tuple[PathStatus, ...]:
         return tuple(self._status.values())
@@ -65,71 +104,130 @@ class Ladder:
             with contextlib.suppress(DuetError):  # it will be said when somebody asks
                 await path.prepare(outgoing)
 
+    # -- which is best ---------------------------------------------------------------------------------------
+
     @property
     def best(self) -> Path | None:
-        """The most preferred path that is up now."""
-        for name, status in self._status.items():
-            if status.state == UP:
-                return self._paths[name]
-        return None
+        """The path to take now, None where none is up."""
+        return self._best(())
 
-    async def wait_best(self, avoid: Mapping[str, str], grace_s: float = GRACE_S) -> Path:
-        """The most preferred path that is up and not in `avoid` (name -> why), waiting for one to come up.
+    def _best(self, avoid: Mapping[str, str] | tuple[()]) -> Path | None:
+        best: PathStatus | None = None
+        for status in self._status.values():
+            if status.state == UP and status.name not in avoid and (best is None or _faster(status, best)):
+                best = status
+        return self._paths[best.name] if best is not None else None
+
+    async def wait_best(self, avoid: Mapping[str, str], grace_s: float | None = None) -> Path:
+        """The best path that is up and not in `avoid` (name -> why), waiting for one to come up.
 
         Raises:
             PathUnavailable: all others have been down for `grace_s`; the message says why, for each.
         """
-        while True:
-            eligible = [status for status in self._status.values() if status.name not in avoid]
-            for status in eligible:
-                if status.state == UP:
-                    return self._paths[status.name]
-            patience_s = None if any(status.state == OPENING for status in eligible) else grace_s
-            try:
-                async with asyncio.timeout(patience_s if eligible else 0.0):
-                    await self._changed.wait()
-            except TimeoutError:
-                whys = {status.name: status.why for status in self._status.values()} | dict(avoid)
-                reasons = "; ".join(f"{name}: {why}" for name, why in whys.items())
-                raise PathUnavailable(f"no path to the peer works ({reasons})") from None
+        self._waiting += 1
+        self._hurry.set()
+        try:
+            while True:
+                best = self._best(avoid)
+                if best is not None:
+                    return best
+                try:
+                    async with asyncio.timeout(self._patience_s(avoid, grace_s)):
+                        await self._changed.wait()
+                except TimeoutError:
+                    whys = {status.name: status.why for status in self._status.values()} | dict(avoid)
+                    reasons = "; ".join(f"{name}: {why}" for name, why in whys.items())
+                    raise PathUnavailable(f"no path to the peer works ({reasons})") from None
+        finally:
+            self._waiting -= 1
+
+    def _patience_s(self, avoid: Mapping[str, str], grace_s: float | None) -> float | None:
+        eligible = [status for status in self._status.values() if status.name not in avoid]
+        if not eligible:
+            return 0.0
+        if self.paused or any(status.state in (OPENING, IDLE) for status in eligible):
+            return None
+        if grace_s is not None:
+            return grace_s
+        return GRACE_S if self._ever_up & {status.name for status in eligible} else GRACE_NEVER_UP_S
 
     async def wait_settled(self) -> None:
-        """Wait until every path has come up or failed once."""
+        """Wait until every path has come up, failed once, or is not needed."""
         while any(status.state == OPENING for status in self._status.values()):
             await self._changed.wait()
 
     async def wait_better_than(self, path: Path) -> Path:
-        """Wait until a path preferred to `path` is up."""
+        """Wait until another path is up and to be preferred to `path`."""
         while True:
             best = self.best
-            if best is not None and self._rank(best) < self._rank(path):
+            if best is not None and best is not path and self._preferred(best, path):
                 return best
             await self._changed.wait()
 
+    def _preferred(self, one: Path, other: Path) -> bool:
+        first = next(name for name in self._paths if name in (one.name, other.name))
+        one_status, other_status = self._status[one.name], self._status[other.name]
+        return (
+            not _faster(other_status, one_status) if first == one.name else _faster(one_status, other_status)
+        )
+
+    # -- what is learnt of them ------------------------------------------------------------------------------
+
+    def note_speed(self, path: Path, bytes_per_s: float) -> None:
+        """A transfer moves that fast over `path`. Where it has become slow, the others are measured."""
+        if self._measuring is not None and not self._measuring.done():
+            return  # the measuring is what slows it
+        before = self._status[path.name].bytes_per_s
+        self._set(dataclasses.replace(self._status[path.name], bytes_per_s=bytes_per_s, at_least=False))
+        if before is not None and bytes_per_s * FASTER < before:
+            self._measure_all()
+
     def mark_down(self, path: Path, error: Exception) -> None:
-        """A transfer found `path` broken; it is opened again in the background."""
-        if self._status[path.name].state == UP:
+        """`path` was found broken; it is opened again in the background."""
+        if not self._closed and self._status[path.name].state == UP:
             self._set(PathStatus(path.name, DOWN, str(error)))
-            self._openers[path.name].cancel()
-            self._openers[path.name] = asyncio.ensure_future(self._keep_open(path.name, RETRY_FIRST_S))
+            self._open(path.name, RETRY_FIRST_S)
+
+    def hurry(self) -> None:
+        """The network may have changed for the better: try what is down, now."""
+        self._hurry.set()
+
+    def pause(self) -> None:
+        """The peer is out of reach: nobody gives up meanwhile."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """The peer is back, perhaps elsewhere: open what is down, now."""
+        self.paused = False
+        self.hurry()
+        self._announce()
 
     async def close(self) -> None:
         """Stop opening, close every path."""
-        for opener in self._openers.values():
-            opener.cancel()
-        await asyncio.gather(*self._openers.values(), return_exceptions=True)
+        self._closed = True
+        tasks = [*self._openers.values(), *([self._measuring] if self._measuring else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(path.close() for path in self._paths.values()), return_exceptions=True)
 
-    def _rank(self, path: Path) -> int:
-        return list(self._paths).index(path.name)
+    # -- in the background -----------------------------------------------------------------------------------
+
+    def _open(self, name: str, pause_s: float) -> None:
+        if name in self._openers:
+            self._openers[name].cancel()
+        self._openers[name] = asyncio.ensure_future(self._keep_open(name, pause_s))
 
     async def _keep_open(self, name: str, pause_s: float) -> None:
         """Open one path, again and again until it is up."""
+        path = self._paths[name]
         while True:
-            await asyncio.sleep(pause_s)
+            await self._pause(pause_s)
+            if path.costly:
+                await self._wait_needed(name)
             try:
                 async with asyncio.timeout(OPEN_TIMEOUT_S):
-                    await self._paths[name].open()
+                    await path.open()
             except TimeoutError:
                 self._set(PathStatus(name, DOWN, f"it did not open within {OPEN_TIMEOUT_S:g} s"))
             except DuetError as error:
@@ -137,11 +235,68 @@ class Ladder:
             except OSError as error:
                 self._set(PathStatus(name, DOWN, error.strerror or str(error)))
             else:
+                self._ever_up.add(name)
                 self._set(PathStatus(name, UP))
+                self._measure_all()
                 return
             pause_s = min(max(2 * pause_s, RETRY_FIRST_S), RETRY_LAST_S)
 
+    async def _pause(self, pause_s: float) -> None:
+        """Wait before the next try, not so long where somebody waits."""
+        await asyncio.sleep(min(pause_s, RETRY_AT_ONCE_S))
+        if pause_s <= RETRY_AT_ONCE_S:
+            return
+        self._hurry.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(pause_s, RETRY_WANTED_S) if self._waiting else pause_s):
+                await self._hurry.wait()
+
+    async def _wait_needed(self, name: str) -> None:
+        """Both notebooks on one host need no path of a network."""
+        while any(status.name == "local" and status.state == UP for status in self._status.values()):
+            if self._status[name].state != IDLE:
+                self._set(PathStatus(name, IDLE, "not needed: both sides are on one host"))
+            await self._changed.wait()
+        self._set(PathStatus(name, OPENING))
+
+    def _measure_all(self) -> None:
+        """Measure the paths that compete and whose speed is not known (any more)."""
+        if self._measure is not None and (self._measuring is None or self._measuring.done()):
+            self._measuring = asyncio.ensure_future(self._measure_competitors(self._measure))
+
+    async def _measure_competitors(self, measure: Callable[[Path], Awaitable[Speed | None]]) -> None:
+        measured: set[str] = set()
+        while True:
+            up = [self._paths[status.name] for status in self._status.values() if status.state == UP]
+            competing = [path for path in up if path.measurable]
+            unknown = [path for path in competing if path.name not in measured]
+            # nothing competes with shared memory
+            if not unknown or len(competing) < 2 or "local" in (path.name for path in up):
+                return
+            path = unknown[0]
+            measured.add(path.name)
+            with contextlib.suppress(DuetError):
+                speed = await measure(path)
+                if speed is not None and self._status[path.name].state == UP:
+                    self._note(path.name, speed)
+
+    def _note(self, name: str, speed: Speed) -> None:
+        known = self._status[name]
+        if not speed.alone and (known.bytes_per_s or 0.0) >= speed.bytes_per_s:
+            return  # nothing new
+        self._set(dataclasses.replace(known, bytes_per_s=speed.bytes_per_s, at_least=not speed.alone))
+
     def _set(self, status: PathStatus) -> None:
         self._status[status.name] = status
+        self._announce()
+
+    def _announce(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
+
+
+def _faster(one: PathStatus, other: PathStatus) -> bool:
+    """Whether `one` is known to be so much faster that the order of preference does not count."""
+    if one.bytes_per_s is None or other.bytes_per_s is None or other.at_least:
+        return False
+    return one.bytes_per_s > FASTER * other.bytes_per_s

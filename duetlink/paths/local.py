@@ -34,6 +34,7 @@ class LocalPath(Path):
 
     name: ClassVar[str] = "local"
     query = pb.LocalChallenge
+    measurable: ClassVar[bool] = False
 
     def __init__(self, context: PathContext) -> None:
         self._context = context

@@ -73,7 +73,7 @@ class TcpPath(FlightPath):
 
     async def _where(self, query: pb.FlightAddressQuery) -> pb.FlightAddress:
         server = await self._context.server
-        addresses = get_host_addresses(use_ipv4=True, use_ipv6=False)
+        addresses = get_host_addresses(use_ipv4=True, use_ipv6=True)
         return pb.FlightAddress(hosts=[*addresses[: MAX_HOSTS - 1], "127.0.0.1"], port=server.port)
 
 

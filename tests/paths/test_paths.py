@@ -22,7 +22,7 @@ from duetlink.flight.body import Outgoing
 from duetlink.link.link import Link
 from duetlink.paths import local as local_module
 from duetlink.paths.channel import _Stream
-from duetlink.paths.ladder import DOWN, UP, Ladder
+from duetlink.paths.ladder import DOWN, IDLE, OPENING, UP, Ladder, Speed
 from duetlink.paths.shared_memory import Region, SharedMemory, open_region
 from duetlink.paths.tcp import _is_unicast
 from duetlink.settings import Settings
@@ -33,7 +33,7 @@ MIB = 1024 * 1024
 
 
 def only(name: str) -> Settings:
-    return Settings(paths=(name,))
+    return Settings(only=(name,))
 
 
 def outgoing(array: np.ndarray) -> Outgoing:
@@ -93,7 +93,7 @@ async def test_full_shared_memory_falls_back_to_tcp(make_pair: Any, monkeypatch:
     monkeypatch.setattr(SharedMemory, "write", full)
     # the proof of being on one host writes too: leave that alone
     monkeypatch.setattr(local_module.LocalPath, "_prove", _prove_without_memory)
-    receiver, sender = await make_pair(Settings(paths=("local", "tcp")))
+    receiver, sender = await make_pair(Settings(only=("local", "tcp")))
     array = np.arange(MIB, dtype=np.uint8)
     assert bytes(await pull(receiver, sender, outgoing(array))) == array.tobytes()
     assert receiver.statistics("").transfers[-1].path == "tcp"
@@ -173,7 +173,7 @@ def test_only_addresses_of_one_machine_are_dialled(host: str, dialled: bool) -> 
 
 
 async def test_a_path_that_one_side_forbids_is_down_with_a_reason(make_pair: Any) -> None:
-    both, _without = await make_pair(Settings(paths=("tcp", "channel")), only("channel"))
+    both, _without = await make_pair(Settings(only=("tcp", "channel")), only("channel"))
     path = await both.ladder.wait_best({})
     assert path.name == "channel"
     while both.ladder.statuses()[0].state != DOWN:
@@ -198,7 +198,7 @@ async def test_garbage_on_the_bulk_channel_ends_the_link_with_a_reason(make_pair
     await victim.ladder.wait_best({})
     if frame[:1] == b"\x09":
         frame = frame[:1] + struct.pack("!I", next(iter(victim.ladder.named("channel")._streams)))
-    await attacker._connection.bulk.send(frame)
+    await attacker._lifeline.bulk.send(frame)
     error = await asyncio.wait_for(victim._ended, 5)
     assert isinstance(error, LinkClosed)
     assert "the peer" in str(error)
@@ -227,6 +227,9 @@ async def test_credit_beyond_the_window_is_a_violation() -> None:
 
 class _Scripted:
     """A path that opens as told."""
+
+    costly = False
+    measurable = True
 
     def __init__(self, name: str, *outcomes: Exception | None) -> None:
         self.name = name
@@ -266,4 +269,96 @@ async def test_every_reason_is_told_where_nothing_works() -> None:
     ladder.start()
     with pytest.raises(PathUnavailable, match=r"a: the cable is cut; b: the air is thick"):
         await ladder.wait_best({}, grace_s=0.1)
+    await ladder.close()
+
+
+async def ladder_of(*paths: _Scripted, speeds: dict[str, float] | None = None) -> Ladder:
+    """A started ladder, every path of which has been opened and measured."""
+    known = speeds or {}
+
+    async def measure(path: Any) -> Speed | None:
+        return Speed(known[path.name], alone=True) if path.name in known else None
+
+    ladder = Ladder(paths, measure)  # type: ignore[arg-type]
+    ladder.start()
+    await ladder.wait_settled()
+    while any(status.bytes_per_s != known.get(status.name) for status in ladder.statuses()):
+        await asyncio.sleep(0)
+    return ladder
+
+
+async def test_a_path_known_to_be_much_faster_is_preferred() -> None:
+    ladder = await ladder_of(_Scripted("a"), _Scripted("b"), speeds={"a": 10e6, "b": 21e6})
+    assert ladder.best.name == "b"  # type: ignore[union-attr]
+    await ladder.close()
+
+
+async def test_a_path_that_is_a_little_faster_is_not() -> None:
+    ladder = await ladder_of(_Scripted("a"), _Scripted("b"), speeds={"a": 10e6, "b": 19e6})
+    assert ladder.best.name == "a"  # type: ignore[union-attr]
+    await ladder.close()
+
+
+async def test_what_was_measured_beside_other_traffic_does_not_speak_against_a_path() -> None:
+    speeds = {"a": Speed(1e6, alone=False), "b": Speed(10e6, alone=True)}
+
+    async def measure(path: Any) -> Speed | None:
+        return speeds[path.name]
+
+    ladder = Ladder([_Scripted("a"), _Scripted("b")], measure)  # type: ignore[list-item]
+    ladder.start()
+    while any(status.bytes_per_s is None for status in ladder.statuses()):
+        await asyncio.sleep(0)
+    assert ladder.best.name == "a"  # type: ignore[union-attr]
+    assert [status.at_least for status in ladder.statuses()] == [True, False]
+    await ladder.close()
+
+
+async def test_a_path_that_becomes_slow_is_left_for_a_faster_one() -> None:
+    speeds = {"a": 10e6, "b": 8e6}
+    ladder = await ladder_of(_Scripted("a"), _Scripted("b"), speeds=speeds)
+    best = await ladder.wait_best({})
+    assert best.name == "a"
+    speeds["a"] = 2e6
+    ladder.note_speed(best, 2e6)
+    assert (await asyncio.wait_for(ladder.wait_better_than(best), 5)).name == "b"
+    await ladder.close()
+
+
+async def test_a_costly_path_is_not_opened_while_local_is_up_and_is_when_it_is_not() -> None:
+    local, costly = _Scripted("local"), _Scripted("costly")
+    costly.costly = True
+    ladder = Ladder([local, costly])  # type: ignore[list-item]
+    ladder.start()
+    while ladder.statuses()[1].state == OPENING:
+        await asyncio.sleep(0.01)
+    assert [status.state for status in ladder.statuses()] == [UP, IDLE]
+    local._outcomes = [PathUnavailable("gone")]
+    ladder.mark_down(local, PathUnavailable("gone"))  # type: ignore[arg-type]
+    assert (await asyncio.wait_for(ladder.wait_best({}), 5)).name == "costly"
+    await ladder.close()
+
+
+async def test_a_path_that_says_that_it_broke_is_opened_again() -> None:
+    path = _Scripted("a")
+    ladder = await ladder_of(path)
+    path.on_down(PathUnavailable("its process ended"))  # type: ignore[attr-defined]
+    assert (ladder.statuses()[0].state, ladder.statuses()[0].why) == (DOWN, "its process ended")
+    assert (await asyncio.wait_for(ladder.wait_best({}), 5)).name == "a"
+    await ladder.close()
+
+
+async def test_nobody_gives_up_while_the_peer_is_out_of_reach() -> None:
+    no_a = PathUnavailable("the cable is cut")
+    path = _Scripted("a", *[no_a] * 100)
+    ladder = Ladder([path])  # type: ignore[list-item]
+    ladder.start()
+    await ladder.wait_settled()
+    ladder.pause()
+    waiting = asyncio.ensure_future(ladder.wait_best({}, grace_s=0.5))
+    await asyncio.wait((waiting,), timeout=1.0)
+    assert not waiting.done()
+    path._outcomes.clear()
+    ladder.resume()
+    assert (await asyncio.wait_for(waiting, 5)).name == "a"
     await ladder.close()

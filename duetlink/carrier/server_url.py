@@ -1,0 +1,80 @@
+"""URLs of STUN and TURN servers (RFC 7064, RFC 7065), read without a network."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import Literal
+
+from duetlink.errors import SettingError
+from duetlink.settings import IceServer
+
+Transport = Literal["udp", "tcp", "tls", "dtls"]
+
+_SHAPE = re.compile(
+    r"(?P<scheme>stuns?|turns?):(?P<host>\[[0-9A-Fa-f:.]{2,45}\]|[A-Za-z0-9._-]{1,253})(:(?P<port>[0-9]{1,5}))?"
+    r"(\?transport=(?P<transport>udp|tcp))?"
+)
+_PORT, _TLS_PORT = 3478, 5349
+
+
+@dataclass(frozen=True, slots=True)
+class ServerUrl:
+    """Where a server is and how it is spoken to."""
+
+    kind: Literal["stun", "turn"]
+    host: str
+    port: int
+    transport: Transport
+    username: str | None = field(default=None, repr=False)
+    credential: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def parse(cls, url: str, server: IceServer) -> ServerUrl:
+        """Raises SettingError, whose text does not repeat the URL: it may hold what belongs elsewhere."""
+        match = _SHAPE.fullmatch(url)
+        if match is None:
+            raise SettingError(
+                "it must look like stun:host:port or turn:host:port?transport=tcp; a user name and password "
+                "belong into 'username' and 'credential'"
+            )
+        scheme, port = match["scheme"], int(match["port"] or 0)
+        secure = scheme.endswith("s")
+        if port > 65535 or (scheme.startswith("stun") and match["transport"]):
+            raise SettingError("its port is above 65535, or it is a STUN URL with a ?transport=")
+        # stuns: and turns: are TLS over TCP unless DTLS is asked for (RFC 7065 §3.1)
+        transport: Transport = "tls" if secure else "udp"
+        if match["transport"]:
+            transport = {("tcp", False): "tcp", ("udp", True): "dtls"}.get(  # type: ignore[assignment]
+                (match["transport"], secure), transport
+            )
+        return cls(
+            "stun" if scheme.startswith("stun") else "turn",
+            match["host"].strip("[]"),
+            port or (_TLS_PORT if secure else _PORT),
+            transport,
+            server.username,
+            server.credential,
+        )
+
+    def __str__(self) -> str:
+        """For a person: `turn:turn.example.org:3478 by TCP`."""
+        return f"{self.location} by {self.transport.upper()}"
+
+    @property
+    def location(self) -> str:
+        """Without the transport: `turn:turn.example.org:3478`."""
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.kind}:{host}:{self.port}"
+
+
+def parse_servers(servers: tuple[IceServer, ...]) -> tuple[list[ServerUrl], list[str]]:
+    """All URLs in order, and what is wrong with those that cannot be used."""
+    parsed, wrong = [], []
+    for server in servers:
+        for url in server.urls:
+            try:
+                parsed.append(ServerUrl.parse(url, server))
+            except SettingError as error:
+                wrong.append(f"an ICE server's URL cannot be used: {error}")
+    return parsed, wrong
