@@ -7,7 +7,18 @@ import shutil
 import subprocess
 
 # program -> Debian package
-WANTED = {"turnserver": "coturn"}
+WANTED = {
+    "turnserver": "coturn",
+    # the lab of networks, tests/lab
+    "unshare": "util-linux",
+    "sysctl": "procps",
+    "ip": "iproute2",
+    "nft": "nftables",
+    "ethtool": "ethtool",
+    "tcpdump": "tcpdump",
+    "iperf3": "iperf3",
+    "miniupnpd": "miniupnpd-nftables",
+}
 
 
 def main() -> None:

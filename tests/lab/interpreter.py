@@ -1,0 +1,45 @@
+"""What stands for a notebook's kernel on a host: runs statements from stdin, one JSON string per line.
+
+Each is answered with one line of JSON: `{"out": …}`, the value that it gave to `out`, or `{"error": …}`.
+What the statements print goes to stderr.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import threading
+import time
+import traceback
+
+import numpy as np
+import xxhash
+
+import duetlink
+from duetlink.settings import Settings
+
+
+def digest(array: np.ndarray) -> str:
+    return xxhash.xxh3_64_hexdigest(array)
+
+
+def main() -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    scope: dict[str, object] = {"duetlink": duetlink, "Settings": Settings, "np": np, "digest": digest}
+    scope |= {"time": time, "threading": threading}
+    print("{}", file=answers, flush=True)
+    for line in sys.stdin:
+        scope["out"] = None
+        try:
+            exec(json.loads(line), scope)  # the tests' own statements
+            answer = {"out": scope["out"]}
+        except Exception as error:
+            traceback.print_exc()
+            answer = {"error": f"{type(error).__name__}: {error}"}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    main()
