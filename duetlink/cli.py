@@ -1,4 +1,4 @@
-"""The command `duetlink`: run a signaling server, play the demo, show the settings.
+"""The command `duetlink`: run a signaling server, play the demo, examine the network, show the settings.
 
 Exit codes: 0 done, 1 it failed (one line `error: …`), 2 wrong usage, 130 interrupted. What a command needs is
 imported inside it, so that `duetlink --help` is quick.
@@ -151,6 +151,42 @@ def demo(ctx: click.Context, timeout_s: float, notebooks: Path | None) -> None:
         ctx.exit(INTERRUPTED)
 
 
+# -- doctor ------------------------------------------------------------------------------------------------
+
+
+@main.command(short_help="What this machine's network allows, and what to do.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, schema duetlink-doctor/1.")
+@click.option(
+    "--timeout",
+    "timeout_s",
+    default=10.0,
+    show_default=True,
+    type=click.FloatRange(0.5, 120.0),
+    help="Seconds that all of it may take.",
+)
+@click.pass_context
+def doctor(ctx: click.Context, as_json: bool, timeout_s: float) -> None:
+    """Examine what this machine's network allows, and say in plain words what to do.
+
+    Asks the configured STUN, TURN and signaling servers, all at once. Exit status 0: peers can be reached
+    somehow; 1: they cannot. Credentials are used, and never printed.
+    """
+    import asyncio
+
+    from duetlink.doctor.examine import examine
+    from duetlink.settings import Settings
+
+    try:
+        report = asyncio.run(examine(Settings.from_environment(), timeout_s=timeout_s))
+    except KeyboardInterrupt:
+        ctx.exit(INTERRUPTED)
+    if as_json:
+        click.echo(report.json())
+    else:
+        _console().print(report)
+    ctx.exit(0 if report.reachable else 1)
+
+
 # -- settings ----------------------------------------------------------------------------------------------
 
 
@@ -185,6 +221,8 @@ def _shown(name: str, value: Any) -> str:
     """A value with its unit and without its secrets."""
     if value is None or value == ():
         return "none"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if name == "ice_servers":
         return "\n".join(
             " ".join((*server.urls, "(with credentials)" if server.username or server.credential else ""))

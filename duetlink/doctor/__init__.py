@@ -1,0 +1,1 @@
+"""What this machine's network allows: one question per file, each answered by findings in plain words."""

@@ -1,0 +1,112 @@
+"""The doctor in networks of every kind: real gateways, a real coturn with two addresses."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.lab.lab import Host, Lab
+from tests.lab.namespace import unsupported
+
+pytestmark = pytest.mark.slow
+
+EI, AD, APD = "endpoint-independent", "address-dependent", "address-and-port-dependent"
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Lab]:
+    if why := unsupported():
+        pytest.skip(why)
+    with Lab() as lab:
+        yield lab
+
+
+def examine(host: Host) -> dict[str, Any]:
+    """The command's report on that host, and its exit status."""
+    command = [sys.executable, "-m", "duetlink", "doctor", "--json"]
+    process = host.popen(command, stdout=subprocess.PIPE, text=True)
+    out, _ = process.communicate(timeout=30)
+    return {"status": process.returncode, **json.loads(out)}
+
+
+def named(report: dict[str, Any], name: str) -> list[dict[str, Any]]:
+    return [finding for finding in report["findings"] if finding["name"] == name]
+
+
+# kind: (old name, mapping, filtering), outlook of tcp, punched, udp, relay
+KINDS = {
+    "open": (("open", EI, EI), "likely some likely likely"),
+    "full-cone": (("full cone", EI, EI), "some some likely likely"),
+    "address-restricted": (("restricted cone", EI, AD), "some some likely likely"),
+    "port-restricted": (("port-restricted cone", EI, APD), "some some likely likely"),
+    "double-nat": (("port-restricted cone", EI, APD), "some some likely likely"),
+    "symmetric": (("symmetric", APD, APD), "some unlikely some likely"),
+    # coturn has one IPv6 address there, which shows no filters
+    "ipv6": (("no NAT", EI, "unknown"), "some some likely likely"),
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_kind_of_nat_is_named(lab: Lab, kind: str) -> None:
+    (name, mapping, filtering), outlooks = KINDS[kind]
+    report = examine(lab.host(kind))
+    (nat,) = named(report, "nat")
+    assert (nat["details"]["old_name"], nat["details"]["mapping"], nat["details"]["filtering"]) == (
+        name,
+        mapping,
+        filtering,
+    )
+    assert " ".join(rung["outlook"] for rung in report["rungs"]) == outlooks
+    assert named(report, "udp")[0]["outcome"] == "ok"
+    assert [finding["outcome"] for finding in named(report, "turn")] == ["ok"] * 4
+    assert [finding["details"]["tcp_allocations"] for finding in named(report, "turn")] == [
+        None,
+        True,
+        True,
+        True,
+    ]
+    assert named(report, "mtu")[0]["details"]["mtu_bytes"] == 1500
+    assert named(report, "signaling")[0]["outcome"] == "ok"
+    assert report["status"] == 0
+    assert report["took_s"] < 8
+
+
+# kind: outcomes of turn by UDP, TCP, TCP on 443, TLS on 443; outlook
+BLOCKED = {
+    "udp-blocked": ("failed ok ok ok", "some some unlikely likely"),
+    "only-443": ("failed failed ok ok", "some unknown unlikely likely"),
+}
+
+
+@pytest.mark.parametrize("kind", BLOCKED)
+def test_blocked_udp_is_said_and_the_relay_that_is_left(lab: Lab, kind: str) -> None:
+    turns, outlooks = BLOCKED[kind]
+    report = examine(lab.host(kind))
+    (udp,) = named(report, "udp")
+    assert udp["words"] == "UDP is blocked: servers answer by TCP, none by UDP."
+    assert " ".join(finding["outcome"] for finding in named(report, "turn")) == turns
+    assert " ".join(rung["outlook"] for rung in report["rungs"]) == outlooks
+    assert report["verdict"] == "Most peers can be reached from here, by relay."
+    assert report["status"] == 0
+    assert report["took_s"] < 9
+
+
+@pytest.mark.parametrize("hairpin", [True, False])
+def test_hairpinning_is_seen(lab: Lab, hairpin: bool) -> None:
+    report = examine(lab.host(lab.gateway("port-restricted", hairpin=hairpin)))
+    assert named(report, "nat")[0]["details"]["hairpin"] is hairpin
+
+
+def test_a_network_that_is_cut_off(lab: Lab) -> None:
+    host = lab.host("open")
+    lab.cut(host)
+    report = examine(host)
+    assert not report["reachable"]
+    assert report["status"] == 1
+    assert report["verdict"] == "Peers in other networks cannot be reached from here."
+    assert report["took_s"] < 10.5
