@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/.setup-done
 
-.PHONY: help setup test check lint demo lab bench proto clean
+.PHONY: help setup test check lint demo lab bench soak proto clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 12
@@ -35,6 +35,9 @@ lab: setup  ## the two notebooks in JupyterLab, to do it by hand
 
 bench: setup  ## the benchmark tables (minutes)
 	$(BIN)/python -m benchmarks
+
+soak: setup  ## a link cut a hundred times, and a day compressed (half an hour; root)
+	$(BIN)/python -m benchmarks soak day
 
 proto: setup  ## generate the protobuf code anew
 	$(BIN)/python tests/generated_code.py

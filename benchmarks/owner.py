@@ -89,7 +89,7 @@ def _wait_prepared(duet: Duet, name: str) -> None:
     """Wait for what share() does in the background: it is not to run while something else is measured."""
     life = duet._life
     outgoing = life.catalogue.mine[name].content._outgoing.result()  # type: ignore[union-attr]
-    if life.link is not None and life.settings.paths == ("local",):
+    if life.link is not None and life.settings.allowed_paths == ("local",):
         if outgoing.size_bytes > life.settings.prepare_limit_bytes:
             return
         placed = life.link.ladder.named("local")._placed  # type: ignore[attr-defined]
