@@ -139,9 +139,10 @@ def test_hosts_behind_one_gateway_that_turns_their_packets_around_meet(lab: Lab)
 
 @pytest.mark.parametrize(("one", "other"), [("port-restricted", "symmetric"), ("only-443", "open")])
 def test_where_none_comes_about_the_reason_is_told_in_time(lab: Lab, one: str, other: str) -> None:
+    hosts = lab.host(one), lab.host(other)
     start_s = time.monotonic()
-    assert "a NAT or a firewall is too strict for TCP" in outcome(lab.host(one), lab.host(other))[0]
-    assert time.monotonic() - start_s < 8.0
+    assert "a NAT or a firewall is too strict for TCP" in outcome(*hosts)[0]
+    assert time.monotonic() - start_s < 10.0  # a kernel waits for 8 s; two processes start and end as well
 
 
 # miniupnpd keeps its rules in chains of its own; what they let in is then known to be translated
