@@ -53,13 +53,13 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
     request.node.funcargs.clear()  # pytest holds the test's own objects until after this
     deadline_s = time.monotonic() + 8.0
     while True:
-        gc.collect()  # a mapped value holds its memory's descriptor, and may be part of a cycle
         left_threads = [thread.name for thread in _threads() - threads if thread.is_alive()]
         left_descriptors = {
             fd: to for fd, to in _descriptors().items() if fd not in descriptors and _ours(to)
         }
         if not left_threads and not left_descriptors:
             return
+        gc.collect()  # a mapped value holds its memory's descriptor, and may be part of a cycle
         if time.monotonic() > deadline_s:
             pytest.fail(f"left behind: threads {left_threads}, descriptors {left_descriptors}")
         threading.Event().wait(0.02)

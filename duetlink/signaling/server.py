@@ -109,7 +109,10 @@ class MailboxServer:
         )
         if not ws.can_prepare(request):
             return web.Response(status=426, text="a WebSocket is expected here\n")
-        await ws.prepare(request)
+        try:
+            await ws.prepare(request)
+        except ConnectionError:  # gone in the middle of its greeting
+            return ws
         network = network_of(request.remote or "")
         self._connections[network] += 1
         self._sockets.add(ws)

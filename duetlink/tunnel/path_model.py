@@ -1,7 +1,7 @@
 """What a sender knows of its path: bottleneck rate, base round trip, standing queue, ordinary loss.
 
-Everything is learnt from acknowledgements, round by round: a round ends when a packet is acknowledged that was
-sent after the round began.
+Everything is learnt from acknowledgements, round by round: a round ends when a packet is acknowledged that
+was sent after it began.
 """
 
 from __future__ import annotations
@@ -12,11 +12,13 @@ from dataclasses import dataclass
 # A queue counts as empty while a round trip is at most this much longer than the base.
 QUEUE_SLACK = 0.125
 QUEUE_SLACK_S = 0.0015  # pacing, batching and scheduling of both ends
-CONFIRMED = 1.02
-MOST_LENGTHENED = 1.05
+CONFIRMED = 1.02  # a round trip up to so much longer than the base confirms it
+MOST_LENGTHENED = 1.05  # how much longer the base becomes at once
 RECENT_S = 5.0
 # Loss that does not depend on the sender: the average over so many packets, and the most that is believed.
 LOSS_MEMORY_PACKETS = 4000
+PRIOR_PACKETS = 400  # of which none was lost: what is believed at first
+LOSS_SAMPLE_PACKETS = 100  # fewer say little, unless a fifth of them is lost
 ORDINARY_LOSS_LIMIT = 0.08
 # Loss beyond the ordinary that is no reason to slow down: BBRv2's two per cent, and less beside a queue.
 CALM_TOLERANCE = 0.02
@@ -47,6 +49,7 @@ class PathModel:
         "_acked_bytes",
         "_began_bytes",
         "_began_s",
+        "_delivered_bytes",
         "_emptied_bytes",
         "_lost_bytes",
         "_ordinary_lost",
@@ -87,18 +90,19 @@ class PathModel:
         self.inflight_peak_bytes = 0  # in this round
         self._peak_s = self._peak_before_s = 0.0  # highest mean of a round
         self._recent_until_s = now_s + RECENT_S
-        self.is_probed = True  # the sender goes beyond the bandwidth: rates are news, and loss is its own fault
+        self.is_probed = True  # more than the bandwidth is sent: rates are news, and loss our own fault
         self._ordinary_lost = 0.0
-        self._ordinary_sent = 400.0  # a prior: little loss
+        self._ordinary_sent = float(PRIOR_PACKETS)
         self.round_rate = 0.0
         self.round_rtt_s = 0.0
         self.round_floor_s = 0.0
         self.round_inflight_bytes = 0
         self.round_loss = 0.0
         self.round_is_lossy = False
-        self._round_ends_bytes = 0
+        self._delivered_bytes = 0
+        self._rtt_low_s = math.inf
+        self._acked_bytes = self._lost_bytes = 0  # since loss was judged last
         self._start_round(0, now_s)
-        self._acked_bytes = self._lost_bytes = 0
 
     # -- estimates -----------------------------------------------------------------------------------------
 
@@ -140,7 +144,7 @@ class PathModel:
             if rtt < self.base_rtt_s * CONFIRMED:
                 self.base_rtt_s = min(self.base_rtt_s, rtt)
                 self.confirmed_s = now
-            if rtt <= self.base_rtt_s * (1 + QUEUE_SLACK) + QUEUE_SLACK_S:
+            if rtt <= self.empty_rtt_s:
                 self.emptied_s = now
                 self._emptied_bytes = sample.delivered_bytes
             else:
@@ -152,6 +156,7 @@ class PathModel:
         rate = sample.delivery_rate_bytes_per_s
         if self.is_probed and self.srtt_s and rate is not None and rate > self.bandwidth:
             self.bandwidth = rate
+        self._delivered_bytes = sample.delivered_bytes
         self._acked_bytes += sample.acked_bytes
         self._lost_bytes += sample.lost_bytes
         if sample.prior_inflight_bytes > self.inflight_peak_bytes:
@@ -164,6 +169,11 @@ class PathModel:
             return False
         self._end_round(sample)
         return True
+
+    def on_pause(self, now_s: float) -> None:
+        """Nothing was sent for a while, so no queue of ours is left."""
+        self.emptied_s = now_s
+        self._emptied_bytes = self._delivered_bytes
 
     def lengthen(self) -> None:
         """The last round had no queue of ours: let the base follow it, a little at a time."""
@@ -194,10 +204,10 @@ class PathModel:
         self._start_round(sample.delivered_bytes, now)
 
     def _judge_loss(self) -> None:
-        """Is this round's loss beyond what the path always loses? Counted over at least 100 packets."""
+        """Is this round's loss, and that of rounds before that were too short, beyond the ordinary?"""
         packets = (self._acked_bytes + self._lost_bytes) / self.datagram_bytes
         self.round_is_lossy = False
-        if packets < 100 and self._lost_bytes * 4 <= self._acked_bytes:
+        if packets < LOSS_SAMPLE_PACKETS and self._lost_bytes * 4 <= self._acked_bytes:
             return
         lost = self._lost_bytes / self.datagram_bytes
         self.round_loss = lost / packets

@@ -25,7 +25,7 @@ from tests.lab.lab import Host, Lab
 from tests.lab.notebook import Notebook
 
 SIZE_BYTES = 64 * MIB
-RATE_MBIT, DELAY_MS = 100.0, 5.0
+RATE_MBIT, DELAY_MS = 200.0, 5.0
 PATIENCE_S = 15.0  # for the best rung, which may come up later than the first one
 
 _T, _P, _U, _R = "tcp", "punched", "udp", "relay"

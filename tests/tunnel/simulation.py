@@ -1,9 +1,10 @@
 """A deterministic, event-driven network for the congestion controller: one bottleneck, several flows.
 
-Every flow's packets cross the same first-in-first-out bottleneck, so the moment a packet leaves it is known when
-it enters, and only senders, acknowledgements and timers need events: a minute at 100 Mbit/s is seconds of work.
-The bottleneck is a token bucket (ITU-T I.371's virtual scheduling): with `burst_bytes` it lets bursts through, as
-`tbf` does, and with next to no buffer it is a policer. Random loss happens before it, as in the test lab.
+Every flow's packets cross the same first-in-first-out bottleneck, so the moment a packet leaves it is known
+when it enters, and only senders, acknowledgements and timers need events: a minute at 100 Mbit/s is a
+second of work. The bottleneck is a token bucket (ITU-T I.371's virtual scheduling): with `burst_bytes` it
+lets bursts through, as `tbf` does, and with next to no buffer it is a policer. Random loss happens before
+it, as in the test lab.
 """
 
 from __future__ import annotations
@@ -129,7 +130,7 @@ class Flow:
 
 
 class TunnelFlow(Flow):
-    """A sender driven by `Controller`: paced batches, an acknowledgement per received batch, RFC 9002 loss detection."""
+    """A sender driven by `Controller`: paced batches, one acknowledgement per batch, RFC 9002's loss."""
 
     def __init__(
         self,
@@ -289,7 +290,7 @@ class TunnelFlow(Flow):
 
 
 class CubicFlow(Flow):
-    """CUBIC as RFC 9438 has it (or Reno, RFC 5681): slow start, an acknowledgement per two segments, SACK recovery.
+    """CUBIC as RFC 9438 has it (or Reno, RFC 5681), an acknowledgement per two segments, SACK recovery.
 
     With `hystart_delay` slow start ends when the round trips grow by an eighth, as in the kernel's HyStart.
     """
