@@ -57,8 +57,11 @@ class LoopThread:
         if threading.current_thread() is self._thread:
             coroutine.close()
             raise LocalProtocolError("this method blocks and was called on duetlink's own loop thread")
-        future = self.submit(coroutine)
+        call = _Call(coroutine)
+        future: concurrent.futures.Future[T] | None = None
         try:
+            # an interrupt may come in the middle of this already, when the coroutine has begun
+            future = self.submit(call.run())
             while True:
                 try:
                     return future.result(_TICK_S)
@@ -67,8 +70,13 @@ class LoopThread:
                         return future.result()
                     if on_wait is not None:
                         on_wait()
+        except LinkClosed:
+            if future is None:
+                coroutine.close()
+            raise
         except BaseException:
-            if future.cancel():
+            if (future is None or not future.done()) and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(call.cancel)
                 self._settle()
             raise
 
@@ -111,3 +119,24 @@ class LoopThread:
             finally:
                 asyncio.set_event_loop(None)
                 self._loop.close()
+
+
+class _Call:
+    """A coroutine that can be cancelled whether it has begun or not. Methods belong to the loop."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._coroutine = coroutine
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelled = False
+
+    async def run(self) -> Any:
+        if self._cancelled:
+            self._coroutine.close()
+            raise asyncio.CancelledError
+        self._task = asyncio.current_task()
+        return await self._coroutine
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._task is not None:
+            self._task.cancel()

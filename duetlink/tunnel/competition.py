@@ -35,6 +35,7 @@ class Competition:
         "_is_withdrawn",
         "_model",
         "_next_look_s",
+        "_queued_s",
         "_rounds",
         "_verdict_rtt_s",
         "_verdicts",
@@ -48,6 +49,7 @@ class Competition:
         self._cubic.reduce()
         self._cut_bytes = 0  # delivered at the last reduction
         self._floor_s = model.round_floor_s  # the shortest round trip since the beginning
+        self._queued_s = now_s  # when a round last saw no moment with an empty queue
         self._is_withdrawn = False
         self._rounds = 0  # since the last withdrawal began or ended
         self._verdicts = int(first is Verdict.LONGER)
@@ -76,7 +78,9 @@ class Competition:
             return None
         self._rounds += 1
         self._floor_s = min(self._floor_s, model.round_floor_s)
-        if now - model.filled_s > max(EMPTY_ROUNDS * model.srtt_s, EMPTY_S):
+        if model.round_floor_s > model.empty_rtt_s:
+            self._queued_s = now
+        if now - self._queued_s > max(EMPTY_ROUNDS * model.srtt_s, EMPTY_S):
             return Verdict.UNKNOWN
         if self._is_withdrawn:
             if self._rounds >= WITHDRAWAL_ROUNDS:

@@ -40,7 +40,7 @@ PROBE_GROWTH = 1.05
 PROBE_S = 0.02  # at least: on a short path rounds are shorter than a scheduler's time slice
 CRUISE_S = (0.25, 2.0)  # between probes: at first, and after probes that found nothing more
 CRUISE_ROUNDS = 6
-WORTH_A_PROBE = 0.97
+WORTH_A_PROBE = 0.97  # of the bandwidth: who seems to have lost more looks again after the shortest cruise
 QUEUE_ROUNDS = 4  # so long, and at least so many seconds, a queue is left alone while cruising
 QUEUE_S = 0.1
 DRAIN_ROUNDS = 6
@@ -187,8 +187,8 @@ class Controller:
         self._ceiling_bytes = max(ceiling_bytes, model.bdp_bytes)
         if self._is_up:
             self._drain(now_s)
-        elif ceiling_bytes < model.bdp_bytes and model.round_rate < model.bandwidth:
-            model.bandwidth = max(model.round_rate, BANDWIDTH_CUT * model.bandwidth)
+        elif model.round_is_calm and ceiling_bytes < model.bdp_bytes:
+            model.bandwidth = min(model.bandwidth, max(model.round_rate, BANDWIDTH_CUT * model.bandwidth))
 
     def _cruise(self, now_s: float) -> None:
         self._enter("probe")
@@ -214,7 +214,7 @@ class Controller:
             elif now - model.emptied_s > max(QUEUE_ROUNDS * model.srtt_s, QUEUE_S):
                 rate = model.rate_since_empty(sample)
                 if rate < WORTH_A_PROBE * model.bandwidth:
-                    # fewer are sent for now, but an end that was not scheduled looks the same
+                    # look again soon: a process that was not scheduled for a while looks the same
                     self._probe_due_s = min(self._probe_due_s, now + CRUISE_S[0])
                 model.bandwidth = min(model.bandwidth, rate)
                 self._drain(now)

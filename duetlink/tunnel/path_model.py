@@ -71,6 +71,7 @@ class PathModel:
         "is_probed",
         "round_floor_s",
         "round_inflight_bytes",
+        "round_is_calm",
         "round_is_lossy",
         "round_loss",
         "round_rate",
@@ -97,6 +98,7 @@ class PathModel:
         self.round_rtt_s = 0.0
         self.round_floor_s = 0.0
         self.round_inflight_bytes = 0
+        self.round_is_calm = True  # hardly any queue
         self.round_loss = 0.0
         self.round_is_lossy = False
         self._delivered_bytes = 0
@@ -212,7 +214,7 @@ class PathModel:
         lost = self._lost_bytes / self.datagram_bytes
         self.round_loss = lost / packets
         expected = self.ordinary_loss * packets
-        calm = self.filled_s < self._began_s  # no queue in the whole round
+        self.round_is_calm = calm = self.round_rtt_s <= self.empty_rtt_s
         # 2.5 standard deviations of a Poisson count, and what is tolerated in any case
         tolerated = (CALM_TOLERANCE if calm else QUEUE_TOLERANCE) * packets
         self.round_is_lossy = lost > expected + 2.5 * math.sqrt(expected + 1) + tolerated

@@ -73,7 +73,7 @@ class Networks:
     """Notebooks in networks of every kind, made when they are first needed and kept: one as owner, one as
     scientist.
 
-    Lines are 100 Mbit/s, where processors do not decide which rung is faster, and the scientist's is 5 ms
+    Lines are 200 Mbit/s, where processors do not decide which rung is faster, and the scientist's is 5 ms
     long.
     """
 
