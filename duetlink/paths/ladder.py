@@ -271,14 +271,24 @@ class Ladder:
             competing = [path for path in up if path.measurable]
             unknown = [path for path in competing if path.name not in measured]
             # nothing competes with shared memory
-            if not unknown or len(competing) < 2 or "local" in (path.name for path in up):
+            if len(competing) < 2 or "local" in (path.name for path in up):
                 return
-            path = unknown[0]
-            measured.add(path.name)
-            with contextlib.suppress(DuetError):
-                speed = await measure(path)
-                if speed is not None and self._status[path.name].state == UP:
-                    self._note(path.name, speed)
+            if not unknown:
+                if competing[0] is not self.best:  # one short look is not enough to pass it over
+                    await self._measure_one(measure, competing[0], better_only=True)
+                return
+            measured.add(unknown[0].name)
+            await self._measure_one(measure, unknown[0])
+
+    async def _measure_one(
+        self, measure: Callable[[Path], Awaitable[Speed | None]], path: Path, *, better_only: bool = False
+    ) -> None:
+        with contextlib.suppress(DuetError):
+            speed = await measure(path)
+            if speed is None or self._status[path.name].state != UP:
+                return
+            if not better_only or speed.bytes_per_s > (self._status[path.name].bytes_per_s or 0.0):
+                self._note(path.name, speed)
 
     def _note(self, name: str, speed: Speed) -> None:
         known = self._status[name]

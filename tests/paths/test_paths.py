@@ -314,6 +314,22 @@ async def test_what_was_measured_beside_other_traffic_does_not_speak_against_a_p
     await ladder.close()
 
 
+async def test_a_preferred_path_is_passed_over_only_after_a_second_look() -> None:
+    looks = {"a": [1e6, 9e6], "b": [10e6]}
+
+    async def measure(path: Any) -> Speed | None:
+        return Speed(looks[path.name].pop(0), alone=True)
+
+    ladder = Ladder([_Scripted("a"), _Scripted("b")], measure)  # type: ignore[list-item]
+    ladder.start()
+    while looks["a"]:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert [status.bytes_per_s for status in ladder.statuses()] == [9e6, 10e6]
+    assert ladder.best.name == "a"  # type: ignore[union-attr]
+    await ladder.close()
+
+
 async def test_a_path_that_becomes_slow_is_left_for_a_faster_one() -> None:
     speeds = {"a": 10e6, "b": 8e6}
     ladder = await ladder_of(_Scripted("a"), _Scripted("b"), speeds=speeds)
