@@ -109,6 +109,18 @@ class MalformedValue(RemoteProtocolError):
     """Bytes that should hold a value do not decode to one."""
 
 
+class MalformedChunk(RemoteProtocolError):
+    """Bytes that should be an encoded array are cut short, altered, or were never one."""
+
+
+class UnknownCodec(DuetError, LookupError):
+    """No codec of this name or number is installed here."""
+
+
+class CodecFailed(DuetError, RuntimeError):
+    """A codec could not encode an array; the array is as it was, and can go as it is."""
+
+
 class MissingLibrary(DuetError, ImportError):
     """A value arrived whose library is not installed here."""
 

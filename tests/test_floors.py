@@ -15,6 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 FLOORS = (
     ("errors",),
     ("settings",),
+    ("codecs", "dedup"),
+    ("tuning",),
     ("wire", "values", "runtime", "signaling", "tunnel"),
     ("peer", "flight", "carrier"),
     ("paths", "doctor", "reunion"),

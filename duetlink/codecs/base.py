@@ -1,0 +1,77 @@
+"""The contract of a codec: an array becomes fewer bytes, and comes back.
+
+A codec is one file with one class. `encode` and `decode` see the payload alone; `chunk.py` puts a header
+around it that says what it is, and checks everything before a decoder runs. Instances hold no state: any
+thread may use one, several at once.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duetlink.codecs.element import Element
+
+Octets: TypeAlias = bytes | bytearray | memoryview
+Array: TypeAlias = NDArray[np.generic]
+
+BYTES, TENSOR, GRADIENT = "bytes", "tensor", "gradient"
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """How far a decoded value may be from the original, for every item x of a block:
+
+    |decoded - x| <= relative * |x| + block * max |items of its block|.
+
+    Both 0: lossless, bit for bit. Both infinite: no bound, as where items are left out.
+    """
+
+    relative: float = 0.0
+    block: float = 0.0
+
+    @property
+    def lossless(self) -> bool:
+        return self.relative == 0 == self.block
+
+
+LOSSLESS = Bound()
+
+
+class Codec(ABC):
+    """One way to encode. Arrays are C-contiguous, of `element.storage`; a byte string is a `uint8` array."""
+
+    number: ClassVar[int]  # what a chunk carries; never used again for another codec
+    name: ClassVar[str]
+    kind: ClassVar[str]  # BYTES: any bytes; TENSOR: knows what its items are; GRADIENT: leaves items out
+    levels: ClassVar[range] = range(1)  # from the quickest to the smallest
+    level: ClassVar[int] = 0  # the default
+
+    @property
+    def lossless(self) -> bool:
+        """Whether every array comes back bit for bit."""
+        return True
+
+    def accepts(self, element: Element) -> bool:
+        """Whether arrays of these items can be encoded."""
+        return True
+
+    def bound(self, element: Element, level: int) -> Bound:
+        """What is promised of each decoded item."""
+        return LOSSLESS
+
+    @abstractmethod
+    def encode(self, array: Array, element: Element, level: int) -> Octets:
+        """The payload. It may be larger than the array."""
+
+    @abstractmethod
+    def decode(self, payload: memoryview, element: Element, shape: tuple[int, ...]) -> Array:
+        """The array of that element and shape: C-contiguous, writable or not. Nothing larger than the
+        payload and the array together is allocated, whatever the payload says.
+
+        Raises anything for a payload that `encode` did not make: it arrives as MalformedChunk.
+        """
