@@ -129,6 +129,10 @@ class TransferFailed(DuetError, OSError):
     """A transfer ended before the value was complete; nothing partial is returned."""
 
 
+class UndecodableChunk(TransferFailed):
+    """What came encoded does not decode; it is asked for again as it is."""
+
+
 class TransferCancelled(TransferFailed):
     """A transfer was cancelled by either side."""
 

@@ -78,7 +78,9 @@ class Content:
     def prepare(self, submit: Callable[..., concurrent.futures.Future[Outgoing]]) -> None:
         """Begin to read the content on a thread of `submit`: from here on a change of it is noticed."""
         if self._outgoing is None:
-            self._outgoing = submit(Outgoing, self._encoded.segments, self._encoded.size_bytes)
+            self._outgoing = submit(
+                Outgoing, self._encoded.segments, self._encoded.size_bytes, self._encoded.parts
+            )
 
     async def outgoing(self) -> Outgoing:
         """The content with its fingerprint; `prepare` was called before."""

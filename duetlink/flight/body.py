@@ -7,16 +7,18 @@ the final size that chunks are copied into, or a mapping that is taken over whol
 from __future__ import annotations
 
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 import pyarrow as pa
 
+from duetlink.codecs.base import Array
 from duetlink.errors import AssetChanged, LocalProtocolError, TransferFailed
+from duetlink.flight import layout
 from duetlink.flight.fingerprint import LEAF_BYTES, Fingerprint, join_leaves, leaf_digest
-
-# Pieces below this are gathered: a message of its own costs more than copying so little.
-_GATHER_BYTES = 64 * 1024
+from duetlink.flight.layout import Run
+from duetlink.values.base import Part
 
 # What a process may go on holding after its values are gone is bounded by this.
 _POOLED_BYTES = 2 * 1024 * 1024 * 1024
@@ -26,14 +28,21 @@ class Outgoing:
     """A byte string as a gather list of the object's own memory. Immutable, hence thread-safe.
 
     Making one reads everything once (16 GB/s, without the GIL): its fingerprint is the revision that leaves.
-    What has changed since does not leave: `chunks` reads each leaf once more before it gives it out.
+    What has changed since does not leave: `blocks` reads each leaf once more before it gives it out.
     """
 
-    def __init__(self, segments: Sequence[memoryview], size_bytes: int) -> None:
+    def __init__(self, segments: Sequence[memoryview], size_bytes: int, parts: Sequence[Part] = ()) -> None:
         self._segments = segments
         self.size_bytes = size_bytes
+        self.parts = tuple(parts)
+        self.runs = layout.runs(parts, size_bytes)
         self._digests = [leaf_digest(self.leaf_pieces(leaf)) for leaf in range(self.leaves)]
         self.fingerprint = join_leaves(self._digests)
+
+    @property
+    def whole(self) -> list[tuple[int, int]]:
+        """All of it, as a range."""
+        return [(0, self.size_bytes)]
 
     @property
     def leaves(self) -> int:
@@ -61,39 +70,38 @@ class Outgoing:
         """The pieces of one leaf of the fingerprint."""
         return self.pieces(leaf * LEAF_BYTES, (leaf + 1) * LEAF_BYTES, limit_bytes)
 
-    def chunks(self, offset_bytes: int, chunk_bytes: int) -> Iterator[memoryview]:
-        """The bytes from `offset_bytes` on in chunks that end where leaves end. Pieces are not copied, except
-        that runs of small ones come joined.
+    def read(self) -> bytes:
+        """A copy of all of it; raises AssetChanged if it is no longer what was fingerprinted."""
+        for leaf in range(self.leaves):
+            self.check_leaf(leaf, leaf_digest(self.leaf_pieces(leaf)))
+        return b"".join(self.pieces())
+
+    def blocks(self, start_bytes: int, end_bytes: int) -> Iterator[Run]:
+        """What lies between two positions, each block within one leaf and of items of one kind.
 
         Raises:
-            AssetChanged: the next leaf is not what it was; nothing of it has been given out.
+            AssetChanged: the leaf of the next block is not what it was; nothing of it has been given out.
         """
-        for leaf in range(offset_bytes // LEAF_BYTES, self.leaves):
-            self.check_leaf(leaf, leaf_digest(self.leaf_pieces(leaf)))
-            start = max(offset_bytes, leaf * LEAF_BYTES)
-            yield from _gathered(self.pieces(start, (leaf + 1) * LEAF_BYTES, chunk_bytes), chunk_bytes)
+        checked = -1
+        for block in layout.blocks(self.runs, start_bytes, end_bytes, LEAF_BYTES):
+            leaf = block.start_bytes // LEAF_BYTES
+            if leaf != checked:
+                self.check_leaf(leaf, leaf_digest(self.leaf_pieces(leaf)))
+                checked = leaf
+            yield block
+
+    def array(self, run: Run) -> Array:
+        """The items of a run as they lie in memory; gathered where they lie in several places."""
+        pieces = list(self.pieces(run.start_bytes, run.end_bytes))
+        octets = np.frombuffer(pieces[0] if len(pieces) == 1 else b"".join(pieces), np.uint8)
+        if octets.ctypes.data % run.element.size_bytes:
+            octets = octets.copy()
+        return octets.view(run.element.storage)
 
     def check_leaf(self, leaf: int, digest: bytes) -> None:
         """Raise AssetChanged unless `digest` is that of the leaf as it was."""
         if digest != self._digests[leaf]:
             raise AssetChanged("the content changed after it was shared; its owner should share it again")
-
-
-def _gathered(pieces: Iterator[memoryview], chunk_bytes: int) -> Iterator[memoryview]:
-    waiting: list[memoryview] = []
-    waiting_bytes = 0
-    for piece in pieces:
-        small = len(piece) < _GATHER_BYTES
-        if waiting and (not small or waiting_bytes + len(piece) > chunk_bytes):
-            yield memoryview(b"".join(waiting))
-            waiting, waiting_bytes = [], 0
-        if small:
-            waiting.append(piece)
-            waiting_bytes += len(piece)
-        else:
-            yield piece
-    if waiting:
-        yield memoryview(b"".join(waiting))
 
 
 def _allocate(size_bytes: int) -> np.ndarray:
@@ -105,19 +113,25 @@ def _allocate(size_bytes: int) -> np.ndarray:
     return np.empty(size_bytes, np.uint8)
 
 
+def _ignore(raw_bytes: int, wire_bytes: int) -> None:
+    pass
+
+
 class Landing:
     """Where a value of known size arrives, in order, from one path after another.
 
     One thread writes at a time (the path in use); any thread may read `position_bytes` or call `stop`.
     """
 
-    def __init__(self, size_bytes: int, on_bytes: Callable[[int], None] = lambda size_bytes: None) -> None:
+    def __init__(self, size_bytes: int, on_bytes: Callable[[int, int], None] = _ignore) -> None:
+        """`on_bytes` hears of bytes that are there, and of how many had to move for them."""
         self.size_bytes = size_bytes
         self.position_bytes = 0
         self._on_bytes = on_bytes
         self._body: memoryview | None = None
         self._target: np.ndarray | None = None
         self._digest = Fingerprint()
+        self._adopted: deque[tuple[int, int]] = deque()  # (start, end) of what is there beyond the position
         self._mapped = False
         self._stopped = threading.Event()
 
@@ -142,8 +156,9 @@ class Landing:
         """Allow writing again, by another path, from `position_bytes` on."""
         self._stopped.clear()
 
-    def write(self, chunk: memoryview) -> None:
-        """Copy the next chunk to its place. Releases the GIL while it copies and digests.
+    def write(self, chunk: memoryview, wire_bytes: int | None = None) -> None:
+        """Copy the next chunk, that came as `wire_bytes`, to its place. Releases the GIL while it copies and
+        digests.
 
         Raises:
             TransferFailed: more bytes than announced, or no memory for the value.
@@ -153,24 +168,53 @@ class Landing:
             raise TransferFailed(
                 f"the peer sent {end} bytes of a value that it announced with {self.size_bytes}"
             )
+        if self._adopted and end > self._adopted[0][0]:
+            raise TransferFailed(f"the peer sent bytes at {self._adopted[0][0]} that were not asked for")
+        self._place()[self.position_bytes : end] = np.frombuffer(chunk, np.uint8)
+        self._digest.update(chunk)
+        self.position_bytes = end
+        self._on_bytes(len(chunk), len(chunk) if wire_bytes is None else wire_bytes)
+        self._pass_adopted()
+
+    def adopt(self, pieces: Sequence[tuple[int, memoryview]]) -> None:
+        """Copy what this side has already, as (start, bytes) in order and apart, before the first `write`."""
+        for start, piece in pieces:
+            end = start + len(piece)
+            self._place()[start:end] = np.frombuffer(piece, np.uint8)
+            self._adopted.append((start, end))
+        self._pass_adopted()
+
+    @property
+    def missing(self) -> list[tuple[int, int]]:
+        """(start, end) of what is still to come, in order."""
+        ends = [self.position_bytes, *(end for _, end in self._adopted)]
+        starts = [*(start for start, _ in self._adopted), self.size_bytes]
+        return [(start, end) for start, end in zip(ends, starts, strict=True) if start < end]
+
+    def _place(self) -> np.ndarray:
         if self._target is None:
             try:
                 self._target = _allocate(self.size_bytes)
             except MemoryError:
                 raise TransferFailed(f"no memory for a value of {self.size_bytes} bytes here") from None
-        self._target[self.position_bytes : end] = np.frombuffer(chunk, np.uint8)
-        self._digest.update(chunk)
-        self.position_bytes = end
-        self._on_bytes(len(chunk))
+        return self._target
+
+    def _pass_adopted(self) -> None:
+        while self._adopted and self._adopted[0][0] == self.position_bytes:
+            start, end = self._adopted.popleft()
+            self._digest.update(self._place()[start:end].data)
+            self.position_bytes = end
+            self._on_bytes(end - start, 0)
 
     def map(self, body: memoryview) -> None:
         """Take over a whole body that needs no copy, whatever had arrived before."""
         if len(body) != self.size_bytes:
             raise TransferFailed(f"the mapping has {len(body)} bytes, the value {self.size_bytes}")
         self._target = None
+        self._adopted.clear()
         self._body = body
         self._mapped = True
-        self._on_bytes(self.size_bytes - self.position_bytes)
+        self._on_bytes(self.size_bytes - self.position_bytes, 0)
         self.position_bytes = self.size_bytes
 
     def digest(self) -> bytes:

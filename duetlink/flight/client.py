@@ -6,8 +6,7 @@ Blocking, as pyarrow is: paths call it on their I/O threads. The GIL is released
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Callable
 
 import pyarrow as pa
 from pyarrow import flight
@@ -15,19 +14,25 @@ from pyarrow import flight
 from duetlink.errors import AssetChanged, PathUnavailable, TicketRefused, TransferFailed
 from duetlink.flight.body import Landing
 from duetlink.flight.certificate import HOST_NAME, Identity
+from duetlink.flight.receiving import Decoding, Receiving
 from duetlink.flight.server import CHANGED, PROBE, SCHEMA
 
 # The receiver sets the HTTP/2 window; without it a first transfer starts at 64 KiB and waits for estimates.
 _LOOKAHEAD_BYTES = 16 * 1024 * 1024
 
-# below, a second thread costs more than it saves
-_TWO_THREADS_BYTES = 16 * 1024 * 1024
-
 
 class FlightClient:
     """A mutually authenticated connection to the peer's Flight server at one address."""
 
-    def __init__(self, host: str, port: int, identity: Identity, peer_certificate_pem: bytes) -> None:
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        identity: Identity,
+        peer_certificate_pem: bytes,
+        decoding: Decoding,
+    ) -> None:
+        self._decoding = decoding
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         self._client = flight.FlightClient(
             f"grpc+tls://{self.address}",
@@ -70,11 +75,7 @@ class FlightClient:
             on_reader(reader.cancel)
             if not reader.schema.equals(SCHEMA):
                 raise TransferFailed(f"the peer's Flight stream has schema {str(reader.schema)[:200]!r}")
-            if landing.size_bytes - landing.position_bytes < _TWO_THREADS_BYTES:
-                for chunk in _chunks(reader, landing):
-                    landing.write(chunk)
-            else:
-                _land_beside(reader, landing)
+            Receiving(reader, landing, self._decoding).land()
             if landing.stopped:
                 reader.cancel()
         except flight.FlightUnauthorizedError as error:
@@ -92,34 +93,6 @@ class FlightClient:
     def close(self) -> None:
         with contextlib.suppress(pa.ArrowException):
             self._client.close()
-
-
-def _chunks(reader: flight.FlightStreamReader, landing: Landing) -> Iterator[memoryview]:
-    """The chunks as they come, until the stream ends or the landing is stopped."""
-    while not landing.stopped:
-        try:
-            batch = reader.read_chunk().data
-        except StopIteration:
-            return
-        column = batch.column(0)
-        if column.null_count or len(column) == 0:
-            raise TransferFailed("the peer's Flight stream holds an empty or null chunk")
-        yield memoryview(column.buffers()[1])[column.offset : column.offset + len(column)]
-
-
-def _land_beside(reader: flight.FlightStreamReader, landing: Landing) -> None:
-    """Receive and decrypt one chunk while the one before is copied and digested on a second thread.
-
-    Both do without the GIL. Fresh memory for the value costs as much as decryption does.
-    """
-    with ThreadPoolExecutor(1, thread_name_prefix="duetlink-land") as lander:
-        landed: Future[None] | None = None
-        for chunk in _chunks(reader, landing):
-            if landed is not None:
-                landed.result()
-            landed = lander.submit(landing.write, chunk)
-        if landed is not None:
-            landed.result()
 
 
 def _brief(error: BaseException) -> str:

@@ -6,16 +6,22 @@ pyarrow. A stranger without the peer's key does not get through the TLS handshak
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor
 
 import pyarrow as pa
 from pyarrow import flight
 
 from duetlink.errors import AssetChanged, PathUnavailable, TicketRefused
 from duetlink.flight.certificate import Identity
+from duetlink.flight.receiving import CODED
+from duetlink.flight.sending import Sending
 from duetlink.flight.tickets import Admission, TicketTable
+from duetlink.tuning import RateCap
 
-# One column of bytes: a batch's body is a chunk, as it lies in the sender's memory.
+# One column of bytes: a batch's body is a block, as it lies in the sender's memory, or, where the batch's
+# metadata says so, an encoded one.
 SCHEMA = pa.schema([pa.field("chunk", pa.uint8(), nullable=False)])
 
 PROBE = "probe"
@@ -34,12 +40,16 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
         identity: Identity,
         peer_certificate_pem: bytes,
         tickets: TicketTable,
+        pool: Executor,
+        rate_cap: RateCap,
         *,
-        on_bytes: Callable[[bytes, int], None] = lambda transfer_id, size_bytes: None,
+        on_bytes: Callable[[bytes, int, int], None] = lambda transfer_id, raw_bytes, wire_bytes: None,
         on_changed: Callable[[bytes], None] = lambda transfer_id: None,
         host: str = "0.0.0.0",
     ) -> None:
         self._tickets = tickets
+        self._pool = pool
+        self._rate_cap = rate_cap
         self._on_bytes = on_bytes
         self._on_changed = on_changed
         try:
@@ -52,13 +62,12 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
         except (pa.ArrowException, OSError) as error:
             raise PathUnavailable(f"no Flight server can listen on {host}: {error}") from None
 
-    def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.RecordBatchStream:
+    def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.GeneratorStream:
         try:
             admission = self._tickets.redeem(ticket.ticket)
         except TicketRefused as error:
             raise flight.FlightUnauthorizedError(str(error)) from None
-        batches = pa.RecordBatchReader.from_batches(SCHEMA, self._batches(admission))
-        return flight.RecordBatchStream(batches)
+        return flight.GeneratorStream(SCHEMA, self._batches(admission, context))
 
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
         """`probe`: an authenticated round trip, by which the peer learns that a path works."""
@@ -71,13 +80,27 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
         self.shutdown()
         self.wait()
 
-    def _batches(self, admission: Admission) -> Iterator[pa.RecordBatch]:
-        # runs on a gRPC thread, with the GIL for the few instructions per chunk
+    def _batches(
+        self, admission: Admission, context: flight.ServerCallContext
+    ) -> Iterator[pa.RecordBatch | tuple[pa.RecordBatch, bytes]]:
+        # runs on a gRPC thread, with the GIL for the few instructions per parcel
+        course = admission.begin(time.monotonic())
+        sending = Sending(
+            admission.outgoing,
+            admission.ranges,
+            course,
+            self._pool,
+            self._rate_cap,
+            admission.most_chunk_bytes,
+            context.is_cancelled,
+        )
         try:
-            for chunk in admission.outgoing.chunks(admission.offset_bytes, admission.chunk_bytes):
-                column = pa.Array.from_buffers(pa.uint8(), len(chunk), [None, pa.py_buffer(chunk)])
-                yield pa.RecordBatch.from_arrays([column], schema=SCHEMA)
-                self._on_bytes(admission.transfer_id, len(chunk))
+            for parcel in sending.parcels():
+                buffer = pa.py_buffer(parcel.data)
+                column = pa.Array.from_buffers(pa.uint8(), len(parcel.data), [None, buffer])
+                batch = pa.RecordBatch.from_arrays([column], schema=SCHEMA)
+                yield (batch, CODED) if parcel.coded else batch
+                self._on_bytes(admission.transfer_id, parcel.raw_bytes, len(parcel.data))
         except AssetChanged:
             self._on_changed(admission.transfer_id)
             raise flight.FlightServerError(CHANGED) from None

@@ -1,4 +1,4 @@
-"""Single-use tickets: who holds one may fetch one body from one offset, once, until it expires.
+"""Single-use tickets: who holds one may fetch parts of one body, once, until it expires.
 
 A ticket is 32 random bytes that mean nothing outside this table. Flight threads redeem, the loop issues.
 """
@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from duetlink.errors import TicketRefused
 from duetlink.flight.body import Outgoing
+from duetlink.flight.sending import Course
 
 TICKET_BYTES = 32
 LIFETIME_S = 60.0
@@ -23,8 +24,9 @@ class Admission:
 
     transfer_id: bytes
     outgoing: Outgoing
-    offset_bytes: int
-    chunk_bytes: int
+    ranges: Sequence[tuple[int, int]]  # (start, end) of what is wanted, in order
+    begin: Callable[[float], Course]  # called when it is fetched, with the time
+    most_chunk_bytes: int
     expires_s: float
 
 
@@ -37,9 +39,15 @@ class TicketTable:
         self._admissions: dict[bytes, Admission] = {}
 
     def issue(
-        self, transfer_id: bytes, outgoing: Outgoing, *, offset_bytes: int = 0, chunk_bytes: int
+        self,
+        transfer_id: bytes,
+        outgoing: Outgoing,
+        begin: Callable[[float], Course],
+        ranges: Sequence[tuple[int, int]] | None = None,
+        *,
+        most_chunk_bytes: int,
     ) -> bytes:
-        """A new ticket for `outgoing` from `offset_bytes` on; earlier ones of the transfer are void."""
+        """A new ticket for `ranges` of `outgoing`, or all of it; earlier ones of the transfer are void."""
         now_s = self._clock()
         ticket = secrets.token_bytes(TICKET_BYTES)
         with self._lock:
@@ -49,7 +57,12 @@ class TicketTable:
                 if admission.expires_s > now_s and admission.transfer_id != transfer_id
             }
             self._admissions[ticket] = Admission(
-                transfer_id, outgoing, offset_bytes, chunk_bytes, now_s + LIFETIME_S
+                transfer_id,
+                outgoing,
+                outgoing.whole if ranges is None else ranges,
+                begin,
+                most_chunk_bytes,
+                now_s + LIFETIME_S,
             )
         return ticket
 

@@ -6,14 +6,19 @@ import asyncio
 import secrets
 import time
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain, pairwise
 
 from duetlink.errors import DuetError, LimitExceeded, PathUnavailable, TicketRefused
 from duetlink.flight.body import Outgoing
+from duetlink.flight.sending import Course, PlainCourse
 from duetlink.link.traffic import Traffic
 from duetlink.link.transfer import CANCELLED, COMPLETE, FAILED, RUNNING, Transfer
+from duetlink.paths.base import Ranges
 from duetlink.paths.ladder import Ladder
 from duetlink.paths.local import LocalPath
 from duetlink.peer.rpc import Rpc
+from duetlink.tuning import Tuner
 from duetlink.wire import schema_pb2 as pb
 
 TRANSFER_ID_BYTES = 16
@@ -26,12 +31,16 @@ class _Export:
     outgoing: Outgoing
     transfer: Transfer
     probe: bool = False
+    course: Course | None = None
 
 
 class Exports:
     """Offers of this side. Methods belong to the loop thread."""
 
-    def __init__(self, rpc: Rpc, ladder: Ladder, traffic: Traffic, inline_limit_bytes: int) -> None:
+    def __init__(
+        self, rpc: Rpc, ladder: Ladder, traffic: Traffic, tuner: Tuner, inline_limit_bytes: int
+    ) -> None:
+        self._tuner = tuner
         self._ladder = ladder
         self._traffic = traffic
         self._inline_limit_bytes = inline_limit_bytes
@@ -57,9 +66,9 @@ class Exports:
         if path == LocalPath.name:  # mapping overtakes the data channel earlier than a network path does
             limit_bytes = min(limit_bytes, _LOCAL_INLINE_BYTES)
         if outgoing.size_bytes <= limit_bytes:
-            offer.inline = b"".join(outgoing.chunks(0, outgoing.size_bytes))
+            offer.inline = outgoing.read()
             transfer.path = "inline"
-            self._traffic.count(transfer, outgoing.size_bytes)
+            self._traffic.count(transfer, outgoing.size_bytes, outgoing.size_bytes)
             transfer.end(COMPLETE)
             return offer
         try:
@@ -71,7 +80,7 @@ class Exports:
         if path:
             try:
                 started_s = time.monotonic()
-                offer.ticket.CopyFrom(await self._make_ticket(offer.transfer_id, path, 0))
+                offer.ticket.CopyFrom(await self._make_ticket(offer.transfer_id, path, outgoing.whole))
                 offer.elapsed_us = round((time.monotonic() - started_s) * 1e6)
             except PathUnavailable:
                 pass  # the receiver will ask for another
@@ -96,7 +105,7 @@ class Exports:
             outgoing, Transfer("", "out", outgoing.size_bytes), probe=True
         )
         try:
-            offer.ticket.CopyFrom(await self._make_ticket(offer.transfer_id, path, 0))
+            offer.ticket.CopyFrom(await self._make_ticket(offer.transfer_id, path, outgoing.whole))
         except BaseException:
             self.withdraw(offer)
             raise
@@ -115,9 +124,9 @@ class Exports:
         """The content changed before all of it had left; called on the Flight server's threads."""
         self._loop.call_soon_threadsafe(self._end, transfer_id, FAILED)
 
-    def served(self, transfer_id: bytes, size_bytes: int) -> None:
-        """The Flight server has handed out `size_bytes`; called on its threads."""
-        self._loop.call_soon_threadsafe(self._count, transfer_id, size_bytes)
+    def served(self, transfer_id: bytes, size_bytes: int, wire_bytes: int) -> None:
+        """The Flight server has handed out `size_bytes` as `wire_bytes`; called on its threads."""
+        self._loop.call_soon_threadsafe(self._count, transfer_id, size_bytes, wire_bytes)
 
     def close(self) -> None:
         for transfer_id in list(self._open):
@@ -128,30 +137,45 @@ class Exports:
             raise LimitExceeded(f"{MAX_OPEN} transfers are open; finish some before you ask for more")
 
     async def _ticket(self, query: pb.TicketQuery) -> pb.Ticket:
-        return await self._make_ticket(query.transfer_id, query.path, query.offset_bytes)
+        ranges = list(zip(query.missing[::2], query.missing[1::2], strict=False))
+        return await self._make_ticket(query.transfer_id, query.path, ranges, plain=query.plain)
 
-    async def _make_ticket(self, transfer_id: bytes, path_name: str, offset_bytes: int) -> pb.Ticket:
+    async def _make_ticket(
+        self, transfer_id: bytes, path_name: str, ranges: Ranges, *, plain: bool = False
+    ) -> pb.Ticket:
         export = self._open.get(transfer_id)
         if export is None:
             raise TicketRefused("no such transfer: it has ended or was never offered")
-        if offset_bytes > export.outgoing.size_bytes:
-            raise TicketRefused(
-                f"offset {offset_bytes} is beyond the value's {export.outgoing.size_bytes} bytes"
-            )
+        if any(first > second for first, second in pairwise(chain.from_iterable(ranges))):
+            raise TicketRefused("what is missing of the value is told out of order")
         path = self._ladder.named(path_name)
-        ticket = await path.offer(transfer_id, export.outgoing, offset_bytes)
+        plain = plain or export.probe
+        begin = self._begin_plain if plain else partial(self._begin, export, path_name)
+        ticket = await path.offer(transfer_id, export.outgoing, ranges, begin)
         if transfer_id not in self._open:  # ended while the ticket was made
             path.release(transfer_id)
             raise TicketRefused("the transfer has ended")
         export.transfer.path = path.name
         return ticket
 
-    def _count(self, transfer_id: bytes, size_bytes: int) -> None:
+    def _begin(self, export: _Export, path_name: str, now_s: float) -> Course:
+        course = self._tuner.begin(export.transfer.name, path_name, export.outgoing.size_bytes, now_s)
+        export.course = course
+        return course
+
+    def _begin_plain(self, now_s: float) -> Course:
+        return PlainCourse()
+
+    def _count(self, transfer_id: bytes, size_bytes: int, wire_bytes: int) -> None:
         export = self._open.get(transfer_id)
         if export is not None and not export.probe:
-            self._traffic.count(export.transfer, size_bytes)
+            self._traffic.count(export.transfer, size_bytes, wire_bytes)
 
     def _ended(self, end: pb.TransferEnd) -> None:
+        export = self._open.get(end.transfer_id)
+        if export is not None and export.course is not None:
+            for time_ in end.decoding:
+                export.course.decoded(time_.codec, time_.raw_bytes, time_.elapsed_us / 1e6)
         self._end(end.transfer_id, COMPLETE if end.complete else CANCELLED)
 
     def _end(self, transfer_id: bytes, state: str) -> None:
@@ -163,5 +187,5 @@ class Exports:
             self._ladder.named(transfer.path).release(transfer_id)
         if state == COMPLETE and transfer.state == RUNNING:
             # what the peer mapped, or took before the last count came in
-            self._traffic.count(transfer, transfer.size_bytes - transfer.done_bytes)
+            self._traffic.count(transfer, transfer.size_bytes - transfer.done_bytes, 0)
         transfer.end(state)

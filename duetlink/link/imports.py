@@ -12,8 +12,10 @@ from duetlink.errors import (
     PathUnavailable,
     TicketRefused,
     TransferFailed,
+    UndecodableChunk,
 )
 from duetlink.flight.body import Landing
+from duetlink.flight.receiving import Decoding
 from duetlink.link.traffic import Traffic
 from duetlink.link.transfer import CANCELLED, COMPLETE, FAILED, Transfer
 from duetlink.paths.base import Path
@@ -42,7 +44,8 @@ SPEED_WINDOW_S = 2.0
 class Imports:
     """Pulls what the peer offers. Methods belong to the loop thread."""
 
-    def __init__(self, rpc: Rpc, ladder: Ladder, traffic: Traffic) -> None:
+    def __init__(self, rpc: Rpc, ladder: Ladder, traffic: Traffic, decoding: Decoding) -> None:
+        self._decoding = decoding
         self._rpc = rpc
         self._ladder = ladder
         self._traffic = traffic
@@ -75,8 +78,8 @@ class Imports:
         on_start(transfer)
         loop = asyncio.get_running_loop()
 
-        def count(size_bytes: int) -> None:  # on the path's thread
-            loop.call_soon_threadsafe(self._traffic.count, transfer, size_bytes)
+        def count(size_bytes: int, wire_bytes: int) -> None:  # on the path's thread
+            loop.call_soon_threadsafe(self._traffic.count, transfer, size_bytes, wire_bytes)
 
         landing = Landing(offer.size_bytes, count)
         state = FAILED
@@ -95,7 +98,15 @@ class Imports:
         finally:
             transfer.end(state)
             self._rpc.tell_nowait(
-                pb.TransferEnd(transfer_id=offer.transfer_id, complete=state == COMPLETE, path=transfer.path)
+                pb.TransferEnd(
+                    transfer_id=offer.transfer_id,
+                    complete=state == COMPLETE,
+                    path=transfer.path,
+                    decoding=[
+                        pb.DecodeTime(codec=codec, raw_bytes=raw_bytes, elapsed_us=round(elapsed_s * 1e6))
+                        for codec, (raw_bytes, elapsed_s) in self._decoding.take().items()
+                    ],
+                )
             )
 
     def _inline(self, offer: pb.TransferOffer, transfer: Transfer) -> memoryview:
@@ -103,13 +114,14 @@ class Imports:
             transfer.end(FAILED)
             raise TransferFailed(f"the peer sent {len(offer.inline)} bytes and announced {offer.size_bytes}")
         transfer.path = "inline"
-        self._traffic.count(transfer, offer.size_bytes)
+        self._traffic.count(transfer, offer.size_bytes, offer.size_bytes)
         transfer.end(COMPLETE)
         return memoryview(bytearray(offer.inline))
 
     async def _fill(self, offer: pb.TransferOffer, landing: Landing, transfer: Transfer) -> None:
         avoid: dict[str, str] = {}  # paths that are no use for this transfer, and why
         tries: dict[str, int] = {}  # since the last progress
+        plain = False  # whether the sender is to encode nothing
         ticket: pb.Ticket | None = offer.ticket if offer.HasField("ticket") else None
         while not landing.complete:
             try:
@@ -124,7 +136,10 @@ class Imports:
                 if ticket is None or ticket.path != path.name:
                     ticket = await self._rpc.call(
                         pb.TicketQuery(
-                            transfer_id=offer.transfer_id, path=path.name, offset_bytes=landing.position_bytes
+                            transfer_id=offer.transfer_id,
+                            path=path.name,
+                            missing=[position for pair in landing.missing for position in pair],
+                            plain=plain,
                         ),
                         pb.Ticket,
                         timeout_s=TICKET_TIMEOUT_S + landing.size_bytes / _SLOW_BYTES_PER_S,
@@ -138,6 +153,9 @@ class Imports:
                 why = "the peer's stream ended early"
             except TicketRefused as refused:
                 why = str(refused)
+            except UndecodableChunk as undecodable:
+                why = str(undecodable)
+                plain = True
             except PathUnavailable as broken:
                 self._ladder.mark_down(path, broken)
                 why = str(broken)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -11,15 +12,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 from google.protobuf.message import Message
 
+from duetlink.codecs import codecs
 from duetlink.errors import DuetError, LinkClosed, PathUnavailable, RemoteProtocolError
 from duetlink.flight.certificate import Identity, check_certificate, create_identity
+from duetlink.flight.receiving import Decoding
 from duetlink.flight.server import FlightServer
 from duetlink.flight.tickets import TicketTable
+from duetlink.link.agreement import Agreement
 from duetlink.link.exports import Exports
 from duetlink.link.imports import Imports
 from duetlink.link.lifeline import Lifeline, Reconnect
 from duetlink.link.probing import Prober
 from duetlink.link.traffic import Statistics, Traffic
+from duetlink.link.tuning import Tuning
 from duetlink.paths.base import Path, PathContext
 from duetlink.paths.carried import CarriedPath
 from duetlink.paths.carrier_desk import CarrierDesk
@@ -36,6 +41,7 @@ from duetlink.settings import Settings
 from duetlink.wire import schema_pb2 as pb
 
 _IO_THREADS = 8
+_MOST_CODEC_THREADS = 4
 _BYE_TIMEOUT_S = 1.0
 
 _PATHS: dict[str, type[LocalPath | TcpPath | CarriedPath | ChannelPath]] = {
@@ -50,6 +56,9 @@ class Link:
         self._lifeline = Lifeline(connection, settings)
         self._settings = settings
         self._io = ThreadPoolExecutor(_IO_THREADS, thread_name_prefix="duetlink-io")
+        workers = min(os.cpu_count() or 1, _MOST_CODEC_THREADS)
+        self._codec_pool = ThreadPoolExecutor(workers, thread_name_prefix="duetlink-codec")
+        self._decoding = Decoding(self._codec_pool, workers)
         self._identity: Identity = create_identity()
         self._tickets = TicketTable(time.monotonic)
         self._server: asyncio.Future[FlightServer] = asyncio.get_running_loop().create_future()
@@ -89,11 +98,16 @@ class Link:
         """
         await self._lifeline.open(timeout_s or self._settings.pairing_timeout_s)
         timeout_s = self._settings.pairing_timeout_s
-        mine = pb.Introduction(name=name, certificate_pem=self._identity.certificate_pem)
+        mine = pb.Introduction(
+            name=name,
+            certificate_pem=self._identity.certificate_pem,
+            codecs=[codec.name for codec in codecs()],
+        )
         await self.rpc.call(mine, pb.Done, timeout_s=timeout_s)
         async with asyncio.timeout(timeout_s):
             theirs = await asyncio.shield(self._introduced)
         self.peer_name = theirs.name[:64]
+        self._agree(theirs, initiator)
         self._make_paths(theirs.certificate_pem, initiator)
         self._tasks.append(asyncio.ensure_future(self._serve_flight(theirs.certificate_pem)))
 
@@ -102,6 +116,12 @@ class Link:
         self.rpc.start()
         self.ladder.start()
         self._lifeline.start(self.reconnect)
+
+    def _agree(self, theirs: pb.Introduction, initiator: bool) -> None:
+        """Begin with the codecs that both sides have."""
+        available = frozenset(codec.name for codec in codecs()) & frozenset(theirs.codecs)
+        self.agreement = Agreement(self.rpc, available, initiator=initiator)
+        self.tuning = Tuning(self.rpc, self.agreement, self._decoding.workers)
 
     def _make_paths(self, peer_certificate_pem: bytes, initiator: bool) -> None:
         context = PathContext(
@@ -112,6 +132,7 @@ class Link:
             self._tickets,
             self._server,
             self._io,
+            self._decoding,
             initiator,
             self._settings.prepare_limit_bytes,
             CarrierDesk(self.rpc, self._settings.allowed_paths),
@@ -125,9 +146,11 @@ class Link:
             if query is not None:
                 self.rpc.handle(query, self._refuse_path)
         self.ladder = Ladder(paths, lambda path: prober.measure(path))
-        self.exports = Exports(self.rpc, self.ladder, self.traffic, self._settings.inline_limit_bytes)
+        self.exports = Exports(
+            self.rpc, self.ladder, self.traffic, self.tuning.tuner, self._settings.inline_limit_bytes
+        )
         prober = Prober(self.rpc, self.exports, self.traffic)
-        self.imports = Imports(self.rpc, self.ladder, self.traffic)
+        self.imports = Imports(self.rpc, self.ladder, self.traffic, self._decoding)
 
     async def ping(self) -> float:
         """One round trip over the control channel, in seconds."""
@@ -174,7 +197,8 @@ class Link:
         if self._server.done() and not self._server.cancelled() and self._server.exception() is None:
             await _close_server(self._server.result())
         self._server.cancel()
-        self._io.shutdown(wait=False, cancel_futures=True)
+        for pool in (self._io, self._codec_pool):
+            pool.shutdown(wait=False, cancel_futures=True)
 
     def _violated(self, error: RemoteProtocolError) -> None:
         """The peer broke the protocol: tell it, then end."""
@@ -223,6 +247,8 @@ class Link:
                 self._identity,
                 peer_certificate_pem,
                 self._tickets,
+                self._codec_pool,
+                self.tuning.rate_cap,
                 on_bytes=self.exports.served,
                 on_changed=self.exports.refused,
                 host=host,

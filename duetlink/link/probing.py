@@ -47,7 +47,7 @@ class Prober:
         arrivals: list[tuple[float, int]] = []  # when, and how much until then
         alone = not self._traffic.busy
 
-        def count(size_bytes: int) -> None:  # on the path's thread
+        def count(size_bytes: int, wire_bytes: int) -> None:  # on the path's thread
             now_s = time.monotonic()
             arrivals.append((now_s, landing.position_bytes))
             if now_s - arrivals[0][0] > SETTLE_S + PROBE_TIME_S:

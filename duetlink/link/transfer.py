@@ -19,6 +19,7 @@ class TransferStatus:
     path: str
     state: str
     duration_s: float
+    wire_bytes: int = 0  # what had to move for `done_bytes`
 
     @property
     def bytes_per_s(self) -> float:
@@ -34,6 +35,7 @@ class Transfer:
         self.direction = direction
         self.size_bytes = size_bytes
         self.done_bytes = 0
+        self.wire_bytes = 0
         self.path = ""
         self.state = RUNNING
         self._started_s = time.monotonic() - elapsed_s
@@ -54,4 +56,5 @@ class Transfer:
             self.path,
             self.state,
             until_s - self._started_s,
+            self.wire_bytes,
         )

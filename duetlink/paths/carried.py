@@ -49,7 +49,9 @@ class CarriedPath(FlightPath, Carried):
             raise PathUnavailable("the path was lost while it was opened")
         if self._client is None:
             context = self._context
-            self._client = FlightClient("127.0.0.1", port, context.identity, context.peer_certificate_pem)
+            self._client = FlightClient(
+                "127.0.0.1", port, context.identity, context.peer_certificate_pem, context.decoding
+            )
         loop = asyncio.get_running_loop()
         try:
             await loop.run_in_executor(self._context.io, self._client.probe, PROBE_TIMEOUT_S)

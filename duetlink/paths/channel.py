@@ -54,7 +54,9 @@ class ChannelPath(FlightPath):
         if self._client is None:
             port = self._listener.sockets[0].getsockname()[1]
             context = self._context
-            self._client = FlightClient("127.0.0.1", port, context.identity, context.peer_certificate_pem)
+            self._client = FlightClient(
+                "127.0.0.1", port, context.identity, context.peer_certificate_pem, context.decoding
+            )
         self._probe = asyncio.get_running_loop().run_in_executor(
             self._context.io, self._client.probe, OPEN_TIMEOUT_S
         )

@@ -10,7 +10,7 @@ from typing import ClassVar
 from duetlink.errors import PathUnavailable, TransferFailed
 from duetlink.flight.body import Landing, Outgoing
 from duetlink.flight.client import FlightClient
-from duetlink.paths.base import Path, PathContext
+from duetlink.paths.base import BeginCourse, Path, PathContext, Ranges
 from duetlink.wire import schema_pb2 as pb
 
 
@@ -24,9 +24,11 @@ class FlightPath(Path):
         self._context = context
         self._client: FlightClient | None = None
 
-    async def offer(self, transfer_id: bytes, outgoing: Outgoing, offset_bytes: int) -> pb.Ticket:
+    async def offer(
+        self, transfer_id: bytes, outgoing: Outgoing, ranges: Ranges, begin: BeginCourse
+    ) -> pb.Ticket:
         ticket = self._context.tickets.issue(
-            transfer_id, outgoing, offset_bytes=offset_bytes, chunk_bytes=self.chunk_bytes
+            transfer_id, outgoing, begin, ranges, most_chunk_bytes=self.chunk_bytes
         )
         return pb.Ticket(path=self.name, flight=ticket)
 

@@ -13,7 +13,7 @@ from typing import ClassVar
 from duetlink.errors import DuetError, PathUnavailable, RemoteProtocolError, TransferFailed
 from duetlink.flight.body import Landing, Outgoing
 from duetlink.flight.fingerprint import LEAF_BYTES, leaf_digest
-from duetlink.paths.base import Path, PathContext
+from duetlink.paths.base import BeginCourse, Path, PathContext, Ranges
 from duetlink.paths.shared_memory import LABEL_BYTES, Region, SharedMemory, open_region, supported
 from duetlink.wire import schema_pb2 as pb
 
@@ -61,19 +61,23 @@ class LocalPath(Path):
     async def prepare(self, outgoing: Outgoing) -> None:
         """Place a body before it is asked for: whoever asks then waits for a message, not for memory."""
         if self._same_host and outgoing.size_bytes <= self._context.prepare_limit_bytes:
-            await self.offer(b"", outgoing, 0)
+            await self._memory(outgoing)
 
-    async def offer(self, transfer_id: bytes, outgoing: Outgoing, offset_bytes: int) -> pb.Ticket:
+    async def offer(
+        self, transfer_id: bytes, outgoing: Outgoing, ranges: Ranges, begin: BeginCourse
+    ) -> pb.Ticket:
+        return pb.Ticket(path=self.name, memory=_to_wire((await self._memory(outgoing)).region))
+
+    async def _memory(self, outgoing: Outgoing) -> SharedMemory:
         placed = self._placed.get(outgoing)
         if placed is None:
             placed = asyncio.ensure_future(self._place(outgoing))
             self._placed[outgoing] = placed
         try:
-            memory = await asyncio.shield(placed)
+            return await asyncio.shield(placed)
         except DuetError:
             self._placed.pop(outgoing, None)  # the next one may have more luck
             raise
-        return pb.Ticket(path=self.name, memory=_to_wire(memory.region))
 
     async def fetch(self, ticket: pb.Ticket, landing: Landing) -> None:
         if ticket.WhichOneof("way") != "memory":

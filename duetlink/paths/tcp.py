@@ -57,7 +57,13 @@ class TcpPath(FlightPath):
 
     async def _dial(self, host: str, port: int) -> FlightClient:
         def dial() -> FlightClient:
-            client = FlightClient(host, port, self._context.identity, self._context.peer_certificate_pem)
+            client = FlightClient(
+                host,
+                port,
+                self._context.identity,
+                self._context.peer_certificate_pem,
+                self._context.decoding,
+            )
             try:
                 client.probe(DIAL_TIMEOUT_S)
             except PathUnavailable:

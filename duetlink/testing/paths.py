@@ -14,6 +14,7 @@ import pytest
 
 from duetlink.errors import AssetChanged, LimitExceeded, TicketRefused
 from duetlink.flight.body import Landing, Outgoing
+from duetlink.flight.sending import PlainCourse
 from duetlink.wire import schema_pb2 as pb
 
 Links = Any
@@ -93,7 +94,9 @@ class PathContract:
         path = await receiver.ladder.wait_best({})
         await path.open()
         _, body = _body(100_000)
-        ticket = await sender.ladder.named(path.name).offer(b"t" * 16, body, 0)
+        ticket = await sender.ladder.named(path.name).offer(
+            b"t" * 16, body, body.whole, lambda now_s: PlainCourse()
+        )
         landing = Landing(body.size_bytes)
         await path.fetch(ticket, landing)
         assert landing.complete

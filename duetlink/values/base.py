@@ -32,6 +32,20 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
+class Part:
+    """A stretch of an encoded value that holds items of one kind, for those who compress it.
+
+    `element` is a name of `codecs.element`; `row_bytes` is what an array grows by when a row is added to it,
+    0 where there are no rows.
+    """
+
+    start_bytes: int
+    size_bytes: int
+    element: str = "uint8"
+    row_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Encoded:
     """A value as one byte string, in pieces: joined, the segments are what `decode` takes.
 
@@ -42,6 +56,7 @@ class Encoded:
     segments: tuple[memoryview, ...]
     size_bytes: int
     summary: Summary
+    parts: tuple[Part, ...] = ()  # those of arrays, in order; the rest is bytes
 
 
 def counted(number: int, noun: str) -> str:
@@ -62,8 +77,15 @@ class Writer(Protocol):
         """What is written within belongs to the part that `step` leads to: for parts that are no object."""
         ...
 
-    def segment(self, size_bytes: int, gather: Callable[[], Iterable[memoryview]]) -> None:
-        """Append memory of the last node; `gather` is not called for a summary."""
+    def segment(
+        self,
+        size_bytes: int,
+        gather: Callable[[], Iterable[memoryview]],
+        *,
+        element: str = "uint8",
+        row_bytes: int = 0,
+    ) -> None:
+        """Append memory of the last node; `gather` is not called for a summary. See `Part` for the rest."""
 
     def unsupported(self, obj: object, remedy: str) -> UnsupportedValue:
         """The error to raise for an object that cannot travel: it says where it sits."""

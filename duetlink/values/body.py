@@ -46,6 +46,16 @@ def size_bytes(prefix_size: int, segment_sizes: Iterable[int]) -> int:
     return end
 
 
+def starts(prefix_size: int, segment_sizes: Iterable[int]) -> list[int]:
+    """Where each segment begins, in bytes from the body's start."""
+    found = []
+    end = prefix_size
+    for size in segment_sizes:
+        found.append(end + padding(end))
+        end = found[-1] + size
+    return found
+
+
 def gather(head: bytes, segments: Iterable[Sequence[memoryview]]) -> tuple[memoryview, ...]:
     """The pieces to send, in order. Each segment comes as the pieces that it consists of."""
     pieces = [memoryview(head)]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from duetlink.codecs.element import BY_NAME
 from duetlink.errors import MalformedValue
 from duetlink.values import dtype as dtypes
 from duetlink.values.base import Reader, Writer
@@ -70,7 +71,17 @@ def write_array(array: np.ndarray[Any, Any], writer: Writer, *, keep_read_only: 
     dtype = _dtype(array, array.dtype, writer)
     fortran = array.flags.f_contiguous and not array.flags.c_contiguous
     writer.node(array=Array(dtype=dtype, shape=array.shape, fortran=fortran, read_only=read_only))
-    writer.segment(array.nbytes, lambda: [memory(array)])
+    element, row_bytes = _kind(array, fortran)
+    writer.segment(array.nbytes, lambda: [memory(array)], element=element, row_bytes=row_bytes)
+
+
+def _kind(array: np.ndarray[Any, Any], fortran: bool) -> tuple[str, int]:
+    """What a codec may know of the memory: its element's name, and the bytes of a row as it lies there."""
+    outermost = array.shape[-1 if fortran else 0] if array.ndim else 1
+    row_bytes = array.nbytes // outermost if array.nbytes else 0
+    name = "int64" if array.dtype.kind in "mM" else array.dtype.name
+    known = name in BY_NAME and array.dtype.isnative
+    return (name if known else "uint8"), row_bytes
 
 
 def memory(array: np.ndarray[Any, Any]) -> memoryview:
@@ -144,7 +155,7 @@ def _write_strings(array: np.ndarray[Any, Any], writer: Writer, read_only: bool)
     texts = [b"" if type(item) is not str else item.encode("utf-8") for item in items]
     ends = np.cumsum([len(text) for text in texts], dtype=np.int64)
     joined = b"".join(texts)
-    writer.segment(ends.nbytes, lambda: [memory(ends)])
+    writer.segment(ends.nbytes, lambda: [memory(ends)], element="int64", row_bytes=ends.itemsize)
     writer.segment(len(joined), lambda: [memoryview(joined)])
     writer.segment(missing.nbytes, lambda: [memory(missing)])
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from duetlink.codecs.element import BY_NAME
 from duetlink.errors import MalformedValue
 from duetlink.values.base import Reader, Writer
 from duetlink.values.schema_pb2 import Node, Tensor
@@ -43,7 +44,15 @@ class TorchType:
                 parameter=type(obj) is torch.nn.Parameter,
             )
         )
-        writer.segment(tensor.numel() * tensor.element_size(), lambda: [_memory(tensor, order)])
+        size_bytes = tensor.numel() * tensor.element_size()
+        name = str(tensor.dtype).removeprefix("torch.")
+        outermost = tensor.shape[order[0] if order else 0] if tensor.dim() else 1
+        writer.segment(
+            size_bytes,
+            lambda: [_memory(tensor, order)],
+            element=name if name in BY_NAME else "uint8",
+            row_bytes=size_bytes // outermost if size_bytes else 0,
+        )
 
     def read(self, node: Node, reader: Reader) -> object:
         wire = node.tensor

@@ -8,7 +8,7 @@ from typing import Any
 
 from duetlink.errors import UnsupportedValue
 from duetlink.values import body
-from duetlink.values.base import MAX_DEPTH, MAX_NODES, Encoded, Summary
+from duetlink.values.base import MAX_DEPTH, MAX_NODES, Encoded, Part, Summary
 from duetlink.values.registry import library_of, value_type
 from duetlink.values.schema_pb2 import Node
 
@@ -33,6 +33,7 @@ class ObjectWriter:
         self._gather = gather
         self._nodes: list[bytes] = []
         self._sizes: list[int] = []
+        self._kinds: list[tuple[str, int]] = []  # element and row size of each segment
         self._segments: list[list[memoryview]] = []
         self._path: list[str] = ["value"]
         self._open: set[int] = set()
@@ -81,8 +82,16 @@ class ObjectWriter:
         yield
         self._open.discard(id(obj))
 
-    def segment(self, size_bytes: int, gather: Callable[[], Iterable[memoryview]]) -> None:
+    def segment(
+        self,
+        size_bytes: int,
+        gather: Callable[[], Iterable[memoryview]],
+        *,
+        element: str = "uint8",
+        row_bytes: int = 0,
+    ) -> None:
         self._sizes.append(size_bytes)
+        self._kinds.append((element, row_bytes))
         if self._gather:
             pieces = [piece.toreadonly() for piece in gather()]
             if sum(piece.nbytes for piece in pieces) != size_bytes:
@@ -105,7 +114,13 @@ class ObjectWriter:
         return head, Summary(kind_of(obj), detail, body.size_bytes(len(head), self._sizes))
 
     def encoded(self, head: bytes, summary: Summary) -> Encoded:
-        return Encoded(body.gather(head, self._segments), summary.size_bytes, summary)
+        starts = body.starts(len(head), self._sizes)
+        parts = tuple(
+            Part(start, size, *kind)
+            for start, size, kind in zip(starts, self._sizes, self._kinds, strict=True)
+            if kind[1]
+        )
+        return Encoded(body.gather(head, self._segments), summary.size_bytes, summary, parts)
 
 
 def encode(obj: object) -> Encoded:

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Envelope(_message.Message):
-    __slots__ = ("id", "reply_to", "deadline_ms", "done", "failure", "cancel", "ping", "bye", "introduction", "flight_address_query", "flight_address", "local_challenge", "local_proof", "ticket_query", "ticket", "transfer_end", "probe_query", "transfer_offer", "asset_notice", "asset_gone", "ask", "answer", "withdraw", "delivery", "carrier_open", "carrier_wanted", "carrier_signal", "carrier_end")
+    __slots__ = ("id", "reply_to", "deadline_ms", "done", "failure", "cancel", "ping", "bye", "introduction", "flight_address_query", "flight_address", "local_challenge", "local_proof", "ticket_query", "ticket", "transfer_end", "probe_query", "transfer_offer", "asset_notice", "asset_gone", "ask", "answer", "withdraw", "delivery", "carrier_open", "carrier_wanted", "carrier_signal", "carrier_end", "manifest_query", "manifest", "compression_change", "compression", "tuner_decision")
     ID_FIELD_NUMBER: _ClassVar[int]
     REPLY_TO_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
@@ -37,6 +37,11 @@ class Envelope(_message.Message):
     CARRIER_WANTED_FIELD_NUMBER: _ClassVar[int]
     CARRIER_SIGNAL_FIELD_NUMBER: _ClassVar[int]
     CARRIER_END_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_QUERY_FIELD_NUMBER: _ClassVar[int]
+    MANIFEST_FIELD_NUMBER: _ClassVar[int]
+    COMPRESSION_CHANGE_FIELD_NUMBER: _ClassVar[int]
+    COMPRESSION_FIELD_NUMBER: _ClassVar[int]
+    TUNER_DECISION_FIELD_NUMBER: _ClassVar[int]
     id: int
     reply_to: int
     deadline_ms: int
@@ -65,7 +70,12 @@ class Envelope(_message.Message):
     carrier_wanted: CarrierWanted
     carrier_signal: CarrierSignal
     carrier_end: CarrierEnd
-    def __init__(self, id: _Optional[int] = ..., reply_to: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., introduction: _Optional[_Union[Introduction, _Mapping]] = ..., flight_address_query: _Optional[_Union[FlightAddressQuery, _Mapping]] = ..., flight_address: _Optional[_Union[FlightAddress, _Mapping]] = ..., local_challenge: _Optional[_Union[LocalChallenge, _Mapping]] = ..., local_proof: _Optional[_Union[LocalProof, _Mapping]] = ..., ticket_query: _Optional[_Union[TicketQuery, _Mapping]] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., transfer_end: _Optional[_Union[TransferEnd, _Mapping]] = ..., probe_query: _Optional[_Union[ProbeQuery, _Mapping]] = ..., transfer_offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., asset_notice: _Optional[_Union[AssetNotice, _Mapping]] = ..., asset_gone: _Optional[_Union[AssetGone, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., carrier_open: _Optional[_Union[CarrierOpen, _Mapping]] = ..., carrier_wanted: _Optional[_Union[CarrierWanted, _Mapping]] = ..., carrier_signal: _Optional[_Union[CarrierSignal, _Mapping]] = ..., carrier_end: _Optional[_Union[CarrierEnd, _Mapping]] = ...) -> None: ...
+    manifest_query: ManifestQuery
+    manifest: Manifest
+    compression_change: CompressionChange
+    compression: Compression
+    tuner_decision: TunerDecision
+    def __init__(self, id: _Optional[int] = ..., reply_to: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., introduction: _Optional[_Union[Introduction, _Mapping]] = ..., flight_address_query: _Optional[_Union[FlightAddressQuery, _Mapping]] = ..., flight_address: _Optional[_Union[FlightAddress, _Mapping]] = ..., local_challenge: _Optional[_Union[LocalChallenge, _Mapping]] = ..., local_proof: _Optional[_Union[LocalProof, _Mapping]] = ..., ticket_query: _Optional[_Union[TicketQuery, _Mapping]] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., transfer_end: _Optional[_Union[TransferEnd, _Mapping]] = ..., probe_query: _Optional[_Union[ProbeQuery, _Mapping]] = ..., transfer_offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., asset_notice: _Optional[_Union[AssetNotice, _Mapping]] = ..., asset_gone: _Optional[_Union[AssetGone, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., carrier_open: _Optional[_Union[CarrierOpen, _Mapping]] = ..., carrier_wanted: _Optional[_Union[CarrierWanted, _Mapping]] = ..., carrier_signal: _Optional[_Union[CarrierSignal, _Mapping]] = ..., carrier_end: _Optional[_Union[CarrierEnd, _Mapping]] = ..., manifest_query: _Optional[_Union[ManifestQuery, _Mapping]] = ..., manifest: _Optional[_Union[Manifest, _Mapping]] = ..., compression_change: _Optional[_Union[CompressionChange, _Mapping]] = ..., compression: _Optional[_Union[Compression, _Mapping]] = ..., tuner_decision: _Optional[_Union[TunerDecision, _Mapping]] = ...) -> None: ...
 
 class Done(_message.Message):
     __slots__ = ()
@@ -122,12 +132,14 @@ class Bye(_message.Message):
     def __init__(self, reason: _Optional[str] = ...) -> None: ...
 
 class Introduction(_message.Message):
-    __slots__ = ("name", "certificate_pem")
+    __slots__ = ("name", "certificate_pem", "codecs")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_PEM_FIELD_NUMBER: _ClassVar[int]
+    CODECS_FIELD_NUMBER: _ClassVar[int]
     name: str
     certificate_pem: bytes
-    def __init__(self, name: _Optional[str] = ..., certificate_pem: _Optional[bytes] = ...) -> None: ...
+    codecs: _containers.RepeatedScalarFieldContainer[str]
+    def __init__(self, name: _Optional[str] = ..., certificate_pem: _Optional[bytes] = ..., codecs: _Optional[_Iterable[str]] = ...) -> None: ...
 
 class FlightAddressQuery(_message.Message):
     __slots__ = ()
@@ -166,20 +178,22 @@ class SharedMemory(_message.Message):
     def __init__(self, pid: _Optional[int] = ..., fd: _Optional[int] = ..., label: _Optional[bytes] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class TransferOffer(_message.Message):
-    __slots__ = ("transfer_id", "size_bytes", "fingerprint", "inline", "ticket", "elapsed_us")
+    __slots__ = ("transfer_id", "size_bytes", "fingerprint", "inline", "ticket", "elapsed_us", "sent_before")
     TRANSFER_ID_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
     INLINE_FIELD_NUMBER: _ClassVar[int]
     TICKET_FIELD_NUMBER: _ClassVar[int]
     ELAPSED_US_FIELD_NUMBER: _ClassVar[int]
+    SENT_BEFORE_FIELD_NUMBER: _ClassVar[int]
     transfer_id: bytes
     size_bytes: int
     fingerprint: bytes
     inline: bytes
     ticket: Ticket
     elapsed_us: int
-    def __init__(self, transfer_id: _Optional[bytes] = ..., size_bytes: _Optional[int] = ..., fingerprint: _Optional[bytes] = ..., inline: _Optional[bytes] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., elapsed_us: _Optional[int] = ...) -> None: ...
+    sent_before: bool
+    def __init__(self, transfer_id: _Optional[bytes] = ..., size_bytes: _Optional[int] = ..., fingerprint: _Optional[bytes] = ..., inline: _Optional[bytes] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., elapsed_us: _Optional[int] = ..., sent_before: bool = ...) -> None: ...
 
 class ProbeQuery(_message.Message):
     __slots__ = ("path",)
@@ -188,14 +202,18 @@ class ProbeQuery(_message.Message):
     def __init__(self, path: _Optional[str] = ...) -> None: ...
 
 class TicketQuery(_message.Message):
-    __slots__ = ("transfer_id", "path", "offset_bytes")
+    __slots__ = ("transfer_id", "path", "missing", "plain", "reference")
     TRANSFER_ID_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
-    OFFSET_BYTES_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
+    PLAIN_FIELD_NUMBER: _ClassVar[int]
+    REFERENCE_FIELD_NUMBER: _ClassVar[int]
     transfer_id: bytes
     path: str
-    offset_bytes: int
-    def __init__(self, transfer_id: _Optional[bytes] = ..., path: _Optional[str] = ..., offset_bytes: _Optional[int] = ...) -> None: ...
+    missing: _containers.RepeatedScalarFieldContainer[int]
+    plain: bool
+    reference: bytes
+    def __init__(self, transfer_id: _Optional[bytes] = ..., path: _Optional[str] = ..., missing: _Optional[_Iterable[int]] = ..., plain: bool = ..., reference: _Optional[bytes] = ...) -> None: ...
 
 class Ticket(_message.Message):
     __slots__ = ("path", "flight", "memory")
@@ -208,14 +226,56 @@ class Ticket(_message.Message):
     def __init__(self, path: _Optional[str] = ..., flight: _Optional[bytes] = ..., memory: _Optional[_Union[SharedMemory, _Mapping]] = ...) -> None: ...
 
 class TransferEnd(_message.Message):
-    __slots__ = ("transfer_id", "complete", "path")
+    __slots__ = ("transfer_id", "complete", "path", "decoding")
     TRANSFER_ID_FIELD_NUMBER: _ClassVar[int]
     COMPLETE_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
+    DECODING_FIELD_NUMBER: _ClassVar[int]
     transfer_id: bytes
     complete: bool
     path: str
-    def __init__(self, transfer_id: _Optional[bytes] = ..., complete: bool = ..., path: _Optional[str] = ...) -> None: ...
+    decoding: _containers.RepeatedCompositeFieldContainer[DecodeTime]
+    def __init__(self, transfer_id: _Optional[bytes] = ..., complete: bool = ..., path: _Optional[str] = ..., decoding: _Optional[_Iterable[_Union[DecodeTime, _Mapping]]] = ...) -> None: ...
+
+class DecodeTime(_message.Message):
+    __slots__ = ("codec", "raw_bytes", "elapsed_us")
+    CODEC_FIELD_NUMBER: _ClassVar[int]
+    RAW_BYTES_FIELD_NUMBER: _ClassVar[int]
+    ELAPSED_US_FIELD_NUMBER: _ClassVar[int]
+    codec: str
+    raw_bytes: int
+    elapsed_us: int
+    def __init__(self, codec: _Optional[str] = ..., raw_bytes: _Optional[int] = ..., elapsed_us: _Optional[int] = ...) -> None: ...
+
+class ManifestQuery(_message.Message):
+    __slots__ = ("transfer_id",)
+    TRANSFER_ID_FIELD_NUMBER: _ClassVar[int]
+    transfer_id: bytes
+    def __init__(self, transfer_id: _Optional[bytes] = ...) -> None: ...
+
+class Manifest(_message.Message):
+    __slots__ = ("content",)
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    content: bytes
+    def __init__(self, content: _Optional[bytes] = ...) -> None: ...
+
+class CompressionChange(_message.Message):
+    __slots__ = ("fields",)
+    FIELDS_FIELD_NUMBER: _ClassVar[int]
+    fields: bytes
+    def __init__(self, fields: _Optional[bytes] = ...) -> None: ...
+
+class Compression(_message.Message):
+    __slots__ = ("content",)
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    content: bytes
+    def __init__(self, content: _Optional[bytes] = ...) -> None: ...
+
+class TunerDecision(_message.Message):
+    __slots__ = ("content",)
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    content: bytes
+    def __init__(self, content: _Optional[bytes] = ...) -> None: ...
 
 class AssetNotice(_message.Message):
     __slots__ = ("name", "revision", "kind", "detail", "size_bytes", "description", "tags")

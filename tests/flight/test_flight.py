@@ -8,6 +8,7 @@ import os
 import socket
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,10 +23,14 @@ from duetlink.flight.body import Landing, Outgoing
 from duetlink.flight.certificate import Identity, check_certificate, create_identity
 from duetlink.flight.client import FlightClient
 from duetlink.flight.fingerprint import LEAF_BYTES, Fingerprint
+from duetlink.flight.receiving import Decoding
+from duetlink.flight.sending import Course, PlainCourse
 from duetlink.flight.server import FlightServer
 from duetlink.flight.tickets import LIFETIME_S, TicketTable
+from duetlink.tuning import RateCap
 
 MIB = 1024 * 1024
+PLAIN = PlainCourse()
 
 
 @dataclass
@@ -44,6 +49,16 @@ class Side:
     clock: Clock
     owner: Identity
     scientist: Identity
+    pool: ThreadPoolExecutor
+
+    def issue(
+        self,
+        transfer_id: bytes,
+        body: Outgoing,
+        course: Course = PLAIN,
+        ranges: list[tuple[int, int]] | None = None,
+    ) -> bytes:
+        return self.tickets.issue(transfer_id, body, lambda now_s: course, ranges, most_chunk_bytes=MIB)
 
 
 @pytest.fixture(scope="module")
@@ -51,12 +66,16 @@ def side() -> Iterator[Side]:
     owner, scientist = create_identity(), create_identity()
     clock = Clock()
     tickets = TicketTable(clock)
-    server = FlightServer(owner, scientist.certificate_pem, tickets, host="127.0.0.1")
-    client = FlightClient("127.0.0.1", server.port, scientist, owner.certificate_pem)
+    pool = ThreadPoolExecutor(2)
+    server = FlightServer(owner, scientist.certificate_pem, tickets, pool, RateCap(), host="127.0.0.1")
+    client = FlightClient(
+        "127.0.0.1", server.port, scientist, owner.certificate_pem, Decoding(pool, workers=2)
+    )
     client.probe(5.0)
-    yield Side(server, client, tickets, clock, owner, scientist)
+    yield Side(server, client, tickets, clock, owner, scientist, pool)
     client.close()
     server.close()
+    pool.shutdown()
 
 
 def outgoing(*parts: bytes | np.ndarray) -> Outgoing:
@@ -64,9 +83,9 @@ def outgoing(*parts: bytes | np.ndarray) -> Outgoing:
     return Outgoing(segments, sum(len(segment) for segment in segments))
 
 
-def fetch(side: Side, body: Outgoing, *, offset_bytes: int = 0, landing: Landing | None = None) -> Landing:
+def fetch(side: Side, body: Outgoing, *, landing: Landing | None = None, course: Course = PLAIN) -> Landing:
     landing = landing or Landing(body.size_bytes)
-    ticket = side.tickets.issue(b"transfer", body, offset_bytes=offset_bytes, chunk_bytes=MIB)
+    ticket = side.issue(b"transfer", body, course, landing.missing)
     side.client.fetch(ticket, landing, ignore)
     return landing
 
@@ -87,35 +106,35 @@ def test_a_fetch_may_begin_anywhere(side: Side) -> None:
     body = outgoing(bytes(range(256)) * 1000)
     landing = Landing(body.size_bytes)
     landing.write(memoryview(bytes(range(256)))[:100])
-    fetch(side, body, offset_bytes=100, landing=landing)
+    fetch(side, body, landing=landing)
     assert bytes(landing.body()) == bytes(range(256)) * 1000
     assert landing.digest() == body.fingerprint
 
 
 def test_a_ticket_is_good_for_one_fetch(side: Side) -> None:
     body = outgoing(b"once")
-    ticket = side.tickets.issue(b"t", body, chunk_bytes=MIB)
+    ticket = side.issue(b"t", body)
     side.client.fetch(ticket, Landing(4), ignore)
     with pytest.raises(TicketRefused, match="used, expired, or never issued"):
         side.client.fetch(ticket, Landing(4), ignore)
 
 
 def test_a_ticket_expires(side: Side) -> None:
-    ticket = side.tickets.issue(b"t", outgoing(b"late"), chunk_bytes=MIB)
+    ticket = side.issue(b"t", outgoing(b"late"))
     side.clock.now_s += LIFETIME_S + 1
     with pytest.raises(TicketRefused):
         side.client.fetch(ticket, Landing(4), ignore)
 
 
 def test_a_newer_ticket_of_a_transfer_voids_the_older(side: Side) -> None:
-    older = side.tickets.issue(b"t", outgoing(b"body"), chunk_bytes=MIB)
-    side.tickets.issue(b"t", outgoing(b"body"), chunk_bytes=MIB)
+    older = side.issue(b"t", outgoing(b"body"))
+    side.issue(b"t", outgoing(b"body"))
     with pytest.raises(TicketRefused):
         side.client.fetch(older, Landing(4), ignore)
 
 
 def test_a_revoked_transfer_has_no_ticket(side: Side) -> None:
-    ticket = side.tickets.issue(b"ended", outgoing(b"body"), chunk_bytes=MIB)
+    ticket = side.issue(b"ended", outgoing(b"body"))
     side.tickets.revoke(b"ended")
     with pytest.raises(TicketRefused):
         side.client.fetch(ticket, Landing(4), ignore)
@@ -128,14 +147,16 @@ def test_guessed_tickets_are_refused(side: Side, guess: bytes) -> None:
 
 
 def test_the_ticket_of_another_object_does_not_fit(side: Side) -> None:
-    ticket = side.tickets.issue(b"t", outgoing(b"another, longer object"), chunk_bytes=MIB)
+    ticket = side.issue(b"t", outgoing(b"another, longer object"))
     with pytest.raises(TransferFailed, match="announced with 4"):
         side.client.fetch(ticket, Landing(4), ignore)
 
 
 def test_a_stranger_does_not_get_through_the_handshake(side: Side) -> None:
     stranger = create_identity()
-    client = FlightClient("127.0.0.1", side.server.port, stranger, side.owner.certificate_pem)
+    client = FlightClient(
+        "127.0.0.1", side.server.port, stranger, side.owner.certificate_pem, Decoding(side.pool, 1)
+    )
     with pytest.raises(PathUnavailable):
         client.probe(3.0)
     client.close()
@@ -154,7 +175,9 @@ def test_a_client_without_a_certificate_does_not_get_through(side: Side) -> None
 
 def test_a_server_that_is_not_the_peer_is_refused(side: Side) -> None:
     impostor = create_identity()
-    client = FlightClient("127.0.0.1", side.server.port, side.scientist, impostor.certificate_pem)
+    client = FlightClient(
+        "127.0.0.1", side.server.port, side.scientist, impostor.certificate_pem, Decoding(side.pool, 1)
+    )
     with pytest.raises(PathUnavailable):
         client.probe(3.0)
     client.close()
@@ -200,7 +223,7 @@ def test_garbage_on_the_port_leaves_the_server_serving(side: Side) -> None:
 def test_two_fetches_at_once(side: Side) -> None:
     bodies = [outgoing(np.full(3 * MIB, value, np.uint8)) for value in (1, 2)]
     landings = [Landing(body.size_bytes) for body in bodies]
-    tickets = [side.tickets.issue(bytes([index]), body, chunk_bytes=MIB) for index, body in enumerate(bodies)]
+    tickets = [side.issue(bytes([index]), body) for index, body in enumerate(bodies)]
     threads = [
         threading.Thread(target=side.client.fetch, args=(ticket, landing, ignore))
         for ticket, landing in zip(tickets, landings, strict=True)
@@ -214,7 +237,7 @@ def test_two_fetches_at_once(side: Side) -> None:
 
 def test_a_stopped_landing_keeps_its_prefix(side: Side) -> None:
     body = outgoing(np.arange(8 * MIB, dtype=np.uint8))
-    landing = Landing(body.size_bytes, lambda size_bytes: landing.stop())
+    landing = Landing(body.size_bytes, lambda size_bytes, wire_bytes: landing.stop())
     fetch(side, body, landing=landing)
     assert landing.position_bytes == MIB
     landing.resume()
@@ -224,21 +247,6 @@ def test_a_stopped_landing_keeps_its_prefix(side: Side) -> None:
 
 
 # -- bodies and fingerprints, without a network ----------------------------------------------------------
-
-
-@given(st.lists(st.binary(max_size=200_000), max_size=8), st.integers(1, 100_000), st.integers(0, 300_000))
-def test_chunks_join_to_the_body_from_any_offset(parts: list[bytes], chunk_bytes: int, offset: int) -> None:
-    whole = b"".join(parts)
-    body = Outgoing([memoryview(part) for part in parts], len(whole))
-    chunks = list(body.chunks(offset, chunk_bytes))
-    assert b"".join(chunks) == whole[offset:]
-    assert all(0 < len(chunk) <= max(chunk_bytes, 64 * 1024) for chunk in chunks)
-
-
-def test_chunks_of_an_array_are_its_own_memory() -> None:
-    array = np.arange(MIB, dtype="<i8")
-    chunk = next(iter(outgoing(b"small", array).chunks(5, MIB)))
-    assert np.shares_memory(np.frombuffer(chunk, "<i8"), array)
 
 
 @given(st.lists(st.integers(0, LEAF_BYTES), max_size=6))

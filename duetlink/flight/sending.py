@@ -1,0 +1,163 @@
+"""What leaves on a Flight stream: blocks of a body, each as it is or encoded, as the tuner says.
+
+    body -> blocks -> choose -> encode (pool) -> in order -> gRPC
+                        ^                           |
+                     Course  <- how long each took -+
+
+While gRPC sends one parcel the next ones are encoded on the pool, no more ahead than there are workers. What
+is not encoded goes out as the sender's own memory.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass
+from typing import Protocol
+
+from duetlink.codecs import chunk
+from duetlink.codecs.base import Array
+from duetlink.codecs.element import UINT8, Element
+from duetlink.errors import CodecFailed
+from duetlink.flight.body import Outgoing
+from duetlink.flight.layout import Run
+from duetlink.tuning import Choice, RateCap
+
+# Slept in pieces, so that a call that was cancelled ends soon.
+_NAP_S = 0.1
+
+
+class Course(Protocol):
+    """What steers one stream: `tuning.Course`, or `PlainCourse`."""
+
+    chunk_bytes: int
+    workers: int
+
+    def choose(self, array: Array, element: Element, now_s: float) -> Choice | None: ...
+    def encoded(self, choice: Choice, raw_bytes: int, encoded_bytes: int, elapsed_s: float) -> None: ...
+    def failed(self, choice: Choice) -> None: ...
+    def sent(self, raw_bytes: int, wire_bytes: int, elapsed_s: float, now_s: float) -> None: ...
+    def decoded(self, codec_name: str, raw_bytes: int, elapsed_s: float) -> None: ...
+    def finished(self, now_s: float) -> None: ...
+
+
+class PlainCourse:
+    """Everything goes as it is."""
+
+    def __init__(self, chunk_bytes: int = 1 << 30, workers: int = 1) -> None:
+        self.chunk_bytes = chunk_bytes
+        self.workers = workers
+
+    def choose(self, array: Array, element: Element, now_s: float) -> Choice | None:
+        return None
+
+    def encoded(self, choice: Choice, raw_bytes: int, encoded_bytes: int, elapsed_s: float) -> None:
+        raise AssertionError("nothing is encoded")
+
+    def failed(self, choice: Choice) -> None:
+        raise AssertionError("nothing is encoded")
+
+    def sent(self, raw_bytes: int, wire_bytes: int, elapsed_s: float, now_s: float) -> None:
+        pass
+
+    def decoded(self, codec_name: str, raw_bytes: int, elapsed_s: float) -> None:
+        pass
+
+    def finished(self, now_s: float) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Bytes for one Flight batch: a chunk of codecs.chunk, or a block of the body as it is."""
+
+    data: memoryview
+    coded: bool
+    raw_bytes: int
+
+
+class Sending:
+    """One stream: the `ranges` (start, end) of a body, in order, over one path."""
+
+    def __init__(
+        self,
+        outgoing: Outgoing,
+        ranges: Sequence[tuple[int, int]],
+        course: Course,
+        pool: Executor,
+        rate_cap: RateCap,
+        most_chunk_bytes: int,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._outgoing = outgoing
+        self._ranges = ranges
+        self._course = course
+        self._pool = pool
+        self._rate_cap = rate_cap
+        self._cancelled = cancelled
+        self._most_chunk_bytes = most_chunk_bytes
+
+    def parcels(self) -> Iterator[Parcel]:
+        """What to send, in order. The time until the next one is asked for counts as the path's.
+
+        Raises:
+            AssetChanged: the body is no longer what was fingerprinted; nothing of that leaf is given out.
+        """
+        ahead: deque[Parcel | Future[Parcel]] = deque()
+        for block in self._blocks():
+            ahead.append(self._begin(block))
+            if len(ahead) > self._course.workers or isinstance(ahead[0], Parcel):
+                yield from self._hand_over(ahead.popleft())
+        while ahead:
+            yield from self._hand_over(ahead.popleft())
+        self._course.finished(time.monotonic())
+
+    def _blocks(self) -> Iterator[Run]:
+        """Blocks no larger than the course has them at that moment."""
+        for start, end in self._ranges:
+            for block in self._outgoing.blocks(start, end):
+                position = block.start_bytes
+                while position < block.end_bytes:
+                    size_bytes = min(self._course.chunk_bytes, self._most_chunk_bytes) // 64 * 64
+                    stop = min(block.end_bytes, position + size_bytes)
+                    yield Run(position, stop, block.element)
+                    position = stop
+
+    def _begin(self, block: Run) -> Parcel | Future[Parcel]:
+        choice = self._course.choose(self._outgoing.array(block), block.element, time.monotonic())
+        if choice is None or choice.raw:
+            return self._raw(block)
+        return self._pool.submit(self._encode, block, choice)
+
+    def _raw(self, block: Run) -> Parcel:
+        memory = self._outgoing.array(Run(block.start_bytes, block.end_bytes, UINT8)).data
+        return Parcel(memory, False, len(memory))
+
+    def _encode(self, block: Run, choice: Choice) -> Parcel:
+        array = self._outgoing.array(block)
+        begin_s = time.monotonic()
+        try:
+            encoded = chunk.encode(array, choice.codec, choice.level, block.element)
+        except CodecFailed:
+            self._course.failed(choice)
+            return self._raw(block)
+        self._course.encoded(choice, array.nbytes, len(encoded), time.monotonic() - begin_s)
+        if len(encoded) >= array.nbytes:
+            return self._raw(block)
+        return Parcel(memoryview(encoded), True, array.nbytes)
+
+    def _hand_over(self, waiting: Parcel | Future[Parcel]) -> Iterator[Parcel]:
+        parcel = waiting if isinstance(waiting, Parcel) else waiting.result()
+        self._rest(self._rate_cap.delay_s(len(parcel.data), time.monotonic()))
+        begin_s = time.monotonic()
+        yield parcel
+        now_s = time.monotonic()
+        self._course.sent(parcel.raw_bytes, len(parcel.data), now_s - begin_s, now_s)
+
+    def _rest(self, time_s: float) -> None:
+        """Keep to the rate that was set."""
+        end_s = time.monotonic() + time_s
+        while (left_s := end_s - time.monotonic()) > 0 and not self._cancelled():
+            time.sleep(min(left_s, _NAP_S))

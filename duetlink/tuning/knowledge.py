@@ -1,0 +1,102 @@
+"""What all transfers of one sending direction know together. Any thread may call."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from duetlink.codecs.element import Element
+from duetlink.codecs.registry import codecs
+from duetlink.tuning.choice import Choice, Key
+from duetlink.tuning.compression import Compression
+from duetlink.tuning.decision import Decision
+from duetlink.tuning.priors import choices
+from duetlink.tuning.sample import Kind
+from duetlink.tuning.speeds import Speeds
+
+_MAX_WORKERS = 8
+_FIRST_PAUSE_S = 10.0
+_LONGEST_PAUSE_S = 320.0
+_SAME_LINK = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Pause:
+    """A choice that made things worse than the model said, on a link of that goodput."""
+
+    until_s: float
+    length_s: float
+    goodput: float | None
+
+    def holds(self, now_s: float, goodput: float | None) -> bool:
+        if self.goodput and goodput and not 1 / _SAME_LINK <= goodput / self.goodput <= _SAME_LINK:
+            return False
+        return now_s < self.until_s
+
+
+class Knowledge:
+    """Speeds of codecs, goodput of paths, choices that disappointed, and the configuration."""
+
+    def __init__(
+        self,
+        compression: Compression,
+        available: frozenset[str],
+        cpus: int,
+        record: Callable[[Decision], None],
+        clock: Callable[[], float],
+    ) -> None:
+        self.compression = compression
+        self.available = available
+        self.workers = max(1, min(_MAX_WORKERS, cpus))
+        self.cpus = max(1, cpus)
+        self.record = record
+        self.clock = clock
+        self.speeds = Speeds()
+        self.numbers: Iterator[int] = itertools.count()
+        self._goodput: dict[str, float] = {}
+        self._pauses: dict[tuple[str, Kind, Key], _Pause] = {}
+        self._latest: dict[tuple[str, str], Choice] = {}
+        self._lock = threading.Lock()
+
+    def candidates(self, element: Element, role: str) -> list[Choice]:
+        """All choices but raw that both sides have and that take such items."""
+        there = [codec for codec in codecs() if codec.name in self.available]
+        return [choice for codec in there for choice in choices(codec, element, role)]
+
+    def goodput(self, path: str) -> float | None:
+        """Bytes per second, as measured last."""
+        with self._lock:
+            return self._goodput.get(path)
+
+    def set_goodput(self, path: str, bytes_per_s: float) -> None:
+        with self._lock:
+            self._goodput[path] = bytes_per_s
+
+    def latest(self, path: str, element: Element) -> Choice | None:
+        """What was chosen last for such items."""
+        with self._lock:
+            return self._latest.get((path, element.name))
+
+    def set_latest(self, path: str, element: Element, choice: Choice) -> None:
+        with self._lock:
+            self._latest[path, element.name] = choice
+
+    def pause(self, path: str, kind: Kind, key: Key, now_s: float, goodput: float | None) -> None:
+        """Do not choose it for a while: longer each time, while the link is the same."""
+        with self._lock:
+            before = self._pauses.get((path, kind, key))
+            length_s = _FIRST_PAUSE_S if before is None else min(_LONGEST_PAUSE_S, 2 * before.length_s)
+            self._pauses[path, kind, key] = _Pause(now_s + length_s, length_s, goodput)
+
+    def paused(self, path: str, kind: Kind, key: Key, now_s: float, goodput: float | None) -> bool:
+        with self._lock:
+            pause = self._pauses.get((path, kind, key))
+            return pause is not None and pause.holds(now_s, goodput)
+
+    def link_changed(self) -> None:
+        """Forget what the link was like."""
+        with self._lock:
+            self._goodput.clear()
+            self._pauses.clear()

@@ -1,0 +1,90 @@
+"""What a choice would bring: a pipeline is as fast as its slowest part.
+
+Encoding (on several workers), sending and decoding overlap once a transfer runs, so one byte of an array takes
+
+    max(1 / (encode * workers), ratio / goodput, 1 / (decode * workers))  seconds,
+
+with encode and decode in bytes of arrays per second of one worker, and ratio the encoded share of the bytes.
+On one machine there is a fourth part: a link that is limited by processors loses what codecs take of them.
+The first chunk passes all parts one after another.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from duetlink.tuning.compression import FEWEST_BYTES, LATENCY, LEAST_CPU
+
+# Above this rate a link is taken for limited by processors: TLS on both ends, often of one machine.
+PROCESSOR_BOUND_BYTES_PER_S = 250e6
+_MOST_WIRE_CPU_S = 5e-9
+
+# How much slower than raw a choice may be that takes less processor time.
+_CPU_PATIENCE = 1.05
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one choice for one kind of data."""
+
+    encode: float
+    decode: float
+    ratio: float
+
+
+RAW = Figures(math.inf, math.inf, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Of one path: bytes per second, threads that encode and decode, processors of this machine, processor
+    seconds per byte sent and received, and the time of a round trip."""
+
+    goodput: float
+    workers: float
+    cpus: int
+    wire_cpu_s: float = 2e-9
+    round_trip_s: float = 0.0
+
+    @property
+    def processor_bound(self) -> bool:
+        return self.goodput >= PROCESSOR_BOUND_BYTES_PER_S
+
+
+def rate(figures: Figures, line: Line) -> float:
+    """Bytes of arrays per second, once a transfer runs."""
+    workers = line.workers
+    slowest = min(figures.encode * workers, line.goodput / figures.ratio, figures.decode * workers)
+    if line.processor_bound:
+        wire_s = min(line.cpus / line.goodput, _MOST_WIRE_CPU_S)
+        slowest = min(slowest, line.cpus / (_codec_s(figures) + figures.ratio * wire_s))
+    return slowest
+
+
+def delivery_s(figures: Figures, line: Line, size_bytes: int, chunk_bytes: int) -> float:
+    """Until the last byte of an object of that size is decoded."""
+    first = min(size_bytes, chunk_bytes)
+    fill_s = first * (_codec_s(figures) + figures.ratio / line.goodput)
+    return line.round_trip_s + fill_s + (size_bytes - first) / rate(figures, line)
+
+
+def cpu_s(figures: Figures, line: Line) -> float:
+    """Processor seconds per byte of an array, on both sides."""
+    return _codec_s(figures) + figures.ratio * line.wire_cpu_s
+
+
+def cost(objective: str, figures: Figures, line: Line, size_bytes: int, chunk_bytes: int) -> float:
+    """What the objective wants little of; infinite for what it does not allow."""
+    if objective == FEWEST_BYTES:
+        return figures.ratio
+    if objective == LATENCY:
+        return delivery_s(figures, line, size_bytes, chunk_bytes)
+    if objective == LEAST_CPU:
+        slow = rate(figures, line) * _CPU_PATIENCE < rate(RAW, line)
+        return math.inf if slow else cpu_s(figures, line)
+    return 1 / rate(figures, line)
+
+
+def _codec_s(figures: Figures) -> float:
+    return 1 / figures.encode + 1 / figures.decode

@@ -1,0 +1,34 @@
+"""Pacing: no more bytes per second than allowed, by a token bucket."""
+
+from __future__ import annotations
+
+import threading
+
+# what may leave at once after a pause, as time at the allowed rate
+_BURST_S = 0.1
+
+
+class RateCap:
+    """Says how long to wait before each chunk. Any thread may ask; all of them share one bucket."""
+
+    def __init__(self, bytes_per_s: float | None = None) -> None:
+        """None: no cap."""
+        self._rate = bytes_per_s
+        self._free_at_s = float("-inf")  # when everything let through so far has left at the allowed rate
+        self._lock = threading.Lock()
+
+    def set_rate(self, bytes_per_s: float | None, now_s: float) -> None:
+        """Another cap from now on, for what has been let through and not yet left, too."""
+        with self._lock:
+            owed_bytes = max(0.0, self._free_at_s - now_s) * (self._rate or 0.0)
+            self._rate = bytes_per_s
+            self._free_at_s = now_s + owed_bytes / bytes_per_s if bytes_per_s else float("-inf")
+
+    def delay_s(self, wire_bytes: int, now_s: float) -> float:
+        """How long to wait before these bytes leave; they are counted as leaving then."""
+        with self._lock:
+            if self._rate is None:
+                return 0.0
+            starts_at_s = max(self._free_at_s, now_s - _BURST_S)
+            self._free_at_s = starts_at_s + wire_bytes / self._rate
+            return max(0.0, starts_at_s - now_s)

@@ -1,0 +1,52 @@
+"""What a transfer knows of one kind of data in its object: which codec makes how much of it."""
+
+from __future__ import annotations
+
+from duetlink.codecs.element import Element
+from duetlink.tuning.choice import Choice, Key
+from duetlink.tuning.sample import Features, Kind
+
+_NEWEST = 0.3  # weight of the latest chunk
+_DRIFT = 0.2  # by which a ratio may move before the others are looked at again
+
+
+class Subject:
+    """Ratios by choice, from a sample of this object and from chunks of it; and what is in force."""
+
+    def __init__(self, element: Element, features: Features) -> None:
+        self.element = element
+        self.features = features
+        self.choice: Choice | None = None
+        self.looked_at = 0  # how many chunks had been chosen when its data were sampled last
+        self._sampled: dict[Key, float] = {}
+        self._seen: dict[Key, float] = {}
+        self._first_seen: dict[Key, float] = {}
+
+    @property
+    def kind(self) -> Kind:
+        return self.features.kind
+
+    def ratio(self, key: Key) -> float | None:
+        """Of real chunks where there were any, else of the sample; None where neither."""
+        seen = self._seen.get(key)
+        return self._sampled.get(key) if seen is None else seen
+
+    def seen(self, key: Key) -> bool:
+        """Whether a real chunk has been encoded so."""
+        return key in self._seen
+
+    def sampled(self, key: Key, ratio: float) -> None:
+        """A sample was encoded."""
+        self._sampled[key] = ratio
+
+    def encoded(self, key: Key, ratio: float) -> bool:
+        """A chunk was encoded; returns whether the data have drifted, so that the others' ratios are void."""
+        before = self._seen.get(key)
+        latest = ratio if before is None else before + _NEWEST * (ratio - before)
+        self._seen[key] = latest
+        first = self._first_seen.setdefault(key, ratio)
+        if abs(latest - first) <= _DRIFT * first:
+            return False
+        self._sampled.clear()
+        self._seen, self._first_seen = {key: latest}, {key: latest}
+        return True

@@ -1,0 +1,62 @@
+"""The tuner of one sending direction of a link.
+
+    course = tuner.begin("scans", "tcp", size_bytes, now_s)
+    choice = course.choose(chunk, element, now_s)        # before each chunk is encoded
+    ...
+    course.sent(raw_bytes, wire_bytes, held_s, now_s)    # after the transport has taken it
+
+It measures (`goodput.py`, `speeds.py`, `sample.py`), predicts (`model.py`), decides (`course.py`), and looks
+whether what it decided came true (`stretch.py`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from duetlink.tuning.compression import Compression
+from duetlink.tuning.course import Course
+from duetlink.tuning.decision import Decision
+from duetlink.tuning.knowledge import Knowledge
+
+
+class Tuner:
+    """Any thread may call."""
+
+    def __init__(
+        self,
+        compression: Compression,
+        available: frozenset[str],
+        cpus: int,
+        record: Callable[[Decision], None],
+        clock: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        """`available` are the codecs that both sides have, by name. `record` is called with each decision, and
+        once more when its outcome is known, on the thread that brought it about. `clock` times the encoding
+        of samples, and nothing else."""
+        self._knowledge = Knowledge(compression, available, cpus, record, clock)
+
+    @property
+    def compression(self) -> Compression:
+        """The configuration in force."""
+        return self._knowledge.compression
+
+    def set_compression(self, compression: Compression) -> None:
+        """Use another configuration, from the next chunk of running transfers on."""
+        self._knowledge.compression = compression
+
+    def path_speed(self, path: str, bytes_per_s: float) -> None:
+        """A path was measured by other means."""
+        if bytes_per_s > 0:
+            self._knowledge.set_goodput(path, bytes_per_s)
+
+    def link_changed(self) -> None:
+        """Forget how fast paths are: they lead elsewhere now."""
+        self._knowledge.link_changed()
+
+    def begin(self, name: str, path: str, size_bytes: int, now_s: float, round_trip_s: float = 0.0) -> Course:
+        """A transfer of `size_bytes` over one path begins."""
+        return Course(self._knowledge, name, path, size_bytes, now_s, round_trip_s)
+
+
+__all__ = ["Course", "Tuner"]

@@ -1,0 +1,99 @@
+"""Runs and blocks: a body is covered, once, by items of one kind each."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duetlink.errors import AssetChanged
+from duetlink.flight.body import Outgoing
+from duetlink.flight.fingerprint import LEAF_BYTES
+from duetlink.flight.layout import blocks, runs
+from duetlink.values import encode
+from duetlink.values.base import Part
+
+
+def shown(parts: list[Part], size_bytes: int) -> list[tuple[int, int, str]]:
+    return [(run.start_bytes, run.end_bytes, run.element.name) for run in runs(parts, size_bytes)]
+
+
+def test_arrays_are_runs_and_the_rest_is_bytes() -> None:
+    parts = [Part(128, 8000, "float32", 4), Part(8128, 8192, "float64", 8)]
+    assert shown(parts, 16_400) == [
+        (0, 128, "uint8"),
+        (128, 8128, "float32"),
+        (8128, 16_320, "float64"),
+        (16_320, 16_400, "uint8"),
+    ]
+
+
+def test_neighbours_of_one_element_are_one_run_with_the_zeros_between_them() -> None:
+    parts = [Part(64, 4100, "float32", 4), Part(4224, 4096, "float32", 4)]
+    assert shown(parts, 8320) == [(0, 64, "uint8"), (64, 8320, "float32")]
+
+
+def test_small_arrays_are_bytes() -> None:
+    parts = [Part(64, 4000, "float32", 4), Part(4096, 4096, "int64", 8), Part(8192, 40, "bool", 1)]
+    assert shown(parts, 8232) == [(0, 4096, "uint8"), (4096, 8192, "int64"), (8192, 8232, "uint8")]
+
+
+def test_a_body_without_arrays_is_one_run() -> None:
+    assert shown([], 10) == [(0, 10, "uint8")]
+    assert shown([], 0) == []
+
+
+def test_the_columns_of_an_array_are_found_in_its_encoding() -> None:
+    encoded = encode({"a": np.zeros((100, 30), "f4"), "b": np.zeros(1000, "<i8"), "c": "text"})
+    assert [(part.size_bytes, part.element, part.row_bytes) for part in encoded.parts] == [
+        (12_000, "float32", 120),
+        (8000, "int64", 8),
+    ]
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 9000), st.sampled_from(["uint8", "float32", "float64"])), max_size=6),
+    st.integers(0, 60_000),
+    st.integers(0, 60_000),
+    st.sampled_from([64, 4096, 16_384]),
+)
+def test_blocks_tile_what_is_asked_for(
+    arrays: list[tuple[int, str]], start: int, end: int, leaf_bytes: int
+) -> None:
+    parts, position = [], 100
+    for items, element in arrays:
+        position += -position % 64
+        size_bytes = items * np.dtype(element).itemsize
+        parts.append(Part(position, size_bytes, element, 1))
+        position += size_bytes
+    start, end = min(start, position), min(end, position)
+    found = list(blocks(runs(parts, position), start, end, leaf_bytes))
+    assert [block.start_bytes for block in found[1:]] == [block.end_bytes for block in found[:-1]]
+    if start < end:
+        assert (found[0].start_bytes, found[-1].end_bytes) == (start, end)
+    for block in found:
+        assert block.start_bytes // leaf_bytes == (block.end_bytes - 1) // leaf_bytes
+        assert (block.end_bytes - block.start_bytes) % block.element.size_bytes == 0
+        if block.element.name != "uint8":  # items begin where the array's items begin
+            home = next(part for part in parts if part.start_bytes <= block.start_bytes)
+            assert (block.start_bytes - home.start_bytes) % 4 == 0
+
+
+def test_an_array_of_a_body_is_its_own_memory() -> None:
+    array = np.arange(100_000, dtype="<f8")
+    encoded = encode(array)
+    body = Outgoing(encoded.segments, encoded.size_bytes, encoded.parts)
+    (run,) = [run for run in body.runs if run.element.name == "float64"]
+    assert np.shares_memory(body.array(run), array)
+    assert np.array_equal(body.array(run), array)
+
+
+def test_blocks_stop_where_the_content_has_changed() -> None:
+    array = np.zeros(3 * LEAF_BYTES, np.uint8)
+    body = Outgoing([array.data], array.nbytes)
+    array[2 * LEAF_BYTES] = 1
+    given_out = []
+    with pytest.raises(AssetChanged):
+        given_out.extend(body.blocks(0, body.size_bytes))
+    assert given_out[-1].end_bytes == 2 * LEAF_BYTES
