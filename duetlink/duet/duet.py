@@ -12,6 +12,7 @@ from typing import Any, Self, TypeVar
 
 from duetlink.doctor.report import Report
 from duetlink.duet.asset import Content, check_description
+from duetlink.duet.compression import SharedCompression, TuningView
 from duetlink.duet.display import Table, size_text
 from duetlink.duet.inbox import Incoming
 from duetlink.duet.life import CLOSED, CONNECTED, RECONNECTING, Life
@@ -114,6 +115,16 @@ class Duet:
     def statistics(self) -> Statistics:
         """A frozen snapshot of the link: state, path, round trip, bytes and rate each way, transfers."""
         return self._life.statistics()
+
+    @property
+    def compression(self) -> SharedCompression:
+        """How objects are compressed on their way, the same on both sides: read it, change it."""
+        return SharedCompression(self._link, self._thread)
+
+    @property
+    def tuning(self) -> TuningView:
+        """What the tuners of both sides decided, and why: `duet.tuning.decisions`."""
+        return TuningView(self._link)
 
     def doctor(self, timeout_s: float = 10.0) -> Report:
         """What the network allows, and what became of each path of this link, with what to do for a better

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
+from collections import OrderedDict
 
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 from duetlink.link.agreement import Agreement
@@ -13,14 +14,16 @@ from duetlink.tuning import Compression, Decision, History, RateCap, Tuner
 from duetlink.wire import schema_pb2 as pb
 
 _MAX_DECISION_BYTES = 16 * 1024
+_HISTORY = 256
 
 
 class Tuning:
     """Methods belong to the loop thread; the tuner itself and the histories are for any."""
 
     def __init__(self, rpc: Rpc, agreement: Agreement, workers: int) -> None:
-        self.mine = History()
-        self.theirs = History()
+        self.mine = History(_HISTORY)
+        self._theirs = History(_HISTORY)
+        self._arrived_s: OrderedDict[int, float] = OrderedDict()  # by number: when the peer told it
         self.rate_cap = RateCap()
         self._rpc = rpc
         self._loop = asyncio.get_running_loop()
@@ -45,4 +48,14 @@ class Tuning:
             content = json.loads(message.content)
         except (ValueError, RecursionError):
             raise RemoteProtocolError("the peer's decision is no JSON") from None
-        self.theirs.add(Decision.from_wire(content))
+        decision = Decision.from_wire(content)
+        self._theirs.add(decision)
+        self._arrived_s.setdefault(decision.number, time.monotonic())
+        while len(self._arrived_s) > 2 * _HISTORY:
+            self._arrived_s.popitem(last=False)
+
+    def theirs(self) -> list[tuple[Decision, float]]:
+        """The peer's decisions, each with the time at which it was first told here."""
+        return [
+            (decision, self._arrived_s.get(decision.number, time.monotonic())) for decision in self._theirs
+        ]

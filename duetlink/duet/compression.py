@@ -1,0 +1,246 @@
+"""`duet.compression` and `duet.tuning`: what both sides agreed on, and what the tuners make of it."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from duetlink.duet.display import Table, size_text
+from duetlink.link.link import Link
+from duetlink.runtime.loop import LoopThread
+from duetlink.tuning import Compression, Decision, Plan
+
+
+class SharedCompression:
+    """The configuration that both sides share: see `tuning.Compression` for what its fields mean.
+
+    Each field can be set (`duet.compression.objective = "bytes"`); `set` changes several at once. A change is
+    checked, told to the peer, and in force on both sides when the call returns, or on neither:
+
+    Raises:
+        SettingError: the value cannot be used, or a side lacks that codec; the message says what can be.
+        LinkClosed, CallTimeout: the peer could not be told.
+    """
+
+    def __init__(self, link: Callable[[], Link], thread: LoopThread) -> None:
+        self._link = link
+        self._thread = thread
+
+    @property
+    def _now(self) -> Compression:
+        return self._link().agreement.compression
+
+    def set(self, **fields: Any) -> None:
+        """Change these fields, together. `codec` and `level` may name the roles that change, and no more."""
+        self._thread.run(self._link().agreement.change(fields))
+
+    def undo(self) -> None:
+        """Take back the last change, whichever side made it."""
+        self._thread.run(self._link().agreement.undo())
+
+    @property
+    def available(self) -> tuple[str, ...]:
+        """Names of the codecs that both sides have."""
+        return tuple(sorted(self._link().agreement.available))
+
+    @property
+    def version(self) -> int:
+        """How many changes there were."""
+        return self._now.version
+
+    @property
+    def mode(self) -> str:
+        """`auto`: the tuner chooses codecs; `manual`: those of `codec` are used."""
+        return self._now.mode
+
+    @mode.setter
+    def mode(self, mode: str) -> None:
+        self.set(mode=mode)
+
+    @property
+    def codec(self) -> Mapping[str, str]:
+        """By role (`bytes`, `tensor`, `gradient`): a codec's name, or `auto`."""
+        return self._now.codec
+
+    @codec.setter
+    def codec(self, codec: Mapping[str, str]) -> None:
+        self.set(codec=codec)
+
+    @property
+    def level(self) -> Mapping[str, int | None]:
+        """By role: the codec's level, None for its default."""
+        return self._now.level
+
+    @level.setter
+    def level(self, level: Mapping[str, int | None]) -> None:
+        self.set(level=level)
+
+    @property
+    def lossless_only(self) -> bool:
+        """Whether objects that a sender marks as lossy are refused."""
+        return self._now.lossless_only
+
+    @lossless_only.setter
+    def lossless_only(self, lossless_only: bool) -> None:
+        self.set(lossless_only=lossless_only)
+
+    @property
+    def max_relative_error(self) -> float | None:
+        """The most that a lossy codec may change an item of an object that its sender marked, None: any."""
+        return self._now.max_relative_error
+
+    @max_relative_error.setter
+    def max_relative_error(self, max_relative_error: float | None) -> None:
+        self.set(max_relative_error=max_relative_error)
+
+    @property
+    def rate_cap_bytes_per_s(self) -> float | None:
+        """The most that each side sends over the network, as it is on the wire; None: no cap."""
+        return self._now.rate_cap_bytes_per_s
+
+    @rate_cap_bytes_per_s.setter
+    def rate_cap_bytes_per_s(self, rate_cap_bytes_per_s: float | None) -> None:
+        self.set(rate_cap_bytes_per_s=rate_cap_bytes_per_s)
+
+    @property
+    def objective(self) -> str:
+        """What `auto` aims at: `throughput`, `latency`, `bytes` or `cpu`."""
+        return self._now.objective
+
+    @objective.setter
+    def objective(self, objective: str) -> None:
+        self.set(objective=objective)
+
+    @property
+    def pin(self) -> bool:
+        """Whether the plan in force stays as it is."""
+        return self._now.pin
+
+    @pin.setter
+    def pin(self, pin: bool) -> None:
+        self.set(pin=pin)
+
+    def table(self) -> Table:
+        """The fields, and the codecs that can be chosen."""
+        rows = [(name, _text(value)) for name, value in self._now.to_wire().items()]
+        return Table(
+            "duet.compression", ("", ""), [*rows, ("codecs on both sides", ", ".join(self.available))]
+        )
+
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class MadeDecision:
+    """One decision of a tuner, of this side's or the peer's. Rates are bytes of arrays per second."""
+
+    side: str  # "here" or "peer": who sends
+    when: datetime.datetime
+    name: str  # of the object
+    path: str
+    before: Plan | None
+    after: Plan
+    why: str
+    predicted_bytes_per_s: float | None
+    measured_bytes_per_s: float | None
+
+
+class DecisionTable:
+    """`duet.tuning.decisions`: what the tuners decided, oldest first."""
+
+    def __init__(self, decisions: list[MadeDecision]) -> None:
+        self._decisions = decisions
+
+    def __len__(self) -> int:
+        return len(self._decisions)
+
+    def __getitem__(self, index: int) -> MadeDecision:
+        return self._decisions[index]
+
+    def __iter__(self) -> Iterator[MadeDecision]:
+        return iter(self._decisions)
+
+    def table(self) -> Table:
+        """One row per decision."""
+        headers = ("when", "sender", "object", "path", "from", "to", "why", "predicted", "measured")
+        rows = [
+            (
+                decision.when.astimezone().strftime("%H:%M:%S"),
+                decision.side,
+                decision.name,
+                decision.path,
+                _plan(decision.before),
+                _plan(decision.after),
+                decision.why,
+                _rate(decision.predicted_bytes_per_s),
+                _rate(decision.measured_bytes_per_s),
+            )
+            for decision in self._decisions
+        ]
+        return Table("Decisions of the tuners", headers, rows)
+
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+class TuningView:
+    """`duet.tuning`: how the tuners decided."""
+
+    def __init__(self, link: Callable[[], Link]) -> None:
+        self._link = link
+
+    @property
+    def decisions(self) -> DecisionTable:
+        """The latest decisions on both sides; raises LinkClosed before there is a peer."""
+        tuning = self._link().tuning
+        # the sender's clock is not this side's: what the peer decided is dated by its arrival
+        offset_s = time.time() - time.monotonic()
+        made = [_made("here", decision, decision.when_s + offset_s) for decision in tuning.mine]
+        made += [_made("peer", decision, arrived_s + offset_s) for decision, arrived_s in tuning.theirs()]
+        return DecisionTable(sorted(made, key=lambda decision: decision.when))
+
+    def __repr__(self) -> str:
+        return repr(self.decisions)
+
+    def _repr_html_(self) -> str:
+        return self.decisions._repr_html_()
+
+
+def _made(side: str, decision: Decision, when_s: float) -> MadeDecision:
+    return MadeDecision(
+        side,
+        datetime.datetime.fromtimestamp(when_s, datetime.UTC),
+        decision.name,
+        decision.path,
+        decision.before,
+        decision.after,
+        decision.why,
+        decision.predicted,
+        decision.measured,
+    )
+
+
+def _plan(plan: Plan | None) -> str:
+    if plan is None:
+        return ""
+    return f"{plan.codec} {plan.level}, {size_text(plan.chunk_bytes)}, {plan.workers} threads"
+
+
+def _rate(bytes_per_s: float | None) -> str:
+    return "" if bytes_per_s is None else f"{size_text(bytes_per_s)}/s"
+
+
+def _text(value: object) -> str:
+    if isinstance(value, dict):
+        return ", ".join(f"{role}: {_text(of_role)}" for role, of_role in value.items())
+    return "none" if value is None else str(value)
