@@ -103,6 +103,11 @@ class Settings:
     max_received_bytes: int = _setting(
         4 * GIB, "most that the peer's send() may place here, in total", "DUETLINK_MAX_RECEIVED_BYTES"
     )
+    held_bytes: int = _setting(
+        512 * MIB,
+        "most memory of received objects that is kept to find in it what need not be sent again",
+        "DUETLINK_HELD_BYTES",
+    )
     max_assets: int = _setting(10_000, "most assets that the peer may list")
     max_pending_requests: int = _setting(1_000, "most requests of the peer that may wait for an answer")
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections import OrderedDict
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain, pairwise
 
+from duetlink.dedup import Manifest, cut, name_chunks
 from duetlink.errors import DuetError, LimitExceeded, PathUnavailable, TicketRefused
 from duetlink.flight.body import Outgoing
 from duetlink.flight.sending import Course, PlainCourse
+from duetlink.link.holding import parts_to_wire, segments
 from duetlink.link.traffic import Traffic
 from duetlink.link.transfer import CANCELLED, COMPLETE, FAILED, RUNNING, Transfer
 from duetlink.paths.base import Ranges
@@ -23,6 +26,9 @@ from duetlink.wire import schema_pb2 as pb
 
 TRANSFER_ID_BYTES = 16
 _LOCAL_INLINE_BYTES = 16 * 1024
+KEY_BYTES = 32
+_REMEMBERED = 1024  # fingerprints
+_TINY_BYTES = 512  # so few ride along in any case
 MAX_OPEN = 256  # offers that the peer has not ended
 
 
@@ -46,7 +52,11 @@ class Exports:
         self._inline_limit_bytes = inline_limit_bytes
         self._open: dict[bytes, _Export] = {}
         self._loop = asyncio.get_running_loop()
+        # fingerprints of what the peer has had: it may have kept it
+        self._delivered: OrderedDict[bytes, None] = OrderedDict()
+        self._key = secrets.token_bytes(KEY_BYTES)
         rpc.handle(pb.TicketQuery, self._ticket)
+        rpc.handle(pb.ManifestQuery, self._describe)
         rpc.notice(pb.TransferEnd, self._ended)
 
     async def offer(self, name: str, outgoing: Outgoing, path: str = "") -> pb.TransferOffer:
@@ -60,16 +70,20 @@ class Exports:
             transfer_id=secrets.token_bytes(TRANSFER_ID_BYTES),
             size_bytes=outgoing.size_bytes,
             fingerprint=outgoing.fingerprint,
+            sent_before=outgoing.size_bytes > _TINY_BYTES and outgoing.fingerprint in self._delivered,
         )
         transfer = self._traffic.begin(name, "out", outgoing.size_bytes)
         limit_bytes = self._inline_limit_bytes
         if path == LocalPath.name:  # mapping overtakes the data channel earlier than a network path does
             limit_bytes = min(limit_bytes, _LOCAL_INLINE_BYTES)
-        if outgoing.size_bytes <= limit_bytes:
+        if not offer.sent_before:
+            offer.parts.extend(parts_to_wire(outgoing.parts))
+        if outgoing.size_bytes <= limit_bytes and not offer.sent_before:
             offer.inline = outgoing.read()
             transfer.path = "inline"
             self._traffic.count(transfer, outgoing.size_bytes, outgoing.size_bytes)
             transfer.end(COMPLETE)
+            self._note_delivered(outgoing)
             return offer
         try:
             self._check_room()
@@ -77,7 +91,7 @@ class Exports:
             transfer.end(CANCELLED)
             raise
         self._open[offer.transfer_id] = _Export(outgoing, transfer)
-        if path:
+        if path and not offer.sent_before:
             try:
                 started_s = time.monotonic()
                 offer.ticket.CopyFrom(await self._make_ticket(offer.transfer_id, path, outgoing.whole))
@@ -132,6 +146,23 @@ class Exports:
         for transfer_id in list(self._open):
             self._end(transfer_id, CANCELLED)
 
+    def _note_delivered(self, outgoing: Outgoing) -> None:
+        self._delivered[outgoing.fingerprint] = None
+        while len(self._delivered) > _REMEMBERED:
+            self._delivered.popitem(last=False)
+
+    async def _describe(self, query: pb.ManifestQuery) -> pb.Manifest:
+        export = self._open.get(query.transfer_id)
+        if export is None:
+            raise TicketRefused("no such transfer: it has ended or was never offered")
+        outgoing = export.outgoing
+        return pb.Manifest(content=await asyncio.to_thread(self._manifest, outgoing), key=self._key)
+
+    def _manifest(self, outgoing: Outgoing) -> bytes:
+        body = list(outgoing.pieces())
+        cuts = cut(body, segments(parts_to_wire(outgoing.parts), outgoing.size_bytes))
+        return Manifest(cuts, name_chunks(body, cuts, self._key)).to_bytes()
+
     def _check_room(self) -> None:
         if len(self._open) >= MAX_OPEN:
             raise LimitExceeded(f"{MAX_OPEN} transfers are open; finish some before you ask for more")
@@ -185,6 +216,8 @@ class Exports:
         transfer = export.transfer
         if transfer.path:
             self._ladder.named(transfer.path).release(transfer_id)
+        if state == COMPLETE and not export.probe:
+            self._note_delivered(export.outgoing)
         if state == COMPLETE and transfer.state == RUNNING:
             # what the peer mapped, or took before the last count came in
             self._traffic.count(transfer, transfer.size_bytes - transfer.done_bytes, 0)

@@ -16,10 +16,12 @@ from duetlink.errors import (
 )
 from duetlink.flight.body import Landing
 from duetlink.flight.receiving import Decoding
+from duetlink.link.holding import Holding, pieces
 from duetlink.link.traffic import Traffic
 from duetlink.link.transfer import CANCELLED, COMPLETE, FAILED, Transfer
 from duetlink.paths.base import Path
 from duetlink.paths.ladder import Ladder
+from duetlink.paths.local import LocalPath
 from duetlink.peer.rpc import Rpc
 from duetlink.wire import schema_pb2 as pb
 
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 # A ticket for local memory is given when the body has been written there.
 TICKET_TIMEOUT_S = 60.0
 _SLOW_BYTES_PER_S = 100e6
+_LOOK_BYTES_PER_S = 200e6  # about how fast chunks are named, on both sides one after the other
 MAX_TRIES = 3  # without progress, on one path
 UPGRADE_MIN_BYTES = 8 * 1024 * 1024  # with less to go, changing the path costs more than it brings
 
@@ -44,7 +47,10 @@ SPEED_WINDOW_S = 2.0
 class Imports:
     """Pulls what the peer offers. Methods belong to the loop thread."""
 
-    def __init__(self, rpc: Rpc, ladder: Ladder, traffic: Traffic, decoding: Decoding) -> None:
+    def __init__(
+        self, rpc: Rpc, ladder: Ladder, traffic: Traffic, decoding: Decoding, held_bytes: int
+    ) -> None:
+        self._holding = Holding(held_bytes)
         self._decoding = decoding
         self._rpc = rpc
         self._ladder = ladder
@@ -74,24 +80,33 @@ class Imports:
         elapsed_s = min(offer.elapsed_us / 1e6, TICKET_TIMEOUT_S)
         transfer = self._traffic.begin(name, "in", offer.size_bytes, elapsed_s)
         if offer.inline:
-            return self._inline(offer, transfer)
+            body = self._inline(offer, transfer)
+            self._holding.keep(name, body, offer)
+            return body
         on_start(transfer)
         loop = asyncio.get_running_loop()
 
         def count(size_bytes: int, wire_bytes: int) -> None:  # on the path's thread
             loop.call_soon_threadsafe(self._traffic.count, transfer, size_bytes, wire_bytes)
 
-        landing = Landing(offer.size_bytes, count)
         state = FAILED
         try:
+            landing = Landing(offer.size_bytes, count)
+            adopted = await self._adopt(offer, landing, name)
             await self._fill(offer, landing, transfer)
+            if adopted and landing.digest() != offer.fingerprint:  # it was changed here meanwhile
+                landing = Landing(offer.size_bytes)
+                await self._fill(offer, landing, transfer)
             if not landing.mapped and landing.digest() != offer.fingerprint:
                 raise AssetChanged(
                     f"{name!r} changed at its owner while it was being sent, or since it was shared; "
                     "the owner should share it again, or share a copy"
                 )
             state = COMPLETE
-            return landing.body()
+            body = landing.body()
+            if not landing.mapped:
+                self._holding.keep(name, body, offer)
+            return body
         except asyncio.CancelledError:
             state = CANCELLED
             raise
@@ -109,6 +124,33 @@ class Imports:
                 )
             )
 
+    async def _adopt(self, offer: pb.TransferOffer, landing: Landing, name: str) -> bool:
+        """Place what this side has already; whether there was anything."""
+        if offer.sent_before:
+            whole = await asyncio.to_thread(self._holding.whole, offer.fingerprint, offer.size_bytes)
+            if whole is not None:
+                await asyncio.to_thread(landing.adopt, [(0, whole)])
+                return True
+        held = self._holding.similar(name, offer.size_bytes)
+        if not held or not self._worth_looking():
+            return False
+        manifest = await self._rpc.call(
+            pb.ManifestQuery(transfer_id=offer.transfer_id),
+            pb.Manifest,
+            timeout_s=TICKET_TIMEOUT_S + offer.size_bytes / _SLOW_BYTES_PER_S,
+        )
+        found = await asyncio.to_thread(pieces, manifest, offer.size_bytes, held)
+        await asyncio.to_thread(landing.adopt, found)
+        return bool(found)
+
+    def _worth_looking(self) -> bool:
+        """Whether the path is slower than both sides can look for what is there already."""
+        best = self._ladder.best
+        if best is None or best.name == LocalPath.name:
+            return False
+        (speed,) = (status.bytes_per_s for status in self._ladder.statuses() if status.name == best.name)
+        return speed is None or speed < _LOOK_BYTES_PER_S
+
     def _inline(self, offer: pb.TransferOffer, transfer: Transfer) -> memoryview:
         if len(offer.inline) != offer.size_bytes:
             transfer.end(FAILED)
@@ -122,7 +164,9 @@ class Imports:
         avoid: dict[str, str] = {}  # paths that are no use for this transfer, and why
         tries: dict[str, int] = {}  # since the last progress
         plain = False  # whether the sender is to encode nothing
-        ticket: pb.Ticket | None = offer.ticket if offer.HasField("ticket") else None
+        ticket: pb.Ticket | None = None
+        if offer.HasField("ticket") and landing.missing == [(0, landing.size_bytes)]:
+            ticket = offer.ticket
         while not landing.complete:
             try:
                 path = await self._ladder.wait_best(avoid)

@@ -150,7 +150,7 @@ class Link:
             self.rpc, self.ladder, self.traffic, self.tuning.tuner, self._settings.inline_limit_bytes
         )
         prober = Prober(self.rpc, self.exports, self.traffic)
-        self.imports = Imports(self.rpc, self.ladder, self.traffic, self._decoding)
+        self.imports = Imports(self.rpc, self.ladder, self.traffic, self._decoding, self._settings.held_bytes)
 
     async def ping(self) -> float:
         """One round trip over the control channel, in seconds."""

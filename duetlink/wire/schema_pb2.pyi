@@ -178,7 +178,7 @@ class SharedMemory(_message.Message):
     def __init__(self, pid: _Optional[int] = ..., fd: _Optional[int] = ..., label: _Optional[bytes] = ..., size_bytes: _Optional[int] = ...) -> None: ...
 
 class TransferOffer(_message.Message):
-    __slots__ = ("transfer_id", "size_bytes", "fingerprint", "inline", "ticket", "elapsed_us", "sent_before")
+    __slots__ = ("transfer_id", "size_bytes", "fingerprint", "inline", "ticket", "elapsed_us", "sent_before", "parts")
     TRANSFER_ID_FIELD_NUMBER: _ClassVar[int]
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     FINGERPRINT_FIELD_NUMBER: _ClassVar[int]
@@ -186,6 +186,7 @@ class TransferOffer(_message.Message):
     TICKET_FIELD_NUMBER: _ClassVar[int]
     ELAPSED_US_FIELD_NUMBER: _ClassVar[int]
     SENT_BEFORE_FIELD_NUMBER: _ClassVar[int]
+    PARTS_FIELD_NUMBER: _ClassVar[int]
     transfer_id: bytes
     size_bytes: int
     fingerprint: bytes
@@ -193,7 +194,8 @@ class TransferOffer(_message.Message):
     ticket: Ticket
     elapsed_us: int
     sent_before: bool
-    def __init__(self, transfer_id: _Optional[bytes] = ..., size_bytes: _Optional[int] = ..., fingerprint: _Optional[bytes] = ..., inline: _Optional[bytes] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., elapsed_us: _Optional[int] = ..., sent_before: bool = ...) -> None: ...
+    parts: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, transfer_id: _Optional[bytes] = ..., size_bytes: _Optional[int] = ..., fingerprint: _Optional[bytes] = ..., inline: _Optional[bytes] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., elapsed_us: _Optional[int] = ..., sent_before: bool = ..., parts: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class ProbeQuery(_message.Message):
     __slots__ = ("path",)
@@ -254,10 +256,12 @@ class ManifestQuery(_message.Message):
     def __init__(self, transfer_id: _Optional[bytes] = ...) -> None: ...
 
 class Manifest(_message.Message):
-    __slots__ = ("content",)
+    __slots__ = ("content", "key")
     CONTENT_FIELD_NUMBER: _ClassVar[int]
+    KEY_FIELD_NUMBER: _ClassVar[int]
     content: bytes
-    def __init__(self, content: _Optional[bytes] = ...) -> None: ...
+    key: bytes
+    def __init__(self, content: _Optional[bytes] = ..., key: _Optional[bytes] = ...) -> None: ...
 
 class CompressionChange(_message.Message):
     __slots__ = ("fields",)

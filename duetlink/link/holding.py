@@ -1,0 +1,100 @@
+"""What this side has of what the peer sends: earlier versions, whole or in part, that need not travel again.
+
+Bodies that arrived are kept, by reference, up to a quota. They are their receiver's, who may change them:
+whatever is taken from here is read anew and the whole is verified by its fingerprint when it is put together.
+Only what this peer has sent is looked through, so that nobody learns what another one has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from duetlink.dedup import Held, HeldBodies, Manifest, Segment, find
+from duetlink.errors import RemoteProtocolError
+from duetlink.flight.fingerprint import Fingerprint
+from duetlink.values.base import Part
+from duetlink.wire import schema_pb2 as pb
+
+MIN_BYTES = 128 * 1024  # below, to ask for a manifest costs as much as the bytes
+SIMILAR = 1.25  # an object of another name is looked through where it is at most so many times as large
+MAX_PARTS = 2048  # that an offer tells of
+_MIN_PART_BYTES = 8 * 1024
+
+Piece = tuple[int, memoryview]  # where it belongs, and the bytes
+
+
+def parts_to_wire(parts: Sequence[Part]) -> list[int]:
+    """Start, size and row size of each array of some size; the rest counts as bytes."""
+    large = [part for part in parts if part.size_bytes >= _MIN_PART_BYTES and part.row_bytes]
+    return [
+        number for part in large[:MAX_PARTS] for number in (part.start_bytes, part.size_bytes, part.row_bytes)
+    ]
+
+
+def segments(numbers: Sequence[int], size_bytes: int) -> list[Segment]:
+    """What `parts_to_wire` made; raises RemoteProtocolError where parts overlap or leave the body."""
+    found = [Segment(*numbers[index : index + 3]) for index in range(0, len(numbers) - 2, 3)]
+    end = 0
+    for segment in found:
+        if segment.start_bytes < end or not 0 < segment.row_bytes <= segment.size_bytes:
+            raise RemoteProtocolError("the peer offers an object whose parts overlap or are none")
+        end = segment.start_bytes + segment.size_bytes
+    if len(found) > MAX_PARTS or end > size_bytes:
+        raise RemoteProtocolError("the peer offers an object with parts beyond its end, or too many")
+    return found
+
+
+class Holding:
+    """Bodies of one peer. One method at a time; the slow ones read all that they look at."""
+
+    def __init__(self, quota_bytes: int) -> None:
+        self._bodies = HeldBodies(quota_bytes)
+
+    def keep(self, name: str, body: memoryview, offer: pb.TransferOffer) -> None:
+        """A body has arrived."""
+        self._bodies.keep(name, body, segments(offer.parts, len(body)))
+
+    def similar(self, name: str, size_bytes: int) -> list[Held]:
+        """Bodies that may share content with an object: versions of it, then others of about its size."""
+        if size_bytes < MIN_BYTES:
+            return []
+        versions = self._bodies.versions(name)
+        others = [
+            held
+            for held in self._bodies.bodies()
+            if held not in versions and size_bytes / SIMILAR <= len(held.body) <= size_bytes * SIMILAR
+        ]
+        return [*versions, *others]
+
+    def whole(self, fingerprint: bytes, size_bytes: int) -> memoryview | None:
+        """A body that has this fingerprint now."""
+        for held in self._bodies.bodies():
+            if len(held.body) == size_bytes and _fingerprint(held.body) == fingerprint:
+                return held.body
+        return None
+
+    def clear(self) -> None:
+        """Let everything go."""
+        self._bodies.clear()
+
+
+def pieces(manifest: pb.Manifest, size_bytes: int, held: Sequence[Held]) -> list[Piece]:
+    """What of an announced body lies in the held ones now. Reads all of them.
+
+    Raises:
+        RemoteProtocolError: the manifest is none.
+    """
+    matches = find(Manifest.from_bytes(manifest.content, size_bytes), held, manifest.key)
+    return [
+        (
+            match.target_start,
+            held[match.source].body[match.source_start : match.source_start + match.size_bytes],
+        )
+        for match in matches
+    ]
+
+
+def _fingerprint(body: memoryview) -> bytes:
+    digest = Fingerprint()
+    digest.update(body)
+    return digest.digest()
