@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("control", "busy", "seed_table", "large", "tunnel")
+NAMES = ("control", "busy", "seed_table", "large", "tunnel", "dedup")
 BY_NAME_ALONE = ("soak", "day")  # half an hour
 
 

@@ -14,7 +14,7 @@ MESSAGES = 10_000
 
 
 def main() -> None:
-    owner = Owner(Settings(only=("tcp",)))
+    owner = Owner(Settings(only=("tcp",), held_bytes=1))
     scientist = owner.scientist
     owner.share("big", "float64", (GIB // 8,), 1)
     pointer = scientist.store["big"]

@@ -20,8 +20,8 @@ TRANSFERS = 10_000
 RECONNECTS = 50
 SIZE_BYTES = 200 * KIB
 
-# so that a lost connection is noticed within a second
-QUICK = Settings(heartbeat_interval_s=0.1, heartbeat_timeout_s=0.6)
+# so that a lost connection is noticed within a second, and every transfer moves its bytes
+QUICK = Settings(heartbeat_interval_s=0.1, heartbeat_timeout_s=0.6, held_bytes=1)
 
 
 def main() -> None:

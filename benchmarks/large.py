@@ -26,7 +26,7 @@ SHAPE = (GIB // 8,)
 
 
 def main(rounds: int = 8) -> None:
-    tcp, local = Owner(Settings(only=("tcp",))), Owner(Settings(only=("local",)))
+    tcp, local = Owner(Settings(only=("tcp",), held_bytes=1)), Owner(Settings(only=("local",), held_bytes=1))
     tcp.share("big", "float64", SHAPE, 1)
     pointer = tcp.scientist.store["big"]
 

@@ -25,10 +25,10 @@ SIZES = (100, 200, 500, 1000, 3000)
 
 def main(rounds: int = 5) -> None:
     ways = {
-        "channel": Owner(Settings(only=("channel",)), data_channel_only=True),
-        "tcp": Owner(Settings(only=("tcp",))),
-        "local": Owner(Settings(only=("local",))),
-        "local, unprepared": Owner(Settings(only=("local",), prepare_limit_bytes=1)),
+        "channel": Owner(Settings(only=("channel",), held_bytes=1), data_channel_only=True),
+        "tcp": Owner(Settings(only=("tcp",), held_bytes=1)),
+        "local": Owner(Settings(only=("local",), held_bytes=1)),
+        "local, unprepared": Owner(Settings(only=("local",), held_bytes=1, prepare_limit_bytes=1)),
     }
     for owner in ways.values():
         while owner.scientist.statistics().path is None:

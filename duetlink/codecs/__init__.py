@@ -13,13 +13,18 @@ from duetlink.codecs.base import Bound, Codec
 from duetlink.codecs.chunk import decode, encode, read_header
 from duetlink.codecs.element import Element, element_of
 from duetlink.codecs.registry import codecs, named, register
+from duetlink.codecs.stream import Compressor, Decompressor, compress, decompress
 
 __all__ = [
     "Bound",
     "Codec",
+    "Compressor",
+    "Decompressor",
     "Element",
     "codecs",
+    "compress",
     "decode",
+    "decompress",
     "element_of",
     "encode",
     "named",

@@ -7,7 +7,9 @@ thread may use one, several at once.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar, TypeAlias
 
@@ -15,11 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duetlink.codecs.element import Element
+from duetlink.errors import DuetError
 
 Octets: TypeAlias = bytes | bytearray | memoryview
 Array: TypeAlias = NDArray[np.generic]
+References: TypeAlias = Callable[[bytes], Array]  # by name; KeyError where there is none
 
-BYTES, TENSOR, GRADIENT = "bytes", "tensor", "gradient"
+BYTES, TENSOR, GRADIENT, VERSION = "bytes", "tensor", "gradient", "version"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +51,8 @@ class Codec(ABC):
 
     number: ClassVar[int]  # what a chunk carries; never used again for another codec
     name: ClassVar[str]
-    kind: ClassVar[str]  # BYTES: any bytes; TENSOR: knows what its items are; GRADIENT: leaves items out
+    # BYTES: any bytes; TENSOR: knows what its items are; GRADIENT: leaves items out; VERSION: a VersionCodec
+    kind: ClassVar[str]
     levels: ClassVar[range] = range(1)  # from the quickest to the smallest
     level: ClassVar[int] = 0  # the default
 
@@ -75,3 +80,40 @@ class Codec(ABC):
 
         Raises anything for a payload that `encode` did not make: it arrives as MalformedChunk.
         """
+
+
+class UnknownVersion(DuetError, LookupError):
+    """A chunk holds for a version of an array that is not here; it must be sent whole."""
+
+
+class VersionCodec(Codec):
+    """A codec whose payload is for a reader that has another version of the array.
+
+    Its module has a function of its own to encode, which takes that version; `encode` here raises.
+    """
+
+    kind: ClassVar[str] = VERSION
+
+    def decode(self, payload: memoryview, element: Element, shape: tuple[int, ...]) -> Array:
+        return self.decode_version(payload, element, shape, no_references)
+
+    @abstractmethod
+    def decode_version(
+        self, payload: memoryview, element: Element, shape: tuple[int, ...], references: References
+    ) -> Array:
+        """As `decode`. `references` finds a version by its name, or raises KeyError.
+
+        Raises:
+            UnknownVersion: there is none of that name.
+            MalformedChunk: it has another size or element, or the payload is no encoder's.
+        """
+
+
+def no_references(name: bytes) -> Array:
+    """Finds no version."""
+    raise KeyError(name)
+
+
+def array_bytes(element: Element, shape: tuple[int, ...]) -> int:
+    """The size of an array in memory."""
+    return math.prod(shape) * element.size_bytes

@@ -18,10 +18,19 @@ from dataclasses import dataclass
 import numpy as np
 import xxhash
 
-from duetlink.codecs.base import Array, Bound, Codec, Octets
+from duetlink.codecs.base import (
+    Array,
+    Bound,
+    Codec,
+    Octets,
+    References,
+    UnknownVersion,
+    VersionCodec,
+    no_references,
+)
 from duetlink.codecs.element import BY_NUMBER, UINT8, Element, element_of
 from duetlink.codecs.registry import by_number
-from duetlink.errors import CodecFailed, LimitExceeded, LocalProtocolError, MalformedChunk
+from duetlink.errors import CodecFailed, LimitExceeded, LocalProtocolError, MalformedChunk, UnknownCodec
 
 MAGIC = b"DLC1"
 MAX_DIMENSIONS = 64
@@ -129,13 +138,16 @@ def decode(
     limit_bytes: int = MAX_BYTES,
     *,
     codecs: Callable[[int], Codec] = by_number,
+    references: References = no_references,
 ) -> tuple[Array, Header]:
     """The array of a chunk, and what the chunk says of it. `data` is the chunk and nothing else.
+    `references` finds the version that a chunk of `delta` holds for, by its name.
 
     Raises:
         MalformedChunk: not a chunk, cut short, altered, or made by a hostile encoder.
         LimitExceeded: it would be larger than `limit_bytes`; nothing was allocated.
         UnknownCodec: this side does not have its codec.
+        UnknownVersion: this side does not have the version that it holds for.
     """
     view = memoryview(data).cast("B")
     header = read_header(view, limit_bytes)
@@ -149,8 +161,11 @@ def decode(
     if not codec.accepts(header.element) or (codec.lossless and not header.bound.lossless):
         raise MalformedChunk(f"codec {codec.name} does not make such chunks of {header.element.name}")
     try:
-        array = codec.decode(payload, header.element, header.shape)
-    except (MalformedChunk, LimitExceeded):
+        if isinstance(codec, VersionCodec):
+            array = codec.decode_version(payload, header.element, header.shape, references)
+        else:
+            array = codec.decode(payload, header.element, header.shape)
+    except (MalformedChunk, LimitExceeded, UnknownCodec, UnknownVersion):
         raise
     except Exception as error:
         raise MalformedChunk(f"codec {codec.name} cannot decode {len(payload)} bytes: {error}") from error

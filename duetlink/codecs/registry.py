@@ -23,7 +23,17 @@ _logger = logging.getLogger(__name__)
 # Module and class. The order is that of a table shown to a person.
 _OURS = (
     ("duetlink.codecs.raw", "Raw"),
+    ("duetlink.codecs.zlib_", "Zlib"),
+    ("duetlink.codecs.lzma_", "Lzma"),
     ("duetlink.codecs.zstd", "Zstd"),
+    ("duetlink.codecs.lz4_", "Lz4"),
+    ("duetlink.codecs.blosc2_bytes", "Blosc2"),
+    ("duetlink.codecs.pcodec_", "Pcodec"),
+    ("duetlink.codecs.planes", "Planes"),
+    ("duetlink.codecs.blosc2_bitshuffle", "Blosc2Bitshuffle"),
+    ("duetlink.codecs.blosc2_bytedelta", "Blosc2Bytedelta"),
+    ("duetlink.codecs.sparse", "Sparse"),
+    ("duetlink.codecs.delta", "Delta"),
 )
 
 

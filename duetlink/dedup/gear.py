@@ -25,7 +25,7 @@ GEAR_BYTES = 16
 WINDOW_BYTES = 2 * GEAR_BYTES
 SIEVE_BITS = 11
 MAX_BITS = SIEVE_BITS + 16
-BLOCK_BYTES = 64 << 10
+BLOCK_BYTES = 128 << 10
 
 # Cut points depend on it: both sides need the same, for ever. No run of one byte value is full of candidates.
 TABLE: NDArray[np.uint16] = np.frombuffer(hashlib.shake_256(b"duetlink gear 1").digest(512), "<u2").astype(

@@ -111,7 +111,8 @@ class Asking:
 
         body = await link.imports.pull(asset.name, answer.offer, self._settings.max_value_bytes, started)
         # away from the loop: building a large frame takes a while
-        return await asyncio.to_thread(values.decode, body)
+        room = values.Room(self._settings.max_value_bytes)
+        return await asyncio.to_thread(values.decode, body, room=room)
 
     async def _hear(self, answer: pb.Answer) -> pb.Done:
         self._answered(answer)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from duetlink.errors import RemoteProtocolError, SettingError
 from duetlink.flight.body import Outgoing
 from duetlink.values import Encoded, encode
+from duetlink.values.lossy import Lossy
 from duetlink.wire import schema_pb2 as pb
 
 MAX_NAME = 200  # characters
@@ -30,6 +31,7 @@ class AssetInfo:
     size_bytes: int
     description: str = ""
     tags: tuple[str, ...] = ()
+    lossy: str = ""
 
     def to_wire(self) -> pb.AssetNotice:
         return pb.AssetNotice(
@@ -40,12 +42,13 @@ class AssetInfo:
             size_bytes=self.size_bytes,
             description=self.description,
             tags=self.tags,
+            lossy=self.lossy,
         )
 
     @classmethod
     def from_wire(cls, notice: pb.AssetNotice) -> AssetInfo:
         """Raises RemoteProtocolError for a name that is empty, or texts beyond the limits."""
-        texts = (notice.kind, notice.detail, notice.description, *notice.tags)
+        texts = (notice.kind, notice.detail, notice.description, notice.lossy, *notice.tags)
         if not 0 < len(notice.name) <= MAX_NAME or len(notice.tags) > MAX_TAGS:
             raise RemoteProtocolError(
                 "the peer shares an object with an empty or overlong name, or many tags"
@@ -62,15 +65,17 @@ class AssetInfo:
             notice.size_bytes,
             notice.description,
             tuple(notice.tags),
+            notice.lossy,
         )
 
 
 class Content:
     """An encoded object on its way out. Its fingerprint is taken in the background, once."""
 
-    def __init__(self, obj: object) -> None:
-        """Encode `obj` (no copy for arrays and Arrow data); raises UnsupportedValue."""
-        self._encoded: Encoded = encode(obj)
+    def __init__(self, obj: object, lossy: Lossy | None = None) -> None:
+        """Encode `obj` (no copy for arrays and Arrow data that stay exact); raises UnsupportedValue."""
+        self._encoded: Encoded = encode(obj, lossy)
+        self.lossy = self._encoded.lossy
         self.summary = self._encoded.summary
         self.size_bytes = self._encoded.size_bytes
         self._outgoing: concurrent.futures.Future[Outgoing] | None = None

@@ -32,6 +32,7 @@ class Received:
 
     info: AssetInfo
     value: Any
+    held_bytes: int  # the memory that it takes here
 
 
 class Catalogue:
@@ -86,7 +87,16 @@ class Catalogue:
         """The next revision of `name`."""
         revision = self._revisions[name] = self._revisions.get(name, 0) + 1
         summary = content.summary
-        return AssetInfo(name, revision, summary.kind, summary.detail, content.size_bytes, description, tags)
+        return AssetInfo(
+            name,
+            revision,
+            summary.kind,
+            summary.detail,
+            content.size_bytes,
+            description,
+            tags,
+            content.lossy,
+        )
 
     def unshare(self, info: AssetInfo) -> None:
         """Offer a revision no longer. What has left has left."""
@@ -115,9 +125,13 @@ class Catalogue:
             )
         return asset
 
-    def room_for(self, name: str, size_bytes: int) -> None:
-        """Raise ValueRefused unless the peer may place `size_bytes` more here under `name`."""
-        others = sum(item.info.size_bytes for item in self.received.values() if item.info.name != name)
+    def room_for(self, name: str, size_bytes: int) -> int:
+        """How many bytes are left when the peer has placed `size_bytes` more here under `name`.
+
+        Raises:
+            ValueRefused: it may not.
+        """
+        others = sum(item.held_bytes for item in self.received.values() if item.info.name != name)
         limit = self._settings.max_received_bytes
         if others + size_bytes > limit:
             raise ValueRefused(
@@ -126,6 +140,7 @@ class Catalogue:
             )
         if len(self.received) >= self._settings.max_assets and name not in self.received:
             raise ValueRefused(f"the peer holds {len(self.received)} received objects and takes no more")
+        return limit - others - size_bytes
 
     async def wait_for(self, name: str) -> None:
         """Return once the peer shares or has given an object of that name."""

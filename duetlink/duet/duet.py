@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from duetlink.codecs.gradients.compressor import GradientCompressor
 from duetlink.doctor.report import Report
 from duetlink.duet.asset import Content, check_description
 from duetlink.duet.compression import SharedCompression, TuningView
@@ -31,6 +32,8 @@ from duetlink.errors import (
 from duetlink.link.link import Link
 from duetlink.link.traffic import Statistics
 from duetlink.runtime.loop import LoopThread
+from duetlink.values.lossy import LossyCodec, LossyGradient
+from duetlink.values.lossy import lossy as lossy_mark
 
 T = TypeVar("T")
 
@@ -151,22 +154,36 @@ class Duet:
 
     # -- objects ---------------------------------------------------------------------------------------------
 
-    def share(self, obj: object, name: str, *, description: str = "", tags: Iterable[str] = ()) -> Asset:
+    def share(
+        self,
+        obj: object,
+        name: str,
+        *,
+        description: str = "",
+        tags: Iterable[str] = (),
+        lossy: str | GradientCompressor | None = None,
+    ) -> Asset:
         """Offer `obj` to the peer under `name`. Name, description, type, shape and size are shown; nothing of
         its content leaves without a yes.
 
         The asset is the object as it is now; share it again after a change. Sharing another object under
         the same name makes a new revision.
 
+        `lossy` allows its floating point arrays to change on their way: by a lossy codec, by name (such as
+        "bfloat16" or "block8"), or by a compressor of `codecs.gradients`, which remembers what it left out.
+        The peer sees it in `lossy` of the object. Everything else, and every object without it, arrives bit
+        for bit.
+
         Raises:
             UnsupportedValue: objects of this type cannot travel.
-            SettingError: name, description or tags cannot be used.
+            SettingError: name, description, tags or lossy cannot be used, or duet.compression forbids it.
+            UnknownCodec: there is no such codec.
         """
         tags = (tags,) if isinstance(tags, str) else tuple(tags)
         check_description(name, description, tags)
         if self._life.state == CLOSED:
             raise self._life.closed_error()
-        content = Content(obj)
+        content = Content(obj, self._lossy(lossy, name))
         content.prepare(self._fingerprints.submit)
 
         async def share() -> Asset:
@@ -175,6 +192,16 @@ class Duet:
             return Asset(mine.info, catalogue, self._thread)
 
         return self._thread.run(share())
+
+    def _lossy(self, mark: str | GradientCompressor | None, name: str) -> LossyCodec | LossyGradient | None:
+        """What a mark means, as far as both sides allow it."""
+        if mark is None:
+            return None
+        found = lossy_mark(mark, name)
+        link = self._life.link
+        if link is not None:
+            link.agreement.compression.check_bound(found.words, found.bound)
+        return found
 
     @property
     def store(self) -> Store:
@@ -194,8 +221,18 @@ class Duet:
             raise AssetNotFound(f"the peer has shared no {name!r} within {timeout_s:g} s") from None
         return self.store[name]
 
-    def send(self, obj: object, name: str, *, description: str = "", tags: Iterable[str] = ()) -> None:
+    def send(
+        self,
+        obj: object,
+        name: str,
+        *,
+        description: str = "",
+        tags: Iterable[str] = (),
+        lossy: str | GradientCompressor | None = None,
+    ) -> None:
         """Give `obj` to the peer, who finds it in `duet.store[name]`. Returns when the peer has all of it.
+
+        `lossy` is that of `share`.
 
         Raises:
             UnsupportedValue: objects of this type cannot travel.
@@ -205,7 +242,7 @@ class Duet:
         tags = (tags,) if isinstance(tags, str) else tuple(tags)
         check_description(name, description, tags)
         self._link()  # before the work of encoding
-        content = Content(obj)
+        content = Content(obj, self._lossy(lossy, name))
         content.prepare(self._fingerprints.submit)
         gift = self._life.giving.prepare(name, content, description, tags)
         with Progress(name) as progress:

@@ -52,6 +52,11 @@ class Described:
         return self._info.description
 
     @property
+    def lossy(self) -> str:
+        """How its sender allowed its arrays to change, and how far; empty: they are as they were, every bit."""
+        return self._info.lossy
+
+    @property
     def tags(self) -> tuple[str, ...]:
         return self._info.tags
 
@@ -67,6 +72,8 @@ class Described:
         rows = [("type", f"{info.kind} {info.detail}"), ("size", size_text(info.size_bytes))]
         if info.description:
             rows.append(("description", info.description))
+        if info.lossy:
+            rows.append(("lossy", info.lossy))
         if info.tags:
             rows.append(("tags", ", ".join(info.tags)))
         return Table(f"{type(self).__name__} {info.name}", ("", ""), rows)._repr_html_()

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
 
-from duetlink.codecs.base import BYTES, GRADIENT, TENSOR, Codec
+from duetlink.codecs.base import BYTES, GRADIENT, TENSOR, Bound, Codec
 from duetlink.codecs.element import FLOAT32
 from duetlink.codecs.registry import named
 from duetlink.errors import RemoteProtocolError, SettingError
@@ -115,6 +115,21 @@ class Compression:
             raise SettingError(
                 f"codec {codec.name!r} is off by up to {bound.relative:g} of a value, and max_relative_error"
                 f" is {self.max_relative_error:g}; allow more, or choose another codec"
+            )
+
+    def check_bound(self, words: str, bound: Bound) -> None:
+        """Whether an object may be sent lossily; `words` say how.
+
+        Raises:
+            SettingError: lossless_only is set, or it may be further off than max_relative_error.
+        """
+        if self.lossless_only:
+            raise SettingError(f"{words}: duet.compression.lossless_only is set; send it as it is")
+        most = self.max_relative_error
+        if most is not None and max(bound.relative, bound.block) > most:
+            raise SettingError(
+                f"{words}: that is more than duet.compression.max_relative_error, {most:g}; allow more, or"
+                " choose another codec"
             )
 
     def changed(self, **fields: object) -> Compression:

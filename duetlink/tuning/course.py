@@ -138,7 +138,7 @@ class Course:
             self._due |= new or self._look
 
     def failed(self, choice: Choice) -> None:
-        """The codec could not encode a chunk, which goes as it is. It is not chosen again in this transfer."""
+        """The codec could not encode a chunk, which goes as it is: it is not chosen again in this transfer."""
         with self._lock:
             if choice.raw:
                 return
@@ -147,6 +147,7 @@ class Course:
                 if waiting == choice:
                     self._queue[index] = (self._raw, False)
                     break
+            self._rehearsing = {found for found in self._rehearsing if found[1] != choice}
             self._pending = None
             self._due = True
 
@@ -288,7 +289,7 @@ class Course:
     def _rank(
         self, subject: Subject, role: str, array: Array | None, now_s: float
     ) -> tuple[Ranking, dict[Choice, Figures]]:
-        """All choices that are allowed and known, after trying those that could win on a sample of `array`."""
+        """All choices that are allowed and known, after trying what could win on a sample of `array`."""
         goodput = self._speed()
         lines = self._lines(goodput)
         figures = {self._raw: RAW}
@@ -377,8 +378,8 @@ class Course:
         return ratio
 
     def _rehearsal(self, subject: Subject, role: str, now_s: float) -> Choice | None:
-        """A choice to be seen on a real chunk: its ratio is known of a sample alone, which misleads where data
-        repeat at a distance, and it is close to the best, or a codec that finds such repeats."""
+        """A choice to be seen on a real chunk: its ratio is known of a sample alone, which misleads where
+        data repeat at a distance, and it is close to the best, or a codec that finds such repeats."""
         if self._rehearsals >= _MAX_REHEARSALS or self._speed() is None or subject.kind is Kind.NOISE:
             return None
         if subject.choice is None or self._rehearsing:

@@ -1,10 +1,10 @@
 """How many bytes per second a path takes, from when it took them.
 
-The transport has buffers: what it takes at once says nothing about the link. It is different where it *held*
-the sender: its buffers were full then. Between two such moments as many bytes have left as were put in, if the
-buffers did not run empty in between, which they did not if the sender was held for a good share of the time.
-So speed is taken from holding moment to holding moment. A sender that is never held is slower than the link,
-and its own rate is a lower bound.
+The transport has buffers: what it takes at once says nothing about the link. Where it *held* the sender, they
+were full. Between two such moments as many bytes have left as were put in, if the buffers did not run empty
+in between, which they did not if the sender was held for a good share of the time. So speed is taken from
+holding moment to holding moment. A sender that is never held is slower than the link, and its own rate is a
+lower bound.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What a choice would bring: a pipeline is as fast as its slowest part.
 
-Encoding (on several workers), sending and decoding overlap once a transfer runs, so one byte of an array takes
+Encoding (on several workers), sending and decoding overlap once a transfer runs, so one byte of an array
+takes
 
     max(1 / (encode * workers), ratio / goodput, 1 / (decode * workers))  seconds,
 

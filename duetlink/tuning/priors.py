@@ -81,7 +81,7 @@ def known(key: Key) -> bool:
 
 
 def choices(codec: Codec, element: Element, role: str) -> Iterator[Choice]:
-    """The levels of a codec that may be chosen for items of `element`; none if it may not be chosen at all."""
+    """The levels of a codec that may be chosen for items of `element`; none if it never is."""
     if codec.name in _NEVER or not codec.lossless or codec.kind == GRADIENT:
         return
     if not codec.accepts(element) or (role == BYTES and codec.kind == TENSOR):

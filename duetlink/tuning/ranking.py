@@ -59,4 +59,5 @@ class Ranking:
         ]
 
     def _worst(self, costs: list[float]) -> float:
-        return max(found / least for found, least in zip(costs, self._least, strict=True))
+        worst: float = max(found / least for found, least in zip(costs, self._least, strict=True))
+        return worst

@@ -21,8 +21,8 @@ class Stretch:
         self._open_bytes, self._open_s = 0, 0.0  # since the last holding moment
 
     def sent(self, raw_bytes: int, passed_s: float, held: bool) -> None:
-        """`passed_s` since the chunk before. Once the sender is held, time runs from holding moment to holding
-        moment: what buffers take at once is not speed."""
+        """`passed_s` since the chunk before. Once the sender is held, time runs from holding moment to
+        holding moment: what buffers take at once is not speed."""
         self._chunks += 1
         if self._chunks <= _SKIPPED:
             return

@@ -31,9 +31,9 @@ class Tuner:
         record: Callable[[Decision], None],
         clock: Callable[[], float] = time.perf_counter,
     ) -> None:
-        """`available` are the codecs that both sides have, by name. `record` is called with each decision, and
-        once more when its outcome is known, on the thread that brought it about. `clock` times the encoding
-        of samples, and nothing else."""
+        """`available` are the codecs that both sides have, by name. `record` is called with each decision,
+        and once more when its outcome is known, on the thread that brought it about. `clock` times the
+        encoding of samples, and nothing else."""
         self._knowledge = Knowledge(compression, available, cpus, record, clock)
 
     @property

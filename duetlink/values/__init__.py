@@ -4,7 +4,7 @@ Importing this package imports no array library: each is loaded when a value of 
 """
 
 from duetlink.values.base import Encoded, Summary
-from duetlink.values.reader import decode
+from duetlink.values.reader import Room, decode
 from duetlink.values.writer import encode, summarise
 
-__all__ = ["Encoded", "Summary", "decode", "encode", "summarise"]
+__all__ = ["Encoded", "Room", "Summary", "decode", "encode", "summarise"]

@@ -57,6 +57,7 @@ class Encoded:
     size_bytes: int
     summary: Summary
     parts: tuple[Part, ...] = ()  # those of arrays, in order; the rest is bytes
+    lossy: str = ""  # by what its arrays were changed, and how far; empty: not at all
 
 
 def counted(number: int, noun: str) -> str:
@@ -87,6 +88,10 @@ class Writer(Protocol):
     ) -> None:
         """Append memory of the last node; `gather` is not called for a summary. See `Part` for the rest."""
 
+    def coded(self, element: str, shape: tuple[int, ...], memory: Callable[[], memoryview]) -> bytes | None:
+        """An array's memory as a chunk, if the object's sender allows its items to change; else None."""
+        ...
+
     def unsupported(self, obj: object, remedy: str) -> UnsupportedValue:
         """The error to raise for an object that cannot travel: it says where it sits."""
         ...
@@ -108,6 +113,10 @@ class Reader(Protocol):
 
     def segment(self) -> memoryview:
         """The next segment, a view of the body."""
+        ...
+
+    def decoded(self, size_bytes: int) -> memoryview:
+        """The array memory that the next segment, a chunk, stands for."""
         ...
 
 

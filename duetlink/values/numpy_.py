@@ -70,9 +70,18 @@ def write_array(array: np.ndarray[Any, Any], writer: Writer, *, keep_read_only: 
         return
     dtype = _dtype(array, array.dtype, writer)
     fortran = array.flags.f_contiguous and not array.flags.c_contiguous
-    writer.node(array=Array(dtype=dtype, shape=array.shape, fortran=fortran, read_only=read_only))
     element, row_bytes = _kind(array, fortran)
-    writer.segment(array.nbytes, lambda: [memory(array)], element=element, row_bytes=row_bytes)
+    shape = array.shape[::-1] if fortran else array.shape
+    coded = writer.coded(element, shape, lambda: memory(array)) if array.dtype.kind == "f" else None
+    writer.node(
+        array=Array(
+            dtype=dtype, shape=array.shape, fortran=fortran, read_only=read_only, coded=coded is not None
+        )
+    )
+    if coded is not None:
+        writer.segment(len(coded), lambda: [memoryview(coded)])
+    else:
+        writer.segment(array.nbytes, lambda: [memory(array)], element=element, row_bytes=row_bytes)
 
 
 def _kind(array: np.ndarray[Any, Any], fortran: bool) -> tuple[str, int]:
@@ -106,11 +115,11 @@ def _read_array(node: Array, reader: Reader) -> np.ndarray[Any, Any]:
     if dtype.subdtype is not None:
         raise MalformedValue("a subarray is no dtype of an array")
     shape = tuple(node.shape)
-    view = reader.segment()
     # Python integers do not overflow; numpy refuses what does not fit its own
     size = dtype.itemsize
     for length in shape:
         size *= length
+    view = reader.decoded(size) if node.coded else reader.segment()
     if size != len(view):
         raise MalformedValue(f"an array of {size:,} bytes came with {len(view):,}")
     array: np.ndarray[Any, Any]

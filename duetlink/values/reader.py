@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
 from google.protobuf.message import DecodeError
 
-from duetlink.errors import DuetError, LimitExceeded, MalformedValue
+from duetlink.codecs import chunk
+from duetlink.errors import DuetError, LimitExceeded, MalformedChunk, MalformedValue, UnknownCodec
 from duetlink.values import body as layout
 from duetlink.values.base import MAX_DEPTH, MAX_NODES
 from duetlink.values.registry import value_type_of_kind
@@ -15,11 +17,23 @@ from duetlink.values.schema_pb2 import Node
 
 T = TypeVar("T")
 
+MAX_DECODED_BYTES = 1 << 30
+
+
+@dataclass(slots=True)
+class Room:
+    """Memory that arrays may take beside the body that they come from."""
+
+    left_bytes: int
+
 
 class BodyReader:
     """The `Reader` of one body."""
 
-    def __init__(self, nodes: Sequence[bytes], segments: Sequence[memoryview], max_depth: int) -> None:
+    def __init__(
+        self, nodes: Sequence[bytes], segments: Sequence[memoryview], max_depth: int, room: Room
+    ) -> None:
+        self._room = room
         self._nodes = nodes
         self._segments = segments
         self._max_depth = max_depth
@@ -64,24 +78,44 @@ class BodyReader:
         self._next_segment += 1
         return self._segments[self._next_segment - 1]
 
+    def decoded(self, size_bytes: int) -> memoryview:
+        data = self.segment()
+        if size_bytes > self._room.left_bytes:
+            raise LimitExceeded(
+                f"an array of {size_bytes:,} bytes in {len(data):,}; {self._room.left_bytes:,} are allowed"
+            )
+        self._room.left_bytes -= size_bytes
+        try:
+            array, header = chunk.decode(data, size_bytes)
+        except (MalformedChunk, UnknownCodec) as error:
+            raise MalformedValue(f"an array of the value does not decode: {error}") from None
+        if header.array_bytes != size_bytes:
+            raise MalformedValue(f"an array of {size_bytes:,} bytes came as one of {header.array_bytes:,}")
+        return chunk.as_bytes(array if array.flags.writeable else array.copy())
+
     def finish(self) -> None:
         if self._next_node != len(self._nodes) or self._next_segment != len(self._segments):
             raise MalformedValue("the value has parts that nothing refers to")
 
 
 def decode(
-    body: memoryview | bytearray | bytes, *, max_nodes: int = MAX_NODES, max_depth: int = MAX_DEPTH
+    body: memoryview | bytearray | bytes,
+    *,
+    max_nodes: int = MAX_NODES,
+    max_depth: int = MAX_DEPTH,
+    room: Room | None = None,
 ) -> object:
     """The object in `body`. Its arrays are views of `body`, writable where `body` and the sender's array are.
 
-    A torch tensor, which cannot be read-only, is copied out of a read-only body. Raises MalformedValue,
-    LimitExceeded or MissingLibrary, whatever the bytes.
+    Those that came encoded are not: they take `room`, 1 GiB if none is given. A torch tensor, which cannot be
+    read-only, is copied out of a read-only body. Raises MalformedValue, LimitExceeded or MissingLibrary,
+    whatever the bytes.
     """
     view = memoryview(body)
     if view.ndim != 1 or view.format != "B" or not view.c_contiguous:
         view = view.cast("B")
     header, segments = layout.split(view, max_nodes)
-    reader = BodyReader(header.nodes, segments, max_depth)
+    reader = BodyReader(header.nodes, segments, max_depth, room or Room(MAX_DECODED_BYTES))
     try:
         obj = reader.value()
         reader.finish()

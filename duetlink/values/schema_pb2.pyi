@@ -248,16 +248,18 @@ class Field(_message.Message):
     def __init__(self, name: _Optional[bytes] = ..., offset: _Optional[int] = ..., dtype: _Optional[_Union[DType, _Mapping]] = ...) -> None: ...
 
 class Array(_message.Message):
-    __slots__ = ("dtype", "shape", "fortran", "read_only")
+    __slots__ = ("dtype", "shape", "fortran", "read_only", "coded")
     DTYPE_FIELD_NUMBER: _ClassVar[int]
     SHAPE_FIELD_NUMBER: _ClassVar[int]
     FORTRAN_FIELD_NUMBER: _ClassVar[int]
     READ_ONLY_FIELD_NUMBER: _ClassVar[int]
+    CODED_FIELD_NUMBER: _ClassVar[int]
     dtype: DType
     shape: _containers.RepeatedScalarFieldContainer[int]
     fortran: bool
     read_only: bool
-    def __init__(self, dtype: _Optional[_Union[DType, _Mapping]] = ..., shape: _Optional[_Iterable[int]] = ..., fortran: bool = ..., read_only: bool = ...) -> None: ...
+    coded: bool
+    def __init__(self, dtype: _Optional[_Union[DType, _Mapping]] = ..., shape: _Optional[_Iterable[int]] = ..., fortran: bool = ..., read_only: bool = ..., coded: bool = ...) -> None: ...
 
 class StringArray(_message.Message):
     __slots__ = ("shape", "has_na", "strict", "read_only")
@@ -280,18 +282,20 @@ class Scalar(_message.Message):
     def __init__(self, dtype: _Optional[_Union[DType, _Mapping]] = ..., data: _Optional[bytes] = ...) -> None: ...
 
 class Tensor(_message.Message):
-    __slots__ = ("dtype", "shape", "order", "requires_grad", "parameter")
+    __slots__ = ("dtype", "shape", "order", "requires_grad", "parameter", "coded")
     DTYPE_FIELD_NUMBER: _ClassVar[int]
     SHAPE_FIELD_NUMBER: _ClassVar[int]
     ORDER_FIELD_NUMBER: _ClassVar[int]
     REQUIRES_GRAD_FIELD_NUMBER: _ClassVar[int]
     PARAMETER_FIELD_NUMBER: _ClassVar[int]
+    CODED_FIELD_NUMBER: _ClassVar[int]
     dtype: str
     shape: _containers.RepeatedScalarFieldContainer[int]
     order: _containers.RepeatedScalarFieldContainer[int]
     requires_grad: bool
     parameter: bool
-    def __init__(self, dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., order: _Optional[_Iterable[int]] = ..., requires_grad: bool = ..., parameter: bool = ...) -> None: ...
+    coded: bool
+    def __init__(self, dtype: _Optional[str] = ..., shape: _Optional[_Iterable[int]] = ..., order: _Optional[_Iterable[int]] = ..., requires_grad: bool = ..., parameter: bool = ..., coded: bool = ...) -> None: ...
 
 class Arrow(_message.Message):
     __slots__ = ("kind",)

@@ -35,6 +35,12 @@ class TorchType:
             raise writer.unsupported(obj, remedy)
         tensor = obj.detach()
         order = _order(tensor)
+        name = str(tensor.dtype).removeprefix("torch.")
+        element = name if name in BY_NAME else "uint8"
+        in_memory = tuple(tensor.permute(order).shape if order else tensor.shape)
+        coded = None
+        if tensor.is_floating_point() and element == name:
+            coded = writer.coded(element, in_memory, lambda: _memory(tensor, order))
         writer.node(
             tensor=Tensor(
                 dtype=_DTYPE_NAMES[tensor.dtype],
@@ -42,23 +48,23 @@ class TorchType:
                 order=order,
                 requires_grad=obj.requires_grad,
                 parameter=type(obj) is torch.nn.Parameter,
+                coded=coded is not None,
             )
         )
+        if coded is not None:
+            writer.segment(len(coded), lambda: [memoryview(coded)])
+            return
         size_bytes = tensor.numel() * tensor.element_size()
-        name = str(tensor.dtype).removeprefix("torch.")
-        outermost = tensor.shape[order[0] if order else 0] if tensor.dim() else 1
-        writer.segment(
-            size_bytes,
-            lambda: [_memory(tensor, order)],
-            element=name if name in BY_NAME else "uint8",
-            row_bytes=size_bytes // outermost if size_bytes else 0,
-        )
+        row_bytes = size_bytes // (in_memory[0] if in_memory else 1) if size_bytes else 0
+        writer.segment(size_bytes, lambda: [_memory(tensor, order)], element=element, row_bytes=row_bytes)
 
     def read(self, node: Node, reader: Reader) -> object:
         wire = node.tensor
         if wire.dtype not in _DTYPES:
             raise MalformedValue(f"dtype {wire.dtype[:40]!r} is unknown to torch {torch.__version__}")
-        tensor = _tensor(_DTYPES[wire.dtype], tuple(wire.shape), list(wire.order), reader.segment())
+        dtype, shape = _DTYPES[wire.dtype], tuple(wire.shape)
+        view = reader.decoded(math.prod(shape) * dtype.itemsize) if wire.coded else reader.segment()
+        tensor = _tensor(dtype, shape, list(wire.order), view)
         if wire.parameter:
             return torch.nn.Parameter(tensor, requires_grad=wire.requires_grad)
         return tensor.requires_grad_(wire.requires_grad) if wire.requires_grad else tensor

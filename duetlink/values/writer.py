@@ -6,9 +6,13 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
+from duetlink.codecs.element import BY_NAME
 from duetlink.errors import UnsupportedValue
 from duetlink.values import body
 from duetlink.values.base import MAX_DEPTH, MAX_NODES, Encoded, Part, Summary
+from duetlink.values.lossy import Lossy
 from duetlink.values.registry import library_of, value_type
 from duetlink.values.schema_pb2 import Node
 
@@ -29,8 +33,10 @@ def kind_of(obj: object) -> str:
 class ObjectWriter:
     """The `Writer` of one object. Without `gather`, sizes are recorded and no memory is looked at."""
 
-    def __init__(self, *, gather: bool) -> None:
+    def __init__(self, *, gather: bool, lossy: Lossy | None = None) -> None:
         self._gather = gather
+        self._lossy = lossy
+        self._is_lossy = False  # whether anything was changed
         self._nodes: list[bytes] = []
         self._sizes: list[int] = []
         self._kinds: list[tuple[str, int]] = []  # element and row size of each segment
@@ -98,6 +104,15 @@ class ObjectWriter:
                 raise RuntimeError(f"a segment of {size_bytes} bytes was announced with another size")
             self._segments.append(pieces)
 
+    def coded(self, element: str, shape: tuple[int, ...], memory: Callable[[], memoryview]) -> bytes | None:
+        if self._lossy is None:
+            return None
+        kind = BY_NAME[element]
+        array = np.frombuffer(memory(), kind.storage).reshape(shape)
+        chunk = self._lossy.encode(array, kind, "".join(self._path))
+        self._is_lossy |= chunk is not None
+        return chunk
+
     def unsupported(self, obj: object, remedy: str) -> UnsupportedValue:
         type_ = type(obj)
         return UnsupportedValue(
@@ -120,12 +135,16 @@ class ObjectWriter:
             for start, size, kind in zip(starts, self._sizes, self._kinds, strict=True)
             if kind[1]
         )
-        return Encoded(body.gather(head, self._segments), summary.size_bytes, summary, parts)
+        words = self._lossy.words if self._lossy is not None and self._is_lossy else ""
+        return Encoded(body.gather(head, self._segments), summary.size_bytes, summary, parts, words)
 
 
-def encode(obj: object) -> Encoded:
-    """`obj` as one byte string in pieces, without a copy of contiguous arrays; raises UnsupportedValue."""
-    writer, head, summary = _walk(obj, gather=True)
+def encode(obj: object, lossy: Lossy | None = None) -> Encoded:
+    """`obj` as one byte string in pieces, without a copy of contiguous arrays; raises UnsupportedValue.
+
+    With `lossy`, floating point arrays are encoded by it, and change by as much as it says.
+    """
+    writer, head, summary = _walk(obj, gather=True, lossy=lossy)
     return writer.encoded(head, summary)
 
 
@@ -134,8 +153,8 @@ def summarise(obj: object) -> Summary:
     return _walk(obj, gather=False)[2]
 
 
-def _walk(obj: object, *, gather: bool) -> tuple[ObjectWriter, bytes, Summary]:
-    writer = ObjectWriter(gather=gather)
+def _walk(obj: object, *, gather: bool, lossy: Lossy | None = None) -> tuple[ObjectWriter, bytes, Summary]:
+    writer = ObjectWriter(gather=gather, lossy=lossy)
     writer.root(obj)
     library = library_of(type(obj))
     detail = value_type(library).describe(obj) if library else ""

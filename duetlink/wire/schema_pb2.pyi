@@ -282,7 +282,7 @@ class TunerDecision(_message.Message):
     def __init__(self, content: _Optional[bytes] = ...) -> None: ...
 
 class AssetNotice(_message.Message):
-    __slots__ = ("name", "revision", "kind", "detail", "size_bytes", "description", "tags")
+    __slots__ = ("name", "revision", "kind", "detail", "size_bytes", "description", "tags", "lossy")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -290,6 +290,7 @@ class AssetNotice(_message.Message):
     SIZE_BYTES_FIELD_NUMBER: _ClassVar[int]
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
+    LOSSY_FIELD_NUMBER: _ClassVar[int]
     name: str
     revision: int
     kind: str
@@ -297,7 +298,8 @@ class AssetNotice(_message.Message):
     size_bytes: int
     description: str
     tags: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, name: _Optional[str] = ..., revision: _Optional[int] = ..., kind: _Optional[str] = ..., detail: _Optional[str] = ..., size_bytes: _Optional[int] = ..., description: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ...) -> None: ...
+    lossy: str
+    def __init__(self, name: _Optional[str] = ..., revision: _Optional[int] = ..., kind: _Optional[str] = ..., detail: _Optional[str] = ..., size_bytes: _Optional[int] = ..., description: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., lossy: _Optional[str] = ...) -> None: ...
 
 class AssetGone(_message.Message):
     __slots__ = ("name", "revision")

@@ -1,0 +1,1 @@
+"""Sorted positions in few bits: one file per codec, `registry.py` names them."""

@@ -1,0 +1,49 @@
+"""A gradient of which some items are sent, as a chunk."""
+
+from __future__ import annotations
+
+import math
+from typing import ClassVar
+
+import numpy as np
+
+from duetlink.codecs.base import GRADIENT, LOSSLESS, Array, Bound, Codec
+from duetlink.codecs.element import FLOAT32, Element
+from duetlink.codecs.gradients.coding import decode_sparse, encode_sparse
+from duetlink.codecs.lossy.block8 import Block8
+
+_VALUE_CODECS = ("lossless", "block8")
+
+
+class SparseGradient(Codec):
+    """A payload of coding.py; items that are not sent decode to 0.
+
+    `encode` sends every item that is not +0.0: at level 0 as it is, at level 1 in 8-bit blocks. Compressors
+    choose what they send, and say so in the bound.
+    """
+
+    number: ClassVar[int] = 48
+    name: ClassVar[str] = "sparse_gradient"
+    kind: ClassVar[str] = GRADIENT
+    levels: ClassVar[range] = range(len(_VALUE_CODECS))
+
+    @property
+    def lossless(self) -> bool:
+        return False
+
+    def accepts(self, element: Element) -> bool:
+        return element == FLOAT32
+
+    def bound(self, element: Element, level: int) -> Bound:
+        return Block8().bound(element, 0) if level else LOSSLESS
+
+    def encode(self, array: Array, element: Element, level: int) -> bytes:
+        bits = array.reshape(-1).view(np.uint32)
+        return encode_sparse(bits.view(np.float32), np.flatnonzero(bits), value=_VALUE_CODECS[level]).payload
+
+    def decode(self, payload: memoryview, element: Element, shape: tuple[int, ...]) -> Array:
+        size = math.prod(shape)
+        positions, values = decode_sparse(payload, size)
+        array = np.zeros(size, np.float32)
+        array[positions] = values
+        return array.reshape(shape)

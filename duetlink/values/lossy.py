@@ -1,0 +1,89 @@
+"""Arrays that may change a little on their way, because their sender said so.
+
+What is not marked travels bit for bit. What is marked is encoded before it is fingerprinted: the value that
+leaves is the lossy one, and it says so.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Protocol
+
+from duetlink.codecs import chunk
+from duetlink.codecs.base import Array, Bound, Codec
+from duetlink.codecs.element import FLOAT32, Element
+from duetlink.codecs.gradients.compressor import GradientCompressor
+from duetlink.codecs.registry import named
+from duetlink.errors import SettingError
+
+MIN_ITEMS = 64  # smaller arrays, scales and counters mostly, stay exact
+
+
+class Lossy(Protocol):
+    """How the floating point arrays of one object are encoded."""
+
+    words: str  # for a person: by what, and how far off at most
+
+    def encode(self, array: Array, element: Element, path: str) -> bytes | None:
+        """A chunk; None where this array stays exact. `path` is how a user gets to it from the object."""
+
+
+class LossyCodec:
+    """Each array by itself, by a codec of `duetlink.codecs` that states its bound."""
+
+    def __init__(self, codec: Codec, level: int | None = None) -> None:
+        self._codec = codec
+        self._level = codec.level if level is None else level
+        self.bound = codec.bound(FLOAT32, self._level)
+        self.words = f"{codec.name}: {bound_text(self.bound)}"
+
+    def encode(self, array: Array, element: Element, path: str) -> bytes | None:
+        if not element.is_float or array.size < MIN_ITEMS or not self._codec.accepts(element):
+            return None
+        return chunk.encode(array, self._codec, self._level, element)
+
+
+class LossyGradient:
+    """By a compressor, which remembers for each tensor what it has left out: see codecs.gradients."""
+
+    def __init__(self, compressor: GradientCompressor, name: str) -> None:
+        self._compressor = compressor
+        self._name = name
+        self.bound = Bound(math.inf, math.inf)
+        self.words = f"{compressor.name}: a gradient, what is left out comes with later ones"
+
+    def encode(self, array: Array, element: Element, path: str) -> bytes | None:
+        if element is not FLOAT32:
+            return None
+        return self._compressor.compress(array, f"{self._name}{path}")
+
+
+def lossy(mark: str | GradientCompressor, name: str) -> LossyCodec | LossyGradient:
+    """What a sender's mark on the object `name` means: a lossy codec's name, or a gradient compressor.
+
+    Raises:
+        UnknownCodec: there is no such codec.
+        SettingError: it is not lossy, or no mark at all.
+    """
+    if isinstance(mark, GradientCompressor):
+        return LossyGradient(mark, name)
+    if not isinstance(mark, str):
+        raise SettingError(
+            f"lossy= takes a codec's name or a gradient compressor, got a {type(mark).__name__}"
+        )
+    codec = named(mark)
+    if codec.lossless:
+        raise SettingError(f"codec {mark!r} changes nothing; lossless codecs are chosen by duet.compression")
+    return LossyCodec(codec)
+
+
+def bound_text(bound: Bound) -> str:
+    """How far off an item may be, in words."""
+    terms = []
+    if bound.relative:
+        terms.append(f"{bound.relative:.2g} of its value")
+    if bound.block:
+        terms.append(f"{bound.block:.2g} of the largest near it")
+    if not all(map(math.isfinite, (bound.relative, bound.block))):
+        return "items may be left out"
+    return f"each item within {' and '.join(terms)}"
