@@ -18,14 +18,13 @@ from duetlink.codecs.base import Array, Codec, Octets, References, UnknownVersio
 from duetlink.codecs.element import BY_NAME, Element
 from duetlink.codecs.pcodec_ import Pcodec
 from duetlink.codecs.planes import Planes
-from duetlink.codecs.raw import Raw
+from duetlink.codecs.registry import by_number
 from duetlink.codecs.sparse import Sparse
 from duetlink.codecs.zstd import Zstd
 from duetlink.errors import LocalProtocolError, MalformedChunk, UnknownCodec
 
 NAME_BYTES = 16
 _CODECS: tuple[Codec, ...] = (Pcodec(), Planes(), Sparse(), Zstd())
-_DECODERS: dict[int, Codec] = {codec.number: codec for codec in (Raw(), *_CODECS)}
 
 
 class Delta(VersionCodec):
@@ -89,6 +88,19 @@ def encode(array: Array, element: Element, reference: Array, name: bytes, level:
     return chunk.frame(outer, element, array.shape, outer.bound(element, level), name + inner)
 
 
+def change(array: Array, element: Element, reference: Array) -> tuple[Array, Element]:
+    """What differs, flat, as unsigned integers: to be encoded by any codec, and given to `wrap`."""
+    width = min(element.size_bytes, 8)
+    unsigned = _elements(width)[0]
+    return _between(_words(reference, width), _words(array, width), unsigned), unsigned
+
+
+def wrap(inner: bytes, element: Element, shape: tuple[int, ...], name: bytes) -> bytes:
+    """The chunk of an array of which `change` was encoded to the chunk `inner`."""
+    outer = Delta()
+    return chunk.frame(outer, element, shape, outer.bound(element, Delta.level), name + inner)
+
+
 def _best(old: Array, new: Array, elements: tuple[Element, ...], level: int) -> tuple[Codec, Element]:
     """What makes the change between two samples smallest."""
     found = []
@@ -120,7 +132,7 @@ def _after(old: Array, change: Array) -> Array:
 
 
 def _decoder(number: int) -> Codec:
-    try:
-        return _DECODERS[number]
-    except KeyError:
-        raise UnknownCodec(f"no change is made by codec {number}") from None
+    codec = by_number(number)
+    if isinstance(codec, VersionCodec) or not codec.lossless:
+        raise UnknownCodec(f"no change is made by codec {codec.name}")
+    return codec

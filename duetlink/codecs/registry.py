@@ -34,6 +34,12 @@ _OURS = (
     ("duetlink.codecs.blosc2_bytedelta", "Blosc2Bytedelta"),
     ("duetlink.codecs.sparse", "Sparse"),
     ("duetlink.codecs.delta", "Delta"),
+    ("duetlink.codecs.lossy.float16", "Float16"),
+    ("duetlink.codecs.lossy.bfloat16", "Bfloat16"),
+    ("duetlink.codecs.lossy.block8", "Block8"),
+    ("duetlink.codecs.lossy.block4", "Block4"),
+    ("duetlink.codecs.lossy.qsgd", "Qsgd"),
+    ("duetlink.codecs.lossy.natural", "Natural"),
 )
 
 

@@ -58,6 +58,8 @@ def _entropy_coder() -> zstandard.ZstdCompressor:
 
 def decompress(frame: memoryview, size_bytes: int) -> bytes:
     """The content of one frame, which must have exactly that size; raises MalformedChunk otherwise."""
+    if not size_bytes and not len(frame):
+        return b""
     if zstandard.get_frame_parameters(frame).content_size != size_bytes:
         raise MalformedChunk(f"a zstd frame that does not hold {size_bytes} bytes")
     if "decompressor" not in _held.__dict__:

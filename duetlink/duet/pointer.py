@@ -53,7 +53,7 @@ class Described:
 
     @property
     def lossy(self) -> str:
-        """How its sender allowed its arrays to change, and how far; empty: they are as they were, every bit."""
+        """How its arrays were allowed to change on their way, and how far; empty: they are as they were."""
         return self._info.lossy
 
     @property

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -117,6 +118,14 @@ def _ignore(raw_bytes: int, wire_bytes: int) -> None:
     pass
 
 
+@dataclass(frozen=True, slots=True)
+class Version:
+    """A whole body that this side has, and its fingerprint."""
+
+    fingerprint: bytes
+    body: memoryview
+
+
 class Landing:
     """Where a value of known size arrives, in order, from one path after another.
 
@@ -131,6 +140,8 @@ class Landing:
         self._body: memoryview | None = None
         self._target: np.ndarray | None = None
         self._digest = Fingerprint()
+        # a version of the same size that both sides have: chunks may say what differs from it
+        self.reference: Version | None = None
         self._adopted: deque[tuple[int, int]] = deque()  # (start, end) of what is there beyond the position
         self._mapped = False
         self._stopped = threading.Event()

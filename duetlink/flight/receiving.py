@@ -12,12 +12,14 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 
+import numpy as np
 from pyarrow import flight
 
 from duetlink.codecs import chunk
+from duetlink.codecs.base import Array
 from duetlink.codecs.registry import by_number
 from duetlink.errors import DuetError, TransferFailed, UndecodableChunk
-from duetlink.flight.body import Landing
+from duetlink.flight.body import Landing, Version
 
 CODED = b"\x01"
 MAX_BLOCK_BYTES = 4 * 1024 * 1024
@@ -35,11 +37,19 @@ class Decoding:
         self._lock = threading.Lock()
         self._times: dict[str, tuple[int, float]] = {}
 
-    def decode(self, data: memoryview) -> memoryview:
+    def decode(self, data: memoryview, reference: Version | None = None) -> memoryview:
         """The bytes of a chunk, all of them; raises UndecodableChunk."""
         begin_s = time.monotonic()
         try:
-            array, header = chunk.decode(data, MAX_BLOCK_BYTES)
+            header = chunk.read_header(data, MAX_BLOCK_BYTES)
+
+            def version(name: bytes) -> Array:  # see sending.Reference
+                start = int.from_bytes(name[8:], "little")
+                known = b"" if reference is None else reference.body[start : start + header.array_bytes]
+                whole_bytes = len(known) // header.element.size_bytes * header.element.size_bytes
+                return np.frombuffer(known[:whole_bytes], header.element.storage)
+
+            array, header = chunk.decode(data, MAX_BLOCK_BYTES, references=version)
         except DuetError as error:
             raise UndecodableChunk(f"the peer sent what does not decode: {error}") from None
         if not header.bound.lossless:
@@ -77,7 +87,8 @@ class Receiving:
         left_bytes = self._landing.size_bytes - self._landing.position_bytes
         if left_bytes < _TWO_THREADS_BYTES:
             for data, coded in self._parcels():
-                self._landing.write(self._decoding.decode(data) if coded else data, len(data))
+                decoded = self._decoding.decode(data, self._landing.reference) if coded else data
+                self._landing.write(decoded, len(data))
             return
         with ThreadPoolExecutor(1, thread_name_prefix="duetlink-land") as lander:
             self._land_beside(lander)
@@ -88,7 +99,7 @@ class Receiving:
         for data, coded in self._parcels():
             waiting: memoryview | Future[memoryview] = data
             if coded:
-                waiting = self._decoding.pool.submit(self._decoding.decode, data)
+                waiting = self._decoding.pool.submit(self._decoding.decode, data, self._landing.reference)
             landing.append(lander.submit(self._write, waiting, len(data)))
             while len(landing) > self._decoding.workers:
                 landing.popleft().result()

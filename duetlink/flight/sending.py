@@ -17,16 +17,23 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 from typing import Protocol
 
-from duetlink.codecs import chunk
+import numpy as np
+
+from duetlink.codecs import chunk, delta, zstd
 from duetlink.codecs.base import Array
 from duetlink.codecs.element import UINT8, Element
-from duetlink.errors import CodecFailed
+from duetlink.errors import AssetChanged, CodecFailed
 from duetlink.flight.body import Outgoing
+from duetlink.flight.fingerprint import LEAF_BYTES, leaf_digest
 from duetlink.flight.layout import Run
 from duetlink.tuning import Choice, RateCap
 
 # Slept in pieces, so that a call that was cancelled ends soon.
 _NAP_S = 0.1
+
+_SMALL_BYTES = 512  # a chunk's header and a decision are not worth it
+_SAMPLE_BYTES = 64 * 1024
+_WORTHWHILE = 0.9  # a change that is no smaller than this, encoded, is not worth the trouble
 
 
 class Course(Protocol):
@@ -78,22 +85,75 @@ class Parcel:
     raw_bytes: int
 
 
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a receiver wants of a body: the `ranges` (start, end) that it lacks, in order. `begin` gives what
+    steers the stream, once it begins; `reference` is a version of the body that the receiver has.
+    """
+
+    ranges: Sequence[tuple[int, int]]
+    begin: Callable[[float], Course] = lambda now_s: PlainCourse()
+    reference: Outgoing | None = None
+
+
+class Reference:
+    """A version of a body that its receiver has: blocks of the body as what differs from it."""
+
+    def __init__(self, outgoing: Outgoing, other: Outgoing) -> None:
+        self._outgoing = outgoing
+        self._other = other
+        self._useful: bool | None = None  # found out by the first block that is large enough
+        self._checked = -1
+
+    def change(self, block: Run) -> tuple[Array, Element] | None:
+        """What differs in this block; None where the other version is no help, or not there any more."""
+        size_bytes = block.end_bytes - block.start_bytes
+        if self._useful is False or size_bytes < min(_SAMPLE_BYTES, self._outgoing.size_bytes // 2):
+            return None
+        leaf = block.start_bytes // LEAF_BYTES
+        if leaf != self._checked:
+            try:
+                self._other.check_leaf(leaf, leaf_digest(self._other.leaf_pieces(leaf)))
+            except AssetChanged:
+                self._useful = False
+                return None
+            self._checked = leaf
+        array = self._outgoing.array(block)
+        changed, element = delta.change(array, block.element, self._other.array(block))
+        if self._useful is None:
+            self._useful = _encoded_bytes(changed) < _WORTHWHILE * _encoded_bytes(array)
+        return (changed, element) if self._useful else None
+
+    def wrap(self, block: Run, inner: bytes) -> bytes:
+        """The chunk of a block whose change was encoded to `inner`."""
+        count = (block.end_bytes - block.start_bytes) // block.element.size_bytes
+        name = self._other.fingerprint[:8] + block.start_bytes.to_bytes(8, "little")
+        return delta.wrap(inner, block.element, (count,), name)
+
+
+def _encoded_bytes(array: Array) -> int:
+    """About how small the middle of an array becomes."""
+    octets = array.reshape(-1).view(np.uint8)
+    start = max(0, (len(octets) - _SAMPLE_BYTES) // 2)
+    return len(zstd.compress(octets[start : start + _SAMPLE_BYTES].data, 1))
+
+
 class Sending:
-    """One stream: the `ranges` (start, end) of a body, in order, over one path."""
+    """One stream: what was ordered of a body, over one path."""
 
     def __init__(
         self,
         outgoing: Outgoing,
-        ranges: Sequence[tuple[int, int]],
-        course: Course,
+        order: Order,
         pool: Executor,
         rate_cap: RateCap,
         most_chunk_bytes: int,
         cancelled: Callable[[], bool] = lambda: False,
     ) -> None:
         self._outgoing = outgoing
-        self._ranges = ranges
-        self._course = course
+        self._ranges = order.ranges
+        self._course = order.begin(time.monotonic())
+        self._reference = Reference(outgoing, order.reference) if order.reference is not None else None
         self._pool = pool
         self._rate_cap = rate_cap
         self._cancelled = cancelled
@@ -126,24 +186,29 @@ class Sending:
                     position = stop
 
     def _begin(self, block: Run) -> Parcel | Future[Parcel]:
-        choice = self._course.choose(self._outgoing.array(block), block.element, time.monotonic())
+        if block.end_bytes - block.start_bytes < _SMALL_BYTES:
+            return self._raw(block)
+        change = self._reference.change(block) if self._reference is not None else None
+        array, element = (self._outgoing.array(block), block.element) if change is None else change
+        choice = self._course.choose(array, element, time.monotonic())
         if choice is None or choice.raw:
             return self._raw(block)
-        return self._pool.submit(self._encode, block, choice)
+        return self._pool.submit(self._encode, block, array, element, choice, change is not None)
 
     def _raw(self, block: Run) -> Parcel:
         memory = self._outgoing.array(Run(block.start_bytes, block.end_bytes, UINT8)).data
         return Parcel(memory, False, len(memory))
 
-    def _encode(self, block: Run, choice: Choice) -> Parcel:
-        array = self._outgoing.array(block)
+    def _encode(self, block: Run, array: Array, element: Element, choice: Choice, is_change: bool) -> Parcel:
         begin_s = time.monotonic()
         try:
-            encoded = chunk.encode(array, choice.codec, choice.level, block.element)
+            encoded = chunk.encode(array, choice.codec, choice.level, element)
         except CodecFailed:
             self._course.failed(choice)
             return self._raw(block)
         self._course.encoded(choice, array.nbytes, len(encoded), time.monotonic() - begin_s)
+        if is_change and self._reference is not None:
+            encoded = self._reference.wrap(block, encoded)
         if len(encoded) >= array.nbytes:
             return self._raw(block)
         return Parcel(memoryview(encoded), True, array.nbytes)

@@ -6,7 +6,6 @@ pyarrow. A stranger without the peer's key does not get through the TLS handshak
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 
@@ -84,11 +83,9 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
         self, admission: Admission, context: flight.ServerCallContext
     ) -> Iterator[pa.RecordBatch | tuple[pa.RecordBatch, bytes]]:
         # runs on a gRPC thread, with the GIL for the few instructions per parcel
-        course = admission.begin(time.monotonic())
         sending = Sending(
             admission.outgoing,
-            admission.ranges,
-            course,
+            admission.order,
             self._pool,
             self._rate_cap,
             admission.most_chunk_bytes,

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import secrets
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from duetlink.errors import TicketRefused
 from duetlink.flight.body import Outgoing
-from duetlink.flight.sending import Course
+from duetlink.flight.sending import Order
 
 TICKET_BYTES = 32
 LIFETIME_S = 60.0
@@ -24,8 +24,7 @@ class Admission:
 
     transfer_id: bytes
     outgoing: Outgoing
-    ranges: Sequence[tuple[int, int]]  # (start, end) of what is wanted, in order
-    begin: Callable[[float], Course]  # called when it is fetched, with the time
+    order: Order
     most_chunk_bytes: int
     expires_s: float
 
@@ -38,16 +37,8 @@ class TicketTable:
         self._lock = threading.Lock()
         self._admissions: dict[bytes, Admission] = {}
 
-    def issue(
-        self,
-        transfer_id: bytes,
-        outgoing: Outgoing,
-        begin: Callable[[float], Course],
-        ranges: Sequence[tuple[int, int]] | None = None,
-        *,
-        most_chunk_bytes: int,
-    ) -> bytes:
-        """A new ticket for `ranges` of `outgoing`, or all of it; earlier ones of the transfer are void."""
+    def issue(self, transfer_id: bytes, outgoing: Outgoing, order: Order, *, most_chunk_bytes: int) -> bytes:
+        """A new ticket for what is ordered of `outgoing`; earlier ones of the transfer are void."""
         now_s = self._clock()
         ticket = secrets.token_bytes(TICKET_BYTES)
         with self._lock:
@@ -57,12 +48,7 @@ class TicketTable:
                 if admission.expires_s > now_s and admission.transfer_id != transfer_id
             }
             self._admissions[ticket] = Admission(
-                transfer_id,
-                outgoing,
-                outgoing.whole if ranges is None else ranges,
-                begin,
-                most_chunk_bytes,
-                now_s + LIFETIME_S,
+                transfer_id, outgoing, order, most_chunk_bytes, now_s + LIFETIME_S
             )
         return ticket
 

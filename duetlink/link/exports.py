@@ -6,21 +6,22 @@ import asyncio
 import secrets
 import time
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain, pairwise
+from itertools import pairwise
 
 from duetlink.dedup import Manifest, cut, name_chunks
 from duetlink.errors import DuetError, LimitExceeded, PathUnavailable, TicketRefused
 from duetlink.flight.body import Outgoing
-from duetlink.flight.sending import Course, PlainCourse
-from duetlink.link.holding import parts_to_wire, segments
+from duetlink.flight.sending import Course, Order
+from duetlink.link.holding import Versions, parts_to_wire, segments
 from duetlink.link.traffic import Traffic
 from duetlink.link.transfer import CANCELLED, COMPLETE, FAILED, RUNNING, Transfer
-from duetlink.paths.base import Ranges
 from duetlink.paths.ladder import Ladder
 from duetlink.paths.local import LocalPath
 from duetlink.peer.rpc import Rpc
+from duetlink.settings import Settings
 from duetlink.tuning import Tuner
 from duetlink.wire import schema_pb2 as pb
 
@@ -43,17 +44,16 @@ class _Export:
 class Exports:
     """Offers of this side. Methods belong to the loop thread."""
 
-    def __init__(
-        self, rpc: Rpc, ladder: Ladder, traffic: Traffic, tuner: Tuner, inline_limit_bytes: int
-    ) -> None:
+    def __init__(self, rpc: Rpc, ladder: Ladder, traffic: Traffic, tuner: Tuner, settings: Settings) -> None:
         self._tuner = tuner
         self._ladder = ladder
         self._traffic = traffic
-        self._inline_limit_bytes = inline_limit_bytes
+        self._inline_limit_bytes = settings.inline_limit_bytes
         self._open: dict[bytes, _Export] = {}
         self._loop = asyncio.get_running_loop()
         # fingerprints of what the peer has had: it may have kept it
         self._delivered: OrderedDict[bytes, None] = OrderedDict()
+        self._versions = Versions(settings.held_bytes)
         self._key = secrets.token_bytes(KEY_BYTES)
         rpc.handle(pb.TicketQuery, self._ticket)
         rpc.handle(pb.ManifestQuery, self._describe)
@@ -168,21 +168,31 @@ class Exports:
             raise LimitExceeded(f"{MAX_OPEN} transfers are open; finish some before you ask for more")
 
     async def _ticket(self, query: pb.TicketQuery) -> pb.Ticket:
-        ranges = list(zip(query.missing[::2], query.missing[1::2], strict=False))
-        return await self._make_ticket(query.transfer_id, query.path, ranges, plain=query.plain)
+        if any(first > second for first, second in pairwise(query.missing)) or len(query.missing) % 2:
+            raise TicketRefused("what is missing of the value is told out of order")
+        ranges = list(zip(query.missing[::2], query.missing[1::2], strict=True))
+        return await self._make_ticket(
+            query.transfer_id, query.path, ranges, query.reference, plain=query.plain
+        )
 
     async def _make_ticket(
-        self, transfer_id: bytes, path_name: str, ranges: Ranges, *, plain: bool = False
+        self,
+        transfer_id: bytes,
+        path_name: str,
+        ranges: Sequence[tuple[int, int]],
+        fingerprint: bytes = b"",
+        *,
+        plain: bool = False,
     ) -> pb.Ticket:
         export = self._open.get(transfer_id)
         if export is None:
             raise TicketRefused("no such transfer: it has ended or was never offered")
-        if any(first > second for first, second in pairwise(chain.from_iterable(ranges))):
-            raise TicketRefused("what is missing of the value is told out of order")
         path = self._ladder.named(path_name)
-        plain = plain or export.probe
-        begin = self._begin_plain if plain else partial(self._begin, export, path_name)
-        ticket = await path.offer(transfer_id, export.outgoing, ranges, begin)
+        order = Order(ranges)
+        if not plain and not export.probe:
+            reference = self._versions.reference(export.transfer.name, export.outgoing, fingerprint)
+            order = Order(ranges, partial(self._begin, export, path_name), reference)
+        ticket = await path.offer(transfer_id, export.outgoing, order)
         if transfer_id not in self._open:  # ended while the ticket was made
             path.release(transfer_id)
             raise TicketRefused("the transfer has ended")
@@ -193,9 +203,6 @@ class Exports:
         course = self._tuner.begin(export.transfer.name, path_name, export.outgoing.size_bytes, now_s)
         export.course = course
         return course
-
-    def _begin_plain(self, now_s: float) -> Course:
-        return PlainCourse()
 
     def _count(self, transfer_id: bytes, size_bytes: int, wire_bytes: int) -> None:
         export = self._open.get(transfer_id)
@@ -218,6 +225,7 @@ class Exports:
             self._ladder.named(transfer.path).release(transfer_id)
         if state == COMPLETE and not export.probe:
             self._note_delivered(export.outgoing)
+            self._versions.keep(transfer.name, export.outgoing)
         if state == COMPLETE and transfer.state == RUNNING:
             # what the peer mapped, or took before the last count came in
             self._traffic.count(transfer, transfer.size_bytes - transfer.done_bytes, 0)

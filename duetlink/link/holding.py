@@ -7,10 +7,12 @@ Only what this peer has sent is looked through, so that nobody learns what anoth
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 from duetlink.dedup import Held, HeldBodies, Manifest, Segment, find
 from duetlink.errors import RemoteProtocolError
+from duetlink.flight.body import Outgoing, Version
 from duetlink.flight.fingerprint import Fingerprint
 from duetlink.values.base import Part
 from duetlink.wire import schema_pb2 as pb
@@ -73,9 +75,41 @@ class Holding:
                 return held.body
         return None
 
+    def version(self, name: str, size_bytes: int) -> Version | None:
+        """The newest version of an object, of that size, and its fingerprint now."""
+        for held in self._bodies.versions(name)[:1]:
+            if len(held.body) == size_bytes >= MIN_BYTES:
+                return Version(_fingerprint(held.body), held.body)
+        return None
+
     def clear(self) -> None:
         """Let everything go."""
         self._bodies.clear()
+
+
+class Versions:
+    """The last version of each object that the peer has got from here: what the next one is compared with.
+
+    They are the owner's memory; who changes it finds that nothing is compared any more.
+    """
+
+    def __init__(self, quota_bytes: int) -> None:
+        self._quota_bytes = quota_bytes
+        self._sent: OrderedDict[str, Outgoing] = OrderedDict()
+
+    def keep(self, name: str, outgoing: Outgoing) -> None:
+        """The peer has this version."""
+        self._sent[name] = outgoing
+        self._sent.move_to_end(name)
+        while sum(sent.size_bytes for sent in self._sent.values()) > self._quota_bytes:
+            self._sent.popitem(last=False)
+
+    def reference(self, name: str, outgoing: Outgoing, fingerprint: bytes) -> Outgoing | None:
+        """The version with this fingerprint, if `outgoing` can be compared with it item by item."""
+        sent = self._sent.get(name)
+        if sent is None or sent.fingerprint != fingerprint or sent.runs != outgoing.runs:
+            return None
+        return sent
 
 
 def pieces(manifest: pb.Manifest, size_bytes: int, held: Sequence[Held]) -> list[Piece]:

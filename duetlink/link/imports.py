@@ -94,7 +94,9 @@ class Imports:
             landing = Landing(offer.size_bytes, count)
             adopted = await self._adopt(offer, landing, name)
             await self._fill(offer, landing, transfer)
-            if adopted and landing.digest() != offer.fingerprint:  # it was changed here meanwhile
+            if (
+                adopted or landing.reference
+            ) and landing.digest() != offer.fingerprint:  # it was changed here meanwhile
                 landing = Landing(offer.size_bytes)
                 await self._fill(offer, landing, transfer)
             if not landing.mapped and landing.digest() != offer.fingerprint:
@@ -141,6 +143,7 @@ class Imports:
         )
         found = await asyncio.to_thread(pieces, manifest, offer.size_bytes, held)
         await asyncio.to_thread(landing.adopt, found)
+        landing.reference = await asyncio.to_thread(self._holding.version, name, offer.size_bytes)
         return bool(found)
 
     def _worth_looking(self) -> bool:
@@ -165,7 +168,8 @@ class Imports:
         tries: dict[str, int] = {}  # since the last progress
         plain = False  # whether the sender is to encode nothing
         ticket: pb.Ticket | None = None
-        if offer.HasField("ticket") and landing.missing == [(0, landing.size_bytes)]:
+        whole = landing.missing == [(0, landing.size_bytes)] and landing.reference is None
+        if offer.HasField("ticket") and whole:
             ticket = offer.ticket
         while not landing.complete:
             try:
@@ -184,6 +188,7 @@ class Imports:
                             path=path.name,
                             missing=[position for pair in landing.missing for position in pair],
                             plain=plain,
+                            reference=landing.reference.fingerprint if landing.reference else b"",
                         ),
                         pb.Ticket,
                         timeout_s=TICKET_TIMEOUT_S + landing.size_bytes / _SLOW_BYTES_PER_S,

@@ -146,9 +146,7 @@ class Link:
             if query is not None:
                 self.rpc.handle(query, self._refuse_path)
         self.ladder = Ladder(paths, lambda path: prober.measure(path))
-        self.exports = Exports(
-            self.rpc, self.ladder, self.traffic, self.tuning.tuner, self._settings.inline_limit_bytes
-        )
+        self.exports = Exports(self.rpc, self.ladder, self.traffic, self.tuning.tuner, self._settings)
         prober = Prober(self.rpc, self.exports, self.traffic)
         self.imports = Imports(self.rpc, self.ladder, self.traffic, self._decoding, self._settings.held_bytes)
 

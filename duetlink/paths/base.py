@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import ClassVar
@@ -19,7 +19,7 @@ from google.protobuf.message import Message
 from duetlink.flight.body import Landing, Outgoing
 from duetlink.flight.certificate import Identity
 from duetlink.flight.receiving import Decoding
-from duetlink.flight.sending import Course
+from duetlink.flight.sending import Order
 from duetlink.flight.server import FlightServer
 from duetlink.flight.tickets import TicketTable
 from duetlink.paths.carrier_desk import CarrierDesk
@@ -29,10 +29,6 @@ from duetlink.settings import IceServer
 from duetlink.wire import schema_pb2 as pb
 
 OPEN_TIMEOUT_S = 10.0
-
-Ranges = Sequence[tuple[int, int]]
-# From the time: how a transfer is encoded from now on.
-BeginCourse = Callable[[float], Course]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,11 +76,8 @@ class Path(ABC):
         """Sender: do ahead what `offer` will need for this body, if this path is up and finds it worth it."""
 
     @abstractmethod
-    async def offer(
-        self, transfer_id: bytes, outgoing: Outgoing, ranges: Ranges, begin: BeginCourse
-    ) -> pb.Ticket:
-        """Sender: make a ticket for these (start, end) of `outgoing`, good for one fetch; `begin` says how to
-        encode them.
+    async def offer(self, transfer_id: bytes, outgoing: Outgoing, order: Order) -> pb.Ticket:
+        """Sender: make a ticket for what is ordered of `outgoing`, good for one fetch.
 
         Raises:
             PathUnavailable: not by this path, e.g. no room in shared memory.

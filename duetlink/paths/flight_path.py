@@ -10,7 +10,8 @@ from typing import ClassVar
 from duetlink.errors import PathUnavailable, TransferFailed
 from duetlink.flight.body import Landing, Outgoing
 from duetlink.flight.client import FlightClient
-from duetlink.paths.base import BeginCourse, Path, PathContext, Ranges
+from duetlink.flight.sending import Order
+from duetlink.paths.base import Path, PathContext
 from duetlink.wire import schema_pb2 as pb
 
 
@@ -24,12 +25,8 @@ class FlightPath(Path):
         self._context = context
         self._client: FlightClient | None = None
 
-    async def offer(
-        self, transfer_id: bytes, outgoing: Outgoing, ranges: Ranges, begin: BeginCourse
-    ) -> pb.Ticket:
-        ticket = self._context.tickets.issue(
-            transfer_id, outgoing, begin, ranges, most_chunk_bytes=self.chunk_bytes
-        )
+    async def offer(self, transfer_id: bytes, outgoing: Outgoing, order: Order) -> pb.Ticket:
+        ticket = self._context.tickets.issue(transfer_id, outgoing, order, most_chunk_bytes=self.chunk_bytes)
         return pb.Ticket(path=self.name, flight=ticket)
 
     def release(self, transfer_id: bytes) -> None:

@@ -13,7 +13,8 @@ from typing import ClassVar
 from duetlink.errors import DuetError, PathUnavailable, RemoteProtocolError, TransferFailed
 from duetlink.flight.body import Landing, Outgoing
 from duetlink.flight.fingerprint import LEAF_BYTES, leaf_digest
-from duetlink.paths.base import BeginCourse, Path, PathContext, Ranges
+from duetlink.flight.sending import Order
+from duetlink.paths.base import Path, PathContext
 from duetlink.paths.shared_memory import LABEL_BYTES, Region, SharedMemory, open_region, supported
 from duetlink.wire import schema_pb2 as pb
 
@@ -63,9 +64,7 @@ class LocalPath(Path):
         if self._same_host and outgoing.size_bytes <= self._context.prepare_limit_bytes:
             await self._memory(outgoing)
 
-    async def offer(
-        self, transfer_id: bytes, outgoing: Outgoing, ranges: Ranges, begin: BeginCourse
-    ) -> pb.Ticket:
+    async def offer(self, transfer_id: bytes, outgoing: Outgoing, order: Order) -> pb.Ticket:
         return pb.Ticket(path=self.name, memory=_to_wire((await self._memory(outgoing)).region))
 
     async def _memory(self, outgoing: Outgoing) -> SharedMemory:

@@ -14,7 +14,7 @@ import pytest
 
 from duetlink.errors import AssetChanged, LimitExceeded, TicketRefused
 from duetlink.flight.body import Landing, Outgoing
-from duetlink.flight.sending import PlainCourse
+from duetlink.flight.sending import Order
 from duetlink.wire import schema_pb2 as pb
 
 Links = Any
@@ -94,9 +94,7 @@ class PathContract:
         path = await receiver.ladder.wait_best({})
         await path.open()
         _, body = _body(100_000)
-        ticket = await sender.ladder.named(path.name).offer(
-            b"t" * 16, body, body.whole, lambda now_s: PlainCourse()
-        )
+        ticket = await sender.ladder.named(path.name).offer(b"t" * 16, body, Order(body.whole))
         landing = Landing(body.size_bytes)
         await path.fetch(ticket, landing)
         assert landing.complete

@@ -37,7 +37,7 @@ _GAIN_BYTES = 1.005
 _WORSE = 0.97  # of the rate before a change, below which it is taken back
 _EXPLORE = 0.02  # share of a transfer's time
 _HOPELESS = 1.6
-_REHEARSED = 1.25
+_REHEARSED = 1.1
 _MAX_REHEARSALS = 8
 _LOOK_EVERY = 16  # chunks
 _LOOK_EVERY_FAST = 64
@@ -387,7 +387,8 @@ class Course:
         ranking, figures = self._rank(subject, role, None, now_s)
         unseen = [choice for choice in figures if not choice.raw and not subject.seen(choice.key)]
         unseen.sort(key=ranking.regret)
-        seeker = next((choice for choice in unseen if choice.codec.kind == BYTES), None)
+        sought = any(choice.codec.kind == BYTES and subject.seen(choice.key) for choice in figures)
+        seeker = next((choice for choice in unseen if choice.codec.kind == BYTES and not sought), None)
         least = ranking.regret(ranking.best())
         for choice in unseen:
             loss = ranking.regret(choice) / least - 1

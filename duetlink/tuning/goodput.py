@@ -18,7 +18,7 @@ _WINDOW_CHUNKS = 8
 _RECENT_S = 0.2
 _LONG_CHUNK_S = 0.4  # one chunk that took so long is evidence enough
 _CHANGE = 2.0
-_SETTLED_S = 0.05
+_SETTLED_S = 0.02
 _SETTLED_BYTES = 8 << 20
 _BUFFER_BYTES = 4 << 20  # what may vanish into buffers without a link behind them
 

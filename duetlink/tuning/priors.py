@@ -21,6 +21,9 @@ _MB = 1e6
 # A codec that nobody has told us of: quick enough to be worth a try on most links.
 _UNKNOWN = Figures(200 * _MB, 400 * _MB, 0.8)
 
+# How much faster nearly nothing is decoded.
+_DECODE_SPARSE = 2.5
+
 # Encoders from here on are "fast"; slower ones must be hidden by the link (objective "bytes").
 FAST_BYTES_PER_S = 60 * _MB
 
@@ -34,7 +37,7 @@ OTHER_WIRE_CPU_S = 5e-9
 
 @dataclass(frozen=True, slots=True)
 class Prior:
-    """(encode MB/s, ratio) per kind of data, and decode MB/s."""
+    """(encode MB/s, ratio) per kind of data, and decode MB/s of dense data."""
 
     dense: tuple[float, float]
     redundant: tuple[float, float]
@@ -43,7 +46,8 @@ class Prior:
 
     def figures(self, kind: Kind) -> Figures:
         encode, ratio = {Kind.REDUNDANT: self.redundant, Kind.SPARSE: self.sparse}.get(kind, self.dense)
-        return Figures(encode * _MB, self.decode * _MB, 1.0 if kind is Kind.NOISE else ratio)
+        decode = self.decode * (_DECODE_SPARSE if kind is Kind.SPARSE else 1.0)
+        return Figures(encode * _MB, decode * _MB, 1.0 if kind is Kind.NOISE else ratio)
 
 
 # By name and level; the levels given are those that are ever considered. None: the codec's own default.

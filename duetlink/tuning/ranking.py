@@ -11,7 +11,7 @@ from duetlink.tuning.model import Figures, Line, cost, cpu_s
 # What a link whose speed nobody has measured may carry, in bytes per second.
 POSSIBLE_GOODPUT = (1e6, 4e6, 16e6, 64e6, 250e6, 800e6)
 
-_ALIKE = 1.015
+_ALIKE = 1.01
 _ALIKE_BYTES = 1.002
 
 

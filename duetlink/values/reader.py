@@ -8,7 +8,6 @@ from typing import TypeVar
 
 from google.protobuf.message import DecodeError
 
-from duetlink.codecs import chunk
 from duetlink.errors import DuetError, LimitExceeded, MalformedChunk, MalformedValue, UnknownCodec
 from duetlink.values import body as layout
 from duetlink.values.base import MAX_DEPTH, MAX_NODES
@@ -85,6 +84,8 @@ class BodyReader:
                 f"an array of {size_bytes:,} bytes in {len(data):,}; {self._room.left_bytes:,} are allowed"
             )
         self._room.left_bytes -= size_bytes
+        from duetlink.codecs import chunk  # not before it is needed: it imports NumPy
+
         try:
             array, header = chunk.decode(data, size_bytes)
         except (MalformedChunk, UnknownCodec) as error:

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from duetlink.codecs.element import BY_NAME
 from duetlink.errors import UnsupportedValue
 from duetlink.values import body
 from duetlink.values.base import MAX_DEPTH, MAX_NODES, Encoded, Part, Summary
-from duetlink.values.lossy import Lossy
 from duetlink.values.registry import library_of, value_type
 from duetlink.values.schema_pb2 import Node
+
+if TYPE_CHECKING:
+    from duetlink.values.lossy import Lossy
 
 
 def kind_of(obj: object) -> str:
@@ -107,6 +106,10 @@ class ObjectWriter:
     def coded(self, element: str, shape: tuple[int, ...], memory: Callable[[], memoryview]) -> bytes | None:
         if self._lossy is None:
             return None
+        import numpy as np  # as in reader.py: builtins alone need no array library
+
+        from duetlink.codecs.element import BY_NAME
+
         kind = BY_NAME[element]
         array = np.frombuffer(memory(), kind.storage).reshape(shape)
         chunk = self._lossy.encode(array, kind, "".join(self._path))

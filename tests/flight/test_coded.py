@@ -18,7 +18,7 @@ from duetlink.codecs.element import FLOAT32, Element
 from duetlink.errors import TransferFailed, UndecodableChunk
 from duetlink.flight.body import Landing, Outgoing
 from duetlink.flight.receiving import CODED, Decoding, Receiving
-from duetlink.flight.sending import Course, Parcel, PlainCourse, Sending
+from duetlink.flight.sending import Course, Order, Parcel, PlainCourse, Sending
 from duetlink.tuning import Choice, RateCap
 from duetlink.values import encode
 
@@ -76,7 +76,8 @@ def outgoing(obj: Any) -> Outgoing:
 def parcels(
     body: Outgoing, course: Course, pool: ThreadPoolExecutor, ranges: Sequence[tuple[int, int]] | None = None
 ) -> list[Parcel]:
-    sending = Sending(body, ranges or body.whole, course, pool, RateCap(), 1 << 20)
+    order = Order(ranges or body.whole, lambda now_s: course)
+    sending = Sending(body, order, pool, RateCap(), 1 << 20)
     return list(sending.parcels())
 
 
@@ -210,5 +211,6 @@ def test_a_rate_cap_is_kept_in_the_middle_of_a_stream(pool: ThreadPoolExecutor) 
             return 0.0
 
     body = outgoing(np.zeros(20_000))
-    sent = list(Sending(body, body.whole, Turns(RAW, ZSTD), pool, Cap(), 1 << 20).parcels())
+    order = Order(body.whole, lambda now_s: Turns(RAW, ZSTD))
+    sent = list(Sending(body, order, pool, Cap(), 1 << 20).parcels())
     assert asked == [len(parcel.data) for parcel in sent]

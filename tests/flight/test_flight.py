@@ -24,7 +24,7 @@ from duetlink.flight.certificate import Identity, check_certificate, create_iden
 from duetlink.flight.client import FlightClient
 from duetlink.flight.fingerprint import LEAF_BYTES, Fingerprint
 from duetlink.flight.receiving import Decoding
-from duetlink.flight.sending import Course, PlainCourse
+from duetlink.flight.sending import Course, Order, PlainCourse
 from duetlink.flight.server import FlightServer
 from duetlink.flight.tickets import LIFETIME_S, TicketTable
 from duetlink.tuning import RateCap
@@ -58,7 +58,8 @@ class Side:
         course: Course = PLAIN,
         ranges: list[tuple[int, int]] | None = None,
     ) -> bytes:
-        return self.tickets.issue(transfer_id, body, lambda now_s: course, ranges, most_chunk_bytes=MIB)
+        order = Order(body.whole if ranges is None else ranges, lambda now_s: course)
+        return self.tickets.issue(transfer_id, body, order, most_chunk_bytes=MIB)
 
 
 @pytest.fixture(scope="module")

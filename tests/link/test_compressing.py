@@ -320,3 +320,46 @@ def test_large_arrays_are_told_of() -> None:
 def test_parts_that_cannot_be_are_refused(numbers: list[int]) -> None:
     with pytest.raises(RemoteProtocolError):
         segments(numbers, 100)
+
+
+# -- what differs from a version that the peer has -----------------------------------------------------------
+
+
+async def test_of_a_table_in_rows_with_a_changed_column_the_column_alone_travels(
+    pair: tuple[Link, Link],
+) -> None:
+    receiver, sender = pair
+    await receiver.agreement.change({"mode": "manual", "codec": {"tensor": "zstd"}})
+    table = np.random.default_rng(0).normal(size=(40_000, 25))
+    await fetch(receiver, sender, table)
+    changed = table.copy()
+    changed[:, 7] = np.random.default_rng(1).normal(size=40_000)
+    arrived, transfer = await fetch(receiver, sender, changed)
+    assert np.array_equal(arrived, changed)
+    assert transfer.wire_bytes <= 0.05 * transfer.size_bytes
+
+
+async def test_an_earlier_version_that_was_changed_at_either_side_is_no_help_and_no_harm(
+    pair: tuple[Link, Link],
+) -> None:
+    receiver, sender = pair
+    await receiver.agreement.change({"mode": "manual", "codec": {"tensor": "zstd"}})
+    generator = np.random.default_rng(0)
+    for at_receiver in (True, False):
+        first = generator.normal(size=(20_000, 25))
+        arrived, _ = await fetch(receiver, sender, first)
+        second = first.copy()
+        second[:, 3] = generator.normal(size=20_000)
+        (arrived if at_receiver else first)[:] = 0
+        arrived, transfer = await fetch(receiver, sender, second)
+        assert np.array_equal(arrived, second)
+        assert transfer.wire_bytes > 0.5 * transfer.size_bytes
+
+
+async def test_another_object_of_the_same_name_is_no_help_and_no_harm(pair: tuple[Link, Link]) -> None:
+    receiver, sender = pair
+    await receiver.agreement.change({"mode": "manual", "codec": {"tensor": "zstd"}})
+    for seed in range(3):
+        array = np.random.default_rng(seed).normal(size=300_000)
+        arrived, _ = await fetch(receiver, sender, array)
+        assert np.array_equal(arrived, array)

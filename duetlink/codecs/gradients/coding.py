@@ -1,6 +1,6 @@
 """A sparse gradient as bytes: positions by an index codec, values by a value codec (DeepReduce's split).
 
-    index codec u8 | value codec u8 | values u64 | bytes of positions u64 | positions | values  (little-endian)
+    index codec u8 | value codec u8 | count u64 | bytes of positions u64 | positions | values  (little-endian)
 
 Xu et al., NeurIPS 2021, arXiv:2102.03112. The size of the gradient stands in the chunk's header.
 """
@@ -89,7 +89,5 @@ def _check(flat: Values, positions: Positions) -> None:
             f"float32 (n,) and int64 (r,) are coded, not {flat.dtype} {flat.shape} and"
             f" {positions.dtype} {positions.shape}"
         )
-    if positions.size and (
-        positions[0] < 0 or positions[-1] >= flat.size or (np.diff(positions) <= 0).any()
-    ):
+    if positions.size and (positions[0] < 0 or positions[-1] >= flat.size or (np.diff(positions) <= 0).any()):
         raise LocalProtocolError(f"positions must be sorted, unique and below {flat.size}")

@@ -6,6 +6,7 @@ overflow) is kept as it is: its step is NaN, its items follow the others. Paddin
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -37,7 +38,7 @@ def quantise(floats: Floats, block: int, levels: int, rounding: Rounding) -> Qua
     blocks = _blocks(floats, block)
     with np.errstate(over="ignore", invalid="ignore"):
         largest = np.maximum(blocks.max(axis=1), -blocks.min(axis=1))  # NaN where there is one
-        steps = largest / blocks.dtype.type(levels)
+        steps = largest / levels
         usable = np.isfinite(steps * levels) & ((steps >= np.finfo(steps.dtype).tiny) | (largest == 0))
     steps = np.where(usable, steps, np.nan).astype(blocks.dtype)
     kept = blocks[:0]
@@ -62,15 +63,15 @@ def dequantise(quantised: Quantised, count: int) -> Floats:
 
 
 def step_bound(element: Element, levels: int, steps: float) -> Bound:
-    """What holds if rounding moves a number by at most `steps` steps."""
+    """What holds if `Rounding` moves a number by at most `steps` of its whole ones."""
     block = (steps + levels * _ARITHMETIC) / levels
     if element.storage == computed_in(element):
         return Bound(0.0, block)
     relative = rounding(element)
-    # decoded numbers are rounded to the element; below its normal ones to a multiple of its least
-    least = 2.0 ** (-(2 ** (element.exponent_bits - 1)) + 2 - element.mantissa_bits)
-    del least
-    return Bound(relative, block * (1 + relative))
+    # an original below the normal numbers is a multiple of `least`: what is nearer than half of it is exact
+    least = math.ldexp(1.0, 2 - (1 << element.exponent_bits - 1) - element.mantissa_bits)
+    subnormal = min(steps, least / 2 / float(np.finfo(np.float32).tiny)) / levels
+    return Bound(relative, (block + subnormal) * (1 + relative))
 
 
 def _multiply(multiples: NDArray[np.int8], steps: Floats) -> Floats:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,10 +12,10 @@ from duetlink.codecs.base import Array
 from duetlink.codecs.element import BFLOAT16, BY_NAME, Element
 
 FLOATS = frozenset(BY_NAME[name] for name in ("float16", "float32", "float64", "bfloat16"))
-Floats: TypeAlias = NDArray[np.float32] | NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.floating[Any]]  # of `computed_in`
 
 
-def computed_in(element: Element) -> np.dtype[np.floating]:
+def computed_in(element: Element) -> np.dtype[np.floating[Any]]:
     """float64 for float64, else float32: it holds every number of the element."""
     return np.dtype(np.float64 if element.size_bytes == 8 else np.float32)
 
@@ -31,15 +31,20 @@ def to_floats(array: Array, element: Element) -> Floats:
 def from_floats(floats: Floats, element: Element) -> Array:
     """Numbers as items, flat. What is finite stays so: beyond the element's largest it is that."""
     if element == BFLOAT16:
-        items: Array = to_bfloat16(floats.astype(np.float32, copy=False))
-        beyond = (items & 0x7FFF == 0x7F80) & np.isfinite(floats)
-        return np.where(beyond, items - np.uint16(1), items)
+        bits = to_bfloat16(floats.astype(np.float32, copy=False))
+        beyond = (bits & 0x7FFF == 0x7F80) & np.isfinite(floats)
+        return bits - beyond  # the bits below those of infinity
     if floats.dtype == element.storage:
         return floats
+    return _to_float16(floats)
+
+
+def _to_float16(floats: Floats) -> NDArray[np.float16]:
     with np.errstate(over="ignore"):
-        items = floats.astype(element.storage)
+        items = floats.astype(np.float16)
     beyond = np.isinf(items) & np.isfinite(floats)
-    return np.where(beyond, np.copysign(np.finfo(items.dtype).max, items), items) if beyond.any() else items
+    items[beyond] = np.copysign(np.finfo(np.float16).max, items[beyond])
+    return items
 
 
 def to_bfloat16(floats: NDArray[np.float32]) -> NDArray[np.uint16]:

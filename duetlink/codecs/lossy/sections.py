@@ -1,4 +1,4 @@
-"""Several arrays as one payload: each by its size in bytes (u64), then as it is, or entropy-coded if smaller."""
+"""Several arrays as one payload: each by its size in bytes (u64), then as it is or, if smaller, entropy-coded."""
 
 from __future__ import annotations
 
@@ -44,6 +44,10 @@ class Sections:
         if size < wanted:
             data = memoryview(zstd.decompress(data, wanted))
         return np.frombuffer(data, dtype)
+
+    def rest(self) -> memoryview:
+        """What follows the sections."""
+        return self._rest
 
     def end(self) -> None:
         """Raises MalformedChunk if anything is left."""

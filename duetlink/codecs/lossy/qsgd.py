@@ -1,0 +1,51 @@
+"""QSGD (Alistarh et al., NeurIPS 2017, arXiv:1610.02132): stochastic levels per bucket.
+
+An item is rounded to one of the two multiples of its bucket's step next to it, by chance, so that its mean is
+the item. The step follows the largest magnitude rather than the 2-norm, the paper's own choice in practice
+(section 4), which also bounds the error. Levels are entropy-coded.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from duetlink.codecs.base import Array, Bound
+from duetlink.codecs.element import Element
+from duetlink.codecs.lossy.blocks import BlockCodec
+from duetlink.codecs.lossy.levels import quantise, step_bound
+from duetlink.codecs.lossy.numbers import Floats, to_floats
+
+
+class Qsgd(BlockCodec):
+    """Buckets of 512. Level n has 2^(7 - n) - 1 steps: 127 at level 0, 1 (ternary) at level 6.
+
+    Unbiased for float32 and float64 up to their own rounding; narrower ones are rounded to nearest once more.
+    """
+
+    number: ClassVar[int] = 36
+    name: ClassVar[str] = "qsgd"
+    block: ClassVar[int] = 512
+    levels: ClassVar[range] = range(7)
+
+    def steps(self, level: int) -> int:
+        return (1 << 7 - level) - 1
+
+    def bound(self, element: Element, level: int) -> Bound:
+        return step_bound(element, self.steps(level), 1.0)
+
+    def encode(self, array: Array, element: Element, level: int) -> bytes:
+        return self.encode_by(np.random.Philox(), array, element, level)
+
+    def encode_by(self, chance: np.random.Philox, array: Array, element: Element, level: int) -> bytes:
+        """As `encode`, with a random stream of the caller's; `encode` takes one that the system seeds."""
+        random = np.random.Generator(chance)
+
+        def by_chance(multiples: Floats) -> Floats:
+            whole = np.floor(multiples)
+            multiples -= whole
+            whole += random.random(multiples.shape, np.float32) < multiples
+            return whole
+
+        return self._pack(quantise(to_floats(array, element), self.block, self.steps(level), by_chance))
