@@ -10,6 +10,7 @@ is not encoded goes out as the sender's own memory.
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
@@ -26,7 +27,10 @@ from duetlink.errors import AssetChanged, CodecFailed
 from duetlink.flight.body import Outgoing
 from duetlink.flight.fingerprint import LEAF_BYTES, leaf_digest
 from duetlink.flight.layout import Run
+from duetlink.runtime.cpu import CpuMeter
 from duetlink.tuning import Choice, RateCap
+
+_CPU = CpuMeter()
 
 # Slept in pieces, so that a call that was cancelled ends soon.
 _NAP_S = 0.1
@@ -42,7 +46,9 @@ class Course(Protocol):
     chunk_bytes: int
     workers: int
 
-    def choose(self, array: Array, element: Element, now_s: float) -> Choice | None: ...
+    def choose(
+        self, array: Array, element: Element, now_s: float, cpu_load: float | None
+    ) -> Choice | None: ...
     def encoded(self, choice: Choice, raw_bytes: int, encoded_bytes: int, elapsed_s: float) -> None: ...
     def failed(self, choice: Choice) -> None: ...
     def sent(self, raw_bytes: int, wire_bytes: int, elapsed_s: float, now_s: float) -> None: ...
@@ -57,7 +63,7 @@ class PlainCourse:
         self.chunk_bytes = chunk_bytes
         self.workers = workers
 
-    def choose(self, array: Array, element: Element, now_s: float) -> Choice | None:
+    def choose(self, array: Array, element: Element, now_s: float, cpu_load: float | None) -> Choice | None:
         return None
 
     def encoded(self, choice: Choice, raw_bytes: int, encoded_bytes: int, elapsed_s: float) -> None:
@@ -83,6 +89,7 @@ class Parcel:
     data: memoryview
     coded: bool
     raw_bytes: int
+    steered: bool = True  # whether the course has chosen for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +194,11 @@ class Sending:
 
     def _begin(self, block: Run) -> Parcel | Future[Parcel]:
         if block.end_bytes - block.start_bytes < _SMALL_BYTES:
-            return self._raw(block)
+            return dataclasses.replace(self._raw(block), steered=False)
         change = self._reference.change(block) if self._reference is not None else None
         array, element = (self._outgoing.array(block), block.element) if change is None else change
-        choice = self._course.choose(array, element, time.monotonic())
+        now_s = time.monotonic()
+        choice = self._course.choose(array, element, now_s, _CPU.load(now_s))
         if choice is None or choice.raw:
             return self._raw(block)
         return self._pool.submit(self._encode, block, array, element, choice, change is not None)
@@ -219,7 +227,8 @@ class Sending:
         begin_s = time.monotonic()
         yield parcel
         now_s = time.monotonic()
-        self._course.sent(parcel.raw_bytes, len(parcel.data), now_s - begin_s, now_s)
+        if parcel.steered:
+            self._course.sent(parcel.raw_bytes, len(parcel.data), now_s - begin_s, now_s)
 
     def _rest(self, time_s: float) -> None:
         """Keep to the rate that was set."""

@@ -200,7 +200,13 @@ class Exports:
         return ticket
 
     def _begin(self, export: _Export, path_name: str, now_s: float) -> Course:
-        course = self._tuner.begin(export.transfer.name, path_name, export.outgoing.size_bytes, now_s)
+        course = self._tuner.begin(
+            export.transfer.name,
+            path_name,
+            export.outgoing.size_bytes,
+            now_s,
+            self._traffic.round_trip.typical_s or 0.0,
+        )
         export.course = course
         return course
 

@@ -94,9 +94,8 @@ class Imports:
             landing = Landing(offer.size_bytes, count)
             adopted = await self._adopt(offer, landing, name)
             await self._fill(offer, landing, transfer)
-            if (
-                adopted or landing.reference
-            ) and landing.digest() != offer.fingerprint:  # it was changed here meanwhile
+            helped = adopted or landing.reference is not None
+            if helped and landing.digest() != offer.fingerprint:  # what helped was changed here meanwhile
                 landing = Landing(offer.size_bytes)
                 await self._fill(offer, landing, transfer)
             if not landing.mapped and landing.digest() != offer.fingerprint:

@@ -77,7 +77,7 @@ class Link:
         self.rpc = Rpc(lifeline.control, call_timeout_s=settings.call_timeout_s)
         self.rpc.on_violation = lifeline.bulk.on_violation = self._violated
         lifeline.on_lost = self._lost
-        lifeline.on_network_changed = lambda: self.ladder.hurry()
+        lifeline.on_network_changed = self._network_changed
         lifeline.on_restored = self._restored
         lifeline.on_dead = self._end
         lifeline.on_round_trip = self.traffic.round_trip.add
@@ -146,6 +146,7 @@ class Link:
             if query is not None:
                 self.rpc.handle(query, self._refuse_path)
         self.ladder = Ladder(paths, lambda path: prober.measure(path))
+        self.ladder.on_measured = self.tuning.tuner.path_speed
         self.exports = Exports(self.rpc, self.ladder, self.traffic, self.tuning.tuner, self._settings)
         prober = Prober(self.rpc, self.exports, self.traffic)
         self.imports = Imports(self.rpc, self.ladder, self.traffic, self._decoding, self._settings.held_bytes)
@@ -218,7 +219,12 @@ class Link:
         self.ladder.pause()
         self.on_lost(why)
 
+    def _network_changed(self) -> None:
+        self.ladder.hurry()
+        self.tuning.tuner.link_changed()
+
     def _restored(self) -> None:
+        self.tuning.tuner.link_changed()
         self.rpc.resume()
         self.ladder.resume()
         self.on_restored()

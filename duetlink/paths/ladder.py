@@ -76,6 +76,8 @@ class Ladder:
         self._openers: dict[str, asyncio.Task[None]] = {}
         self._ever_up: set[str] = set()
         self._waiting = 0
+        # hears how fast a path was found to be
+        self.on_measured: Callable[[str, float], None] = lambda name, bytes_per_s: None
         self.paused = False
         self._closed = False
         for path in paths:
@@ -292,6 +294,8 @@ class Ladder:
 
     def _note(self, name: str, speed: Speed) -> None:
         known = self._status[name]
+        if speed.alone:
+            self.on_measured(name, speed.bytes_per_s)
         if not speed.alone and (known.bytes_per_s or 0.0) >= speed.bytes_per_s:
             return  # nothing new
         self._set(dataclasses.replace(known, bytes_per_s=speed.bytes_per_s, at_least=not speed.alone))

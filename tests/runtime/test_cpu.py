@@ -1,0 +1,45 @@
+"""The meter of processor load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from duetlink.runtime import cpu
+
+
+@pytest.fixture
+def stat(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    path = tmp_path / "stat"
+    monkeypatch.setattr(cpu, "_STAT", path)
+    return path
+
+
+def ticks(busy: int, idle: int) -> str:
+    return f"cpu  {busy} 0 0 {idle} 0 0 0 0 0 0\ncpu0 1 2 3\n"
+
+
+def test_load_is_the_share_of_ticks_since_the_last_look(stat: Path) -> None:
+    meter = cpu.CpuMeter()
+    stat.write_text(ticks(100, 900))
+    assert meter.load(0.0) is None  # nothing to compare with
+    stat.write_text(ticks(130, 970))
+    assert meter.load(0.4) is None  # not again so soon
+    assert meter.load(0.5) == 0.3
+    stat.write_text(ticks(230, 970))
+    assert meter.load(1.0) == 1.0
+
+
+def test_without_ticks_the_load_average_does(stat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(cpu.os, "getloadavg", lambda: (1.0, 0.0, 0.0))
+    monkeypatch.setattr(cpu.os, "cpu_count", lambda: 4)
+    assert cpu.CpuMeter().load(0.0) == 0.25
+    monkeypatch.setattr(cpu.os, "getloadavg", lambda: (9.0, 0.0, 0.0))
+    assert cpu.CpuMeter().load(0.0) == 1.0
+
+
+def test_here_it_is_a_share() -> None:
+    meter = cpu.CpuMeter()
+    meter.load(0.0)
+    assert (found := meter.load(1.0)) is None or 0 <= found <= 1
