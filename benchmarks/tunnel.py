@@ -1,7 +1,7 @@
 """The rung `udp` on lines of every kind, beside what the kernel's TCP does on the same line in the same run.
 
-`python -m benchmarks.tunnel [CASE …]`; cases: unshaped, loss, gigabit, plain, fair, relay, busy. Two
-notebooks on hosts of the lab (tests/lab: Linux and root), joined by the internet between them; the
+`python -m benchmarks.tunnel [CASE …]`; cases: unshaped, loopback, loss, gigabit, plain, fair, relay, busy.
+Two notebooks on hosts of the lab (tests/lab: Linux and root), joined by the internet between them; the
 scientist's line is shaped. A way is one pull of `SECONDS`, from the request to the last chunk that arrived by
 then, verified. The kernel's way is iperf3 with CUBIC, what most systems use. CPU seconds are per GB of
 value: of the carriers on both sides, which are the tunnel, and of everything that the two notebooks are.
@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -94,12 +95,11 @@ class Flow:
 class Notebooks:
     """An owner and a scientist with open duets, one per rung that is to be measured."""
 
-    def __init__(self, lab: Lab, environment: dict[str, str]) -> None:
+    def __init__(self, lab: Lab, environment: dict[str, str], *, one_host: bool = False) -> None:
         self._lab = lab
-        self.owner, self.scientist = (
-            Notebook(lab.host("open"), environment),
-            Notebook(lab.host("open"), environment),
-        )
+        owners = lab.host("open")
+        self.owner = Notebook(owners, environment)
+        self.scientist = Notebook(owners if one_host else lab.host("open"), environment)
         self.owner.begin(_OWNER)
         self.scientist.begin(_SCIENTIST)
 
@@ -167,8 +167,11 @@ class Notebooks:
 
 
 @contextlib.contextmanager
-def _notebooks(*rungs: str, environment: dict[str, str] | None = None) -> Iterator[Notebooks]:
-    with Lab() as lab, contextlib.closing(Notebooks(lab, environment or {})) as notebooks:
+def _notebooks(
+    *rungs: str, environment: dict[str, str] | None = None, one_host: bool = False
+) -> Iterator[Notebooks]:
+    notebooks_in = partial(Notebooks, environment=environment or {}, one_host=one_host)
+    with Lab() as lab, contextlib.closing(notebooks_in(lab)) as notebooks:
         for rung in rungs:
             notebooks.connect(rung)
         yield notebooks
@@ -234,6 +237,13 @@ def unshaped(rounds: int) -> None:
         _report("unshaped", "No limit on the line", _take(ways, rounds), "channel")
 
 
+def loopback(rounds: int) -> None:
+    """Both notebooks on one host: no limit, and datagrams as large as the tunnel makes them."""
+    with _notebooks("udp", "channel", one_host=True) as both:
+        ways = {rung: lambda rung=rung: both.pull(rung) for rung in ("channel", "udp")}
+        _report("loopback", "On one host", _take(ways, rounds), "channel")
+
+
 def loss(rounds: int) -> None:
     """100 Mbit/s, 20 ms, packets lost at random: against CUBIC."""
     with _notebooks("udp") as both:
@@ -297,7 +307,7 @@ def busy(rounds: int) -> None:
         _report("busy", f"{_LINE}, beside a cell", _take(ways, rounds), "idle")
 
 
-CASES = {case.__name__: case for case in (unshaped, loss, gigabit, plain, fair, relay, busy)}
+CASES = {case.__name__: case for case in (unshaped, loopback, loss, gigabit, plain, fair, relay, busy)}
 
 
 def main(*names: str, rounds: int = 3) -> None:

@@ -1,0 +1,101 @@
+"""How small and how fast: every lossless codec, and what the tuner makes of them, on arrays of each kind.
+
+Everything goes the way of a transfer: blocks of a body, one encoding thread, as in flight/sending.py. The
+times are those until the last block is encoded, of `auto` with all its trials.
+"""
+
+from __future__ import annotations
+
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+
+from benchmarks.harness import report
+from benchmarks.kinds import KINDS, make
+from duetlink import values
+from duetlink.codecs import codecs
+from duetlink.codecs.base import BYTES, TENSOR
+from duetlink.flight.body import Landing, Outgoing
+from duetlink.flight.receiving import Decoding
+from duetlink.flight.sending import Order, Sending
+from duetlink.tuning import Compression, RateCap, Tuner
+
+SIZE_BYTES = 16 << 20
+ROUNDS = 3
+_AUTO = "auto, bytes"
+_CHUNK_BYTES = 1 << 20
+_LZMA = "lzma"
+
+
+def main() -> None:
+    found = {kind: _measure(kind) for kind in KINDS}
+    ways = list(next(iter(found.values())))
+    rows = [
+        [kind, *(f"{ratio:.3g}  {rate / 1e6:.0f}" for ratio, rate, _ in figures.values())]
+        for kind, figures in found.items()
+    ]
+    report("codecs", "Times smaller, and MB/s encoded by one thread", ["kind", *ways], rows, found)
+    headers = ["kind", "auto: times smaller", "lzma -6", "auto / lzma: size", "speed", "decoded MB/s"]
+    rows = []
+    for kind, figures in found.items():
+        (ratio, rate, decoded), (lzma_ratio, lzma_rate, _) = figures[_AUTO], figures[_LZMA]
+        rows.append(
+            [
+                kind,
+                f"{ratio:.3f}",
+                f"{lzma_ratio:.3f}",
+                f"{lzma_ratio / ratio:.3f}",
+                f"{rate / lzma_rate:.0f}x",
+                f"{decoded / 1e6:.0f}",
+            ]
+        )
+    report("codecs_auto", 'objective "bytes" against lzma -6', headers, rows, found)
+
+
+Figures = dict[str, tuple[float, float, float]]
+
+
+def _measure(kind: str) -> Figures:
+    """By way: times smaller, bytes per second encoded, and decoded; medians, ways in turn."""
+    encoded = values.encode(make(kind, 0 if kind.endswith("frame") else SIZE_BYTES))  # frames as they are
+    body = Outgoing(encoded.segments, encoded.size_bytes, encoded.parts)
+    settings = {_AUTO: Compression(objective="bytes")}
+    for codec in codecs():
+        if codec.lossless and codec.kind in (BYTES, TENSOR) and codec.name != "raw":
+            by_role = {TENSOR: codec.name, BYTES: codec.name if codec.kind == BYTES else "zstd"}
+            levels: dict[str, int | None] = dict.fromkeys((TENSOR, BYTES), 6) if codec.name == _LZMA else {}
+            settings[codec.name] = Compression(mode="manual", codec=by_role, level=levels)
+    taken: dict[str, list[tuple[float, float, float]]] = {way: [] for way in settings}
+    for number in range(ROUNDS):
+        for way, compression in settings.items():
+            if number == 0 or way != _LZMA:  # a minute each
+                taken[way].append(_encode(body, compression))
+    return {
+        way: tuple(float(np.median([figures[index] for figures in rounds])) for index in range(3))  # type: ignore[misc]
+        for way, rounds in taken.items()
+    }
+
+
+def _encode(body: Outgoing, compression: Compression) -> tuple[float, float, float]:
+    available = frozenset(codec.name for codec in codecs())
+    tuner = Tuner(compression, available, 1, lambda decision: None)
+    tuner.path_speed("line", 1e6)  # slow: bytes are what counts
+    order = Order(body.whole, lambda now_s: tuner.begin("x", "line", body.size_bytes, now_s))
+    with ThreadPoolExecutor(1) as pool:
+        begin_s = time.perf_counter()
+        parcels = list(Sending(body, order, pool, RateCap(), _CHUNK_BYTES).parcels())
+        encode_s = time.perf_counter() - begin_s
+        landing, decoding = Landing(body.size_bytes), Decoding(pool, 1)
+        begin_s = time.perf_counter()
+        for parcel in parcels:
+            landing.write(decoding.decode(parcel.data) if parcel.coded else parcel.data)
+        decode_s = time.perf_counter() - begin_s
+    if landing.digest() != body.fingerprint:
+        raise SystemExit("what was decoded is not what was encoded")
+    sent_bytes = sum(len(parcel.data) for parcel in parcels)
+    return body.size_bytes / sent_bytes, body.size_bytes / encode_s, body.size_bytes / decode_s
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,259 @@
+"""How long until an object is there: the tuner against every codec that could be fixed, over real links.
+
+`python -m benchmarks.delivery [RATE …]`, rates in Mbit/s, 0 without a limit, or `change`. Two notebooks on
+hosts of the lab (tests/lab: Linux and root), joined by tcp; the scientist's line is shaped with tbf. A way is
+one `get` of SIZE_BYTES, from the request to the decoded object, verified. Nothing is found in earlier
+versions. On the slower links the best fixed codec is looked for among those that make the object smallest,
+for there nothing else counts; lzma and blosc2 are always measured.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import statistics
+import sys
+import threading
+from collections.abc import Iterator
+
+from benchmarks.harness import report
+from benchmarks.kinds import KINDS
+from tests.lab.lab import Lab
+from tests.lab.namespace import unsupported
+from tests.lab.notebook import Notebook
+
+SIZE_BYTES = 64 << 20
+RATES_MBIT = (10, 100, 1000, 0)
+ROUNDS = {10: 1, 100: 1, 1000: 3, 0: 5}
+FIXED = (
+    "raw",
+    "pcodec",
+    "planes",
+    "sparse",
+    "zstd",
+    "lz4",
+    "blosc2",
+    "bitshuffle",
+    "bytedelta",
+    "zlib",
+    "lzma",
+)
+ALWAYS = ("raw", "blosc2", "lzma")
+SMALLEST = 3
+AUTO = "auto"
+_EARLIER = "the earlier module, as published: 20 to 25 % smaller, 15 to 18 % faster than nothing"
+
+_SETTINGS = "Settings(only=('tcp',), held_bytes=1, signaling=Settings.from_environment().signaling)"
+_OWNER = f"""
+from benchmarks.kinds import make
+asset = None
+def share(kind, size_bytes):
+    global asset
+    if asset is not None:
+        asset.unshare()
+    asset = duet.share(make(kind, size_bytes), kind)
+duet = duetlink.launch(settings={_SETTINGS})
+def approve():
+    try:
+        while True:
+            duet.wait_request().approve()
+    except duetlink.DuetError:
+        pass
+threading.Thread(target=approve, daemon=True).start()
+out = duet.code
+"""
+_SCIENTIST = """
+from duetlink import values
+def join(code):
+    global duet
+    duet = duetlink.join(code, settings=SETTINGS)
+    while not duet.statistics().path:
+        time.sleep(0.01)
+def steer(way):
+    if way == 'auto':
+        duet.compression.set(mode='auto', codec={'tensor': 'auto', 'bytes': 'auto'}, level={'bytes': None})
+    else:
+        plain = way if way in ('raw', 'zlib', 'lzma', 'zstd', 'lz4', 'blosc2') else 'zstd'
+        duet.compression.set(mode='manual', codec={'tensor': way, 'bytes': plain}, level={})
+def deliver(name, way):
+    steer(way)
+    begin = time.monotonic()
+    value = duet.store[name].get()
+    taken = time.monotonic() - begin
+    global last
+    last = value
+    return [taken, duet.statistics().transfers[-1].wire_bytes]
+def follow(name, way, seconds):
+    steer(way)
+    pending = duet.store[name].request()
+    begin, before, seen = time.monotonic(), duet.statistics().received_bytes, []
+    while time.monotonic() < begin + seconds and pending.state != 'complete':
+        seen.append([time.monotonic() - begin, duet.statistics().received_bytes - before])
+        time.sleep(0.02)
+    pending.withdraw()
+    return seen
+""".replace("SETTINGS", _SETTINGS)
+
+
+class Pair:
+    """Two notebooks, one link of tcp between them."""
+
+    def __init__(self, lab: Lab) -> None:
+        self._lab = lab
+        self.owner, self.scientist = Notebook(lab.host("open")), Notebook(lab.host("open"))
+        code = self.owner.run(_OWNER)
+        self.scientist.run(_SCIENTIST)
+        self.scientist.run(f"join({code!r})")
+
+    def shape(self, rate_mbit: float) -> None:
+        self._lab.shape(self.scientist.host, **({"rate_mbit": rate_mbit} if rate_mbit else {}))
+
+    def share(self, kind: str, size_bytes: int = SIZE_BYTES) -> None:
+        """Only this one is held: the others' memory would be missed."""
+        self.owner.run(f"share({kind!r}, {size_bytes})")
+        self.scientist.run(f"duet.wait_object({kind!r}, 60)")
+
+    def deliver(self, kind: str, way: str) -> tuple[float, int]:
+        taken_s, wire_bytes = self.scientist.value(f"deliver({kind!r}, {way!r})")
+        return taken_s, wire_bytes
+
+    def close(self) -> None:
+        for notebook in (self.scientist, self.owner):
+            notebook.begin("duet.close()")
+        for notebook in (self.scientist, self.owner):
+            notebook.answer()
+            notebook.close()
+
+
+@contextlib.contextmanager
+def _pair() -> Iterator[Pair]:
+    with Lab() as lab, contextlib.closing(Pair(lab)) as pair:
+        yield pair
+
+
+Cell = dict[str, list[float]]  # by way: seconds
+
+
+def table(rate_mbit: int) -> None:
+    """All kinds over one link."""
+    cells: dict[str, Cell] = {}
+    wire: dict[str, dict[str, int]] = {}
+    with _pair() as pair:
+        for kind in KINDS:
+            pair.shape(0)
+            pair.share(kind)
+            wire[kind] = {way: pair.deliver(kind, way)[1] for way in FIXED if way != "lzma"}
+            ways = _ways(rate_mbit, wire[kind])
+            pair.shape(rate_mbit)
+            cell: Cell = {way: [] for way in ways}
+            for number in range(ROUNDS[rate_mbit]):
+                for way in ways:
+                    if number == 0 or way != "lzma":
+                        taken_s, wire[kind][way] = pair.deliver(kind, way)
+                        cell[way].append(taken_s)
+            cells[kind] = cell
+            shown = {way: [round(time_s, 3) for time_s in times] for way, times in cell.items()}
+            print(kind, json.dumps(shown), flush=True)
+    _report(rate_mbit, cells, wire)
+
+
+def _ways(rate_mbit: int, wire: dict[str, int]) -> list[str]:
+    """What is measured: everything on fast links, what can be the best on slow ones."""
+    if rate_mbit in (0, 1000):
+        fixed = list(FIXED)
+    else:
+        smallest = sorted(wire, key=wire.__getitem__)[:SMALLEST]
+        fixed = [way for way in FIXED if way in smallest or way in ALWAYS]
+    return [AUTO, *fixed]
+
+
+def _report(rate_mbit: int, cells: dict[str, Cell], wire: dict[str, dict[str, int]]) -> None:
+    rows = []
+    for kind, cell in cells.items():
+        seconds = {way: statistics.median(times) for way, times in cell.items()}
+        auto_s = seconds[AUTO]
+        best = min((way for way in seconds if way != AUTO), key=seconds.__getitem__)
+        rows.append(
+            [
+                kind,
+                f"{auto_s:.3f}",
+                f"{best} {seconds[best]:.3f}",
+                f"{auto_s / seconds[best]:.3f}",
+                f"{auto_s / seconds['raw']:.3f}",
+                f"{auto_s / seconds['lzma']:.3f}",
+                f"{auto_s / seconds['blosc2']:.3f}",
+                f"{1 - wire[kind][AUTO] / wire[kind]['raw']:.0%}",
+            ]
+        )
+    link = f"{rate_mbit} Mbit/s" if rate_mbit else "no limit"
+    headers = ["kind", "auto, s", "best fixed, s", "auto / best", "/ raw", "/ lzma", "/ blosc2", "smaller by"]
+    title = f"{SIZE_BYTES >> 20} MiB over tcp, {link} ({_EARLIER})"
+    report(f"delivery_{rate_mbit}", title, headers, rows, {"seconds": cells, "wire_bytes": wire})
+
+
+# -- a link that changes -------------------------------------------------------------------------------------
+
+CHANGES_MBIT = ((1000, 100), (100, 1000), (100, 10))
+CHANGE_KINDS = ("ReLU activations", "normal weights")
+BEFORE_S, SETTLE_S, LOOK_S = 4.0, 3.0, 4.0
+
+
+def change() -> None:
+    """The rate of arrival from SETTLE_S after a change of the link's speed on, against the best fixed codec's
+    in the same stretch of time.
+    """
+    rows, data = [], {}
+    with _pair() as pair:
+        for kind in CHANGE_KINDS:
+            pair.shape(0)
+            pair.share(kind, 2 << 30)
+            for before, after in CHANGES_MBIT:
+                ways = (AUTO, "raw", "pcodec", "planes", "zstd")
+                rates = {way: _through(pair, kind, way, before, after) for way in ways}
+                best = max((way for way in rates if way != AUTO), key=rates.__getitem__)
+                data[f"{kind}, {before} to {after}"] = rates
+                rows.append(
+                    [
+                        kind,
+                        f"{before} to {after}",
+                        f"{rates[AUTO] / 1e6:.2f}",
+                        f"{best} {rates[best] / 1e6:.2f}",
+                        f"{rates[AUTO] / rates[best]:.2f}",
+                    ]
+                )
+                print(rows[-1], flush=True)
+    title = f"{LOOK_S:g} s from {SETTLE_S:g} s after a change of the link on, MB/s of arrays"
+    report("delivery_change", title, ["kind", "Mbit/s", "auto", "best fixed", "auto / best"], rows, data)
+
+
+def _through(pair: Pair, kind: str, way: str, before_mbit: int, after_mbit: int) -> float:
+    pair.shape(before_mbit)
+    total_s = BEFORE_S + SETTLE_S + LOOK_S
+    pair.scientist.begin(f"out = follow({kind!r}, {way!r}, {total_s})")
+    _wait(BEFORE_S)
+    pair.shape(after_mbit)
+    seen: list[tuple[float, int]] = pair.scientist.answer()
+    inside = [(at_s, size) for at_s, size in seen if at_s >= BEFORE_S + SETTLE_S]
+    if len(inside) < 2:
+        raise SystemExit(f"{kind} was there before the link had changed: take a larger one")
+    (first_s, first), (last_s, last) = inside[0], inside[-1]
+    return (last - first) / (last_s - first_s)
+
+
+def _wait(time_s: float) -> None:
+    threading.Event().wait(time_s)
+
+
+def main(*names: str) -> None:
+    if why := unsupported():
+        print(f"delivery: not measured: {why}")
+        return
+    for name in names or (*map(str, RATES_MBIT), "change"):
+        if name == "change":
+            change()
+        else:
+            table(int(name))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
