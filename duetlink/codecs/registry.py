@@ -40,6 +40,9 @@ _OURS = (
     ("duetlink.codecs.lossy.block4", "Block4"),
     ("duetlink.codecs.lossy.qsgd", "Qsgd"),
     ("duetlink.codecs.lossy.natural", "Natural"),
+    ("duetlink.codecs.gradients.sparse_gradient", "SparseGradient"),
+    ("duetlink.codecs.gradients.power_sgd", "LowRank"),
+    ("duetlink.codecs.gradients.random_k", "RandomSubset"),
 )
 
 

@@ -13,13 +13,14 @@ from duetlink.codecs.element import UINT8, Element
 from duetlink.codecs.registry import named
 from duetlink.errors import DuetError
 from duetlink.tuning.choice import Choice
-from duetlink.tuning.compression import AUTO, FEWEST_BYTES, LATENCY, LEAST_CPU, Compression
+from duetlink.tuning.compression import AUTO, FEWEST_BYTES, LATENCY, LEAST_CPU, THROUGHPUT, Compression
 from duetlink.tuning.decision import Decision, Plan
 from duetlink.tuning.goodput import Goodput
 from duetlink.tuning.knowledge import Knowledge
 from duetlink.tuning.model import RAW, Figures, Line, rate
-from duetlink.tuning.priors import FAST_BYTES_PER_S, HOPED_RATIO, OTHER_WIRE_CPU_S, WIRE_CPU_S, prior
+from duetlink.tuning.priors import FAST_BYTES_PER_S, HOPED_RATIO, OTHER_WIRE_CPU_S, WIRE_CPU_S, known, prior
 from duetlink.tuning.ranking import POSSIBLE_GOODPUT, Ranking
+from duetlink.tuning.reason import in_words, reason
 from duetlink.tuning.sample import SAMPLE_BYTES, Features, Kind, features, take
 from duetlink.tuning.stretch import Stretch
 from duetlink.tuning.subject import Subject
@@ -36,14 +37,18 @@ _GAIN = 1.05  # for a change of choice
 _GAIN_BYTES = 1.005
 _WORSE = 0.97  # of the rate before a change, below which it is taken back
 _EXPLORE = 0.02  # share of a transfer's time
-_HOPELESS = 1.6
+_EXPLORE_BYTES = 0.1  # where time is not what counts
+_HOPELESS = 1.3
 _REHEARSED = 1.1
 _MAX_REHEARSALS = 8
-_LOOK_EVERY = 16  # chunks
+_FIRST_REHEARSAL = 4  # chunks; the first ones fill the pipeline, and a slow one would delay all
+_DWELL = 8  # chunks, within which another change needs more reason
+_LOOK_EVERY = 16
 _LOOK_EVERY_FAST = 64
 _SAMPLE_S = 0.0004
 _CALL_S = 0.00005
 _UNKNOWN_RATE = 200e6
+_MUCH_SMALLER = 0.8
 _CPU_SHARE = 0.1  # of all processors, from which encoding may slow the link down
 
 _UNSEEN = Features(7.5, 0.0, 0.0)
@@ -55,9 +60,9 @@ class _Pending:
 
     decision: Decision
     subject: Subject
-    before: Choice | None
-    rate_before: float | None
     goodput_before: float | None
+    settling: bool = False  # it took an earlier one back; nothing else is tried before it is measured
+    told: bool = False  # its outcome is known, and may still turn out to be worse
 
 
 class Course:
@@ -91,11 +96,12 @@ class Course:
         self._rehearsing: set[tuple[Subject, Choice]] = set()
         self._rehearsals = 0
         self._chunks = 0
+        self._changed_at = 0
         self._due, self._look = True, False
         self._spent = 0.0  # share of the transfer's time that exploring took
         self._stretch: Stretch | None = None
-        self._stretch_before: Stretch | None = None
         self._pending: _Pending | None = None
+        self._outcomes: dict[Choice, float] = {}  # measured on this link, as it is now
         self._news = ""  # why a decision is made now
         self._decided_goodput: float | None = None
         self._cpu_load: float | None = None
@@ -138,7 +144,7 @@ class Course:
             self._due |= new or self._look
 
     def failed(self, choice: Choice) -> None:
-        """The codec could not encode a chunk, which goes as it is: it is not chosen again in this transfer."""
+        """The codec could not encode a chunk, which goes as it is. It is not chosen again here."""
         with self._lock:
             if choice.raw:
                 return
@@ -161,8 +167,8 @@ class Course:
             held, changed = self._goodput.sent(wire_bytes, elapsed_s, now_s)
             if in_force:
                 if self._stretch is None or self._stretch.choice != choice:
-                    self._stretch_before, self._stretch = self._stretch, Stretch(choice)
-                self._stretch.sent(raw_bytes, passed_s, held)
+                    self._stretch = Stretch(choice)
+                self._stretch.sent(raw_bytes, wire_bytes, passed_s, held)
             if changed:
                 self._link_changed(before, now_s)
             self._verify(now_s)
@@ -181,8 +187,10 @@ class Course:
             measured = self._goodput.measured
             if measured is not None:
                 self._knowledge.set_goodput(self._path, measured)
-            if self._pending is not None and self._stretch is not None and self._stretch.rate is not None:
-                self._outcome(self._pending, self._stretch.rate)
+            pending, stretch = self._pending, self._stretch
+            if pending is not None and not pending.told and stretch is not None and stretch.rate is not None:
+                self._outcome(pending, stretch.rate)
+        self._publish()
 
     # -- choosing -------------------------------------------------------------------------------------------
 
@@ -191,7 +199,7 @@ class Course:
         if settings is not self._settings:
             self._settings, self._due, self._spent = settings, True, 0.0
             self._rehearsals, self._news = 0, "the settings have changed"
-        role = BYTES if element is UINT8 else TENSOR
+        role = _role(element)
         if settings.mode == "manual" and settings.codec[role] != AUTO:
             return self._named(settings, role, element, now_s), True
         if settings.pin and (pinned := self._pinned(element)) is not None:
@@ -221,9 +229,11 @@ class Course:
             else:
                 choice = Choice(codec, codec.level if level is None else level)
         subject = self._latest.get(element.name) or self._remember(element, _UNSEEN)
-        if subject.choice != choice or self._due:
-            self._due = False
+        if subject.choice != choice:
             self._change(subject, choice, None, why, now_s)
+        elif self._due:
+            self._shape(choice, subject.ratio(choice.key))
+        self._due = False
         return choice
 
     def _pinned(self, element: Element) -> Choice | None:
@@ -233,16 +243,17 @@ class Course:
         if choice is None or choice.codec.name in self._failed:
             return None
         if subject is None:
-            self._remember(element, _UNSEEN).choice = choice
-            self._shape(choice, None)
+            subject = self._remember(element, _UNSEEN)
+            subject.choice = choice
+        if self._due:
+            self._due = False
+            self._shape(choice, subject.ratio(choice.key))
         return choice
 
     def _subject(self, array: Array, element: Element) -> Subject:
         """The kind of data of this chunk: looked at now and then, taken for that of its predecessor else."""
         latest = self._latest.get(element.name)
-        goodput = self._speed()
-        fast = goodput is not None and Line(goodput, 1, 1).processor_bound
-        every = _LOOK_EVERY_FAST if fast else _LOOK_EVERY
+        every = _LOOK_EVERY_FAST if self._fast() else _LOOK_EVERY
         if latest is not None and not self._look and self._chunks - latest.looked_at < every:
             return latest
         cost_s = _SAMPLE_S * min(1.0, array.nbytes / SAMPLE_BYTES)
@@ -270,6 +281,8 @@ class Course:
         return next((subject for subject in self._latest.values()), None)
 
     def _decide(self, subject: Subject, role: str, array: Array, now_s: float) -> None:
+        if self._pending is not None and self._pending.settling and subject.choice is not None:
+            return
         self._due = False
         goodput = self._decided_goodput = self._speed()
         ranking, figures = self._rank(subject, role, array, now_s)
@@ -277,10 +290,13 @@ class Course:
         if current is None or current not in figures:
             current = self._raw if self._raw in figures else best
         gain = _GAIN_BYTES if self._settings.objective == FEWEST_BYTES else _GAIN
+        if not self._news and current in figures and self._chunks - self._changed_at < _DWELL:
+            gain *= gain
         if ranking.regret(best) * gain > ranking.regret(current):
             best = current
         if best != subject.choice:
-            why = self._why(best, current, figures, goodput)
+            line = None if goodput is None else self._lines(goodput)[0]
+            why = reason(self._settings.objective, best, figures[best], line, self._news)
             self._change(subject, best, figures, why, now_s)
         else:
             self._shape(best, figures[best].ratio)
@@ -296,8 +312,10 @@ class Course:
         untried = []
         paused = self._knowledge.paused
         for choice in self._knowledge.candidates(subject.element, role):
-            if choice.codec.name in self._failed or subject.kind is Kind.NOISE:
+            if choice.codec.name in self._failed:
                 continue
+            if subject.kind is Kind.NOISE and not subject.seen(choice.key):
+                continue  # the sample says that there is nothing to win
             if paused(self._path, subject.kind, choice.key, now_s, goodput):
                 continue
             ratio = subject.ratio(choice.key)
@@ -316,7 +334,7 @@ class Course:
             if not self._promising(ranking, subject, choice, lines, goodput):
                 continue
             if not self._spend(self._trial_s(subject, choice, array), first=sample is None):
-                break
+                continue
             sample = take(array) if sample is None else sample
             ratio = self._try(subject, choice, sample)
             if ratio is not None and self._allowed(found := self._figures(subject, choice, ratio), goodput):
@@ -333,17 +351,19 @@ class Course:
         """Whether a try is worth its time: it could win at the ratio that one may hope for, and is not far
         behind at the ratio that is usual."""
         usual = self._figures(subject, choice, None)
+        ease = min(1.0, subject.ease(subject.kind))
+        usual = dataclasses.replace(usual, ratio=usual.ratio * ease)
         hoped_ratio = min(usual.ratio, HOPED_RATIO[subject.kind])
         if not any(line.processor_bound for line in lines):
             hoped_ratio /= 4
         hoped = dataclasses.replace(usual, ratio=hoped_ratio)
-        if not self._allowed(hoped, goodput) or not ranking.could_win(hoped, _GAIN):
+        if not self._allowed(hoped, goodput, 0.5) or not ranking.could_win(hoped, _GAIN):
             return False
-        return ranking.regret_of(usual) < _HOPELESS * ranking.regret(ranking.best())
+        return not known(choice.key) or ranking.regret_of(usual) < _HOPELESS * ranking.regret(ranking.best())
 
-    def _allowed(self, figures: Figures, goodput: float | None) -> bool:
+    def _allowed(self, figures: Figures, goodput: float | None, leniency: float = 1.0) -> bool:
         """Objective "bytes": fast, or hidden by the link. All others judge speed themselves."""
-        if self._settings.objective != FEWEST_BYTES or figures.encode >= FAST_BYTES_PER_S:
+        if self._settings.objective != FEWEST_BYTES or figures.encode >= leniency * FAST_BYTES_PER_S:
             return True
         return goodput is not None and figures.encode * self._knowledge.workers >= goodput / figures.ratio
 
@@ -380,10 +400,13 @@ class Course:
     def _rehearsal(self, subject: Subject, role: str, now_s: float) -> Choice | None:
         """A choice to be seen on a real chunk: its ratio is known of a sample alone, which misleads where
         data repeat at a distance, and it is close to the best, or a codec that finds such repeats."""
-        if self._rehearsals >= _MAX_REHEARSALS or self._speed() is None or subject.kind is Kind.NOISE:
+        if self._rehearsals >= _MAX_REHEARSALS or self._rehearsing:
             return None
-        if subject.choice is None or self._rehearsing:
+        early = self._chunks < _FIRST_REHEARSAL
+        if self._settings.objective != FEWEST_BYTES and (early or self._fast() or self._speed() is None):
             return None
+        if subject.kind is Kind.NOISE:
+            return self._seeker(subject, role)
         ranking, figures = self._rank(subject, role, None, now_s)
         unseen = [choice for choice in figures if not choice.raw and not subject.seen(choice.key)]
         unseen.sort(key=ranking.regret)
@@ -395,7 +418,7 @@ class Course:
             if choice == subject.choice or (loss > _REHEARSED - 1 and choice != seeker):
                 continue
             share = loss * self.chunk_bytes / self._size_bytes
-            if self._spent + share > _EXPLORE:
+            if self._spent + share > self._budget:
                 continue
             self._spent += share
             self._rehearsals += 1
@@ -404,12 +427,38 @@ class Course:
         self._rehearsals = _MAX_REHEARSALS if not self._due else self._rehearsals
         return None
 
+    def _seeker(self, subject: Subject, role: str) -> Choice | None:
+        """For data that look like noise: one chunk by a codec that finds what repeats at a distance, where
+        the link is so slow that this costs nothing."""
+        self._rehearsals = _MAX_REHEARSALS
+        goodput = self._speed() or 0.0
+        found = [
+            choice
+            for choice in self._knowledge.candidates(subject.element, role)
+            if choice.codec.kind == BYTES
+            and choice.codec.name not in self._failed
+            and not subject.seen(choice.key)
+            and (figures := self._figures(subject, choice, None)).encode > max(2 * goodput, FAST_BYTES_PER_S)
+            and figures.decode > goodput
+        ]
+        if not found:
+            return None
+        seeker = min(found, key=lambda choice: prior(choice.key, Kind.DENSE).ratio)
+        self._rehearsing.add((subject, seeker))
+        return seeker
+
     # -- what was measured ----------------------------------------------------------------------------------
 
     def _speed(self) -> float | None:
         """What the path takes, the cap considered."""
         estimate, cap = self._goodput.estimate, self._settings.rate_cap_bytes_per_s
+        if self._goodput.floor is not None:  # nothing here says how fast it is; others may know
+            estimate = max(estimate or 0.0, self._knowledge.goodput(self._path) or 0.0)
         return cap if estimate is None else estimate if cap is None else min(estimate, cap)
+
+    def _fast(self) -> bool:
+        goodput = self._speed()
+        return goodput is not None and Line(goodput, 1, 1).processor_bound
 
     def _lines(self, goodput: float | None) -> list[Line]:
         floor = self._goodput.floor or 0.0
@@ -429,10 +478,15 @@ class Course:
             return workers
         return min(workers, max(0.5, self._knowledge.cpus * (1 - self._cpu_load)))
 
+    @property
+    def _budget(self) -> float:
+        """Share of the transfer's time that exploring may take."""
+        return _EXPLORE_BYTES if self._settings.objective == FEWEST_BYTES else _EXPLORE
+
     def _spend(self, cost_s: float, first: bool = False) -> bool:
         """Take time for exploring, if the transfer is long enough."""
         share = cost_s * (self._speed() or _UNKNOWN_RATE) / self._size_bytes
-        if self._spent + share > _EXPLORE * (2 if first else 1):
+        if self._spent + share > self._budget * (2 if first else 1):
             return False
         self._spent += share
         return True
@@ -440,17 +494,19 @@ class Course:
     def _link_changed(self, before: float | None, now_s: float) -> None:
         latest = self._goodput.measured
         if latest is None:
+            self._due = True  # faster than it was, nobody knows how much
             return
         pending = self._pending
-        if pending is not None and pending.rate_before and self._may_be_ours():
+        if pending is not None and self._outcomes and not self._steered and self._may_be_ours():
             self._revert(pending, None, now_s)
             return
         self._pending = None
         self._knowledge.set_goodput(self._path, latest)
-        self._stretch = self._stretch_before = None
+        self._stretch = None
+        self._outcomes.clear()
         self._due, self._rehearsals = True, 0
-        self._news = f"the link carries {_speed_in_words(latest)}" + (
-            f", no longer {_speed_in_words(before)}" if before else ""
+        self._news = f"the link carries {in_words(latest)}" + (
+            f", no longer {in_words(before)}" if before else ""
         )
 
     def _may_be_ours(self) -> bool:
@@ -467,6 +523,11 @@ class Course:
             return True
         return figures.decode * self._knowledge.workers < 1.3 * achieved
 
+    @property
+    def _steered(self) -> bool:
+        """Whether a person has chosen, and nothing is to be taken back."""
+        return self._settings.pin or self._settings.mode == "manual"
+
     def _verify(self, now_s: float) -> None:
         """Compare the outcome of the latest change with what was there before it."""
         pending, stretch = self._pending, self._stretch
@@ -475,34 +536,57 @@ class Course:
         measured = stretch.rate
         if measured is None:
             return
-        if pending.rate_before is not None and measured < _WORSE * pending.rate_before:
+        self._outcomes[stretch.choice] = measured
+        worse = measured < _WORSE * max(self._outcomes.values())
+        # fewer bytes, or less processor time, may take longer: that was asked for
+        if worse and not self._steered and self._settings.objective in (THROUGHPUT, LATENCY):
             self._revert(pending, measured, now_s)
             return
-        self._outcome(pending, measured)
+        if not pending.told:
+            self._outcome(pending, measured)
+        if stretch.long:
+            self._pending = None
 
     def _outcome(self, pending: _Pending, measured: float) -> None:
         self._outbox.append(dataclasses.replace(pending.decision, measured=measured))
-        self._pending = None
+        pending.told, pending.settling = True, False
 
     def _revert(self, pending: _Pending, measured: float | None, now_s: float) -> None:
         if measured is not None:
             self._outcome(pending, measured)
         self._pending = None
-        subject, back = pending.subject, pending.before
+        subject = pending.subject
+        back = max(self._outcomes, key=lambda choice: self._outcomes[choice])
         disappointing = subject.choice
-        if back is None or disappointing is None or back.codec.name in self._failed:
+        if disappointing is None or disappointing == back or back.codec.name in self._failed:
             self._due = True
             return
         goodput = pending.goodput_before
-        self._knowledge.pause(self._path, subject.kind, disappointing.key, now_s, goodput)
-        self._goodput = Goodput(goodput)
-        rate_before = pending.rate_before or 0.0
+        for choice in self._no_lighter(subject, disappointing):
+            self._knowledge.pause(self._path, subject.kind, choice.key, now_s, goodput)
+        if not disappointing.raw:  # what was measured beside its encoding is not the link's speed
+            self._goodput = Goodput(goodput)
         why = (
-            f"{disappointing} brought {_speed_in_words(measured) if measured else 'less'} instead of the"
-            f" {_speed_in_words(rate_before)} before it"
+            f"{disappointing} brought {in_words(measured) if measured else 'less'} instead of the"
+            f" {in_words(self._outcomes[back])} of {back}"
         )
         self._change(subject, back, None, why, now_s)
-        self._pending = None
+        if self._pending is not None:
+            self._pending.settling = True
+            self._pending.goodput_before = goodput
+
+    def _no_lighter(self, subject: Subject, disappointing: Choice) -> list[Choice]:
+        """A choice that did not pay, and those that ask more of the processors for hardly fewer bytes."""
+        if disappointing.raw:
+            return [disappointing]
+        found = [disappointing]
+        usual = self._figures(subject, disappointing, subject.ratio(disappointing.key))
+        for choice in self._knowledge.candidates(subject.element, _role(subject.element)):
+            figures = self._figures(subject, choice, subject.ratio(choice.key))
+            heavier = figures.encode <= usual.encode and figures.ratio > _MUCH_SMALLER * usual.ratio
+            if heavier and choice != disappointing:
+                found.append(choice)
+        return found
 
     def _follow(self) -> None:
         """Decide anew where the estimate has moved since, though not by much."""
@@ -522,7 +606,8 @@ class Course:
         why: str,
         now_s: float,
     ) -> None:
-        before, subject.choice = subject.choice, choice
+        subject.choice = choice
+        self._changed_at = self._chunks
         found = figures[choice] if figures is not None else None
         plan_before = self._plan.get(subject.element.name)
         self._shape(choice, found.ratio if found else subject.ratio(choice.key))
@@ -536,8 +621,11 @@ class Course:
         number = next(self._knowledge.numbers)
         decision = Decision(number, now_s, self._name, self._path, plan_before, plan, why, predicted)
         self._outbox.append(decision)
-        rate_before = self._stretch.rate if self._stretch is not None else None
-        self._pending = _Pending(decision, subject, before, rate_before, goodput)
+        if self._stretch is not None and (measured := self._stretch.rate) is not None:
+            self._outcomes[self._stretch.choice] = measured
+        if not self._outcomes and goodput is not None:
+            self._outcomes[self._raw] = goodput  # as others have measured it
+        self._pending = _Pending(decision, subject, goodput)
 
     def _shape(self, choice: Choice, ratio: float | None) -> None:
         """Set `chunk_bytes` and `workers` to what suits the choice."""
@@ -546,7 +634,7 @@ class Course:
         self.chunk_bytes = self._chunk_size(choice, ratio, goodput)
         if choice.raw or self._settings.objective == LEAST_CPU:
             self.workers = 1
-        elif goodput is None:
+        elif goodput is None or self._goodput.floor is not None:  # encoding may be what is slow
             self.workers = self._knowledge.workers
         else:
             subject = self._subject_of(choice)
@@ -555,38 +643,18 @@ class Course:
             self.workers = max(1, min(self._knowledge.workers, needed))
 
     def _chunk_size(self, choice: Choice, ratio: float, goodput: float | None) -> int:
+        few = self._settings.objective == FEWEST_BYTES  # what repeats is found within a chunk
         if goodput is None:
-            size = _FIRST_CHUNK_BYTES
+            size = MAX_CHUNK_BYTES if few else _FIRST_CHUNK_BYTES
         elif choice.raw and Line(goodput, 1, 1).processor_bound:
             size = MAX_CHUNK_BYTES
         else:
             pieces = _LEAST_CHUNKS * (2 if self._settings.objective == LATENCY else 1)
-            of_object = max(MIN_CHUNK_BYTES, self._size_bytes // pieces)
-            size = int(min(_CHUNK_BYTES, of_object, _CHUNK_S * goodput / max(ratio, 1e-6)))
-        return max(MIN_CHUNK_BYTES, min(MAX_CHUNK_BYTES, size // MIN_CHUNK_BYTES * MIN_CHUNK_BYTES))
-
-    def _why(
-        self, best: Choice, current: Choice, figures: dict[Choice, Figures], goodput: float | None
-    ) -> str:
-        """A sentence for a person."""
-        news = self._news[:1].upper() + self._news[1:] + ". " if self._news else ""
-        link = (
-            f"The link carries {_speed_in_words(goodput)}"
-            if goodput is not None
-            else "How fast the link is, is not known yet"
-        )
-        if best.raw:
-            return f"{news}{link}, and no codec makes this object faster by 5 % or more: as it is."
-        found = figures[best]
-        does = f"{best} encodes it at {_speed_in_words(found.encode)} per worker to {found.ratio:.1%}"
-        if self._settings.objective == FEWEST_BYTES:
-            return f"{news}{link}; {does}, the fewest bytes."
-        if goodput is None:
-            return f"{news}{link}; {does}, which costs little on any."
-        line = self._lines(goodput)[0]
-        times = rate(found, line) / rate(RAW, line)
-        aim = "" if self._settings.objective not in (LEAST_CPU, LATENCY) else f" ({self._settings.objective})"
-        return f"{news}{link}, and {does}: {times:.2f} times as fast as raw{aim}."
+            of_object = MAX_CHUNK_BYTES if few else max(MIN_CHUNK_BYTES, self._size_bytes // pieces)
+            most = MAX_CHUNK_BYTES if few else _CHUNK_BYTES
+            size = int(min(most, of_object, _CHUNK_S * goodput / max(ratio, 1e-6)))
+        # a power of two, so that chunks end where leaves of 4 MiB do
+        return max(MIN_CHUNK_BYTES, min(MAX_CHUNK_BYTES, 1 << max(0, size.bit_length() - 1)))
 
     def _publish(self) -> None:
         """Hand decisions over, without a lock."""
@@ -598,9 +666,9 @@ class Course:
             self._knowledge.record(decision)
 
 
+def _role(element: Element) -> str:
+    return BYTES if element is UINT8 else TENSOR
+
+
 def _key(plan: Plan) -> tuple[str, int]:
     return plan.codec, plan.level
-
-
-def _speed_in_words(bytes_per_s: float) -> str:
-    return f"{bytes_per_s / 1e6:.3g} MB/s"

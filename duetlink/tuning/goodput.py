@@ -14,13 +14,17 @@ from collections import deque
 _HELD_SHARE = 0.2  # of the time between two moments, for the sender to count as held
 _HELD_S = 0.0003
 _WINDOW_S = 1.0
-_WINDOW_CHUNKS = 8
+_WINDOW_PIECES = 8
+_PIECE_S = 0.02  # shorter ones are joined
 _RECENT_S = 0.2
 _LONG_CHUNK_S = 0.4  # one chunk that took so long is evidence enough
 _CHANGE = 2.0
 _SETTLED_S = 0.02
 _SETTLED_BYTES = 8 << 20
 _BUFFER_BYTES = 4 << 20  # what may vanish into buffers without a link behind them
+_HOPE = 2.0  # times more than a sender that is never held, a link may well carry
+_LONG_HOPE = 4.0
+_PATIENCE_S = 1.0  # after which even that is tried, on a link known to be slower too; each time longer
 
 
 class Goodput:
@@ -30,26 +34,26 @@ class Goodput:
         """`seed`: what is known from before, until this transfer has measured itself."""
         self._seed = seed
         self._pieces: deque[tuple[int, float]] = deque()  # between holding moments: bytes, seconds
+        self._total_bytes, self._total_s = 0, 0.0  # of the pieces
         self._last_s: float | None = None
         self._anchored = False
         self._bytes, self._time_s, self._held_s = 0, 0.0, 0.0  # since the last holding moment
         self._free_bytes, self._free_s = 0, 0.0  # since the sender was last held
+        self._patience_s = _PATIENCE_S
 
     @property
     def measured(self) -> float | None:
         """From this transfer alone."""
-        total_s = sum(seconds for _, seconds in self._pieces)
-        total = sum(size for size, _ in self._pieces)
-        if total_s < _SETTLED_S and total < _SETTLED_BYTES:
+        if self._total_s < _SETTLED_S and self._total_bytes < _SETTLED_BYTES:
             return None
-        return total / total_s if total_s > 0 else None
+        return self._total_bytes / self._total_s if self._total_s > 0 else None
 
     @property
     def estimate(self) -> float | None:
-        known = self.measured or self._seed
-        floor = self.floor
-        # nothing holds the sender: the link may well carry twice that
-        return known if floor is None else max(known or 0.0, 2 * floor)
+        known, floor = self.measured or self._seed, self.floor
+        if floor is not None and self._free_s >= self._patience_s:
+            return max(known or 0.0, _LONG_HOPE * floor)
+        return known if floor is None or (known or 0.0) >= floor else _HOPE * floor
 
     @property
     def floor(self) -> float | None:
@@ -72,7 +76,13 @@ class Goodput:
         if elapsed_s < max(_HELD_S, _HELD_SHARE * passed_s):
             self._free_bytes += wire_bytes
             self._free_s += passed_s
-            return False, False
+            return False, self._outgrown()
+        if self.floor is not None:  # what was measured before so long a time says little by now
+            self._seed = self.estimate
+            self._forget()
+            self._anchored = False
+        if self._free_s >= self._patience_s:
+            self._patience_s *= 2
         self._free_bytes, self._free_s = 0, 0.0
         anchored = self._anchored and self._held_s >= _HELD_SHARE * self._time_s
         piece = self._bytes, self._time_s
@@ -80,18 +90,47 @@ class Goodput:
         self._bytes, self._time_s, self._held_s = 0, 0.0, 0.0
         return True, anchored and self._add(piece)
 
+    def _outgrown(self) -> bool:
+        """Whether the sender, never held, is faster than the link was: then it is another link."""
+        floor, before = self.floor, self.measured or self._seed
+        if floor is None or (before is not None and floor <= before):
+            return False
+        self._forget()
+        self._anchored = False
+        self._seed = _HOPE * floor
+        return before is not None and self._seed > _CHANGE * before
+
     def _add(self, piece: tuple[int, float]) -> bool:
         before = self.measured or self._seed
-        self._pieces.append(piece)
-        recent = self._recent()
-        changed = before is not None and recent is not None and not _within(recent[0] / recent[1], before)
-        if changed and recent is not None:
+        self._keep(piece)
+        measured, recent = self.measured, self._recent()
+        if before is not None and recent is not None and not _within(recent[0] / recent[1], before):
+            newest = self._pieces[-1]  # alone it is certainly of the link as it is now
+            self._forget()
+            self._keep(newest)
+            self._seed = newest[0] / newest[1]
+            return True
+        if before is not None and measured is not None and not _within(measured, before):
             self._seed = None
-            self._pieces = deque([recent])
-        total_s = sum(seconds for _, seconds in self._pieces)
-        while len(self._pieces) > _WINDOW_CHUNKS and total_s - self._pieces[0][1] > _WINDOW_S:
-            total_s -= self._pieces.popleft()[1]
-        return changed
+            return True
+        return False
+
+    def _keep(self, piece: tuple[int, float]) -> None:
+        size, seconds = piece
+        self._total_bytes += size
+        self._total_s += seconds
+        if self._pieces and self._pieces[-1][1] < _PIECE_S:
+            size += self._pieces[-1][0]
+            seconds += self._pieces.pop()[1]
+        self._pieces.append((size, seconds))
+        while len(self._pieces) > _WINDOW_PIECES and self._total_s - self._pieces[0][1] > _WINDOW_S:
+            size, seconds = self._pieces.popleft()
+            self._total_bytes -= size
+            self._total_s -= seconds
+
+    def _forget(self) -> None:
+        self._pieces.clear()
+        self._total_bytes, self._total_s = 0, 0.0
 
     def _recent(self) -> tuple[int, float] | None:
         """The latest pieces as one, enough of them to speak of a change."""

@@ -31,9 +31,8 @@ class _Pause:
     goodput: float | None
 
     def holds(self, now_s: float, goodput: float | None) -> bool:
-        if self.goodput and goodput and not 1 / _SAME_LINK <= goodput / self.goodput <= _SAME_LINK:
-            return False
-        return now_s < self.until_s
+        other_link = self.goodput and goodput and not 1 / _SAME_LINK <= goodput / self.goodput <= _SAME_LINK
+        return now_s < self.until_s and not other_link
 
 
 class Knowledge:

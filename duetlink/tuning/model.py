@@ -24,6 +24,9 @@ _MOST_WIRE_CPU_S = 5e-9
 # How much slower than raw a choice may be that takes less processor time.
 _CPU_PATIENCE = 1.05
 
+# What all processors of this machine are worth in speed: others want them too, TLS and the transport first.
+_CPU_PRICE = 0.05
+
 
 @dataclass(frozen=True, slots=True)
 class Figures:
@@ -84,7 +87,9 @@ def cost(objective: str, figures: Figures, line: Line, size_bytes: int, chunk_by
     if objective == LEAST_CPU:
         slow = rate(figures, line) * _CPU_PATIENCE < rate(RAW, line)
         return math.inf if slow else cpu_s(figures, line)
-    return 1 / rate(figures, line)
+    found = rate(figures, line)
+    share = min(1.0, found / figures.encode / line.cpus)
+    return (1 + _CPU_PRICE * share) / found
 
 
 def _codec_s(figures: Figures) -> float:

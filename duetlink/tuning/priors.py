@@ -28,7 +28,7 @@ _DECODE_SPARSE = 2.5
 FAST_BYTES_PER_S = 60 * _MB
 
 # The best ratio that is worth hoping for, where a try would cost: on links that are quick themselves.
-HOPED_RATIO = {Kind.NOISE: 1.0, Kind.DENSE: 0.7, Kind.REDUNDANT: 0.3, Kind.SPARSE: 0.02}
+HOPED_RATIO = {Kind.NOISE: 1.0, Kind.DENSE: 0.75, Kind.REDUNDANT: 0.3, Kind.SPARSE: 0.02}
 
 # Processor seconds per byte sent and received: TLS and Flight, a carrier beside them, SCTP in Python.
 WIRE_CPU_S = {"tcp": 3e-9, "punched": 8e-9, "udp": 15e-9, "relay": 15e-9, "channel": 300e-9}

@@ -35,8 +35,8 @@ class Speeds:
             if tried is not None and not known(place[0]):
                 return tried
             assumed = prior(place[0], place[2]).encode * math.exp(self._machine)
-            # 64 KiB run slower than a chunk does; what is far slower even so is slow
-            return assumed if tried is None else min(assumed, 2 * tried)
+            # 64 KiB run slower than a chunk does, but not that much slower
+            return assumed if tried is None else max(tried, min(assumed, 2 * tried))
 
     def encode_measured(self, place: Place) -> bool:
         """Whether real chunks have been timed."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from duetlink.codecs.element import Element
 from duetlink.tuning.choice import Choice, Key
+from duetlink.tuning.priors import prior
 from duetlink.tuning.sample import Features, Kind
 
 _NEWEST = 0.3  # weight of the latest chunk
@@ -30,6 +31,13 @@ class Subject:
         """Of real chunks where there were any, else of the sample; None where neither."""
         seen = self._seen.get(key)
         return self._sampled.get(key) if seen is None else seen
+
+    def ease(self, kind: Kind) -> float:
+        """How much smaller than is usual codecs make these data, down to a tenth: those that were tried speak
+        for the others."""
+        keys = {*self._sampled, *self._seen}
+        usual = [(self.ratio(key) or 1.0) / prior(key, kind).ratio for key in keys]
+        return max(0.1, min(usual, default=1.0))
 
     def seen(self, key: Key) -> bool:
         """Whether a real chunk has been encoded so."""

@@ -114,6 +114,14 @@ def hostile(payload: bytes, items: int = 100) -> np.ndarray:
     return chunk.decode(data, references=known(np.ones(items, np.float32)))[0]
 
 
+@pytest.mark.parametrize("name", ["raw", "zlib", "lzma", "lz4", "planes", "sparse"])
+def test_the_change_may_be_by_any_lossless_codec(name: str) -> None:
+    change, element = delta.change(TUNED, FLOAT32, WEIGHTS)
+    data = delta.wrap(chunk.encode(change, named(name), element=element), FLOAT32, TUNED.shape, NAME)
+    back, _ = chunk.decode(data, references=known(WEIGHTS))
+    assert back.tobytes() == TUNED.tobytes()
+
+
 def test_a_delta_within_a_delta_is_refused() -> None:
     array = np.ones(100, np.uint32)
     inner = delta.encode(array, element_of(array), array, NAME)

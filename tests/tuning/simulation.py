@@ -1,7 +1,7 @@
 """A transfer in virtual time: encoders, a buffer, a link, decoders, and processors that they share.
 
-Codecs are models with a ratio and speeds per kind of data; no byte is compressed. On a "loopback" link, sending
-and receiving take a processor each, of the same ones that encode and decode.
+Codecs are models with a ratio and speeds per kind of data; no byte is compressed. On a link of one machine,
+sending and receiving take a processor each, of the same ones that encode and decode.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import math
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -118,12 +119,16 @@ FIGURES: dict[str, tuple[str, range, dict[str, Speed]]] = {
     "blosc2": (
         BYTES,
         range(5, 6),
-        _row(Speed(1.0, 1500, 4000), Speed(0.934, 862, 2500), Speed(0.87, 419, 2000), Speed(0.058, 1946, 3000)),
+        _row(
+            Speed(1.0, 1500, 4000), Speed(0.934, 862, 2500), Speed(0.87, 419, 2000), Speed(0.058, 1946, 3000)
+        ),
     ),
     "bitshuffle": (
         TENSOR,
         range(3, 4),
-        _row(Speed(1.0, 900, 2000), Speed(0.882, 722, 1500), Speed(0.758, 463, 1500), Speed(0.052, 573, 1800)),
+        _row(
+            Speed(1.0, 900, 2000), Speed(0.882, 722, 1500), Speed(0.758, 463, 1500), Speed(0.052, 573, 1800)
+        ),
     ),
     "bytedelta": (
         TENSOR,
@@ -157,11 +162,11 @@ def codecs_of(world: World, slowdown: float = 1.0, names: dict[str, str] | None 
 
 @dataclass
 class Link:
-    """`rates`: (from when on, MB/s). `loopback`: limited by processors, which are shared."""
+    """`rates`: (from when on, MB/s). From `loopback_from` on it is one machine, and shares processors."""
 
     rates: list[tuple[float, float]]
     buffer_bytes: int = 4_000_000
-    loopback: bool = False
+    loopback_from: float = 400
 
     def at(self, now_s: float) -> float:
         return next(rate for since, rate in reversed(self.rates) if since <= now_s) * MB
@@ -213,7 +218,8 @@ class Simulation:
     log: list[tuple[float, int, Choice]] = field(default_factory=list)  # when sent, raw bytes, choice
 
     def __post_init__(self) -> None:
-        self.world.advance = self._advance
+        self.world.advance = self._try_for
+        self._later: list[Callable[[], None]] | None = None  # what happens while the course is being asked
         self._encoding: deque[_Chunk] = deque()  # waiting or being encoded
         self._order: deque[_Chunk] = deque()  # not yet given to the transport
         self._wire: deque[_Chunk] = deque()  # given to it, not yet at the peer
@@ -222,13 +228,14 @@ class Simulation:
         self._pushing: tuple[_Chunk, float] | None = None
         self._position = 0
         self._delivered = 0
-        self._reported: set[str] = set()
 
     def run(self) -> float:
         """Seconds until the last byte is decoded."""
         while self._delivered < self.size:
-            self._feed()
-            self._push()
+            before = None
+            while before != (before := (self._position, self._pushed)):
+                self._feed()
+                self._push()
             self._advance(self._next_event())
         self.course.finished(self.now)
         return self.now
@@ -237,12 +244,12 @@ class Simulation:
         return next(kind for since, kind in reversed(self.kinds) if since <= position)
 
     def _feed(self) -> None:
-        while len(self._order) < self.course.workers + 1 and self._position < self.size:
-            if self._order and self._order[-1].choice.raw and self._order[-1].ready and len(self._order) > 1:
-                return  # raw chunks need no lead
+        while len(self._order) <= self.course.workers and self._position < self.size:
+            if self._pushing is not None or (self._order and self._order[0].choice.raw):
+                return  # the sender is in the transport's hands, or about to be
             raw = min(self.course.chunk_bytes, self.size - self._position)
             self.world.kind = kind = self.kind_at(self._position)
-            choice = self.course.choose(DATA[kind][: raw // 4], FLOAT32, self.now)
+            choice = self._choose(DATA[kind][: raw // 4])
             chunk = _Chunk(raw, choice, kind)
             self._position += raw
             self._order.append(chunk)
@@ -267,14 +274,35 @@ class Simulation:
         chunk, since = self._pushing
         self._pushing = None
         self.log.append((self.now, chunk.raw, chunk.choice))
-        self.course.sent(chunk.raw, chunk.wire, self.now - since, self.now)
+        elapsed_s, now_s = self.now - since, self.now
+        self._tell(lambda: self.course.sent(chunk.raw, chunk.wire, elapsed_s, now_s))
+
+    def _tell(self, message: Callable[[], None]) -> None:
+        if self._later is None:
+            message()
+        else:
+            self._later.append(message)
+
+    def _try_for(self, seconds: float) -> None:
+        """The sender is busy for that long, inside `choose`."""
+        end_s = self.now + seconds
+        while (left_s := end_s - self.now) > 0:
+            self._advance(min(left_s, max(1e-9, self._next_event())))
+
+    def _choose(self, array: Array) -> Choice:
+        self._later = later = []
+        choice: Choice = self.course.choose(array, FLOAT32, self.now)
+        self._later = None
+        for message in later:
+            message()
+        return choice
 
     def _rates(self) -> tuple[float, float, float]:
         """Of each encoder, of the link in bytes/s, of each decoder."""
         active = min(len(self._encoding), self.course.workers)
         draining = self._pushed > self._drained + 1e-6
         decoders = min(len(self._decoding), 2)
-        if not self.link.loopback:
+        if self.link.at(self.now) < self.link.loopback_from * MB:
             share = min(1.0, self.cpus / active) if active else 1.0
             return share, self.link.at(self.now) if draining else 0.0, 1.0
         jobs = active + decoders + (2 if draining else 0)
@@ -293,7 +321,7 @@ class Simulation:
             times.append((self._wire[0].end - self._drained) / drain)
             if self._pushing is not None:
                 times.append((self._pushed - self.link.buffer_bytes - self._drained) / drain)
-        if self._pushing is None and self._order and self._order[0].ready:
+        if self._pushing is None and self._order and self._order[0].ready and self._later is None:
             times.append(0.0)
         return max(0.0, min(times))
 
@@ -309,14 +337,16 @@ class Simulation:
             if chunk.left_s <= 1e-9:
                 self._encoding.remove(chunk)
                 chunk.ready, chunk.wire = True, int(chunk.raw * chunk.choice.codec.at(chunk.kind).ratio) + 60
-                self.course.encoded(chunk.choice, chunk.raw, chunk.wire, chunk.elapsed_s)
+                self._tell(partial(self.course.encoded, chunk.choice, chunk.raw, chunk.wire, chunk.elapsed_s))
         for chunk in decoding:
             chunk.decode_s -= decode * seconds
             if chunk.decode_s <= 1e-9:
                 self._decoding.remove(chunk)
                 self._delivered += chunk.raw
                 speed = chunk.choice.codec.at(chunk.kind).decode * MB * decode
-                self.course.decoded(chunk.choice.codec.name, chunk.raw, chunk.raw / speed)
+                self._tell(
+                    partial(self.course.decoded, chunk.choice.codec.name, chunk.raw, chunk.raw / speed)
+                )
         while self._wire and self._wire[0].end <= self._drained + 1e-3:
             chunk = self._wire.popleft()
             if chunk.choice.raw:
@@ -325,3 +355,14 @@ class Simulation:
                 chunk.decode_s = chunk.raw / chunk.choice.codec.at(chunk.kind).decode / MB
                 self._decoding.append(chunk)
         self._finish_push()
+
+
+def best_fixed(kind: str, link: Link, size: int, slowdown: float = 1.0) -> tuple[float, float]:
+    """Seconds of the best single codec in hindsight, and of raw."""
+    times = {}
+    world = World()
+    for codec in codecs_of(world, slowdown):
+        chunk_bytes = 2 * MIB if codec.name == "raw" and link.at(0) >= 250 * MB else MIB
+        fixed = Fixed(Choice(codec, codec.level), chunk_bytes)
+        times[codec.name] = Simulation(world, link, fixed, size, [(0, kind)]).run()
+    return min(times.values()), times["raw"]

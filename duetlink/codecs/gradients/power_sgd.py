@@ -33,7 +33,7 @@ class LowRank(Codec):
     """Rank u32, P (n, r) and Q (m, r) in float32. A level is the rank; one chunk alone starts from seed 0."""
 
     number: ClassVar[int] = 49
-    name: ClassVar[str] = "low-rank"
+    name: ClassVar[str] = "low_rank"
     kind: ClassVar[str] = GRADIENT
     levels: ClassVar[range] = range(1, 65)
     level: ClassVar[int] = 4

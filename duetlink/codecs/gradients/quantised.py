@@ -8,7 +8,8 @@ import numpy as np
 
 from duetlink.codecs import chunk, registry
 from duetlink.codecs.element import FLOAT32
-from duetlink.codecs.gradients.compressor import ErrorFeedback, Float32Array, TensorState
+from duetlink.codecs.gradients.compressor import ErrorFeedback, Float32Array, TensorState, derived_seed
+from duetlink.codecs.lossy.stochastic import Stochastic
 from duetlink.errors import LocalProtocolError
 
 
@@ -17,14 +18,15 @@ class Quantised(ErrorFeedback):
 
     name: ClassVar[str] = "quantised"
 
-    def __init__(self, codec: str, level: int | None = None) -> None:
-        """`codec`: its name in the registry. `level`: its own default where none is given.
+    def __init__(self, codec: str, level: int | None = None, *, seed: int = 0) -> None:
+        """`codec`: its name in the registry. `level`: its own default where none is given. `seed`: of what a
+        codec draws by chance.
 
         Raises:
             UnknownCodec: it is not installed.
             LocalProtocolError: it takes no float32.
         """
-        super().__init__()
+        super().__init__(seed=seed)
         self.codec = registry.named(codec)
         self.level = level
         if not self.codec.accepts(FLOAT32):
@@ -33,6 +35,15 @@ class Quantised(ErrorFeedback):
     def _approximate(
         self, accumulated: Float32Array, name: str, state: TensorState
     ) -> tuple[bytes, Float32Array, dict[str, Float32Array]]:
-        data = chunk.encode(accumulated, self.codec, self.level)
+        if isinstance(self.codec, Stochastic):
+            data = self._by_seed(self.codec, accumulated, derived_seed(self.seed, name, state.step))
+        else:
+            data = chunk.encode(accumulated, self.codec, self.level)
         decoded, _ = chunk.decode(data)
         return data, decoded.view(np.float32), {}
+
+    def _by_seed(self, codec: Stochastic, accumulated: Float32Array, seed: int) -> bytes:
+        """What codecs draw by chance follows from the seed."""
+        level = codec.level if self.level is None else self.level
+        payload = codec.encode_by(np.random.Philox(seed), accumulated, FLOAT32, level)
+        return chunk.frame(codec, FLOAT32, accumulated.shape, codec.bound(FLOAT32, level), payload)

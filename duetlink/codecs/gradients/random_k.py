@@ -37,7 +37,7 @@ class RandomSubset(Codec):
     """Seed u64, then the float32 items at its positions, in rising order. Level n sends one item in 2^n."""
 
     number: ClassVar[int] = 50
-    name: ClassVar[str] = "random-subset"
+    name: ClassVar[str] = "random_subset"
     kind: ClassVar[str] = GRADIENT
     levels: ClassVar[range] = range(1, 11)
     level: ClassVar[int] = 4

@@ -1,4 +1,4 @@
-"""Eight bits an item: 127 levels of each sign per block of 256 (Dettmers, arXiv:1511.04561, section 2)."""
+"""Eight bits an item: 127 levels of each sign per block of 256 (Dettmers et al., arXiv:2110.02861)."""
 
 from __future__ import annotations
 

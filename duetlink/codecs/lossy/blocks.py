@@ -1,4 +1,4 @@
-"""What the block-wise codecs share: a payload is steps, multiples and kept blocks (levels.py, sections.py)."""
+"""What block-wise codecs share: a payload is steps, multiples and kept blocks (levels.py, sections.py)."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Natural compression (Horvath et al., MSML 2022, arXiv:1905.10988): sign and exponent.
 
-A number between two powers of two becomes one of them, by chance, so that its mean is the number (definition
-2): random bits are added to the mantissa, the carry goes into the exponent, and the mantissa is dropped.
+A number between two powers of two becomes one of them, by chance, so that its mean is the number: random bits
+are added to the mantissa, the carry goes into the exponent, and the mantissa is dropped.
 
     exponents | signs, one bit each | items kept as they are                                  (sections.py)
 
@@ -17,13 +17,14 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from duetlink.codecs.base import TENSOR, Array, Bound, Codec
+from duetlink.codecs.base import TENSOR, Array, Bound
 from duetlink.codecs.element import Element
 from duetlink.codecs.lossy.numbers import FLOATS
 from duetlink.codecs.lossy.sections import Sections, pack
+from duetlink.codecs.lossy.stochastic import Stochastic
 
 
-class Natural(Codec):
+class Natural(Stochastic):
     """Unbiased; an item becomes at most twice itself, and at least half."""
 
     number: ClassVar[int] = 37
@@ -40,11 +41,7 @@ class Natural(Codec):
     def bound(self, element: Element, level: int) -> Bound:
         return Bound(1.0)
 
-    def encode(self, array: Array, element: Element, level: int) -> bytes:
-        return self.encode_by(np.random.Philox(), array, element)
-
-    def encode_by(self, chance: np.random.Philox, array: Array, element: Element) -> bytes:
-        """As `encode`, with a random stream of the caller's; `encode` takes one that the system seeds."""
+    def encode_by(self, chance: np.random.Philox, array: Array, element: Element, level: int) -> bytes:
         words = array.reshape(-1).view(_word(element))
         magnitudes = words & words.dtype.type(_infinity(element) | _fraction(element))
         kept = (magnitudes > _infinity(element) - _fraction(element) - 1) | (

@@ -32,8 +32,8 @@ def from_floats(floats: Floats, element: Element) -> Array:
     """Numbers as items, flat. What is finite stays so: beyond the element's largest it is that."""
     if element == BFLOAT16:
         bits = to_bfloat16(floats.astype(np.float32, copy=False))
-        beyond = (bits & 0x7FFF == 0x7F80) & np.isfinite(floats)
-        return bits - beyond  # the bits below those of infinity
+        bits[(bits & 0x7FFF == 0x7F80) & np.isfinite(floats)] -= 1
+        return bits
     if floats.dtype == element.storage:
         return floats
     return _to_float16(floats)

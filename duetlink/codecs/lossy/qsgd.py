@@ -1,8 +1,8 @@
 """QSGD (Alistarh et al., NeurIPS 2017, arXiv:1610.02132): stochastic levels per bucket.
 
 An item is rounded to one of the two multiples of its bucket's step next to it, by chance, so that its mean is
-the item. The step follows the largest magnitude rather than the 2-norm, the paper's own choice in practice
-(section 4), which also bounds the error. Levels are entropy-coded.
+the item. The step follows the largest magnitude, not the 2-norm: the authors' practical variant, QSGDinf. Its
+error is bounded. Levels are entropy-coded.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ from duetlink.codecs.element import Element
 from duetlink.codecs.lossy.blocks import BlockCodec
 from duetlink.codecs.lossy.levels import quantise, step_bound
 from duetlink.codecs.lossy.numbers import Floats, to_floats
+from duetlink.codecs.lossy.stochastic import Stochastic
 
 
-class Qsgd(BlockCodec):
+class Qsgd(Stochastic, BlockCodec):
     """Buckets of 512. Level n has 2^(7 - n) - 1 steps: 127 at level 0, 1 (ternary) at level 6.
 
     Unbiased for float32 and float64 up to their own rounding; narrower ones are rounded to nearest once more.
@@ -35,11 +36,7 @@ class Qsgd(BlockCodec):
     def bound(self, element: Element, level: int) -> Bound:
         return step_bound(element, self.steps(level), 1.0)
 
-    def encode(self, array: Array, element: Element, level: int) -> bytes:
-        return self.encode_by(np.random.Philox(), array, element, level)
-
     def encode_by(self, chance: np.random.Philox, array: Array, element: Element, level: int) -> bytes:
-        """As `encode`, with a random stream of the caller's; `encode` takes one that the system seeds."""
         random = np.random.Generator(chance)
 
         def by_chance(multiples: Floats) -> Floats:

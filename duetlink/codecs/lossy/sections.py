@@ -1,4 +1,4 @@
-"""Several arrays as one payload: each by its size in bytes (u64), then as it is or, if smaller, entropy-coded."""
+"""Several arrays as one payload: each its size in bytes (u64), then as it is, or entropy-coded."""
 
 from __future__ import annotations
 

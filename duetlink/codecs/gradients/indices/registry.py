@@ -3,12 +3,30 @@
 from __future__ import annotations
 
 from duetlink.codecs.gradients.indices.base import IndexCodec
+from duetlink.codecs.gradients.indices.bitmap import Bitmap
+from duetlink.codecs.gradients.indices.bloom_p0 import BloomP0
+from duetlink.codecs.gradients.indices.bloom_p1 import BloomP1
+from duetlink.codecs.gradients.indices.bloom_p2 import BloomP2
+from duetlink.codecs.gradients.indices.elias_fano import EliasFano
+from duetlink.codecs.gradients.indices.gap_rice import GapRice
+from duetlink.codecs.gradients.indices.huffman import Huffman
 from duetlink.codecs.gradients.indices.pcodec_gaps import PcodecGaps
+from duetlink.codecs.gradients.indices.run_length import RunLength
 from duetlink.errors import LocalProtocolError, UnknownCodec
 
 AUTO = "auto"
 
-_ALL: tuple[IndexCodec, ...] = (PcodecGaps(),)
+_ALL: tuple[IndexCodec, ...] = (
+    PcodecGaps(),
+    GapRice(),
+    EliasFano(),
+    Bitmap(),
+    RunLength(),
+    Huffman(),
+    BloomP0(),
+    BloomP1(),
+    BloomP2(),
+)
 BY_NAME = {codec.name: codec for codec in _ALL}
 _BY_NUMBER = {codec.number: codec for codec in _ALL}
 

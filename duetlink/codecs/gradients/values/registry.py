@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 from duetlink.codecs.gradients.values.base import ValueCodec
+from duetlink.codecs.gradients.values.double_exponential import DoubleExponentialValues
+from duetlink.codecs.gradients.values.polynomial import PolynomialValues
 from duetlink.codecs.gradients.values.raw import RawValues
+from duetlink.codecs.gradients.values.stochastic import StochasticValues
+from duetlink.codecs.gradients.values.tensor import TensorValues
+from duetlink.codecs.lossy.bfloat16 import Bfloat16
+from duetlink.codecs.lossy.block4 import Block4
+from duetlink.codecs.lossy.block8 import Block8
+from duetlink.codecs.lossy.float16 import Float16
+from duetlink.codecs.lossy.natural import Natural
+from duetlink.codecs.lossy.qsgd import Qsgd
+from duetlink.codecs.pcodec_ import Pcodec
 from duetlink.errors import LocalProtocolError, UnknownCodec
 
 AUTO = "auto"
-_AUTO = "raw"
+_AUTO = "block8"
 
-_ALL: tuple[ValueCodec, ...] = (RawValues(),)
+_ALL: tuple[ValueCodec, ...] = (
+    RawValues(),
+    TensorValues(1, "lossless", Pcodec()),
+    TensorValues(2, Bfloat16.name, Bfloat16()),
+    TensorValues(3, Block8.name, Block8()),
+    TensorValues(4, Block4.name, Block4()),
+    StochasticValues(5, Qsgd.name, Qsgd()),
+    StochasticValues(6, Natural.name, Natural()),
+    TensorValues(7, Float16.name, Float16()),
+    PolynomialValues(),
+    DoubleExponentialValues(),
+)
 BY_NAME = {codec.name: codec for codec in _ALL}
 _BY_NUMBER = {codec.number: codec for codec in _ALL}
 
 
 def chosen(name: str) -> ValueCodec:
-    """The codec of that name; AUTO is block8.
+    """The codec of that name; AUTO is 8-bit blocks.
 
     Raises:
         LocalProtocolError: there is none of that name.

@@ -1,0 +1,64 @@
+"""Numbers of few bits one after another, most significant bit first, without a loop over them."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duetlink.errors import MalformedChunk
+
+MAX_WIDTH = 56  # with the 7 bits before it in its first byte, a number is in 64
+
+Words: TypeAlias = NDArray[np.uint64]
+Widths: TypeAlias = NDArray[np.int64]
+
+
+def byte_count(bits: int) -> int:
+    """As many bytes as bits need."""
+    return -(-bits // 8)
+
+
+def pack(values: NDArray[np.integer], widths: Widths | int) -> bytes:
+    """`values` (n,), each below 2^width, in `widths` bits each; zeros fill the last byte.
+
+    A number's bytes are added to those of the others: no two numbers share a bit.
+    """
+    words = values.astype(np.uint64)
+    ends = np.cumsum(np.broadcast_to(widths, words.shape), dtype=np.int64)
+    total = int(ends[-1]) if ends.size else 0
+    found = np.zeros(byte_count(total) + 8, np.uint8)
+    first = (ends - widths) >> 3
+    words <<= np.minimum(64 - (ends - (first << 3)), 63).astype(np.uint64)  # 64: a number of no bits, 0
+    used = byte_count(7 + int(np.max(widths, initial=0)))
+    for byte in range(used):
+        part = (words >> np.uint64(56 - 8 * byte)) & np.uint64(255)
+        sums = np.bincount(first, weights=part)
+        found[byte : byte + sums.size] += sums.astype(np.uint8)
+    return found[: byte_count(total)].tobytes()
+
+
+def unpack(payload: memoryview, count: int, width: int) -> Words:
+    """`count` numbers of the same width; raises MalformedChunk unless the payload is exactly theirs."""
+    if not 0 <= width <= MAX_WIDTH or len(payload) != byte_count(count * width):
+        raise MalformedChunk(f"{count} numbers of {width} bits in {len(payload)} bytes")
+    return take(readable(payload), np.arange(count, dtype=np.int64) * width, width)
+
+
+def readable(payload: memoryview) -> NDArray[np.uint8]:
+    """A copy of the payload for `take`: bytes follow it that a number at its end may be read with."""
+    padded = np.zeros(len(payload) + 8, np.uint8)
+    padded[: len(payload)] = np.frombuffer(payload, np.uint8)
+    return padded
+
+
+def take(padded: NDArray[np.uint8], starts: Widths, widths: Widths | int) -> Words:
+    """The numbers at bit positions `starts` (n,), none beyond the end of the payload."""
+    first = starts >> 3
+    words = np.zeros(starts.size, np.uint64)
+    for byte in range(byte_count(7 + int(np.max(widths, initial=0)))):
+        words |= padded[first + byte].astype(np.uint64) << np.uint64(56 - 8 * byte)
+    words <<= (starts & 7).astype(np.uint64)
+    shift = 64 - np.asarray(widths, np.int64)
+    return np.where(shift == 64, np.uint64(0), words >> np.minimum(shift, 63).astype(np.uint64))

@@ -1,0 +1,188 @@
+"""The parts of the tuner alone: sample, model, goodput, speeds, pacing."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from duetlink.codecs import codecs
+from duetlink.codecs.element import FLOAT32, UINT8
+from duetlink.tuning import RateCap
+from duetlink.tuning.goodput import Goodput
+from duetlink.tuning.model import RAW, Figures, Line, cost, delivery_s, rate
+from duetlink.tuning.priors import choices
+from duetlink.tuning.sample import Kind, features, take
+from duetlink.tuning.speeds import Speeds
+from tests.tuning.simulation import DATA
+
+MIB = 1 << 20
+
+
+# -- sample
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [("noise", Kind.NOISE), ("1.2x", Kind.DENSE), ("2x", Kind.REDUNDANT), ("90x", Kind.SPARSE)],
+)
+def test_kinds_of_data(name: str, kind: Kind) -> None:
+    assert features(take(DATA[name])).kind is kind
+
+
+def test_features_of_known_data() -> None:
+    found = features(take(np.tile(np.arange(256, dtype=np.uint8), 256)))
+    assert found.entropy_bits == pytest.approx(8.0)
+    assert found.zero_fraction == pytest.approx(1 / 256)
+    assert found.repeats > 0.98
+    assert found.kind is Kind.REDUNDANT
+
+
+@given(st.integers(0, 300_000), st.sampled_from(["u1", "u2", "f4", "f8", "c16"]))
+def test_a_sample_is_at_most_64_kib_of_the_items(length: int, dtype: str) -> None:
+    array = np.arange(length).astype(dtype)
+    sample = take(array)
+    assert sample.dtype == array.dtype
+    assert sample.nbytes <= 65536
+    assert sample.nbytes == min(array.nbytes, 65536)
+    features(sample)
+
+
+# -- model
+
+
+def test_a_pipeline_is_as_fast_as_its_slowest_part() -> None:
+    figures = Figures(100e6, 400e6, 0.5)
+    assert rate(figures, Line(10e6, 2, 2)) == 20e6
+    assert rate(figures, Line(240e6, 2, 2)) == 200e6
+    assert rate(RAW, Line(10e6, 2, 2)) == 10e6
+
+
+def test_a_link_of_processors_loses_what_codecs_take() -> None:
+    line = Line(400e6, 2, 2)
+    assert rate(RAW, line) == 400e6
+    # 2 processors over 1/500 + 1/1000 + 0.8 * 2/400 microseconds per byte
+    assert rate(Figures(500e6, 1000e6, 0.8), line) == pytest.approx(2 / (2e-9 + 1e-9 + 0.8 * 5e-9))
+
+
+def test_one_chunk_passes_one_part_after_another() -> None:
+    assert delivery_s(Figures(100.0, 200.0, 0.5), Line(10.0, 2, 2, 0.0, 3.0), 100, 100) == 3 + 1 + 5 + 0.5
+
+
+def test_least_processor_time_is_not_much_slower_than_raw() -> None:
+    line = Line(100e6, 1, 2)
+    assert cost("cpu", Figures(50e6, 1e9, 0.1), line, MIB, MIB) == float("inf")
+
+
+# -- what may be chosen
+
+
+def test_lossy_codecs_and_deltas_are_never_chosen() -> None:
+    found = [
+        choice
+        for codec in codecs()
+        for element, role in ((FLOAT32, "tensor"), (UINT8, "bytes"))
+        for choice in choices(codec, element, role)
+    ]
+    assert found
+    assert all(choice.codec.lossless and choice.codec.kind != "gradient" for choice in found)
+    assert not {"raw", "delta"} & {choice.codec.name for choice in found}
+
+
+# -- goodput
+
+
+def fill(goodput: Goodput, chunk: int, rate_: float, chunks: int, now_s: float = 0.0) -> float:
+    """Chunks that each hold the sender as long as the link takes."""
+    for _ in range(chunks):
+        now_s += chunk / rate_
+        goodput.sent(chunk, chunk / rate_, now_s)
+    return now_s
+
+
+def test_what_buffers_take_at_once_is_not_speed() -> None:
+    goodput = Goodput()
+    for _ in range(4):
+        goodput.sent(MIB, 0.0, 0.0)
+    assert goodput.estimate is None
+    fill(goodput, MIB, 12.5e6, 5)
+    assert goodput.estimate == pytest.approx(12.5e6)
+
+
+def test_a_slow_encoder_does_not_make_a_slow_link() -> None:
+    goodput, now_s = Goodput(), 0.0
+    for _ in range(50):  # 10 ms of encoding, then held for the rest of what 10 MB/s take
+        now_s += 0.1
+        goodput.sent(1_000_000, 0.09, now_s)
+    assert goodput.estimate == pytest.approx(10e6)
+
+
+def test_a_sender_that_is_never_held_knows_a_lower_bound() -> None:
+    goodput = Goodput(5e6)
+    for count in range(1, 101):
+        goodput.sent(MIB, 0.0, count * 0.01)
+    assert goodput.floor is not None
+    assert goodput.floor == pytest.approx((100 - 4) * MIB / 0.99)
+    assert goodput.estimate is not None
+    assert goodput.floor < goodput.estimate <= 2 * goodput.floor
+
+
+@pytest.mark.parametrize(("before", "after"), [(125e6, 1.25e6), (12.5e6, 1.25e6), (1.25e6, 125e6)])
+def test_a_change_by_more_than_two_is_noticed_in_a_second(before: float, after: float) -> None:
+    goodput = Goodput()
+    now_s = fill(goodput, MIB, before, 100)
+    changed, end_s = False, now_s
+    while not changed and end_s - now_s < 2:
+        end_s += MIB / after
+        changed = goodput.sent(MIB, MIB / after, end_s)[1]
+    assert changed
+    assert end_s - now_s < 1
+    assert goodput.estimate == pytest.approx(after, rel=0.01)
+
+
+def test_a_wavering_link_is_no_other_link() -> None:
+    goodput, now_s = Goodput(), 0.0
+    for count in range(200):
+        now_s += MIB / (10e6 if count % 2 else 14e6)
+        assert not goodput.sent(MIB, MIB / (10e6 if count % 2 else 14e6), now_s)[1]
+
+
+# -- speeds
+
+
+def test_speeds_are_assumed_then_measured() -> None:
+    speeds = Speeds()
+    place = (("planes", 1), "float32", Kind.DENSE)
+    assert speeds.encode(place) == 472e6
+    for _ in range(20):
+        speeds.encoded(place, MIB, MIB / 100e6)
+    assert speeds.encode(place) == pytest.approx(100e6)
+    # a machine that is slow at one codec is expected to be slow at the others
+    assert speeds.encode((("pcodec", 8), "float32", Kind.DENSE)) < 100e6
+
+
+# -- pacing
+
+
+def test_no_cap_no_delay() -> None:
+    assert RateCap().delay_s(1 << 30, 5.0) == 0.0
+
+
+@given(st.lists(st.tuples(st.integers(0, 10**6), st.floats(0, 0.5)), min_size=1, max_size=50))
+def test_never_more_than_the_rate_and_a_burst(steps: list[tuple[int, float]]) -> None:
+    cap, now_s, sent = RateCap(1e6), 0.0, 0
+    for size, pause_s in steps:
+        now_s += pause_s
+        now_s += cap.delay_s(size, now_s)
+        assert sent <= 1e6 * now_s + 0.1 * 1e6 + 1e-3
+        sent += size
+
+
+def test_a_new_rate_counts_at_once() -> None:
+    cap = RateCap(1e6)
+    cap.delay_s(10_000_000, 0.0)
+    cap.set_rate(10e6, 0.0)
+    assert cap.delay_s(1, 0.0) == pytest.approx(0.99)
+    cap.set_rate(None, 0.0)
+    assert cap.delay_s(10_000_000, 0.0) == 0.0
