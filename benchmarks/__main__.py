@@ -5,8 +5,8 @@ from __future__ import annotations
 import importlib
 import sys
 
-NAMES = ("control", "busy", "seed_table", "large", "tunnel", "dedup")
-BY_NAME_ALONE = ("soak", "day")  # half an hour
+NAMES = ("control", "busy", "seed_table", "large", "tunnel", "codecs", "dedup")
+BY_NAME_ALONE = ("soak", "day", "delivery", "gradients")  # half an hour and more
 
 
 def main() -> None:

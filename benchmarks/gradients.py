@@ -5,6 +5,9 @@ tested on the fifth, so that every image is tested once. A multilayer perceptron
 small convolutional network (38,282), momentum SGD, `EPOCHS` epochs with a cosine schedule. Each worker has a
 quarter of the training images; in every step it compresses the gradient of its batch; the chunks are decoded,
 averaged and applied once, as all workers would. Equal seeds give equal models, shards and batches.
+Sparsifying methods but DGC choose from all parameters at once; the others compress tensor by tensor.
+
+`python -m benchmarks.gradients [MLP] [CNN]`: half an hour each.
 
 Volume is what the workers send, headers and all, over their gradients in float32; beside it that of the last
 epoch, without warm-up. Each model has one learning rate for all methods, times the factor that a method has
@@ -15,6 +18,7 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -31,8 +35,8 @@ from duetlink.codecs.gradients import Dgc, GradientCompressor, PowerSgd, Quantis
 
 WORKERS = 4
 SEEDS = 5
-EPOCHS = 15
-BATCH = 32  # of one worker
+EPOCHS = 60
+BATCH = 16  # of one worker
 MOMENTUM = 0.9
 
 Gradients = dict[str, NDArray[np.float32]]
@@ -46,6 +50,7 @@ class Method:
     make: Callable[[int], GradientCompressor] | None = None
     rate: float = 1.0  # times that of the model
     momentum: float = MOMENTUM  # of the optimiser, after averaging
+    flat: bool = False  # all parameters as one vector
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +89,7 @@ MODELS = (Model("MLP", perceptron, 0.2), Model("CNN", convolutional, 0.1))
 
 
 def _top_k(name: str, density: float, index: str = "auto", value: str = "lossless") -> Method:
-    return Method(name, lambda worker: TopK(density, index=index, value=value, seed=worker))
+    return Method(name, lambda worker: TopK(density, index=index, value=value, seed=worker), flat=True)
 
 
 def _dgc(density: float, value: str) -> Method:
@@ -96,16 +101,16 @@ def _dgc(density: float, value: str) -> Method:
 
 # at 10 %; each index codec and each value codec at least once
 DEEP_REDUCE = (
-    *(("bloom-p0", "qsgd"), ("bloom-p1", "bfloat16"), ("bloom-p2", "block8"), ("run-length", "lossless")),
-    *(("huffman", "block8"), ("rice", "block8"), ("elias-fano", "qsgd"), ("bitmap", "bfloat16")),
-    *(("rice", "poly"), ("rice", "dexp"), ("auto", "block8"), ("auto", "block4")),
+    *(("bloom_p0", "qsgd"), ("bloom_p1", "bfloat16"), ("bloom_p2", "block8"), ("run_length", "lossless")),
+    *(("huffman", "natural"), ("gap_rice", "block8"), ("elias_fano", "float16"), ("bitmap", "raw")),
+    *(("gap_rice", "polynomial"), ("gap_rice", "double_exponential"), ("auto", "block8"), ("auto", "block4")),
 )
 
 METHODS = (
     Method("dense"),
     _top_k("top-k 10 %", 0.1),
     _top_k("top-k 1 %", 0.01),
-    Method("random-k 10 %", lambda worker: RandomK(0.1, seed=worker), rate=0.1),
+    Method("random-k 10 %", lambda worker: RandomK(0.1, seed=worker), rate=0.1, flat=True),
     *(_dgc(density, value) for density in (0.01, 0.001) for value in ("lossless", "block8")),
     *(Method(f"PowerSGD rank {rank}", lambda worker, rank=rank: PowerSgd(rank)) for rank in (1, 2, 4)),
     *(
@@ -145,7 +150,11 @@ def train(digits: Digits, kind: Model, method: Method, seed: int) -> Outcome:
             done = (epoch + step / len(steps)) / EPOCHS
             rate = kind.rate * method.rate * 0.5 * (1 + math.cos(math.pi * done))
             gradients = [_gradients(model, digits, batch) for batch in batches]
-            size_bytes, mean = _averaged(gradients, compressors)
+            if method.flat:
+                size_bytes, mean = _averaged([_flat(each) for each in gradients], compressors)
+                mean = _split(mean, gradients[0])
+            else:
+                size_bytes, mean = _averaged(gradients, compressors)
             sent.append(size_bytes / dense_bytes / WORKERS)
             with torch.no_grad():
                 for name, parameter in parameters.items():
@@ -180,48 +189,64 @@ def _averaged(gradients: list[Gradients], compressors: list[GradientCompressor])
     return size_bytes, {name: _mean([decode(each[name])[0] for each in chunks]) for name in chunks[0]}
 
 
+def _flat(gradients: Gradients) -> Gradients:
+    return {"all": np.concatenate([gradient.reshape(-1) for gradient in gradients.values()])}
+
+
+def _split(mean: Gradients, like: Gradients) -> Gradients:
+    ends = np.cumsum([gradient.size for gradient in like.values()])
+    parts = np.split(mean["all"], ends[:-1])
+    return {name: part.reshape(like[name].shape) for name, part in zip(like, parts, strict=True)}
+
+
 def _mean(arrays: list[NDArray[np.float32]]) -> NDArray[np.float32]:
     return sum(arrays[1:], arrays[0]) / np.float32(len(arrays))
 
 
-def main() -> None:
+def main(*names: str) -> None:
     torch.set_num_threads(1)
     digits = Digits()
-    rows, data = [], []
     for kind in MODELS:
-        baseline: list[float] = []
-        for method in METHODS:
-            outcomes = [train(digits, kind, method, seed) for seed in range(SEEDS)]
-            accuracies = [100 * outcome.accuracy for outcome in outcomes]
-            baseline = baseline or accuracies  # dense comes first
-            differences = [ours - dense for ours, dense in zip(accuracies, baseline, strict=True)]
-            volume = statistics.fmean(outcome.volume for outcome in outcomes)
-            last_volume = statistics.fmean(outcome.last_volume for outcome in outcomes)
-            error = statistics.stdev(differences) / math.sqrt(SEEDS)
-            rows.append(
-                [
-                    f"{kind.name} {method.name}",
-                    f"{volume:.4f}",
-                    f"{last_volume:.4f}",
-                    f"{statistics.fmean(accuracies):.2f}",
-                    f"{statistics.fmean(differences):+.2f} ± {error:.2f}",
-                ]
-            )
-            data.append(
-                {
-                    "model": kind.name,
-                    "method": method.name,
-                    "rate": kind.rate * method.rate,
-                    "volume": volume,
-                    "last_volume": last_volume,
-                    "accuracies": accuracies,
-                    "differences": differences,
-                }
-            )
-    title = f"Gradients of {WORKERS} workers on digits: bytes over dense, accuracy of {SEEDS} seeds in points"
+        if not names or kind.name in names:
+            _table(digits, kind)
+
+
+def _table(digits: Digits, kind: Model) -> None:
+    rows, data = [], []
+    baseline: list[float] = []
+    for method in METHODS:
+        outcomes = [train(digits, kind, method, seed) for seed in range(SEEDS)]
+        accuracies = [100 * outcome.accuracy for outcome in outcomes]
+        baseline = baseline or accuracies  # dense comes first
+        differences = [ours - dense for ours, dense in zip(accuracies, baseline, strict=True)]
+        volume = statistics.fmean(outcome.volume for outcome in outcomes)
+        last_volume = statistics.fmean(outcome.last_volume for outcome in outcomes)
+        error = statistics.stdev(differences) / math.sqrt(SEEDS)
+        rows.append(
+            [
+                method.name,
+                f"{volume:.4f}",
+                f"{last_volume:.4f}",
+                f"{statistics.fmean(accuracies):.2f}",
+                f"{statistics.fmean(differences):+.2f} ± {error:.2f}",
+            ]
+        )
+        print(rows[-1], flush=True)
+        data.append(
+            {
+                "model": kind.name,
+                "method": method.name,
+                "rate": kind.rate * method.rate,
+                "volume": volume,
+                "last_volume": last_volume,
+                "accuracies": accuracies,
+                "differences": differences,
+            }
+        )
+    title = f"{kind.name}, {WORKERS} workers on digits: bytes over dense, accuracy of {SEEDS} seeds in points"
     headers = ["method", "volume", "last epoch", "accuracy", "to dense (± standard error)"]
-    report("gradients", title, headers, rows, data)
+    report(f"gradients_{kind.name}", title, headers, rows, data)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])
