@@ -61,6 +61,11 @@ class Codec(ABC):
         """Whether every array comes back bit for bit."""
         return True
 
+    @property
+    def ready(self) -> bool:
+        """Whether it can be used without a wait: the tuner tries no other."""
+        return True
+
     def accepts(self, element: Element) -> bool:
         """Whether arrays of these items can be encoded."""
         return True

@@ -13,6 +13,7 @@ import functools
 import importlib
 import importlib.util
 import struct
+import sys
 from types import ModuleType
 from typing import ClassVar
 
@@ -41,6 +42,10 @@ class Blosc2Codec(Codec):
     levels: ClassVar[range] = range(1, 10)
     compressor: ClassVar[int]
     filters: ClassVar[tuple[int, ...]]
+
+    @property
+    def ready(self) -> bool:
+        return "blosc2" in sys.modules
 
     def encode(self, array: Array, element: Element, level: int) -> bytes:
         if not array.size:

@@ -115,7 +115,8 @@ class Reference:
     def change(self, block: Run) -> tuple[Array, Element] | None:
         """What differs in this block; None where the other version is no help, or not there any more."""
         size_bytes = block.end_bytes - block.start_bytes
-        if self._useful is False or size_bytes < min(_SAMPLE_BYTES, self._outgoing.size_bytes // 2):
+        too_small = size_bytes < min(_SAMPLE_BYTES, self._outgoing.size_bytes // 2)
+        if self._useful is False or (self._useful is None and too_small):
             return None
         leaf = block.start_bytes // LEAF_BYTES
         if leaf != self._checked:
@@ -173,13 +174,19 @@ class Sending:
             AssetChanged: the body is no longer what was fingerprinted; nothing of that leaf is given out.
         """
         ahead: deque[Parcel | Future[Parcel]] = deque()
-        for block in self._blocks():
-            ahead.append(self._begin(block))
-            if len(ahead) > self._course.workers or isinstance(ahead[0], Parcel):
-                yield from self._hand_over(ahead.popleft())
+        changed: AssetChanged | None = None
+        try:
+            for block in self._blocks():
+                ahead.append(self._begin(block))
+                if len(ahead) > self._course.workers or isinstance(ahead[0], Parcel):
+                    yield from self._hand_over(ahead.popleft())
+        except AssetChanged as error:  # what is ahead is from before it, and leaves
+            changed = error
         while ahead:
             yield from self._hand_over(ahead.popleft())
         self._course.finished(time.monotonic())
+        if changed is not None:
+            raise changed
 
     def _blocks(self) -> Iterator[Run]:
         """Blocks no larger than the course has them at that moment."""

@@ -16,6 +16,7 @@ from duetlink.errors import (
 )
 from duetlink.flight.body import Landing
 from duetlink.flight.receiving import Decoding
+from duetlink.link.agreement import Agreement
 from duetlink.link.holding import Holding, pieces
 from duetlink.link.traffic import Traffic
 from duetlink.link.transfer import CANCELLED, COMPLETE, FAILED, Transfer
@@ -23,6 +24,7 @@ from duetlink.paths.base import Path
 from duetlink.paths.ladder import Ladder
 from duetlink.paths.local import LocalPath
 from duetlink.peer.rpc import Rpc
+from duetlink.tuning.compression import FEWEST_BYTES
 from duetlink.wire import schema_pb2 as pb
 
 if TYPE_CHECKING:
@@ -48,8 +50,15 @@ class Imports:
     """Pulls what the peer offers. Methods belong to the loop thread."""
 
     def __init__(
-        self, rpc: Rpc, ladder: Ladder, traffic: Traffic, decoding: Decoding, held_bytes: int
+        self,
+        rpc: Rpc,
+        ladder: Ladder,
+        traffic: Traffic,
+        decoding: Decoding,
+        agreement: Agreement,
+        held_bytes: int,
     ) -> None:
+        self._agreement = agreement
         self._holding = Holding(held_bytes)
         self._decoding = decoding
         self._rpc = rpc
@@ -146,10 +155,12 @@ class Imports:
         return bool(found)
 
     def _worth_looking(self) -> bool:
-        """Whether the path is slower than both sides can look for what is there already."""
+        """Whether the path is slower than looking for what is there already, or bytes are dear."""
         best = self._ladder.best
         if best is None or best.name == LocalPath.name:
             return False
+        if self._agreement.compression.objective == FEWEST_BYTES:
+            return True
         (speed,) = (status.bytes_per_s for status in self._ladder.statuses() if status.name == best.name)
         return speed is None or speed < _LOOK_BYTES_PER_S
 

@@ -146,10 +146,11 @@ class Link:
             if query is not None:
                 self.rpc.handle(query, self._refuse_path)
         self.ladder = Ladder(paths, lambda path: prober.measure(path))
-        self.ladder.on_measured = self.tuning.tuner.path_speed
         self.exports = Exports(self.rpc, self.ladder, self.traffic, self.tuning.tuner, self._settings)
         prober = Prober(self.rpc, self.exports, self.traffic)
-        self.imports = Imports(self.rpc, self.ladder, self.traffic, self._decoding, self._settings.held_bytes)
+        self.imports = Imports(
+            self.rpc, self.ladder, self.traffic, self._decoding, self.agreement, self._settings.held_bytes
+        )
 
     async def ping(self) -> float:
         """One round trip over the control channel, in seconds."""

@@ -60,7 +60,10 @@ class Prober:
                     await path.fetch(offer.ticket, landing)
         finally:
             self._rpc.tell_nowait(pb.TransferEnd(transfer_id=offer.transfer_id, path=path.name))
-        return _speed(arrivals, alone and not self._traffic.busy)
+        speed = _speed(arrivals, alone and not self._traffic.busy)
+        if speed is not None and speed.alone:
+            self._rpc.tell_nowait(pb.PathSpeed(path=path.name, bytes_per_s=speed.bytes_per_s))
+        return speed
 
     async def _offer(self, query: pb.ProbeQuery) -> pb.TransferOffer:
         if self._body is None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from collections import OrderedDict
 
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 from duetlink.link.agreement import Agreement
 from duetlink.peer.rpc import Rpc
+from duetlink.settings import PATHS
 from duetlink.tuning import Compression, Decision, History, RateCap, Tuner
 from duetlink.wire import schema_pb2 as pb
 
@@ -30,6 +32,7 @@ class Tuning:
         self.tuner = Tuner(agreement.compression, agreement.available, workers, self._record, time.monotonic)
         agreement.on_change = self._changed
         rpc.notice(pb.TunerDecision, self._told)
+        rpc.notice(pb.PathSpeed, self._measured)
 
     def _changed(self, compression: Compression) -> None:
         self.tuner.set_compression(compression)
@@ -40,6 +43,11 @@ class Tuning:
         self.mine.add(decision)
         content = json.dumps(decision.to_wire()).encode()
         self._loop.call_soon_threadsafe(self._rpc.tell_nowait, pb.TunerDecision(content=content))
+
+    def _measured(self, speed: pb.PathSpeed) -> None:
+        if speed.path not in PATHS or not 0 < speed.bytes_per_s < math.inf:
+            raise RemoteProtocolError("the peer has measured a speed that cannot be, or of no path")
+        self.tuner.path_speed(speed.path, speed.bytes_per_s)
 
     def _told(self, message: pb.TunerDecision) -> None:
         if len(message.content) > _MAX_DECISION_BYTES:

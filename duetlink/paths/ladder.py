@@ -76,8 +76,6 @@ class Ladder:
         self._openers: dict[str, asyncio.Task[None]] = {}
         self._ever_up: set[str] = set()
         self._waiting = 0
-        # hears how fast a path was found to be
-        self.on_measured: Callable[[str, float], None] = lambda name, bytes_per_s: None
         self.paused = False
         self._closed = False
         for path in paths:
@@ -262,7 +260,7 @@ class Ladder:
         self._set(PathStatus(name, OPENING))
 
     def _measure_all(self) -> None:
-        """Measure the paths that compete and whose speed is not known (any more)."""
+        """Measure the paths whose speed is not known (any more): they compete, and senders want to know."""
         if self._measure is not None and (self._measuring is None or self._measuring.done()):
             self._measuring = asyncio.ensure_future(self._measure_competitors(self._measure))
 
@@ -273,7 +271,7 @@ class Ladder:
             competing = [path for path in up if path.measurable]
             unknown = [path for path in competing if path.name not in measured]
             # nothing competes with shared memory
-            if len(competing) < 2 or "local" in (path.name for path in up):
+            if not competing or "local" in (path.name for path in up):
                 return
             if not unknown:
                 if competing[0] is not self.best:  # one short look is not enough to pass it over
@@ -294,8 +292,6 @@ class Ladder:
 
     def _note(self, name: str, speed: Speed) -> None:
         known = self._status[name]
-        if speed.alone:
-            self.on_measured(name, speed.bytes_per_s)
         if not speed.alone and (known.bytes_per_s or 0.0) >= speed.bytes_per_s:
             return  # nothing new
         self._set(dataclasses.replace(known, bytes_per_s=speed.bytes_per_s, at_least=not speed.alone))

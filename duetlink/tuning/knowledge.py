@@ -61,7 +61,7 @@ class Knowledge:
 
     def candidates(self, element: Element, role: str) -> list[Choice]:
         """All choices but raw that both sides have and that take such items."""
-        there = [codec for codec in codecs() if codec.name in self.available]
+        there = [codec for codec in codecs() if codec.name in self.available and codec.ready]
         return [choice for codec in there for choice in choices(codec, element, role)]
 
     def goodput(self, path: str) -> float | None:
