@@ -29,7 +29,7 @@ _LZMA = "lzma"
 
 
 def main() -> None:
-    found = {kind: _measure(kind) for kind in KINDS}
+    found = {kind: measure(kind, 0 if kind.endswith("frame") else SIZE_BYTES) for kind in KINDS}
     ways = list(next(iter(found.values())))
     rows = [
         [kind, *(f"{ratio:.3g}  {rate / 1e6:.0f}" for ratio, rate, _ in figures.values())]
@@ -56,9 +56,11 @@ def main() -> None:
 Figures = dict[str, tuple[float, float, float]]
 
 
-def _measure(kind: str) -> Figures:
-    """By way: times smaller, bytes per second encoded, and decoded; medians, ways in turn."""
-    encoded = values.encode(make(kind, 0 if kind.endswith("frame") else SIZE_BYTES))  # frames as they are
+def measure(kind: str, size_bytes: int, count: int = ROUNDS) -> Figures:
+    """By way: times smaller, bytes per second encoded, and decoded; medians, ways in turn. A frame of 0 bytes
+    is the real one.
+    """
+    encoded = values.encode(make(kind, size_bytes))
     body = Outgoing(encoded.segments, encoded.size_bytes, encoded.parts)
     settings = {_AUTO: Compression(objective="bytes")}
     for codec in codecs():
@@ -67,7 +69,7 @@ def _measure(kind: str) -> Figures:
             levels: dict[str, int | None] = dict.fromkeys((TENSOR, BYTES), 6) if codec.name == _LZMA else {}
             settings[codec.name] = Compression(mode="manual", codec=by_role, level=levels)
     taken: dict[str, list[tuple[float, float, float]]] = {way: [] for way in settings}
-    for number in range(ROUNDS):
+    for number in range(count):
         for way, compression in settings.items():
             if number == 0 or way != _LZMA:  # a minute each
                 taken[way].append(_encode(body, compression))

@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import statistics
 import sys
 import threading
 from collections.abc import Iterator
 
+from benchmarks.codecs import measure
 from benchmarks.harness import report
 from benchmarks.kinds import KINDS
 from tests.lab.lab import Lab
@@ -41,6 +43,7 @@ FIXED = (
 ALWAYS = ("raw", "blosc2", "lzma")
 SMALLEST = 3
 AUTO = "auto"
+VERBOSE = bool(os.environ.get("VERBOSE"))  # print the decisions
 _EARLIER = "the earlier module, as published: 20 to 25 % smaller, 15 to 18 % faster than nothing"
 
 _SETTINGS = "Settings(only=('tcp',), held_bytes=1, signaling=Settings.from_environment().signaling)"
@@ -83,6 +86,9 @@ def deliver(name, way):
     global last
     last = value
     return [taken, duet.statistics().transfers[-1].wire_bytes]
+def decisions():
+    return [[d.path, str(d.before), str(d.after), d.why, d.predicted_bytes_per_s, d.measured_bytes_per_s]
+            for d in duet.tuning.decisions]
 def follow(name, way, seconds):
     steer(way)
     pending = duet.store[name].request()
@@ -98,9 +104,10 @@ def follow(name, way, seconds):
 class Pair:
     """Two notebooks, one link of tcp between them."""
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, rate_mbit: float) -> None:
         self._lab = lab
         self.owner, self.scientist = Notebook(lab.host("open")), Notebook(lab.host("open"))
+        self.shape(rate_mbit)
         code = self.owner.run(_OWNER)
         self.scientist.run(_SCIENTIST)
         self.scientist.run(f"join({code!r})")
@@ -126,8 +133,8 @@ class Pair:
 
 
 @contextlib.contextmanager
-def _pair() -> Iterator[Pair]:
-    with Lab() as lab, contextlib.closing(Pair(lab)) as pair:
+def _pair(rate_mbit: float) -> Iterator[Pair]:
+    with Lab() as lab, contextlib.closing(Pair(lab, rate_mbit)) as pair:
         yield pair
 
 
@@ -138,33 +145,33 @@ def table(rate_mbit: int) -> None:
     """All kinds over one link."""
     cells: dict[str, Cell] = {}
     wire: dict[str, dict[str, int]] = {}
-    with _pair() as pair:
+    with _pair(rate_mbit) as pair:
         for kind in KINDS:
-            pair.shape(0)
             pair.share(kind)
-            wire[kind] = {way: pair.deliver(kind, way)[1] for way in FIXED if way != "lzma"}
-            ways = _ways(rate_mbit, wire[kind])
-            pair.shape(rate_mbit)
+            wire[kind] = {}
+            ways = _ways(rate_mbit, kind)
             cell: Cell = {way: [] for way in ways}
             for number in range(ROUNDS[rate_mbit]):
                 for way in ways:
                     if number == 0 or way != "lzma":
                         taken_s, wire[kind][way] = pair.deliver(kind, way)
                         cell[way].append(taken_s)
+                    if way == AUTO and VERBOSE:
+                        for decision in pair.scientist.value("decisions()")[-8:]:
+                            print("   ", decision, flush=True)
             cells[kind] = cell
             shown = {way: [round(time_s, 3) for time_s in times] for way, times in cell.items()}
             print(kind, json.dumps(shown), flush=True)
     _report(rate_mbit, cells, wire)
 
 
-def _ways(rate_mbit: int, wire: dict[str, int]) -> list[str]:
+def _ways(rate_mbit: int, kind: str) -> list[str]:
     """What is measured: everything on fast links, what can be the best on slow ones."""
     if rate_mbit in (0, 1000):
-        fixed = list(FIXED)
-    else:
-        smallest = sorted(wire, key=wire.__getitem__)[:SMALLEST]
-        fixed = [way for way in FIXED if way in smallest or way in ALWAYS]
-    return [AUTO, *fixed]
+        return [AUTO, *FIXED]
+    times_smaller = {way: figures[0] for way, figures in measure(kind, 4 << 20, 1).items()}
+    smallest = sorted(times_smaller, key=lambda way: -times_smaller[way])[: SMALLEST + 1]  # auto is one
+    return [AUTO, *(way for way in FIXED if way in smallest or way in ALWAYS)]
 
 
 def _report(rate_mbit: int, cells: dict[str, Cell], wire: dict[str, dict[str, int]]) -> None:
@@ -203,7 +210,7 @@ def change() -> None:
     in the same stretch of time.
     """
     rows, data = [], {}
-    with _pair() as pair:
+    with _pair(0) as pair:
         for kind in CHANGE_KINDS:
             pair.shape(0)
             pair.share(kind, 2 << 30)

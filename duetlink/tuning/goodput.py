@@ -12,7 +12,9 @@ from __future__ import annotations
 from collections import deque
 
 _HELD_SHARE = 0.2  # of the time between two moments, for the sender to count as held
-_HELD_S = 0.0003
+_HELD_S = 0.0015
+_MESSAGE_S = 0.01  # what a message may cost on any link, where processors are busy
+_LARGE_BYTES = 256 << 10  # of larger ones the link's share is clear all the same
 _WINDOW_S = 1.0
 _WINDOW_PIECES = 8
 _PIECE_S = 0.02  # shorter ones are joined
@@ -72,8 +74,9 @@ class Goodput:
         self._last_s = now_s
         self._bytes += wire_bytes
         self._time_s += passed_s
-        self._held_s += elapsed_s
-        if elapsed_s < max(_HELD_S, _HELD_SHARE * passed_s):
+        clear = elapsed_s >= _MESSAGE_S or wire_bytes >= _LARGE_BYTES
+        self._held_s += elapsed_s * clear
+        if not clear or elapsed_s < max(_HELD_S, _HELD_SHARE * passed_s):
             self._free_bytes += wire_bytes
             self._free_s += passed_s
             return False, self._outgrown()
