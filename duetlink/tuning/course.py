@@ -43,6 +43,7 @@ _REHEARSED = 1.1
 _MAX_REHEARSALS = 8
 _FIRST_REHEARSAL = 4  # chunks; the first ones fill the pipeline, and a slow one would delay all
 _DWELL = 8  # chunks, within which another change needs more reason
+_MANY_CHANGES = 4  # in one transfer, after which a change needs a gain of a fifth
 _LOOK_EVERY = 16
 _LOOK_EVERY_FAST = 64
 _SAMPLE_S = 0.0004
@@ -97,6 +98,7 @@ class Course:
         self._rehearsals = 0
         self._chunks = 0
         self._changed_at = 0
+        self._changes = 0
         self._due, self._look = True, False
         self._spent = 0.0  # share of the transfer's time that exploring took
         self._stretch: Stretch | None = None
@@ -290,7 +292,9 @@ class Course:
         if current is None or current not in figures:
             current = self._raw if self._raw in figures else best
         gain = _GAIN_BYTES if self._settings.objective == FEWEST_BYTES else _GAIN
-        if not self._news and current in figures and self._chunks - self._changed_at < _DWELL:
+        if current in figures and self._changes >= _MANY_CHANGES:  # data that differ from chunk to chunk
+            gain **= 4
+        elif not self._news and current in figures and self._chunks - self._changed_at < _DWELL:
             gain *= gain
         if ranking.regret(best) * gain > ranking.regret(current):
             best = current
@@ -607,6 +611,7 @@ class Course:
         now_s: float,
     ) -> None:
         subject.choice = choice
+        self._changes += 1
         self._changed_at = self._chunks
         found = figures[choice] if figures is not None else None
         plan_before = self._plan.get(subject.element.name)
