@@ -15,8 +15,9 @@ from typing import ClassVar
 import numpy as np
 
 from duetlink.codecs import chunk
-from duetlink.codecs.base import GRADIENT, Array, Bound, Codec
+from duetlink.codecs.base import Array, Bound
 from duetlink.codecs.element import FLOAT32, Element
+from duetlink.codecs.gradients.codec import GradientCodec
 from duetlink.codecs.gradients.compressor import (
     ErrorFeedback,
     Float32Array,
@@ -29,24 +30,13 @@ from duetlink.errors import LocalProtocolError, MalformedChunk
 _RANK = struct.Struct("<I")
 
 
-class LowRank(Codec):
+class LowRank(GradientCodec):
     """Rank u32, P (n, r) and Q (m, r) in float32. A level is the rank; one chunk alone starts from seed 0."""
 
     number: ClassVar[int] = 49
     name: ClassVar[str] = "low_rank"
-    kind: ClassVar[str] = GRADIENT
     levels: ClassVar[range] = range(1, 65)
     level: ClassVar[int] = 4
-
-    @property
-    def lossless(self) -> bool:
-        return False
-
-    def accepts(self, element: Element) -> bool:
-        return element == FLOAT32
-
-    def bound(self, element: Element, level: int) -> Bound:
-        return Bound(math.inf, math.inf)
 
     def encode(self, array: Array, element: Element, level: int) -> bytes:
         matrix = _as_matrix(array.view(np.float32))

@@ -17,8 +17,9 @@ import xxhash
 from numpy.typing import NDArray
 
 from duetlink.codecs import chunk
-from duetlink.codecs.base import GRADIENT, Array, Bound, Codec
+from duetlink.codecs.base import Array, Bound
 from duetlink.codecs.element import FLOAT32, Element
+from duetlink.codecs.gradients.codec import GradientCodec
 from duetlink.codecs.gradients.compressor import (
     ErrorFeedback,
     Float32Array,
@@ -33,24 +34,13 @@ _SEED = struct.Struct("<Q")
 _ROUNDS = 8
 
 
-class RandomSubset(Codec):
+class RandomSubset(GradientCodec):
     """Seed u64, then the float32 items at its positions, in rising order. Level n sends one item in 2^n."""
 
     number: ClassVar[int] = 50
     name: ClassVar[str] = "random_subset"
-    kind: ClassVar[str] = GRADIENT
     levels: ClassVar[range] = range(1, 11)
     level: ClassVar[int] = 4
-
-    @property
-    def lossless(self) -> bool:
-        return False
-
-    def accepts(self, element: Element) -> bool:
-        return element == FLOAT32
-
-    def bound(self, element: Element, level: int) -> Bound:
-        return Bound(math.inf, math.inf)
 
     def encode(self, array: Array, element: Element, level: int) -> bytes:
         flat = array.reshape(-1).view(np.float32)

@@ -7,15 +7,16 @@ from typing import ClassVar
 
 import numpy as np
 
-from duetlink.codecs.base import GRADIENT, LOSSLESS, Array, Bound, Codec
-from duetlink.codecs.element import FLOAT32, Element
+from duetlink.codecs.base import LOSSLESS, Array, Bound
+from duetlink.codecs.element import Element
+from duetlink.codecs.gradients.codec import GradientCodec
 from duetlink.codecs.gradients.coding import decode_sparse, encode_sparse
 from duetlink.codecs.lossy.block8 import Block8
 
 _VALUE_CODECS = ("lossless", "block8")
 
 
-class SparseGradient(Codec):
+class SparseGradient(GradientCodec):
     """A payload of coding.py; items that are not sent decode to 0.
 
     `encode` sends every item that is not +0.0: at level 0 as it is, at level 1 in 8-bit blocks. Compressors
@@ -24,15 +25,7 @@ class SparseGradient(Codec):
 
     number: ClassVar[int] = 48
     name: ClassVar[str] = "sparse_gradient"
-    kind: ClassVar[str] = GRADIENT
     levels: ClassVar[range] = range(len(_VALUE_CODECS))
-
-    @property
-    def lossless(self) -> bool:
-        return False
-
-    def accepts(self, element: Element) -> bool:
-        return element == FLOAT32
 
     def bound(self, element: Element, level: int) -> Bound:
         return Block8().bound(element, 0) if level else LOSSLESS
