@@ -13,7 +13,7 @@ from fastcdc.fastcdc_py import fastcdc_py
 from numpy.typing import NDArray
 
 from benchmarks.harness import Sample, interleave, report, timed
-from duetlink.dedup import Held, Manifest, Match, Segment, cut, find, name_body, name_chunks
+from duetlink.dedup import Held, Manifest, Match, Segment, cut, find, name_chunks
 
 KEY = bytes(range(32))
 MIB = 1 << 20
@@ -43,7 +43,7 @@ def _speed(rounds: int) -> None:
                 "mean_chunk_bytes": mean_bytes,
             }
         )
-    headers = ["", "MB", "fastcdc MB/s", "cut MB/s", "name chunks MB/s", "name body MB/s", "cut vs fastcdc"]
+    headers = ["", "MB", "fastcdc MB/s", "cut MB/s", "name chunks MB/s", "cut vs fastcdc"]
     report("dedup_speed", "Chunking, one thread: medians, ratios (least to most)", headers, rows, data)
 
 
@@ -56,7 +56,6 @@ def _time(body: bytes, rounds: int) -> tuple[dict[str, int], dict[str, Sample], 
             "fastcdc": lambda: timed(lambda: list(fastcdc_py(part, 2048, TARGET_BYTES, 65536))),
             "cut": lambda: timed(lambda: cut(body, [], TARGET_BYTES)),
             "chunks": lambda: timed(lambda: name_chunks(body, cuts, KEY)),
-            "body": lambda: timed(lambda: name_body(body, KEY)),
         },
         rounds,
     )

@@ -5,17 +5,16 @@
     Manifest.from_bytes(data, body_bytes)                   receiver: what was announced, checked
     find(manifest, held.bodies(), key)                      ranges that need not be sent
 
-Before that, `name_body` and `find_body` tell in 16 bytes that a whole body is there. What is copied from held
-memory is not verified here: whoever puts a body together checks the fingerprint of the whole, since held
-memory may change between `find` and the copy. No I/O, no clock.
+What is copied from held memory is not verified here: whoever puts a body together checks the fingerprint of
+the whole, since held memory may change between `find` and the copy. No I/O, no clock.
 """
 
 from duetlink.dedup.cuts import Cuts, cut
-from duetlink.dedup.find import Held, Match, find, find_body
+from duetlink.dedup.find import Held, Match, find
 from duetlink.dedup.held import HeldBodies
 from duetlink.dedup.layout import NAME_BYTES, Run, Segment, default_target
 from duetlink.dedup.manifest import Manifest
-from duetlink.dedup.names import name_body, name_chunks
+from duetlink.dedup.names import name_chunks
 from duetlink.dedup.pieces import Body
 
 __all__ = [
@@ -31,7 +30,5 @@ __all__ = [
     "cut",
     "default_target",
     "find",
-    "find_body",
-    "name_body",
     "name_chunks",
 ]

@@ -16,7 +16,7 @@ from duetlink.dedup.fixed import chunk_bytes
 from duetlink.dedup.gear import Gear
 from duetlink.dedup.layout import Run, Segment, layout
 from duetlink.dedup.manifest import Manifest
-from duetlink.dedup.names import name, name_body
+from duetlink.dedup.names import name
 from duetlink.dedup.pieces import Pieces
 
 _Chunk: TypeAlias = tuple[int, bytes]  # size and name
@@ -59,14 +59,6 @@ def find(manifest: Manifest, held: Sequence[Held], key: bytes) -> list[Match]:
                 first.setdefault(chunk, (source, start))
                 there[source, start] = chunk
     return _join(chunks, first, there)
-
-
-def find_body(name: bytes, size_bytes: int, held: Sequence[Held], key: bytes) -> int | None:
-    """The index of the first held body that has this name now. Only those of that size are read."""
-    for index, (body, _) in enumerate(held):
-        if body.nbytes == size_bytes and name_body(body, key) == name:
-            return index
-    return None
 
 
 def _chunks(

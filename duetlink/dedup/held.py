@@ -37,14 +37,6 @@ class HeldBodies:
             del self._kept[self._next_to_go()]
         return True
 
-    def forget(self, name: str) -> None:
-        """Drop all versions of an object."""
-        self._kept = [kept for kept in self._kept if kept.name != name]
-
-    def clear(self) -> None:
-        """Drop everything."""
-        self._kept.clear()
-
     def versions(self, name: str) -> list[Held]:
         """What is kept of one object, newest first."""
         return [kept.held for kept in self._kept if kept.name == name]

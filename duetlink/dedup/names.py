@@ -1,4 +1,4 @@
-"""Names of chunks and bodies: BLAKE2b (RFC 7693), keyed with a secret of the session.
+"""Names of chunks: BLAKE2b (RFC 7693), keyed with a secret of the session.
 
 Whoever lacks the key cannot tell from a name whether a guessed content is there (Harnik et al., "Side
 channels in cloud services", IEEE Security & Privacy 2010). Another session has other names.
@@ -30,19 +30,9 @@ def name_chunks(body: Body, cuts: Cuts, key: bytes) -> list[bytes]:
 
 def name(pieces: Pieces, start: int, end: int, key: bytes) -> bytes:
     """The name of one chunk."""
-    return _digest(pieces, start, end, key, b"chunk")
-
-
-def name_body(body: Body, key: bytes) -> bytes:
-    """The name of a whole body, however it would be cut."""
-    pieces = Pieces(body)
-    return _digest(pieces, 0, pieces.size_bytes, key, b"body")
-
-
-def _digest(pieces: Pieces, start: int, end: int, key: bytes, purpose: bytes) -> bytes:
     if not MIN_KEY_BYTES <= len(key) <= MAX_KEY_BYTES:
         raise LocalProtocolError(f"a key of {len(key)} bytes; {MIN_KEY_BYTES} to {MAX_KEY_BYTES} are needed")
-    digest = hashlib.blake2b(digest_size=NAME_BYTES, key=key, person=purpose)
+    digest = hashlib.blake2b(digest_size=NAME_BYTES, key=key, person=b"chunk")
     for part in pieces.parts(start, end):
         digest.update(part)
     return digest.digest()

@@ -74,7 +74,7 @@ class Outgoing:
     def read(self) -> bytes:
         """A copy of all of it; raises AssetChanged if it is no longer what was fingerprinted."""
         for leaf in range(self.leaves):
-            self.check_leaf(leaf, leaf_digest(self.leaf_pieces(leaf)))
+            self.verify_leaf(leaf)
         return b"".join(self.pieces())
 
     def blocks(self, start_bytes: int, end_bytes: int) -> Iterator[Run]:
@@ -87,7 +87,7 @@ class Outgoing:
         for block in layout.blocks(self.runs, start_bytes, end_bytes, LEAF_BYTES):
             leaf = block.start_bytes // LEAF_BYTES
             if leaf != checked:
-                self.check_leaf(leaf, leaf_digest(self.leaf_pieces(leaf)))
+                self.verify_leaf(leaf)
                 checked = leaf
             yield block
 
@@ -98,6 +98,10 @@ class Outgoing:
         if octets.ctypes.data % run.element.size_bytes:
             octets = octets.copy()
         return octets.view(run.element.storage)
+
+    def verify_leaf(self, leaf: int) -> None:
+        """Read a leaf once more; raises AssetChanged if it is not as it was."""
+        self.check_leaf(leaf, leaf_digest(self.leaf_pieces(leaf)))
 
     def check_leaf(self, leaf: int, digest: bytes) -> None:
         """Raise AssetChanged unless `digest` is that of the leaf as it was."""

@@ -25,7 +25,7 @@ from duetlink.codecs.base import Array
 from duetlink.codecs.element import UINT8, Element
 from duetlink.errors import AssetChanged, CodecFailed
 from duetlink.flight.body import Outgoing
-from duetlink.flight.fingerprint import LEAF_BYTES, leaf_digest
+from duetlink.flight.fingerprint import LEAF_BYTES
 from duetlink.flight.layout import Run
 from duetlink.runtime.cpu import CpuMeter
 from duetlink.tuning import Choice, RateCap
@@ -121,7 +121,7 @@ class Reference:
         leaf = block.start_bytes // LEAF_BYTES
         if leaf != self._checked:
             try:
-                self._other.check_leaf(leaf, leaf_digest(self._other.leaf_pieces(leaf)))
+                self._other.verify_leaf(leaf)
             except AssetChanged:
                 self._useful = False
                 return None

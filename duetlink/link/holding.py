@@ -82,10 +82,6 @@ class Holding:
                 return Version(_fingerprint(held.body), held.body)
         return None
 
-    def clear(self) -> None:
-        """Let everything go."""
-        self._bodies.clear()
-
 
 class Versions:
     """The last version of each object that the peer has got from here: what the next one is compared with.

@@ -45,7 +45,6 @@ from duetlink.tunnel.replay import ReplayWindow
 
 KEY_BYTES = 32
 HEADER_BYTES = 32
-MAX_PAYLOAD_BYTES = 65_507 - HEADER_BYTES - 4  # what UDP over IPv4 can carry, less the header of a relay
 FIRST_KIND = 0xC0
 COVERED = 0x20  # this bit of the kind: the tag covers the payload too
 

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duetlink.dedup import Run, Segment, cut, default_target, name_body, name_chunks
+from duetlink.dedup import Run, Segment, cut, default_target, name_chunks
 from duetlink.dedup.layout import MAX_CHUNKS, MAX_RUNS, MAX_TARGET_BYTES, layout
 from duetlink.errors import LocalProtocolError
 from tests.dedup.bodies import KEY, pack
@@ -87,19 +87,16 @@ def test_chunks_tile_any_body_whatever_its_pieces(
     pieces = [body[start : start + piece_bytes] for start in range(0, body.nbytes, piece_bytes)]
     assert cut(pieces, segments).ends == cuts.ends
     assert name_chunks(pieces, cuts, KEY) == name_chunks(body, cuts, KEY)
-    assert name_body(pieces, KEY) == name_body(body, KEY)
 
 
-def test_names_are_keyed_and_have_a_purpose() -> None:
+def test_names_are_keyed() -> None:
     cuts = cut(b"content", [])
     (ours,) = name_chunks(b"content", cuts, KEY)
     assert len(ours) == 16
     assert ours != name_chunks(b"content", cuts, b"another secret...")[0]
-    assert ours != name_body(b"content", KEY)
-    assert name_body(b"content", KEY) != name_body(b"content", b"another secret...")
 
 
 @pytest.mark.parametrize("key", [b"", b"short", bytes(65)])
 def test_a_key_is_neither_short_nor_left_out(key: bytes) -> None:
     with pytest.raises(LocalProtocolError, match="16 to 64"):
-        name_body(b"content", key)
+        name_chunks(b"content", cut(b"content", []), key)

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duetlink.dedup import Held, Match, find, find_body, name_body
+from duetlink.dedup import Held, Match, find
 from tests.dedup.bodies import KEY, check, found_share, manifest_of, pack, stream
 
 rng = np.random.default_rng(5)
@@ -114,10 +114,3 @@ def test_ranges_hold_what_they_say(data: st.DataObject) -> None:
 
     new, *old = (pack(*(column() for _ in range(data.draw(st.integers(0, 4))))) for _ in range(3))
     assert 0 <= found_share(new, *old) <= 1
-
-
-def test_a_whole_body_is_found_by_its_name() -> None:
-    one, other, longer = stream(b"one" * 100), stream(b"two" * 100), stream(b"one" * 101)
-    assert find_body(name_body(one.body, KEY), 300, [longer, other, one, one], KEY) == 2
-    assert find_body(name_body(one.body, KEY), 300, [longer, other], KEY) is None
-    assert find_body(name_body(one.body, KEY), 300, [one], b"the secret of another session") is None
