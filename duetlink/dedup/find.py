@@ -28,6 +28,7 @@ class Held(NamedTuple):
 
     body: memoryview
     segments: Sequence[Segment]
+    fingerprint: bytes = b""  # when it was taken, where its holder wants to know whether it is as it was
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,7 @@ def find(manifest: Manifest, held: Sequence[Held], key: bytes) -> list[Match]:
     wanted = set(chunks)
     first: dict[_Chunk, _Place] = {}
     there: dict[_Place, _Chunk] = {}
-    for source, (body, segments) in enumerate(held):
+    for source, (body, segments, _) in enumerate(held):
         if len(first) == len(wanted):
             break
         for start, chunk in _chunks(manifest, body, segments, key):

@@ -28,11 +28,13 @@ class HeldBodies:
         self._quota_bytes = quota_bytes
         self._kept: list[_Kept] = []
 
-    def keep(self, name: str, body: memoryview, segments: Sequence[Segment]) -> bool:
+    def keep(
+        self, name: str, body: memoryview, segments: Sequence[Segment], fingerprint: bytes = b""
+    ) -> bool:
         """Keep a body, as the newest version of the object of that name; False if it is above the quota."""
         if body.nbytes > self._quota_bytes:
             return False
-        self._kept.insert(0, _Kept(name, Held(body, tuple(segments))))
+        self._kept.insert(0, _Kept(name, Held(body, tuple(segments), fingerprint)))
         while self.total_bytes > self._quota_bytes or len(self._kept) > MAX_BODIES:
             del self._kept[self._next_to_go()]
         return True

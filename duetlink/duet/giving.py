@@ -33,6 +33,7 @@ class Giving:
         self._catalogue = catalogue
         self._link: Link | None = None
         self._arriving_bytes = 0
+        self._decoding = asyncio.Lock()
 
     def attach(self, link: Link) -> None:
         self._link = link
@@ -69,16 +70,17 @@ class Giving:
         assert self._link is not None
         info = AssetInfo.from_wire(delivery.asset)
         size_bytes = delivery.offer.size_bytes
-        room_bytes = self._catalogue.room_for(info.name, self._arriving_bytes + size_bytes)
+        self._catalogue.room_for(info.name, self._arriving_bytes + size_bytes)
         self._arriving_bytes += size_bytes
         try:
             body = await self._link.imports.pull(info.name, delivery.offer, size_bytes)
-            # away from the loop: building a large frame takes a while
-            room = values.Room(room_bytes)
-            value = await asyncio.to_thread(values.decode, body, room=room)
-            decoded_bytes = room_bytes - room.left_bytes
-            self._catalogue.room_for(info.name, self._arriving_bytes + decoded_bytes)  # others came meanwhile
+            async with self._decoding:  # one after the other: each may take what room there is
+                room_bytes = self._catalogue.room_for(info.name, self._arriving_bytes)
+                room = values.Room(room_bytes)
+                # away from the loop: building a large frame takes a while
+                value = await asyncio.to_thread(values.decode, body, room=room)
+                decoded_bytes = room_bytes - room.left_bytes
+                self._catalogue.receive(Received(info, value, size_bytes + decoded_bytes))
         finally:
             self._arriving_bytes -= size_bytes
-        self._catalogue.receive(Received(info, value, size_bytes + decoded_bytes))
         return pb.Done()

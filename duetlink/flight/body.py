@@ -7,9 +7,11 @@ the final size that chunks are copied into, or a mapping that is taken over whol
 from __future__ import annotations
 
 import threading
+from bisect import bisect_right
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +36,7 @@ class Outgoing:
 
     def __init__(self, segments: Sequence[memoryview], size_bytes: int, parts: Sequence[Part] = ()) -> None:
         self._segments = segments
+        self._starts = list(accumulate((len(segment) for segment in segments[:-1]), initial=0))
         self.size_bytes = size_bytes
         self.parts = tuple(parts)
         self.runs = layout.runs(parts, size_bytes)
@@ -55,17 +58,16 @@ class Outgoing:
     ) -> Iterator[memoryview]:
         """The bytes from `start_bytes` up to `end_bytes`, in pieces of at most `limit_bytes`."""
         end_bytes = self.size_bytes if end_bytes is None else min(end_bytes, self.size_bytes)
-        start = 0
-        for segment in self._segments:
+        index = bisect_right(self._starts, start_bytes) - 1
+        while index < len(self._segments) and self._starts[index] < end_bytes:
+            start, segment = self._starts[index], self._segments[index]
             position = max(0, start_bytes - start)
             stop = min(len(segment), end_bytes - start)
             while position < stop:
                 piece = segment[position : min(stop, position + limit_bytes)]
                 yield piece
                 position += len(piece)
-            start += len(segment)
-            if start >= end_bytes:
-                return
+            index += 1
 
     def leaf_pieces(self, leaf: int, limit_bytes: int = 1 << 62) -> Iterator[memoryview]:
         """The pieces of one leaf of the fingerprint."""
@@ -77,19 +79,20 @@ class Outgoing:
             self.verify_leaf(leaf)
         return b"".join(self.pieces())
 
-    def blocks(self, start_bytes: int, end_bytes: int) -> Iterator[Run]:
-        """What lies between two positions, each block within one leaf and of items of one kind.
+    def blocks(self, ranges: Iterable[tuple[int, int]]) -> Iterator[Run]:
+        """What lies in these (start, end), in order, each block within one leaf and of items of one kind.
 
         Raises:
             AssetChanged: the leaf of the next block is not what it was; nothing of it has been given out.
         """
         checked = -1
-        for block in layout.blocks(self.runs, start_bytes, end_bytes, LEAF_BYTES):
-            leaf = block.start_bytes // LEAF_BYTES
-            if leaf != checked:
-                self.verify_leaf(leaf)
-                checked = leaf
-            yield block
+        for start_bytes, end_bytes in ranges:
+            for block in layout.blocks(self.runs, start_bytes, end_bytes, LEAF_BYTES):
+                leaf = block.start_bytes // LEAF_BYTES
+                if leaf != checked:
+                    self.verify_leaf(leaf)
+                    checked = leaf
+                yield block
 
     def array(self, run: Run) -> Array:
         """The items of a run as they lie in memory; gathered where they lie in several places."""

@@ -6,14 +6,16 @@ one element are one run together with the zeros between them, and what is small 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from duetlink.codecs.element import BY_NAME, UINT8, Element
 from duetlink.values.base import Part
 from duetlink.values.body import ALIGNMENT
 
-SMALL_BYTES = 4096  # arrays below are not worth a run of their own
+SMALL_BYTES = 16 * 1024  # shorter runs are not worth a chunk of their own
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +29,19 @@ class Run:
 
 def runs(parts: Sequence[Part], size_bytes: int) -> tuple[Run, ...]:
     """The body of `size_bytes` as runs, in order and without gaps."""
-    found: list[Run] = []
+    joined: list[Run] = []
     for part in parts:
         element, stop = BY_NAME[part.element], part.start_bytes + part.size_bytes
-        last = found[-1] if found else None
+        last = joined[-1] if joined else None
         if last and last.element is element and _near(last.end_bytes, part.start_bytes, element):
-            found[-1] = Run(last.start_bytes, stop, element)
-        elif part.size_bytes >= SMALL_BYTES and element is not UINT8:
-            _bytes_until(found, part.start_bytes)
-            found.append(Run(part.start_bytes, stop, element))
+            joined[-1] = Run(last.start_bytes, stop, element)
+        elif element is not UINT8:
+            joined.append(Run(part.start_bytes, stop, element))
+    found: list[Run] = []
+    for run in joined:
+        if run.end_bytes - run.start_bytes >= SMALL_BYTES:
+            _bytes_until(found, run.start_bytes)
+            found.append(run)
     _bytes_until(found, size_bytes)
     return tuple(found)
 
@@ -52,11 +58,14 @@ def _bytes_until(found: list[Run], stop: int) -> None:
         found.append(Run(start, stop, UINT8))
 
 
-def blocks(runs: Iterable[Run], start_bytes: int, end_bytes: int, leaf_bytes: int) -> Iterator[Run]:
+def blocks(runs: Sequence[Run], start_bytes: int, end_bytes: int, leaf_bytes: int) -> Iterator[Run]:
     """What of the runs lies between the two positions, cut where leaves end. What is no whole number of items
     at a cut comes as bytes.
     """
-    for run in runs:
+    first = bisect_right(runs, start_bytes, key=lambda run: run.end_bytes)
+    for run in islice(runs, first, None):
+        if run.start_bytes >= end_bytes:
+            return
         position = max(run.start_bytes, start_bytes)
         stop = min(run.end_bytes, end_bytes)
         while position < stop:

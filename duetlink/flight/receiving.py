@@ -76,6 +76,7 @@ class Receiving:
         self._reader = reader
         self._landing = landing
         self._decoding = decoding
+        self._failed = False  # what comes after a block that did not land has no place
 
     def land(self) -> None:
         """Take everything, until the stream ends or the landing is stopped.
@@ -107,7 +108,14 @@ class Receiving:
             landing.popleft().result()
 
     def _write(self, waiting: memoryview | Future[memoryview], wire_bytes: int) -> None:
-        self._landing.write(waiting if isinstance(waiting, memoryview) else waiting.result(), wire_bytes)
+        if self._failed:
+            return
+        try:
+            decoded = waiting if isinstance(waiting, memoryview) else waiting.result()
+            self._landing.write(decoded, wire_bytes)
+        except BaseException:
+            self._failed = True
+            raise
 
     def _parcels(self) -> Iterator[tuple[memoryview, bool]]:
         """What comes: bytes, and whether they are a chunk of codecs.chunk."""

@@ -173,6 +173,12 @@ class Sending:
         Raises:
             AssetChanged: the body is no longer what was fingerprinted; nothing of that leaf is given out.
         """
+        try:
+            yield from self._parcels()
+        finally:  # also where the receiver left in the middle
+            self._course.finished(time.monotonic())
+
+    def _parcels(self) -> Iterator[Parcel]:
         ahead: deque[Parcel | Future[Parcel]] = deque()
         changed: AssetChanged | None = None
         try:
@@ -184,20 +190,18 @@ class Sending:
             changed = error
         while ahead:
             yield from self._hand_over(ahead.popleft())
-        self._course.finished(time.monotonic())
         if changed is not None:
             raise changed
 
     def _blocks(self) -> Iterator[Run]:
         """Blocks no larger than the course has them at that moment."""
-        for start, end in self._ranges:
-            for block in self._outgoing.blocks(start, end):
-                position = block.start_bytes
-                while position < block.end_bytes:
-                    size_bytes = min(self._course.chunk_bytes, self._most_chunk_bytes) // 64 * 64
-                    stop = min(block.end_bytes, position + size_bytes)
-                    yield Run(position, stop, block.element)
-                    position = stop
+        for block in self._outgoing.blocks(self._ranges):
+            position = block.start_bytes
+            while position < block.end_bytes:
+                size_bytes = min(self._course.chunk_bytes, self._most_chunk_bytes) // 64 * 64
+                stop = min(block.end_bytes, position + size_bytes)
+                yield Run(position, stop, block.element)
+                position = stop
 
     def _begin(self, block: Run) -> Parcel | Future[Parcel]:
         if block.end_bytes - block.start_bytes < _SMALL_BYTES:
@@ -238,7 +242,9 @@ class Sending:
             self._course.sent(parcel.raw_bytes, len(parcel.data), now_s - begin_s, now_s)
 
     def _rest(self, time_s: float) -> None:
-        """Keep to the rate that was set."""
-        end_s = time.monotonic() + time_s
+        """Keep to the rate that was set, until another one is."""
+        end_s, rate = time.monotonic() + time_s, self._rate_cap.rate_bytes_per_s
         while (left_s := end_s - time.monotonic()) > 0 and not self._cancelled():
+            if self._rate_cap.rate_bytes_per_s != rate:
+                return
             time.sleep(min(left_s, _NAP_S))

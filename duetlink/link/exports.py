@@ -14,7 +14,7 @@ from itertools import pairwise
 from duetlink.dedup import Manifest, cut, name_chunks
 from duetlink.errors import DuetError, LimitExceeded, PathUnavailable, TicketRefused
 from duetlink.flight.body import Outgoing
-from duetlink.flight.sending import Course, Order
+from duetlink.flight.sending import Course, Order, PlainCourse
 from duetlink.link.holding import Versions, parts_to_wire, segments
 from duetlink.link.traffic import Traffic
 from duetlink.link.transfer import CANCELLED, COMPLETE, FAILED, RUNNING, Transfer
@@ -29,6 +29,8 @@ TRANSFER_ID_BYTES = 16
 _LOCAL_INLINE_BYTES = 16 * 1024
 KEY_BYTES = 32
 _REMEMBERED = 1024  # fingerprints
+_MAX_RANGES = 1 << 17
+_PLAIN_CHUNK_BYTES = 64 * 1024  # small: a probe of a slow path should bring several
 _TINY_BYTES = 512  # so few ride along in any case
 MAX_OPEN = 256  # offers that the peer has not ended
 
@@ -39,6 +41,7 @@ class _Export:
     transfer: Transfer
     probe: bool = False
     course: Course | None = None
+    manifest: asyncio.Future[bytes] | None = None
 
 
 class Exports:
@@ -91,7 +94,7 @@ class Exports:
             transfer.end(CANCELLED)
             raise
         self._open[offer.transfer_id] = _Export(outgoing, transfer)
-        if path and not offer.sent_before:
+        if path and (not offer.sent_before or path == LocalPath.name):  # what is mapped is not held
             try:
                 started_s = time.monotonic()
                 offer.ticket.CopyFrom(await self._make_ticket(offer.transfer_id, path, outgoing.whole))
@@ -156,19 +159,26 @@ class Exports:
         if export is None:
             raise TicketRefused("no such transfer: it has ended or was never offered")
         outgoing = export.outgoing
-        return pb.Manifest(content=await asyncio.to_thread(self._manifest, outgoing), key=self._key)
+        if export.manifest is None:  # made once, however often it is asked for
+            export.manifest = asyncio.ensure_future(asyncio.to_thread(self._manifest, outgoing))
+        return pb.Manifest(content=await asyncio.shield(export.manifest), key=self._key)
 
     def _manifest(self, outgoing: Outgoing) -> bytes:
         body = list(outgoing.pieces())
         cuts = cut(body, segments(parts_to_wire(outgoing.parts), outgoing.size_bytes))
-        return Manifest(cuts, name_chunks(body, cuts, self._key)).to_bytes()
+        manifest = Manifest(cuts, name_chunks(body, cuts, self._key)).to_bytes()
+        for leaf in range(outgoing.leaves):  # nothing is told of what has changed since
+            outgoing.verify_leaf(leaf)
+        return manifest
 
     def _check_room(self) -> None:
         if len(self._open) >= MAX_OPEN:
             raise LimitExceeded(f"{MAX_OPEN} transfers are open; finish some before you ask for more")
 
     async def _ticket(self, query: pb.TicketQuery) -> pb.Ticket:
-        if any(first > second for first, second in pairwise(query.missing)) or len(query.missing) % 2:
+        if len(query.missing) > 2 * _MAX_RANGES or len(query.missing) % 2:
+            raise TicketRefused(f"what is missing of the value is told in over {_MAX_RANGES} ranges")
+        if any(first >= second for first, second in pairwise(query.missing)):
             raise TicketRefused("what is missing of the value is told out of order")
         ranges = list(zip(query.missing[::2], query.missing[1::2], strict=True))
         return await self._make_ticket(
@@ -188,7 +198,7 @@ class Exports:
         if export is None:
             raise TicketRefused("no such transfer: it has ended or was never offered")
         path = self._ladder.named(path_name)
-        order = Order(ranges)
+        order = Order(ranges, lambda now_s: PlainCourse(_PLAIN_CHUNK_BYTES))
         if not plain and not export.probe:
             reference = self._versions.reference(export.transfer.name, export.outgoing, fingerprint)
             order = Order(ranges, partial(self._begin, export, path_name), reference)

@@ -1,8 +1,8 @@
 """What this side has of what the peer sends: earlier versions, whole or in part, that need not travel again.
 
-Bodies that arrived are kept, by reference, up to a quota. They are their receiver's, who may change them:
-whatever is taken from here is read anew and the whole is verified by its fingerprint when it is put together.
-Only what this peer has sent is looked through, so that nobody learns what another one has.
+Bodies that arrived are kept, by reference, up to a quota. They are their receiver's, who may change them: one
+that is not what the peer has sent is not looked at, so that nobody learns of the change, nor of what another
+peer has sent. What is taken is verified with the whole by its fingerprint.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from collections import OrderedDict
 from collections.abc import Sequence
 
 from duetlink.dedup import Held, HeldBodies, Manifest, Segment, find
+from duetlink.dedup.names import MAX_KEY_BYTES, MIN_KEY_BYTES
 from duetlink.errors import RemoteProtocolError
 from duetlink.flight.body import Outgoing, Version
 from duetlink.flight.fingerprint import Fingerprint
@@ -19,6 +20,7 @@ from duetlink.wire import schema_pb2 as pb
 
 MIN_BYTES = 128 * 1024  # below, to ask for a manifest costs as much as the bytes
 SIMILAR = 1.25  # an object of another name is looked through where it is at most so many times as large
+LOOKED_THROUGH = 3  # times the size of an object: so much at most is read to find some of it
 MAX_PARTS = 2048  # that an offer tells of
 _MIN_PART_BYTES = 8 * 1024
 
@@ -35,14 +37,16 @@ def parts_to_wire(parts: Sequence[Part]) -> list[int]:
 
 def segments(numbers: Sequence[int], size_bytes: int) -> list[Segment]:
     """What `parts_to_wire` made; raises RemoteProtocolError where parts overlap or leave the body."""
+    if len(numbers) > 3 * MAX_PARTS:
+        raise RemoteProtocolError(f"the peer offers an object of over {MAX_PARTS} parts")
     found = [Segment(*numbers[index : index + 3]) for index in range(0, len(numbers) - 2, 3)]
     end = 0
     for segment in found:
         if segment.start_bytes < end or not 0 < segment.row_bytes <= segment.size_bytes:
             raise RemoteProtocolError("the peer offers an object whose parts overlap or are none")
         end = segment.start_bytes + segment.size_bytes
-    if len(found) > MAX_PARTS or end > size_bytes:
-        raise RemoteProtocolError("the peer offers an object with parts beyond its end, or too many")
+    if end > size_bytes:
+        raise RemoteProtocolError("the peer offers an object with parts beyond its end")
     return found
 
 
@@ -54,32 +58,39 @@ class Holding:
 
     def keep(self, name: str, body: memoryview, offer: pb.TransferOffer) -> None:
         """A body has arrived."""
-        self._bodies.keep(name, body, segments(offer.parts, len(body)))
+        self._bodies.keep(name, body, segments(offer.parts, len(body)), offer.fingerprint)
 
     def similar(self, name: str, size_bytes: int) -> list[Held]:
         """Bodies that may share content with an object: versions of it, then others of about its size."""
         if size_bytes < MIN_BYTES:
             return []
         versions = self._bodies.versions(name)
+        known = {id(held.body) for held in versions}
         others = [
             held
             for held in self._bodies.bodies()
-            if held not in versions and size_bytes / SIMILAR <= len(held.body) <= size_bytes * SIMILAR
+            if id(held.body) not in known and size_bytes / SIMILAR <= len(held.body) <= size_bytes * SIMILAR
         ]
-        return [*versions, *others]
+        found: list[Held] = []
+        room_bytes = LOOKED_THROUGH * size_bytes
+        for held in (*versions, *others):
+            room_bytes -= len(held.body)
+            if room_bytes >= 0:
+                found.append(held)
+        return found
 
     def whole(self, fingerprint: bytes, size_bytes: int) -> memoryview | None:
         """A body that has this fingerprint now."""
         for held in self._bodies.bodies():
-            if len(held.body) == size_bytes and _fingerprint(held.body) == fingerprint:
+            if held.fingerprint == fingerprint and len(held.body) == size_bytes and _is_unchanged(held):
                 return held.body
         return None
 
     def version(self, name: str, size_bytes: int) -> Version | None:
-        """The newest version of an object, of that size, and its fingerprint now."""
+        """The newest version of an object, of that size, if it is as it was."""
         for held in self._bodies.versions(name)[:1]:
-            if len(held.body) == size_bytes >= MIN_BYTES:
-                return Version(_fingerprint(held.body), held.body)
+            if len(held.body) == size_bytes >= MIN_BYTES and _is_unchanged(held):
+                return Version(held.fingerprint, held.body)
         return None
 
 
@@ -109,11 +120,14 @@ class Versions:
 
 
 def pieces(manifest: pb.Manifest, size_bytes: int, held: Sequence[Held]) -> list[Piece]:
-    """What of an announced body lies in the held ones now. Reads all of them.
+    """What of an announced body lies in the held ones that are as they were. Reads all of them.
 
     Raises:
         RemoteProtocolError: the manifest is none.
     """
+    if not MIN_KEY_BYTES <= len(manifest.key) <= MAX_KEY_BYTES:
+        raise RemoteProtocolError(f"the peer names chunks by a key of {len(manifest.key)} bytes")
+    held = [one for one in held if _is_unchanged(one)]
     matches = find(Manifest.from_bytes(manifest.content, size_bytes), held, manifest.key)
     return [
         (
@@ -124,7 +138,7 @@ def pieces(manifest: pb.Manifest, size_bytes: int, held: Sequence[Held]) -> list
     ]
 
 
-def _fingerprint(body: memoryview) -> bytes:
+def _is_unchanged(held: Held) -> bool:
     digest = Fingerprint()
-    digest.update(body)
-    return digest.digest()
+    digest.update(held.body)
+    return digest.digest() == held.fingerprint

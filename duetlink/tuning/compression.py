@@ -31,6 +31,7 @@ _MAX_NAME = 64
 _MAX_LEVEL = 1000
 _MAX_VERSION = (1 << 53) - 1  # exact in every reader of JSON
 _MAX_RATE = 1e15
+_MIN_RATE = 1e4  # below, a path that keeps to it looks stuck
 
 
 def _for_all_roles(value: str | None) -> Any:
@@ -74,7 +75,7 @@ class Compression:
             _check_name(role, self.codec[role])
             _check_level(role, self.level[role])
         _check_number("max_relative_error", self.max_relative_error, 1.0)
-        _check_number("rate_cap_bytes_per_s", self.rate_cap_bytes_per_s, _MAX_RATE)
+        _check_number("rate_cap_bytes_per_s", self.rate_cap_bytes_per_s, _MAX_RATE, _MIN_RATE)
 
     def validate(self, available: Collection[str]) -> None:
         """Check every named codec and level; `available` are the codecs that both sides have.
@@ -209,11 +210,13 @@ def _check_level(role: str, level: object) -> None:
         raise SettingError(f"the level for {role} must be a whole number or None, got {_shown(level)}")
 
 
-def _check_number(name: str, value: object, limit: float) -> None:
+def _check_number(name: str, value: object, most: float, least: float = 0.0) -> None:
     if value is None:
         return
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= limit:
-        raise SettingError(f"{name} must be None or above 0 and at most {limit:g}, got {_shown(value)}")
+    number = isinstance(value, int | float) and not isinstance(value, bool)
+    if not number or not (cast(float, value) > 0 and least <= cast(float, value) <= most):
+        above = f"at least {least:g}" if least else "above 0"
+        raise SettingError(f"{name} must be None or {above} and at most {most:g}, got {_shown(value)}")
 
 
 def _check_codec(role: str, codec: Codec, level: int | None) -> None:

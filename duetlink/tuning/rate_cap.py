@@ -24,6 +24,11 @@ class RateCap:
             self._rate = bytes_per_s
             self._free_at_s = now_s + owed_bytes / bytes_per_s if bytes_per_s else float("-inf")
 
+    @property
+    def rate_bytes_per_s(self) -> float | None:
+        """The cap in force."""
+        return self._rate
+
     def delay_s(self, wire_bytes: int, now_s: float) -> float:
         """How long to wait before these bytes leave; they are counted as leaving then."""
         with self._lock:

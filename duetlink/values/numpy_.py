@@ -72,7 +72,8 @@ def write_array(array: np.ndarray[Any, Any], writer: Writer, *, keep_read_only: 
     fortran = array.flags.f_contiguous and not array.flags.c_contiguous
     element, row_bytes = _kind(array, fortran)
     shape = array.shape[::-1] if fortran else array.shape
-    coded = writer.coded(element, shape, lambda: memory(array)) if array.dtype.kind == "f" else None
+    is_float = array.dtype.kind == "f" and element == array.dtype.name
+    coded = writer.coded(element, shape, lambda: memory(array)) if is_float else None
     writer.node(
         array=Array(
             dtype=dtype, shape=array.shape, fortran=fortran, read_only=read_only, coded=coded is not None

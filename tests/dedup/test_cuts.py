@@ -80,7 +80,7 @@ def test_chunks_tile_any_body_whatever_its_pieces(
     shapes: list[tuple[int, tuple[int, ...]]], piece_bytes: int
 ) -> None:
     arrays = [np.ones((min(rows, 300) if rest else rows, *rest), np.float32) for rows, rest in shapes]
-    body, segments = pack(*arrays)
+    body, segments, _ = pack(*arrays)
     cuts = cut(body, segments)
     assert [0, *cuts.ends][-1] == cuts.body_bytes == body.nbytes
     assert (cuts.sizes_bytes > 0).all()

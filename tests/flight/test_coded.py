@@ -157,6 +157,20 @@ def test_what_does_not_decode_does_not_land(pool: ThreadPoolExecutor, coded: byt
     assert landing.position_bytes == 1000
 
 
+def test_nothing_lands_behind_what_does_not_decode(pool: ThreadPoolExecutor) -> None:
+    """Also where blocks are decoded and landed side by side: the position is where it goes on."""
+    body = outgoing(np.arange(5_000_000))
+    sent = parcels(body, Turns(ZSTD, chunk_bytes=1 << 20), pool)
+    assert body.size_bytes > 16 << 20
+    broken = Parcel(memoryview(bytes(sent[5].data[:-1])), True, sent[5].raw_bytes)
+    landing = Landing(body.size_bytes)
+    with pytest.raises(UndecodableChunk):
+        land(landing, [*sent[:5], broken, *sent[6:]], pool)
+    assert landing.position_bytes == sum(parcel.raw_bytes for parcel in sent[:5])
+    land(landing, parcels(body, Turns(RAW), pool, landing.missing), pool)
+    assert landing.digest() == body.fingerprint
+
+
 def test_more_than_was_announced_does_not_land(pool: ThreadPoolExecutor) -> None:
     coded = memoryview(chunk.encode(np.zeros(100, np.uint8), named("zstd")))
     landing = Landing(99)

@@ -20,23 +20,23 @@ def shown(parts: list[Part], size_bytes: int) -> list[tuple[int, int, str]]:
 
 
 def test_arrays_are_runs_and_the_rest_is_bytes() -> None:
-    parts = [Part(128, 8000, "float32", 4), Part(8128, 8192, "float64", 8)]
-    assert shown(parts, 16_400) == [
+    parts = [Part(128, 80_000, "float32", 4), Part(80_128, 81_920, "float64", 8)]
+    assert shown(parts, 162_100) == [
         (0, 128, "uint8"),
-        (128, 8128, "float32"),
-        (8128, 16_320, "float64"),
-        (16_320, 16_400, "uint8"),
+        (128, 80_128, "float32"),
+        (80_128, 162_048, "float64"),
+        (162_048, 162_100, "uint8"),
     ]
 
 
 def test_neighbours_of_one_element_are_one_run_with_the_zeros_between_them() -> None:
-    parts = [Part(64, 4100, "float32", 4), Part(4224, 4096, "float32", 4)]
-    assert shown(parts, 8320) == [(0, 64, "uint8"), (64, 8320, "float32")]
+    parts = [Part(64, 9100, "float32", 4), Part(9216, 9216, "float32", 4)]
+    assert shown(parts, 18_432) == [(0, 64, "uint8"), (64, 18_432, "float32")]
 
 
 def test_small_arrays_are_bytes() -> None:
-    parts = [Part(64, 4000, "float32", 4), Part(4096, 4096, "int64", 8), Part(8192, 40, "bool", 1)]
-    assert shown(parts, 8232) == [(0, 4096, "uint8"), (4096, 8192, "int64"), (8192, 8232, "uint8")]
+    parts = [Part(64, 4000, "float32", 4), Part(4096, 16_384, "int64", 8), Part(20_480, 40, "bool", 1)]
+    assert shown(parts, 20_520) == [(0, 4096, "uint8"), (4096, 20_480, "int64"), (20_480, 20_520, "uint8")]
 
 
 def test_a_body_without_arrays_is_one_run() -> None:
@@ -95,5 +95,5 @@ def test_blocks_stop_where_the_content_has_changed() -> None:
     array[2 * LEAF_BYTES] = 1
     given_out = []
     with pytest.raises(AssetChanged):
-        given_out.extend(body.blocks(0, body.size_bytes))
+        given_out.extend(body.blocks(body.whole))
     assert given_out[-1].end_bytes == 2 * LEAF_BYTES

@@ -242,7 +242,8 @@ async def test_a_small_object_does_not_travel_twice(pair: tuple[Link, Link]) -> 
     assert (transfer.wire_bytes, transfer.state) == (0, "complete")
 
 
-async def test_what_was_received_may_be_changed_and_is_fetched_where_it_was(pair: tuple[Link, Link]) -> None:
+async def test_what_was_received_and_changed_since_is_not_looked_at(pair: tuple[Link, Link]) -> None:
+    """The sender must not find out what its receiver made of it."""
     receiver, sender = pair
     await look_always(receiver)
     array = np.random.default_rng(0).normal(size=500_000)
@@ -250,7 +251,7 @@ async def test_what_was_received_may_be_changed_and_is_fetched_where_it_was(pair
     first[:1000] = 0
     again, transfer = await fetch(receiver, sender, array)
     assert np.array_equal(again, array)
-    assert 0 < transfer.wire_bytes < 400_000
+    assert transfer.wire_bytes > 3_000_000
 
 
 async def test_appended_rows_alone_travel(pair: tuple[Link, Link]) -> None:
@@ -325,6 +326,7 @@ def test_large_arrays_are_told_of() -> None:
         [0, 101, 1],
         [0, 50, 1, 40, 10, 1],
         [1, 1, 1] * 3000,
+        [0, 8, 1] * 1_000_000,
     ],
 )
 def test_parts_that_cannot_be_are_refused(numbers: list[int]) -> None:
