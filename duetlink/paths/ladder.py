@@ -32,6 +32,7 @@ GRACE_S = 30.0
 GRACE_NEVER_UP_S = 10.0
 
 FASTER = 2.0
+FASTER_RELAY = 4.0  # what passes a server costs somebody else, too
 
 OPENING, UP, DOWN, IDLE = "opening", "up", "down", "idle"
 
@@ -309,4 +310,4 @@ def _faster(one: PathStatus, other: PathStatus) -> bool:
     """Whether `one` is known to be so much faster that the order of preference does not count."""
     if one.bytes_per_s is None or other.bytes_per_s is None or other.at_least:
         return False
-    return one.bytes_per_s > FASTER * other.bytes_per_s
+    return one.bytes_per_s > (FASTER_RELAY if one.name == "relay" else FASTER) * other.bytes_per_s
