@@ -22,6 +22,9 @@ _CLOSE_TIMEOUT_S = 2.0
 _KEPT_LINES = 20  # of standard error
 _SHOWN_CHARACTERS = 600
 
+_LOSS_SECONDS = 5  # statistics come once a second
+_FEW_DATAGRAMS = 50  # of which a share would be chance
+
 
 class Child:
     """One helper. Methods belong to the loop that started it.
@@ -36,11 +39,24 @@ class Child:
         self.ended: asyncio.Future[str] = loop.create_future()
         self.description = ""
         self.statistics: dict[str, Any] = {}
+        self._datagrams: deque[tuple[int, int]] = deque(maxlen=_LOSS_SECONDS + 1)  # sent and lost until then
         self._on_signal = on_signal
         self._process: Process | None = None
         self._why = ""
         self._errors: deque[str] = deque(maxlen=_KEPT_LINES)
         self._watching: asyncio.Task[None] | None = None
+
+    @property
+    def loss(self) -> float | None:
+        """The share of what this side has sent in the last seconds that was lost; None where few was sent, or
+        losses are the system's affair.
+        """
+        if not self._datagrams:
+            return None
+        (sent_before, lost_before), (sent, lost) = self._datagrams[0], self._datagrams[-1]
+        if sent - sent_before < _FEW_DATAGRAMS:
+            return None
+        return min(1.0, (lost - lost_before) / (sent - sent_before))
 
     async def start(self, configuration: Configuration) -> None:
         """Start the process. Raises PathUnavailable where the system does not let it."""
@@ -130,6 +146,9 @@ class Child:
             self._fail(self._why)
         elif "statistics" in event:
             self.statistics = event["statistics"]
+            transport = self.statistics["transport"]
+            if transport:
+                self._datagrams.append((transport["sent_datagrams"], transport["lost_datagrams"]))
 
     def _crashed(self, status: int) -> str:
         how = f"was ended by signal {-status}" if status < 0 else f"ended with status {status}"

@@ -33,12 +33,12 @@ class Race:
         """The peer may come from this address."""
         self._expected_hosts.add(host)
 
-    def enter(self, wire: Wire, *, second: bool = False) -> asyncio.Task[None]:
+    def enter(self, wire: Wire, *, turn: asyncio.Future[None] | None = None) -> asyncio.Task[None]:
         """Find out whether this leads to the peer; done when it has lost or won. The wire is the race's.
 
-        On one side alone it may be to speak `second`.
+        With `turn`, the peer speaks first, until that is done.
         """
-        task = asyncio.ensure_future(self._run(wire, second))
+        task = asyncio.ensure_future(self._run(wire, turn))
         task.add_done_callback(lambda task: self._left(task, wire))
         expected = wire.peer[0] in self._expected_hosts
         self._waiting[task] = expected
@@ -65,11 +65,11 @@ class Race:
         for task in alike[: max(0, len(alike) - most)]:
             task.cancel()
 
-    async def _run(self, wire: Wire, second: bool) -> None:
+    async def _run(self, wire: Wire, turn: asyncio.Future[None] | None) -> None:
         hello = Hello(self._key, self._rung, controlling=self._controlling)
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(HELLO_TIMEOUT_S):
-                await exchange_proofs(wire, hello, second=second)
+                await exchange_proofs(wire, hello, turn=turn)
             if not self._controlling:
                 # the other side needs as long again at most, since its choice may be another
                 async with asyncio.timeout(HELLO_TIMEOUT_S):

@@ -1,19 +1,19 @@
 """Driver `relay`: the tunnel through a TURN server; where that does not come about, a TCP stream through one.
 
 The tunnel needs UDP on its way, if only from the server on. The stream (RFC 6062) does not: it helps a side
-that has no TURN server and no UDP. It is the second choice, since coturn 4.6.1 may stop to relay one
-direction of a stream, for good, while both carry much. The controlling side chooses, and tells.
+that has no TURN server and no UDP. It is the second choice, since it takes two more allocations, and many a
+server relays no TCP. The controlling side chooses, and tells.
 """
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from duetlink.carrier import ice, stream_relay
 from duetlink.carrier.driver import Established, Session
+from duetlink.carrier.signals import Signals
 from duetlink.errors import DuetError, PathUnavailable, RemoteProtocolError
 
 PATIENCE_S = 2.0  # with the tunnel, before a stream is tried as well
@@ -42,11 +42,9 @@ class _Relay:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._inboxes: dict[bytes, asyncio.Queue[bytes]] = {
-            kind: asyncio.Queue() for kind in (_TUNNEL, _STREAM, _BEGIN, _CHOOSE)
-        }
+        self._signals = Signals(session, (_TUNNEL, _STREAM, _BEGIN, _CHOOSE))
         self._ways: dict[bytes, asyncio.Task[Established]] = {}
-        self._tasks: list[asyncio.Task[Any]] = [asyncio.ensure_future(self._listen())]
+        self._tasks: list[asyncio.Task[Any]] = [asyncio.ensure_future(self._signals.distribute())]
         self._begin(_TUNNEL)
 
     async def choose(self) -> Established:
@@ -65,8 +63,8 @@ class _Relay:
 
     async def follow(self) -> Established:
         """The other side. Raises PathUnavailable where neither way comes about, or not the one chosen."""
-        begun = asyncio.ensure_future(self._inboxes[_BEGIN].get())
-        chosen = asyncio.ensure_future(self._inboxes[_CHOOSE].get())
+        begun = asyncio.ensure_future(self._signals.session(_BEGIN).receive())
+        chosen = asyncio.ensure_future(self._signals.session(_CHOOSE).receive())
         self._tasks += [begun, chosen]
         while not chosen.done():
             await self._wait_any(begun, chosen)
@@ -102,21 +100,7 @@ class _Relay:
             _TUNNEL: ice.establish_relayed,
             _STREAM: stream_relay.establish,
         }
-
-        async def send(payload: bytes) -> None:
-            await self._session.send(kind + payload)
-
-        session = dataclasses.replace(self._session, send=send, receive=self._inboxes[kind].get)
-        self._ways[kind] = asyncio.ensure_future(drivers[kind](session))
-
-    async def _listen(self) -> None:
-        """Hand the peer's signals to whom they are for. Returns never."""
-        while True:
-            payload = await self._session.receive()
-            inbox = self._inboxes.get(payload[:1])
-            if inbox is None:
-                raise RemoteProtocolError("the peer's helper sent something that is no message")
-            inbox.put_nowait(payload[1:])
+        self._ways[kind] = asyncio.ensure_future(drivers[kind](self._signals.session(kind)))
 
 
 def _came_about(way: asyncio.Task[Established]) -> bool:

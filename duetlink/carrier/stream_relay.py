@@ -3,6 +3,15 @@
 Each side that has a TURN server asks it for a TCP address, and lets the other in by its addresses. The other
 connects to it: straight or, where its network lets nothing but its own TURN server through, from there.
 Several connections may come about; the two settle on one by a hello on each.
+
+All this happens twice, since each direction of the stream has a connection of its own, with nothing but the
+hello against it. coturn (4.5 to 4.17) stops one direction of a connection for good when both are full: once
+what it holds for one end has left, it reads on from the other end only if it holds little for that one too
+(`socket_output_handler_bev` asks whether the wrong socket is writable), and it does not ask again.
+
+Both servers may connect at once, each from the very address that the other connects to. TCP makes one
+connection of that (RFC 9293 §3.5), and neither server announces it: to both sides it is one that they asked
+for, at the far end of which somebody has yet to bind. So each tells when it has bound its end.
 """
 
 from __future__ import annotations
@@ -17,9 +26,11 @@ from aioice.ice import get_host_addresses
 
 from duetlink.carrier.address import Address, family_of, read_address
 from duetlink.carrier.driver import Established, Session
+from duetlink.carrier.duplex import Duplex
 from duetlink.carrier.local_port import LocalPort
 from duetlink.carrier.race import Race
 from duetlink.carrier.server_url import ServerUrl, parse_servers
+from duetlink.carrier.signals import Signals
 from duetlink.carrier.stun_tcp import ask_mapped
 from duetlink.carrier.turn_tcp import TcpAllocation
 from duetlink.carrier.wire import Wire
@@ -34,51 +45,88 @@ _MAPPED_TIMEOUT_S = 1.0
 _DETOUR_S = 0.7  # before our own server is asked to connect to the peer's
 _MAX_WHY = 300
 _RUNG = "relay"
+_THERE, _BACK = b"t", b"b"  # from the controlling side, and to it
 
 
 async def establish(session: Session) -> Established:
     """Through a TURN server of either side by TCP alone. Raises PathUnavailable."""
-    relaying = _Relaying(session)
+    directions = (_THERE, _BACK) if session.controlling else (_BACK, _THERE)
+    signals = Signals(session, directions)
+    listening = asyncio.ensure_future(signals.distribute())
+    connecting = [asyncio.ensure_future(_connect(signals.session(one), one)) for one in directions]
+    made: RelayedStream | None = None
+    try:
+        while waiting := [task for task in connecting if not task.done()]:
+            done, _ = await asyncio.wait((listening, *waiting), return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        made = RelayedStream(*(task.result() for task in connecting))
+        return made
+    finally:
+        for task in (listening, *connecting):
+            task.cancel()
+        for late in await asyncio.gather(listening, *connecting, return_exceptions=True):
+            if isinstance(late, _Connection) and made is None:
+                await late.close()
+
+
+async def _connect(session: Session, direction: bytes) -> _Connection:
+    relaying = _Relaying(session, direction)
     wire: Wire | None = None
     try:
         async with asyncio.timeout(CONNECT_TIMEOUT_S):
             wire = await relaying.connect()
-        return RelayedStream(wire, relaying.take_allocation())
+        return _Connection(wire, relaying.take_allocation())
     except TimeoutError:
         raise PathUnavailable(relaying.failure()) from None
     finally:
         await relaying.close(keep=wire)
 
 
-class RelayedStream(Established):
+class _Connection:
     """A TCP connection to the server, or by the server's address, and the allocation that it stands on."""
 
     def __init__(self, wire: Wire, allocation: TcpAllocation | None) -> None:
-        self._wire = wire
+        self.wire = wire
         self._allocation = allocation
         own = allocation is not None and wire.peer[0] == allocation.host
         how = f"TCP through {allocation.server}" if own and allocation else "TCP through the peer's relay"
         self.description = f"{how}, {wire.peer[0]}:{wire.peer[1]}"
 
-    async def attach(self, protocol: asyncio.Protocol) -> asyncio.Transport:
-        return self._wire.hand_over(protocol)
-
     async def close(self) -> None:
-        self._wire.abort()
+        self.wire.abort()
         if self._allocation is not None:
             await self._allocation.close()
 
 
-class _Relaying:
-    """This side of one attempt."""
+class RelayedStream(Established):
+    """A connection for each direction."""
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, outgoing: _Connection, incoming: _Connection) -> None:
+        self._outgoing = outgoing
+        self._incoming = incoming
+        self.description = " and ".join(dict.fromkeys((outgoing.description, incoming.description)))
+
+    async def attach(self, protocol: asyncio.Protocol) -> asyncio.Transport:
+        return Duplex(protocol, outgoing=self._outgoing.wire, incoming=self._incoming.wire)
+
+    async def close(self) -> None:
+        await self._outgoing.close()
+        await self._incoming.close()
+
+
+class _Relaying:
+    """This side of one attempt, for one direction."""
+
+    def __init__(self, session: Session, direction: bytes) -> None:
         self._session = session
-        self._race = Race(session.key, _RUNG, controlling=session.controlling)
+        self._race = Race(session.key, f"{_RUNG} {direction.decode()}", controlling=session.controlling)
         servers, self._unusable = parse_servers(session.ice_servers)
         self._servers = [server for server in servers if server.transport in ("udp", "tcp", "tls")]
         self._allocation: TcpAllocation | None = None
-        self._allocated: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        self._allocated: asyncio.Future[None] = loop.create_future()
+        self._peer_bound: asyncio.Future[None] = loop.create_future()  # to what its own server connected
         self._whys: list[str] = []
         self._streams = 0
         self._tasks: list[asyncio.Task[Any]] = []
@@ -197,8 +245,8 @@ class _Relaying:
         await self._session.send(json.dumps(fields).encode())
 
     async def _listen(self) -> None:
-        """Take what the peer's helper says: each of its two messages once. Returns when it has them."""
-        waiting = {"hosts", "relayed"}
+        """Take what the peer's helper says: each of its three messages once. Returns when it has them."""
+        waiting = {"hosts", "relayed", "bound"}
         while waiting:
             match _read(await self._session.receive()):
                 case {"hosts": [*hosts]} if "hosts" in waiting:
@@ -216,6 +264,9 @@ class _Relaying:
                         self._race.expect(address[0])
                         self._start(self._dial(address))
                         self._start(self._detour(address))
+                case {"bound": True} if "bound" in waiting:
+                    waiting.remove("bound")
+                    self._peer_bound.set_result(None)
 
     async def _let_in(self, hosts: list[object]) -> None:
         """Permit the peer's addresses, then tell ours."""
@@ -234,14 +285,16 @@ class _Relaying:
     async def _dial(self, address: Address) -> None:
         with contextlib.suppress(OSError):
             # coturn below 4.6 drops what comes before the other side has bound its end
-            self._race.enter(await Wire.open(address, None, ""), second=True)
+            wire = await Wire.open(address, None, "")
+            self._race.enter(wire, turn=asyncio.get_running_loop().create_future())
 
     async def _detour(self, address: Address) -> None:
         """Let our own server connect to the peer's relayed address."""
         await asyncio.sleep(_DETOUR_S)
         if self._allocation is not None:
             with contextlib.suppress(OSError, RemoteProtocolError, TimeoutError):
-                self._race.enter(await self._allocation.connect(address), second=True)
+                self._race.enter(await self._allocation.connect(address), turn=self._peer_bound)
+                await self._tell(bound=True)
 
 
 def _read(payload: bytes) -> object:

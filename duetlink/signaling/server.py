@@ -112,7 +112,8 @@ class MailboxServer:
         try:
             await ws.prepare(request)
         except ConnectionError:  # gone in the middle of its greeting
-            return ws
+            # aiohttp ends what it gets, and cannot end a WebSocket that has not begun
+            return ws if ws.prepared else web.Response()
         network = network_of(request.remote or "")
         self._connections[network] += 1
         self._sockets.add(ws)

@@ -187,3 +187,19 @@ async def test_commands_come_line_by_line_however_they_are_cut(monkeypatch: pyte
     console.close()
     for fd in (commands, kernel_reads, events):
         os.close(fd)
+
+
+async def test_loss_is_that_of_the_last_seconds_and_unknown_where_few_was_sent() -> None:
+    child = Child(lambda payload: None)
+    seen: list[float | None] = [child.loss]
+
+    def second(sent: int, lost: int) -> None:
+        child._heard({"statistics": {"transport": {"sent_datagrams": sent, "lost_datagrams": lost}}})
+        seen.append(child.loss)
+
+    child._heard({"statistics": {"transport": {}}})  # TCP, whose losses the system keeps to itself
+    for sent, lost in ((0, 0), (0, 0), (40, 8), *((1000, 20) for _ in range(6))):
+        second(sent, lost)
+    assert seen == [None, None, None, None, *[0.02] * 4, 0.0125, None]
+    second(2000, 1500)
+    assert seen[-1] == 1.0  # found lost later than sent

@@ -271,13 +271,23 @@ async def test_wrong_credentials_are_the_reason(turn_server: TurnServer) -> None
 
 @pytest.mark.parametrize(
     "payload",
-    [b"", b"[", b"{}", b'{"hosts": 1}', b'{"hosts": [null, {}, "x"]}', b'{"relayed": ["127.0.0.1", 22]}'],
+    [
+        b"",
+        b"x",
+        b"t[",
+        b"t{}",
+        b't{"hosts": 1}',
+        b't{"hosts": [null, {}, "x"]}',
+        b't{"relayed": ["127.0.0.1", 22]}',
+        b't{"bound": false}',
+    ],
 )
 async def test_nonsense_of_a_peer_is_an_error_or_nothing(payload: bytes) -> None:
     ours, theirs = make_sessions()
     running = asyncio.ensure_future(establish(ours))
-    hosts = json.loads(await theirs.receive())
-    assert list(hosts) == ["hosts"]
+    said = [await theirs.receive() for _ in range(2)]
+    assert sorted(one[:1] for one in said) == [b"b", b"t"]  # of each direction
+    assert all(list(json.loads(one[1:])) == ["hosts"] for one in said)
     await theirs.send(payload)
     for _ in range(20):
         await asyncio.sleep(0)

@@ -5,7 +5,9 @@ import contextlib
 import datetime
 import ipaddress
 import random
+import socket
 import ssl
+import struct
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -239,6 +241,25 @@ async def test_a_connection_that_claims_nothing_is_closed() -> None:
         with contextlib.suppress(ConnectionError):
             assert await asyncio.wait_for(reader.read(), 5) == b""
         writer.close()
+
+
+UPGRADE = (
+    b"GET /v1 HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
+    b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize("aborts", [False, True])
+async def test_who_goes_in_the_middle_of_the_greeting_is_no_error(
+    url: str, caplog: pytest.LogCaptureFixture, aborts: bool
+) -> None:
+    host, port = url.removeprefix("ws://").split(":")
+    # blocking: the request and its end are both there before the server's loop turns
+    with socket.create_connection((host, int(port))) as client:
+        client.sendall(UPGRADE)
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", aborts, 0))
+    await works(url)
+    assert [record.message for record in caplog.records if record.name.startswith("aiohttp")] == []
 
 
 async def test_a_client_that_does_not_read_is_cut_off(server: MailboxServer) -> None:
