@@ -56,13 +56,7 @@ def share(kind, size_bytes):
         asset.unshare()
     asset = duet.share(make(kind, size_bytes), kind)
 duet = duetlink.launch(settings={_SETTINGS})
-def approve():
-    try:
-        while True:
-            duet.wait_request().approve()
-    except duetlink.DuetError:
-        pass
-threading.Thread(target=approve, daemon=True).start()
+approve_all(duet)
 out = duet.code
 """
 _SCIENTIST = """

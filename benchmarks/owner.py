@@ -14,6 +14,7 @@ import duetlink
 from duetlink.duet.duet import Duet
 from duetlink.settings import Settings
 from duetlink.wire import fragments
+from tests.lab.interpreter import approve_all
 
 
 class Owner:
@@ -107,12 +108,7 @@ def _serve(pipe: Connection, settings: Settings, data_channel_only: bool) -> Non
         duet = duetlink.launch(settings=settings)
     pipe.send(duet.code)
 
-    def approve() -> None:
-        with contextlib.suppress(duetlink.DuetError):
-            while True:
-                duet.wait_request().approve()
-
-    threading.Thread(target=approve, daemon=True).start()
+    approve_all(duet)
     assets: dict[str, Any] = {}
     while True:
         command, *arguments = pipe.recv()

@@ -45,13 +45,7 @@ data = np.random.default_rng(7).integers(0, 256, {_BIG_BYTES}, np.uint8)
 duets = {{}}
 def launch(name, settings):
     duet = duets[name] = duetlink.launch(settings=settings)
-    def approve():
-        try:
-            while True:
-                duet.wait_request().approve()
-        except duetlink.DuetError:
-            pass
-    threading.Thread(target=approve, daemon=True).start()
+    approve_all(duet)
     duet.share(data, "data")
     return duet.code
 def spin(seconds):

@@ -42,6 +42,16 @@ class Bound:
     def lossless(self) -> bool:
         return self.relative == 0 == self.block
 
+    def __str__(self) -> str:
+        if not math.isfinite(self.relative + self.block):
+            return "items may be left out"
+        terms = []
+        if self.relative:
+            terms.append(f"{self.relative:.2g} of its value")
+        if self.block:
+            terms.append(f"{self.block:.2g} of the largest near it")
+        return f"each item within {' and '.join(terms)}" if terms else "bit for bit"
+
 
 LOSSLESS = Bound()
 

@@ -175,7 +175,7 @@ def decode(
 
 
 def as_bytes(array: Array) -> memoryview:
-    """The memory of a decoded array, flat."""
+    """The memory of an array, flat."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 

@@ -11,14 +11,13 @@ In words, what `objective` asks for:
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
 
-from duetlink.codecs.base import BYTES, GRADIENT, TENSOR, Bound, Codec
-from duetlink.codecs.element import FLOAT32
+from duetlink.codecs.base import BYTES, GRADIENT, TENSOR, VERSION, Bound, Codec
+from duetlink.codecs.element import FLOAT32, UINT8, Element
 from duetlink.codecs.registry import named
 from duetlink.errors import RemoteProtocolError, SettingError
 
@@ -32,6 +31,11 @@ _MAX_LEVEL = 1000
 _MAX_VERSION = (1 << 53) - 1  # exact in every reader of JSON
 _MAX_RATE = 1e15
 _MIN_RATE = 1e4  # below, a path that keeps to it looks stuck
+
+
+def role_of(element: Element) -> str:
+    """The role of a block of such items."""
+    return BYTES if element is UINT8 else TENSOR
 
 
 def _for_all_roles(value: str | None) -> Any:
@@ -99,33 +103,20 @@ class Compression:
                 )
             codec = named(name)
             _check_codec(role, codec, level)
-            if role == GRADIENT:
-                self._check_error(codec, level)
-
-    def _check_error(self, codec: Codec, level: int | None) -> None:
-        if codec.lossless:
-            return
-        if self.lossless_only:
-            raise SettingError(
-                f"codec {codec.name!r} is lossy, and lossless_only is set; choose another codec, or unset it"
-            )
-        if self.max_relative_error is None or not codec.accepts(FLOAT32):
-            return
-        bound = codec.bound(FLOAT32, codec.level if level is None else level)
-        if math.isfinite(bound.relative) and bound.relative > self.max_relative_error:
-            raise SettingError(
-                f"codec {codec.name!r} is off by up to {bound.relative:g} of a value, and max_relative_error"
-                f" is {self.max_relative_error:g}; allow more, or choose another codec"
-            )
+            if not codec.lossless:
+                bound = codec.bound(FLOAT32, codec.level if level is None else level)
+                self.check_bound(f"{name}: {bound}", bound)
 
     def check_bound(self, words: str, bound: Bound) -> None:
-        """Whether an object may be sent lossily; `words` say how.
+        """Whether items may be as far off as a lossy codec's `bound` allows; `words` say how it is lossy.
 
         Raises:
             SettingError: lossless_only is set, or it may be further off than max_relative_error.
         """
         if self.lossless_only:
-            raise SettingError(f"{words}: duet.compression.lossless_only is set; send it as it is")
+            raise SettingError(
+                f"{words}: duet.compression.lossless_only is set; unset it, or let nothing change on the way"
+            )
         most = self.max_relative_error
         if most is not None and max(bound.relative, bound.block) > most:
             raise SettingError(
@@ -133,7 +124,7 @@ class Compression:
                 " choose another codec"
             )
 
-    def changed(self, **fields: object) -> Compression:
+    def changed(self, /, **fields: object) -> Compression:
         """This with other fields; `codec` and `level` may name the roles that change, and no more.
 
         Raises:
@@ -219,12 +210,19 @@ def _check_number(name: str, value: object, most: float, least: float = 0.0) -> 
         raise SettingError(f"{name} must be None or {above} and at most {most:g}, got {_shown(value)}")
 
 
+def serves(codec: Codec, role: str) -> bool:
+    """Whether a codec can be chosen for a role; of a gradient, its sender allowed a change."""
+    if role == GRADIENT:
+        return codec.kind != VERSION
+    return codec.lossless and codec.kind in (BYTES, role)
+
+
 def _check_codec(role: str, codec: Codec, level: int | None) -> None:
     if role != GRADIENT and not codec.lossless:
         raise SettingError(
             f"codec {codec.name!r} loses information, and {role} travel unchanged; choose a lossless one"
         )
-    if role != GRADIENT and codec.kind not in (BYTES, role):
+    if not serves(codec, role):
         raise SettingError(f"codec {codec.name!r} is for a {codec.kind}, not for {role}; choose another one")
     if level is not None and level not in codec.levels:
         raise SettingError(

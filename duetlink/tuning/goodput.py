@@ -93,6 +93,12 @@ class Goodput:
         self._bytes, self._time_s, self._held_s = 0, 0.0, 0.0
         return True, anchored and self._add(piece)
 
+    def rested(self, now_s: float) -> None:
+        """The sender kept back by itself until now: that says nothing of the link, and buffers ran empty."""
+        self._last_s, self._anchored = now_s, False
+        self._bytes, self._time_s, self._held_s = 0, 0.0, 0.0
+        self._free_bytes, self._free_s = 0, 0.0
+
     def _outgrown(self) -> bool:
         """Whether the sender, never held, is faster than the link was: then it is another link."""
         floor, before = self.floor, self.measured or self._seed

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from duetlink.codecs.element import Element
 from duetlink.codecs.registry import codecs
 from duetlink.tuning.choice import Choice, Key
-from duetlink.tuning.compression import Compression
+from duetlink.tuning.compression import Compression, role_of
 from duetlink.tuning.decision import Decision
 from duetlink.tuning.priors import choices
 from duetlink.tuning.sample import Kind
@@ -59,10 +59,10 @@ class Knowledge:
         self._latest: dict[tuple[str, str], Choice] = {}
         self._lock = threading.Lock()
 
-    def candidates(self, element: Element, role: str) -> list[Choice]:
+    def candidates(self, element: Element) -> list[Choice]:
         """All choices but raw that both sides have and that take such items."""
         there = [codec for codec in codecs() if codec.name in self.available and codec.ready]
-        return [choice for codec in there for choice in choices(codec, element, role)]
+        return [choice for codec in there for choice in choices(codec, element, role_of(element))]
 
     def goodput(self, path: str) -> float | None:
         """Bytes per second, as measured last."""

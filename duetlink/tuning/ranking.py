@@ -17,7 +17,8 @@ _ALIKE_BYTES = 1.002
 
 class Ranking:
     """The regret of each choice: how many times more it costs than the best, on the link where it does worst.
-    With one line that is its cost over the least cost."""
+    With one line that is its cost over the least cost. `figures` are of the choices, `lines` of the link.
+    """
 
     def __init__(
         self,
@@ -27,8 +28,8 @@ class Ranking:
         size_bytes: int,
         chunk_bytes: int,
     ) -> None:
-        self._figures = figures
-        self._lines = lines
+        self.figures = figures
+        self.lines = lines
         self._alike = _ALIKE_BYTES if objective == FEWEST_BYTES else _ALIKE
         self._objective, self._size_bytes, self._chunk_bytes = objective, size_bytes, chunk_bytes
         costs = {choice: self._costs(found) for choice, found in figures.items()}
@@ -51,11 +52,11 @@ class Ranking:
         """The least regret; of several that are alike, the one that takes the least processor time."""
         least = min(self._regret.values())
         alike = [choice for choice, found in self._regret.items() if found <= least * self._alike]
-        return min(alike, key=lambda choice: cpu_s(self._figures[choice], self._lines[0]))
+        return min(alike, key=lambda choice: cpu_s(self.figures[choice], self.lines[0]))
 
     def _costs(self, figures: Figures) -> list[float]:
         return [
-            cost(self._objective, figures, line, self._size_bytes, self._chunk_bytes) for line in self._lines
+            cost(self._objective, figures, line, self._size_bytes, self._chunk_bytes) for line in self.lines
         ]
 
     def _worst(self, costs: list[float]) -> float:

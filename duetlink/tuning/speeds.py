@@ -38,11 +38,6 @@ class Speeds:
             # 64 KiB run slower than a chunk does, but not that much slower
             return assumed if tried is None else max(tried, min(assumed, 2 * tried))
 
-    def encode_measured(self, place: Place) -> bool:
-        """Whether real chunks have been timed."""
-        with self._lock:
-            return place in self._encode
-
     def decode(self, key: Key, kind: Kind) -> float:
         with self._lock:
             return self._decode.get((key[0], kind)) or prior(key, kind).decode

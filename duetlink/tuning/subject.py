@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from duetlink.codecs.element import Element
 from duetlink.tuning.choice import Choice, Key
 from duetlink.tuning.priors import prior
@@ -58,3 +60,30 @@ class Subject:
         self._sampled.clear()
         self._seen, self._first_seen = {key: latest}, {key: latest}
         return True
+
+
+class Subjects:
+    """All kinds of data that a transfer has met, and the one that it met last for each element."""
+
+    def __init__(self) -> None:
+        self._all: dict[tuple[str, Kind], Subject] = {}
+        self._latest: dict[str, Subject] = {}
+
+    def __iter__(self) -> Iterator[Subject]:
+        """The latest of each element."""
+        return iter(self._latest.values())
+
+    def latest(self, element: Element) -> Subject | None:
+        return self._latest.get(element.name)
+
+    def meet(self, element: Element, features: Features) -> Subject:
+        """The subject of such data, now the latest of its element."""
+        subject = self._all.setdefault((element.name, features.kind), Subject(element, features))
+        self._latest[element.name] = subject
+        return subject
+
+    def sent_by(self, choice: Choice) -> Subject | None:
+        """One that the choice is in force for, or any, where there is one."""
+        latest = list(self)
+        in_force = (subject for subject in latest if subject.choice == choice)
+        return next(in_force, next(iter(latest), None))

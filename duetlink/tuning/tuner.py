@@ -6,7 +6,7 @@
     course.sent(raw_bytes, wire_bytes, held_s, now_s)    # after the transport has taken it
 
 It measures (`goodput.py`, `speeds.py`, `sample.py`), predicts (`model.py`), decides (`course.py`), and looks
-whether what it decided came true (`stretch.py`).
+whether what it decided came true (`probation.py`).
 """
 
 from __future__ import annotations

@@ -23,6 +23,7 @@ class Lossy(Protocol):
     """How the floating point arrays of one object are encoded."""
 
     words: str  # for a person: by what, and how far off at most
+    bound: Bound
 
     def encode(self, array: Array, element: Element, path: str) -> bytes | None:
         """A chunk; None where this array stays exact. `path` is how a user gets to it from the object."""
@@ -35,7 +36,7 @@ class LossyCodec:
         self._codec = codec
         self._level = codec.level if level is None else level
         self.bound = codec.bound(FLOAT32, self._level)
-        self.words = f"{codec.name}: {bound_text(self.bound)}"
+        self.words = f"{codec.name}: {self.bound}"
 
     def encode(self, array: Array, element: Element, path: str) -> bytes | None:
         if not element.is_float or array.size < MIN_ITEMS or not self._codec.accepts(element):
@@ -58,7 +59,7 @@ class LossyGradient:
         return self._compressor.compress(array, f"{self._name}{path}")
 
 
-def lossy(mark: str | GradientCompressor, name: str) -> LossyCodec | LossyGradient:
+def lossy(mark: str | GradientCompressor, name: str) -> Lossy:
     """What a sender's mark on the object `name` means: a lossy codec's name, or a gradient compressor.
 
     Raises:
@@ -75,15 +76,3 @@ def lossy(mark: str | GradientCompressor, name: str) -> LossyCodec | LossyGradie
     if codec.lossless:
         raise SettingError(f"codec {mark!r} changes nothing; lossless codecs are chosen by duet.compression")
     return LossyCodec(codec)
-
-
-def bound_text(bound: Bound) -> str:
-    """How far off an item may be, in words."""
-    terms = []
-    if bound.relative:
-        terms.append(f"{bound.relative:.2g} of its value")
-    if bound.block:
-        terms.append(f"{bound.block:.2g} of the largest near it")
-    if not all(map(math.isfinite, (bound.relative, bound.block))):
-        return "items may be left out"
-    return f"each item within {' and '.join(terms)}"

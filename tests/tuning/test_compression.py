@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duetlink.codecs.registry import named
 from duetlink.errors import RemoteProtocolError, SettingError
 from duetlink.tuning import Compression
+from duetlink.values.lossy import LossyCodec
 
 ROLES = ("bytes", "tensor", "gradient")
 names = st.sampled_from(["auto", "raw", "zstd", "theirs-2"])
@@ -68,6 +71,7 @@ def test_a_field_of_any_value_is_taken_or_refused(compression: Compression, name
         ({"codec": {"tensor": "z" * 100}}, "the codec for tensor must be a name of at most 64 characters"),
         ({"level": {"tensor": 1.5}}, "the level for tensor must be a whole number or None, got 1.5"),
         ({"speed": 9}, "compression has no speed; it has mode, codec,"),
+        ({"self": 1}, "compression has no self; it has mode, codec,"),
     ],
     ids=str,
 )
@@ -104,6 +108,40 @@ def test_validate_says_what_can_be_used(compression: Compression, message: str) 
 def test_validate_takes_what_both_have() -> None:
     Compression().validate(set())
     Compression(mode="manual", codec={"tensor": "zstd"}, level={"tensor": 3}).validate({"zstd"})
+
+
+@pytest.mark.parametrize(
+    ("name", "most", "allowed"),
+    [
+        ("bfloat16", 0.004, True),  # 2^-8 of an item
+        ("bfloat16", 0.003, False),
+        ("block8", 0.004, True),  # half of 1/127 of a block's largest
+        ("block8", 0.003, False),
+        ("natural", 1.0, True),
+        ("natural", 0.9, False),
+        ("random_subset", 1.0, False),  # items may be left out
+    ],
+)
+def test_what_is_configured_and_what_is_marked_are_bounded_alike(
+    name: str, most: float, allowed: bool
+) -> None:
+    compression = Compression(codec={"gradient": name}, max_relative_error=most)
+    why = f"^{name}: .*max_relative_error"
+    refused = nullcontext() if allowed else pytest.raises(SettingError, match=why)
+    with refused:
+        compression.validate({name})
+    marked = LossyCodec(named(name))
+    with refused:
+        compression.check_bound(marked.words, marked.bound)
+
+
+def test_lossless_only_forbids_what_is_configured_and_what_is_marked() -> None:
+    compression = Compression(codec={"gradient": "bfloat16"}, lossless_only=True)
+    with pytest.raises(SettingError, match=r"^bfloat16: .*lossless_only is set"):
+        compression.validate({"bfloat16"})
+    marked = LossyCodec(named("bfloat16"))
+    with pytest.raises(SettingError, match=r"^bfloat16: .*lossless_only is set"):
+        compression.check_bound(marked.words, marked.bound)
 
 
 def test_the_roles_cannot_be_altered_in_place() -> None:

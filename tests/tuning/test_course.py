@@ -200,3 +200,27 @@ def test_a_transfer_that_ends_early_leaves_what_it_measured(make_bench: MakeBenc
     run = bench.transfer([(0, "noise")], Link([(0.0, 12.5)]), 32 * MIB)
     run.run()
     assert bench.course().chunk_bytes == 1024 * 1024
+
+
+def test_a_rest_of_the_senders_own_takes_no_choice_back(make_bench: MakeBench) -> None:
+    bench = make_bench(10)
+    bench.world.kind = "2x"
+    course = bench.course()
+
+    def send_encoded(chunks: int, now_s: float) -> None:
+        for _ in range(chunks):
+            size = course.chunk_bytes
+            choice = course.choose(DATA["2x"][: size // 4], FLOAT32, now_s)
+            wire = size if choice.raw else size // 2
+            course.encoded(choice, size, wire, size / 1e9)
+            now_s += wire / 10e6
+            course.sent(size, wire, wire / 10e6, now_s)
+
+    send_encoded(5, 0.0)  # too few to judge by
+    for _ in range(3):  # made ahead, and dropped when the transfer was paused
+        course.choose(DATA["2x"][: course.chunk_bytes // 4], FLOAT32, 1.0)
+    course.rested(3600.0)
+    send_encoded(60, 3600.0)
+    assert [(decision.after.codec, decision.measured) for decision in bench.history] == [
+        ("pcodec", pytest.approx(20e6))
+    ]

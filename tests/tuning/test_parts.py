@@ -141,6 +141,31 @@ def test_a_change_by_more_than_two_is_noticed_in_a_second(before: float, after: 
     assert goodput.estimate == pytest.approx(after, rel=0.01)
 
 
+@pytest.mark.parametrize("rest_s", [0.0, 0.01, 3600.0])
+def test_a_rest_of_the_senders_own_says_nothing_of_the_link(rest_s: float) -> None:
+    goodput = Goodput()
+    now_s = fill(goodput, 1 << 20, 20e6, 50) + rest_s
+    before = goodput.estimate
+    goodput.rested(now_s)
+    assert (goodput.estimate, goodput.floor) == (before, None)
+    for _ in range(4):  # the buffers have run empty, and take these at once
+        now_s += 0.0001
+        assert goodput.sent(1 << 20, 0.0001, now_s) == (False, False)
+    fill(goodput, 1 << 20, 20e6, 50, now_s)
+    assert goodput.estimate == pytest.approx(before, rel=0.02)
+
+
+def test_a_rest_does_not_make_a_sender_slow_that_is_never_held() -> None:
+    goodput = Goodput(5e6)
+    for count in range(1, 101):
+        goodput.sent(MIB, 0.0, count * 0.01)
+    before = goodput.estimate
+    goodput.rested(3600.0)
+    for count in range(1, 100):
+        goodput.sent(MIB, 0.0, 3600.0 + count * 0.01)
+    assert goodput.estimate == pytest.approx(before, rel=0.05)
+
+
 def test_a_wavering_link_is_no_other_link() -> None:
     goodput, now_s = Goodput(), 0.0
     for count in range(200):

@@ -1,0 +1,220 @@
+"""Finding out what codecs make of the data at hand: of samples, and now and then of a whole chunk.
+
+That takes time from the transfer, so all of it together is bounded by a share of the transfer's own, and only
+what could win is tried.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from duetlink.codecs.base import BYTES, Array
+from duetlink.tuning.choice import Choice
+from duetlink.tuning.compression import FEWEST_BYTES
+from duetlink.tuning.model import RAW, Figures
+from duetlink.tuning.outlook import Outlook, place
+from duetlink.tuning.priors import FAST_BYTES_PER_S, HOPED_RATIO, known, prior
+from duetlink.tuning.ranking import Ranking
+from duetlink.tuning.sample import SAMPLE_BYTES, Kind, take
+from duetlink.tuning.subject import Subject
+
+GAIN = 1.05  # for a change of choice
+
+_EXPLORE = 0.02  # share of a transfer's time
+_EXPLORE_BYTES = 0.1  # where time is not what counts
+_HOPELESS = 1.3
+_REHEARSED = 1.1
+_MAX_REHEARSALS = 8
+_FIRST_REHEARSAL = 4  # chunks; the first ones fill the pipeline, and a slow one would delay all
+_CALL_S = 0.00005
+_UNKNOWN_RATE = 200e6
+
+
+class Exploration:
+    """Of one transfer."""
+
+    def __init__(self, outlook: Outlook) -> None:
+        self._outlook = outlook
+        self._spent = 0.0  # share of the transfer's time
+        self._rehearsals = 0
+        self._rehearsing: tuple[Subject, Choice] | None = None
+
+    def settings_changed(self) -> None:
+        self._spent, self._rehearsals = 0.0, 0
+
+    def link_changed(self) -> None:
+        self._rehearsals = 0
+
+    def spend(self, cost_s: float, *, first: bool = False) -> bool:
+        """Take time for exploring, if the transfer is long enough."""
+        share = cost_s * (self._outlook.speed or _UNKNOWN_RATE) / self._outlook.size_bytes
+        return self._take(share, 2 * self._budget if first else self._budget)
+
+    def _take(self, share: float, most: float) -> bool:
+        if self._spent + share > most:
+            return False
+        self._spent += share
+        return True
+
+    @property
+    def _budget(self) -> float:
+        return _EXPLORE_BYTES if self._outlook.settings.objective == FEWEST_BYTES else _EXPLORE
+
+    # -- samples --------------------------------------------------------------------------------------------
+
+    def rank(self, subject: Subject, array: Array, chunk_bytes: int, now_s: float) -> Ranking:
+        """All choices that are allowed and known, after trying what could win on a sample of `array`."""
+        ranking, untried = self._known(subject, chunk_bytes, now_s)
+        sample: Array | None = None
+        untried.sort(key=lambda choice: ranking.regret_of(self._outlook.figures(subject, choice, None)))
+        for choice in untried:
+            if not self._promising(ranking, subject, choice):
+                continue
+            if not self.spend(self._trial_s(subject, choice, array), first=sample is None):
+                continue
+            sample = take(array) if sample is None else sample
+            ratio = self._try(subject, choice, sample)
+            if ratio is None:
+                continue
+            figures = self._outlook.figures(subject, choice, ratio)
+            if self._outlook.allowed(figures):
+                ranking = self._ranking({**ranking.figures, choice: figures}, chunk_bytes)
+        return ranking
+
+    def _known(self, subject: Subject, chunk_bytes: int, now_s: float) -> tuple[Ranking, list[Choice]]:
+        """The choices that are allowed and known, and those that would have to be tried."""
+        outlook = self._outlook
+        speed = outlook.speed
+
+        def paused(choice: Choice) -> bool:
+            return outlook.knowledge.paused(outlook.path, subject.kind, choice.key, now_s, speed)
+
+        figures = {outlook.raw: RAW}
+        untried = []
+        for choice in outlook.candidates(subject.element):
+            if subject.kind is Kind.NOISE and not subject.seen(choice.key):
+                continue  # the sample says that there is nothing to win
+            if paused(choice):
+                continue
+            ratio = subject.ratio(choice.key)
+            if ratio is None:
+                untried.append(choice)
+            elif outlook.allowed(found := outlook.figures(subject, choice, ratio)):
+                figures[choice] = found
+        ranking = self._ranking(figures, chunk_bytes)
+        others = (choice for choice in figures if not choice.raw)
+        # the objective may allow none of the others
+        if paused(outlook.raw) and any(math.isfinite(ranking.regret(choice)) for choice in others):
+            del figures[outlook.raw]
+            ranking = self._ranking(figures, chunk_bytes)
+        return ranking, untried
+
+    def _ranking(self, figures: dict[Choice, Figures], chunk_bytes: int) -> Ranking:
+        outlook = self._outlook
+        lines = outlook.lines()
+        return Ranking(outlook.settings.objective, figures, lines, outlook.size_bytes, chunk_bytes)
+
+    def _promising(self, ranking: Ranking, subject: Subject, choice: Choice) -> bool:
+        """Whether a try is worth its time: it could win at the ratio that one may hope for, and is not far
+        behind at the ratio that is usual."""
+        usual = self._outlook.figures(subject, choice, None)
+        ease = min(1.0, subject.ease(subject.kind))
+        usual = dataclasses.replace(usual, ratio=usual.ratio * ease)
+        hoped_ratio = min(usual.ratio, HOPED_RATIO[subject.kind])
+        if not any(line.processor_bound for line in ranking.lines):
+            hoped_ratio /= 4
+        hoped = dataclasses.replace(usual, ratio=hoped_ratio)
+        if not self._outlook.allowed(hoped, 0.5) or not ranking.could_win(hoped, GAIN):
+            return False
+        return not known(choice.key) or ranking.regret_of(usual) < _HOPELESS * ranking.regret(ranking.best())
+
+    def _trial_s(self, subject: Subject, choice: Choice, array: Array) -> float:
+        speed = self._outlook.figures(subject, choice, None).encode
+        return _CALL_S + min(SAMPLE_BYTES, array.nbytes) / speed
+
+    def _try(self, subject: Subject, choice: Choice, sample: Array) -> float | None:
+        """The encoded share of a sample; None where the codec fails."""
+        knowledge = self._outlook.knowledge
+        begin_s = knowledge.clock()
+        try:
+            encoded = choice.codec.encode(sample, subject.element, choice.level)
+        except Exception:
+            self._outlook.failed[choice.codec.name] = f"{choice.codec.name} failed to encode a sample"
+            return None
+        elapsed_s = knowledge.clock() - begin_s
+        ratio = len(encoded) / sample.nbytes
+        subject.sampled(choice.key, ratio)
+        if elapsed_s > 0:
+            knowledge.speeds.tried(place(subject, choice), sample.nbytes / elapsed_s)
+        return ratio
+
+    # -- whole chunks ---------------------------------------------------------------------------------------
+
+    def rehearsal(
+        self, subject: Subject, chunk_bytes: int, now_s: float, *, chunks: int, settled: bool
+    ) -> Choice | None:
+        """A choice to be seen on the next chunk, after so many `chunks`, if one is worth it. `settled`: where
+        none is now, none will be before something changes.
+        """
+        outlook = self._outlook
+        if self._rehearsals >= _MAX_REHEARSALS or self._rehearsing is not None:
+            return None
+        early = chunks < _FIRST_REHEARSAL
+        if outlook.settings.objective != FEWEST_BYTES and (early or outlook.fast or outlook.speed is None):
+            return None
+        if subject.kind is Kind.NOISE:
+            self._rehearsals = _MAX_REHEARSALS
+            found = self._seeker(subject)
+        else:
+            found = self._unseen(subject, chunk_bytes, now_s)
+            if found is not None:
+                self._rehearsals += 1
+            elif settled:
+                self._rehearsals = _MAX_REHEARSALS
+        if found is not None:
+            self._rehearsing = subject, found
+        return found
+
+    def rehearsed(self, choice: Choice) -> Subject | None:
+        """The data that a choice is being rehearsed for."""
+        if self._rehearsing is None or self._rehearsing[1] != choice:
+            return None
+        return self._rehearsing[0]
+
+    def end_rehearsal(self, choice: Choice) -> None:
+        """It was seen, or failed."""
+        if self.rehearsed(choice) is not None:
+            self._rehearsing = None
+
+    def _unseen(self, subject: Subject, chunk_bytes: int, now_s: float) -> Choice | None:
+        """One whose ratio is known of a sample alone, which misleads where data repeat at a distance, and it
+        is close to the best, or a codec that finds such repeats."""
+        ranking, _ = self._known(subject, chunk_bytes, now_s)
+        unseen = [choice for choice in ranking.figures if not choice.raw and not subject.seen(choice.key)]
+        unseen.sort(key=ranking.regret)
+        sought = any(choice.codec.kind == BYTES and subject.seen(choice.key) for choice in ranking.figures)
+        seeker = next((choice for choice in unseen if choice.codec.kind == BYTES and not sought), None)
+        least = ranking.regret(ranking.best())
+        for choice in unseen:
+            loss = ranking.regret(choice) / least - 1
+            if choice == subject.choice or (loss > _REHEARSED - 1 and choice != seeker):
+                continue
+            if self._take(loss * chunk_bytes / self._outlook.size_bytes, self._budget):
+                return choice
+        return None
+
+    def _seeker(self, subject: Subject) -> Choice | None:
+        """For data that look like noise: a codec that finds what repeats at a distance, where the link is so
+        slow that this costs nothing."""
+        outlook = self._outlook
+        speed = outlook.speed or 0.0
+        found = [
+            choice
+            for choice in outlook.candidates(subject.element)
+            if choice.codec.kind == BYTES
+            and not subject.seen(choice.key)
+            and (figures := outlook.figures(subject, choice, None)).encode > max(2 * speed, FAST_BYTES_PER_S)
+            and figures.decode > speed
+        ]
+        return min(found, key=lambda choice: prior(choice.key, Kind.DENSE).ratio, default=None)
