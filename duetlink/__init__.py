@@ -10,19 +10,21 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from duetlink.duet.duet import Duet
+    from duetlink.duet.policies.policy import Policy
     from duetlink.errors import DuetError
     from duetlink.session import join, launch
     from duetlink.settings import IceServer, Settings
 
 __version__ = "0.1.0"
 
-__all__ = ["Duet", "DuetError", "IceServer", "Settings", "errors", "join", "launch"]
+__all__ = ["Duet", "DuetError", "IceServer", "Policy", "Settings", "errors", "join", "launch"]
 
 # Loaded when first used (PEP 562): `import duetlink` alone costs next to nothing.
 _HOMES = {
     "Duet": "duetlink.duet.duet",
     "DuetError": "duetlink.errors",
     "IceServer": "duetlink.settings",
+    "Policy": "duetlink.duet.policies.policy",
     "Settings": "duetlink.settings",
     "join": "duetlink.session",
     "launch": "duetlink.session",

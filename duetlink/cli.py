@@ -1,4 +1,4 @@
-"""The command `duetlink`: run a signaling server, play the demo, examine the network, show the settings.
+"""The command `duetlink`: a signaling server, the demo, the network examined, the audit log, the settings.
 
 Exit codes: 0 done, 1 it failed (one line `error: …`), 2 wrong usage, 130 interrupted. What a command needs is
 imported inside it, so that `duetlink --help` is quick.
@@ -187,6 +187,64 @@ def doctor(ctx: click.Context, as_json: bool, timeout_s: float) -> None:
     ctx.exit(0 if report.reachable else 1)
 
 
+# -- audit -------------------------------------------------------------------------------------------------
+
+
+@main.group(short_help="What was asked, answered and let out, and whether the log of it is intact.")
+def audit() -> None:
+    """Read and verify the audit log. Without PATH: the one that the settings name."""
+
+
+@audit.command(short_help="Whether no entry was changed and none is missing.")
+@click.argument("path", type=_FILE, required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print JSON, schema duetlink-audit/1.")
+@click.pass_context
+def verify(ctx: click.Context, path: Path | None, as_json: bool) -> None:
+    """Walk along the log and say what is wrong, and where. Exit status 0: it is as it was written; 1: not."""
+    import json
+
+    from duetlink.audit.verify import verify
+
+    report = verify(_audit_file(path))
+    click.echo(json.dumps(report.to_json()) if as_json else str(report))
+    ctx.exit(0 if report.intact else 1)
+
+
+@audit.command(short_help="The latest entries.")
+@click.argument("path", type=_FILE, required=False)
+@click.option("--json", "as_json", is_flag=True, help="Print the lines as they are in the log.")
+@click.option("--last", default=50, show_default=True, type=click.IntRange(1), help="How many.")
+@click.option("--kind", multiple=True, help="Only entries of this kind, such as release; may be repeated.")
+@click.option("--name", default="", help="Only about objects of this name, or pattern.")
+@click.option("--peer", default="", help="Only with a peer of this name, or pattern.")
+@click.option("--session", default="all", help="Only of this duet.")
+def show(
+    path: Path | None, as_json: bool, last: int, kind: tuple[str, ...], name: str, peer: str, session: str
+) -> None:
+    """Show the latest entries of the log, of all duets, oldest first."""
+    from duetlink.duet.audit import Audit
+
+    log = Audit(_audit_file(path))
+    chosen = log.filter(kind=kind, name=name, peer=peer, session=session)
+    if as_json:
+        for line in chosen.latest_lines(last):
+            click.echo(line.decode("ascii", "backslashreplace"), nl=False)
+    else:
+        click.echo(repr(chosen.table(last)))
+
+
+def _audit_file(path: Path | None) -> Path:
+    from duetlink.errors import AuditUnavailable
+    from duetlink.settings import Settings
+
+    found = path or Settings.from_environment().audit_file
+    if found is None:
+        raise AuditUnavailable("no audit log is kept: DUETLINK_AUDIT_PATH is empty; name a file")
+    if not found.exists():
+        raise AuditUnavailable(f"there is no audit log at {found}: nothing has been recorded there")
+    return found
+
+
 # -- settings ----------------------------------------------------------------------------------------------
 
 
@@ -202,8 +260,9 @@ def settings() -> None:
 
     in_force = Settings.from_environment()
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for header in ("setting", "in force", "default", "meaning, environment variable"):
-        table.add_column(header, overflow="fold")
+    widths = {"in force": 40, "default": 40}  # a file's name may be long
+    for header in ("setting", *widths, "meaning, environment variable"):
+        table.add_column(header, overflow="fold", max_width=widths.get(header))
     for field in dataclasses.fields(Settings):
         value = getattr(in_force, field.name)
         variable = field.metadata["env"]
@@ -219,6 +278,11 @@ def settings() -> None:
 
 def _shown(name: str, value: Any) -> str:
     """A value with its unit and without its secrets."""
+    if name == "audit_path":
+        from duetlink.settings import Settings
+
+        file = str(Settings(audit_path=value).audit_file or "none")
+        return file.replace(str(Path.home()), "~", 1) if file.startswith(str(Path.home())) else file
     if value is None or value == ():
         return "none"
     if isinstance(value, bool):

@@ -20,6 +20,10 @@ class SettingError(DuetError, ValueError):
     """A setting, argument or environment variable has a value that cannot be used."""
 
 
+class PanelUnavailable(DuetError, RuntimeError):
+    """The panel cannot be shown here; the message says what is missing. All else works without it."""
+
+
 # -- pairing -----------------------------------------------------------------------------------------------
 
 
@@ -137,12 +141,27 @@ class TransferCancelled(TransferFailed):
     """A transfer was cancelled by either side."""
 
 
+class TransferEnded(DuetError, RuntimeError):
+    """The transfer has ended already, and cannot be paused, resumed or cancelled; or it cannot be retried."""
+
+
 class TicketRefused(DuetError, PermissionError):
     """The ticket is unknown, used, expired, or names another object."""
 
 
 class ValueRefused(DuetError, PermissionError):
     """The peer does not take what was sent: larger than its limit."""
+
+
+# -- the audit log -----------------------------------------------------------------------------------------
+
+
+class AuditUnavailable(DuetError, OSError):
+    """The audit log cannot be written or read. Nothing leaves until it can be written, or is switched off."""
+
+
+class AuditBroken(DuetError, ValueError):
+    """The audit log is not as it was written: changed, cut, reordered or torn. The message says where."""
 
 
 # -- assets and requests -----------------------------------------------------------------------------------
@@ -170,6 +189,10 @@ class RequestTimeout(DuetError, TimeoutError):
 
 class RequestWithdrawn(DuetError, RuntimeError):
     """The request was withdrawn before it was answered."""
+
+
+class UnknownPolicy(DuetError, LookupError):
+    """There is no policy of this name."""
 
 
 class RequestAnswered(DuetError, RuntimeError):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import datetime
 import functools
 import time
 from collections.abc import Coroutine
@@ -95,6 +96,7 @@ def join(
     duet = Duet(SCIENTIST, life, thread)
     opening = _Opening(life, _hello(name or SCIENTIST))
     try:
+        thread.run(life.open(SCIENTIST))
         if parsed is not None:
             thread.run(opening.join(parsed))
         else:
@@ -113,6 +115,7 @@ def _launch(name: str | None, signaling: str | None, settings: Settings | None) 
     duet = Duet(OWNER, life, thread)
     opening = _Opening(life, _hello(name or OWNER))
     try:
+        thread.run(life.open(OWNER))
         if settings.signaling == "paste":
             thread.run(opening.launch_by_hand())
         else:
@@ -157,6 +160,8 @@ class _Opening:
         life.at_end(mailbox.close)
         code = SessionCode.generate(nameplate, server.in_code)
         life.code = str(code)
+        lifetime = datetime.timedelta(seconds=life.settings.code_lifetime_s)
+        life.code_expires = datetime.datetime.now(datetime.UTC) + lifetime
         self._in_background(self._pair_owner(mailbox, code))
 
     async def _pair_owner(self, mailbox: WebSocketMailbox, code: SessionCode) -> None:

@@ -11,6 +11,7 @@ import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from duetlink.errors import SettingError
@@ -108,6 +109,11 @@ class Settings:
         "most memory of received objects that is kept to find in it what need not be sent again",
         "DUETLINK_HELD_BYTES",
     )
+    audit_path: str | None = _setting(
+        None,
+        "file of the audit log (default: audit.jsonl among the user's data); empty: nothing is recorded",
+        "DUETLINK_AUDIT_PATH",
+    )
     max_assets: int = _setting(10_000, "most assets that the peer may list")
     max_pending_requests: int = _setting(1_000, "most requests of the peer that may wait for an answer")
 
@@ -138,6 +144,17 @@ class Settings:
         )
         return tuple(stun)
 
+    @property
+    def audit_file(self) -> Path | None:
+        """The file of the audit log; None where nothing is to be recorded."""
+        if self.audit_path == "":
+            return None
+        if self.audit_path is None:
+            import platformdirs  # here: most who import the settings ask for no file
+
+            return Path(platformdirs.user_data_dir("duetlink", appauthor=False)) / "audit.jsonl"
+        return Path(self.audit_path).expanduser()
+
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
         """The defaults with `DUETLINK_*` variables applied; raises SettingError naming a bad variable."""
@@ -145,6 +162,8 @@ class Settings:
         values: dict[str, Any] = {}
         for field in dataclasses.fields(cls):
             text = environment.get(field.metadata["env"] or "", "").strip()
+            if not text and field.name == "audit_path" and field.metadata["env"] in environment:
+                values["audit_path"] = ""  # of this one, empty means: none
             if text:
                 values[field.name] = _parse(field.name, field.metadata["env"], field.default, text)
         return cls(**values)

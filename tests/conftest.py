@@ -1,4 +1,4 @@
-"""What all tests share: connected links, a check that nothing is left behind, and no silent skips in CI."""
+"""What all tests share: connected links and duets; nothing is left behind; no silent skips in CI."""
 
 from __future__ import annotations
 
@@ -14,6 +14,8 @@ from typing import Any
 import hypothesis  # noqa: F401 - loaded first: its own late import inside pytest has met a CPython 3.11 defect
 import pytest
 
+import duetlink
+from duetlink.duet.duet import Duet
 from duetlink.flight.certificate import Identity
 from duetlink.link.link import Link
 from duetlink.peer.connection import PeerConnection
@@ -22,10 +24,14 @@ from tests.turn_server import TurnServer, run_turn_server
 
 LinkPair = tuple[Link, Link]
 MakePair = Callable[..., Coroutine[Any, Any, LinkPair]]
+DuetPair = tuple[Duet, Duet]
+MakeDuets = Callable[..., DuetPair]
 
 # so that a suite never meets a person's own servers
 os.environ.pop("DUETLINK_SIGNALING", None)
 os.environ.pop("DUETLINK_ICE_SERVERS", None)
+# what serves several tests records nothing, what a test starts has a log of its own: see `private_audit_log`
+os.environ["DUETLINK_AUDIT_PATH"] = ""
 
 
 @pytest.hookimpl(wrapper=True)
@@ -38,10 +44,31 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
+# Folders whose tests share something costly, or the machine's network: one after another, in one process.
+_TOGETHER = {"lab": "lab", "browser": "browser", "component": "browser"}
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """For `pytest -n`, which runs tests in several processes."""
+    for item in items:
+        if group := _TOGETHER.get(item.path.parent.name):
+            item.add_marker(pytest.mark.xdist_group(group))
+
+
 @pytest.fixture(autouse=True)
 def private_runtime_directory(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Embedded signaling servers of different tests do not find each other."""
     monkeypatch.setenv("JUPYTER_RUNTIME_DIR", str(tmp_path / "runtime"))
+
+
+@pytest.fixture(autouse=True)
+def private_audit_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """No test writes to the log of the user who runs it, in a process of its own neither."""
+    path = tmp_path / "audit" / "audit.jsonl"
+    monkeypatch.setenv("DUETLINK_AUDIT_PATH", str(path))
+    # `Settings()` reads no variables, and takes the user's data directory
+    monkeypatch.setattr("platformdirs.user_data_dir", lambda *_, **__: str(path.parent))
+    return path
 
 
 @pytest.fixture(autouse=True)
@@ -143,3 +170,27 @@ async def make_pair() -> AsyncIterator[MakePair]:
 
     yield make
     await asyncio.gather(*(link.close() for link in made))
+
+
+@pytest.fixture
+def make_duets() -> Iterator[MakeDuets]:
+    """Makes `(owner, scientist)`, connected; keyword arguments are settings of both."""
+    made: list[Duet] = []
+
+    def make(**settings: Any) -> DuetPair:
+        chosen = Settings(**settings)
+        owner = duetlink.launch(name="Olga", settings=chosen)
+        made.append(owner)
+        assert owner.code is not None
+        scientist = duetlink.join(owner.code, name="Sven", settings=chosen)
+        made.append(scientist)
+        return owner.wait_connected(10), scientist
+
+    yield make
+    for duet in made:
+        duet.close()
+
+
+@pytest.fixture
+def duets(make_duets: MakeDuets) -> DuetPair:
+    return make_duets()

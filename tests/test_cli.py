@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import signal
 import socket
@@ -14,6 +15,8 @@ import pytest
 from click.testing import CliRunner, Result
 
 import duetlink
+from duetlink.audit.entry import Entry
+from duetlink.audit.log import AuditLog
 from duetlink.cli import main
 from duetlink.flight.certificate import create_identity
 from duetlink.signaling import WebSocketMailbox
@@ -41,11 +44,71 @@ def test_help_is_light() -> None:
     assert done.stdout.splitlines()[-1].strip() == "heavy:"
 
 
+# -- audit -------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def log(private_audit_log: Path) -> AuditLog:
+    log = AuditLog(private_audit_log)
+    log.append(
+        [Entry(kind="share", session="s", name="x"), Entry(kind="request", session="t", name="\x1b[2J")]
+    )
+    return log
+
+
+def test_an_intact_audit_log_is_verified(log: AuditLog) -> None:
+    result = run("audit", "verify")
+    assert result.exit_code == 0
+    assert result.output.startswith(f"{log.path}: 2 entries, none changed, none missing; the last one has")
+    report = json.loads(run("audit", "verify", str(log.path), "--json").output)
+    assert (report["schema"], report["intact"], report["entries"]) == ("duetlink-audit/1", True, 2)
+
+
+def test_a_changed_audit_log_is_an_exit_status_and_the_place(log: AuditLog) -> None:
+    log.path.write_bytes(log.path.read_bytes().replace(b"share", b"Share"))
+    result = run("audit", "verify")
+    assert result.exit_code == 1
+    assert "line 1: changed" in result.output
+    (finding,) = json.loads(run("audit", "verify", "--json").output)["findings"]
+    assert (finding["line"], finding["what"]) == (1, "changed")
+
+
+def test_entries_of_the_audit_log_are_shown(log: AuditLog) -> None:
+    result = run("audit", "show")
+    assert result.exit_code == 0
+    assert "share" in result.output
+    assert "\\x1b[2J" in result.output
+    assert "\x1b" not in result.output
+    assert "share" not in run("audit", "show", "--kind", "request").output
+    assert "request" not in run("audit", "show", "--session", "s").output
+    assert "the latest 1 of 2 entries" in run("audit", "show", "--last", "1").output
+    lines = run("audit", "show", "--json", "--last", "1").output.splitlines()
+    assert [json.loads(line)["number"] for line in lines] == [1]
+
+
+def test_where_there_is_no_audit_log_the_command_says_so(private_audit_log: Path) -> None:
+    result = run("audit", "verify")
+    assert result.exit_code == 1
+    assert f"error: there is no audit log at {private_audit_log}" in result.output
+    assert "DUETLINK_AUDIT_PATH is empty" in run("audit", "show", DUETLINK_AUDIT_PATH="").output
+
+
 # -- settings ----------------------------------------------------------------------------------------------
 
 
+def test_settings_shows_which_file_the_audit_log_is(private_audit_log: Path) -> None:
+    rows = [
+        line for line in run("settings", COLUMNS="300").output.splitlines() if line.startswith("audit_path")
+    ]
+    assert rows[0].split()[1] == str(private_audit_log)[:40]
+    rows = run("settings", DUETLINK_AUDIT_PATH="").output.splitlines()
+    assert [row.split()[1] for row in rows if row.startswith("audit_path")] == ["none"]
+
+
 def test_settings_names_every_field_with_its_variable_and_the_value_in_force() -> None:
-    result = run("settings", DUETLINK_ONLY="tcp,channel", DUETLINK_MAX_RECEIVED_BYTES="1048576")
+    result = run(
+        "settings", DUETLINK_ONLY="tcp,channel", DUETLINK_MAX_RECEIVED_BYTES="1048576", COLUMNS="160"
+    )
     assert result.exit_code == 0
     for name in duetlink.Settings.__dataclass_fields__:
         assert name in result.output

@@ -17,7 +17,7 @@ FLOORS = (
     ("settings",),
     ("codecs", "dedup"),
     ("tuning",),
-    ("wire", "values", "runtime", "signaling", "tunnel"),
+    ("wire", "values", "runtime", "signaling", "tunnel", "audit"),
     ("peer", "flight", "carrier"),
     ("paths", "doctor", "reunion"),
     ("link",),

@@ -33,7 +33,6 @@ _NEEDED = {
     "sklearn": "scikit-learn",
     "pandas": "pandas",
 }
-_JOIN = re.compile(r'duetlink\.join\("([^"]+)"\)')
 _PLACEHOLDER = re.compile(r'^CODE = ".*"$', re.MULTILINE)
 
 
@@ -81,11 +80,9 @@ async def _play(console: Console, notebooks: Path, run: Path, timeout_s: float) 
     code: asyncio.Future[str] = asyncio.get_running_loop().create_future()
 
     async def give_code(cell: Any) -> None:
-        shown = _JOIN.findall(owner.output_text())
-        if not shown:
-            raise DemoFailed(f"{owner.path.name} has shown no session code before its cell {GIVE_CODE!r}")
-        screen.say("", f"the owner tells the scientist the code {shown[-1]}")
-        code.set_result(shown[-1])
+        told = await owner.value("duet.code")
+        screen.say("", f"the owner tells the scientist the code {told}")
+        code.set_result(told)
 
     async def take_code(cell: Any) -> None:
         cell.source = _PLACEHOLDER.sub(f'CODE = "{await code}"', cell.source)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import os
 import sys
@@ -132,13 +133,20 @@ class Player:
                 return cell
         raise DemoFailed(f"{self.path} has no cell tagged {tag!r}, which the demo needs")
 
-    def output_text(self) -> str:
-        """All that the cells have shown so far, as text."""
-        return "\n".join(
-            output.get("text", "") or output.get("data", {}).get("text/plain", "")
-            for cell in self.notebook.cells
-            for output in cell.get("outputs", ())
-        )
+    async def value(self, expression: str) -> str:
+        """The text that an expression is in the kernel, as a person reads it off a panel; between cells.
+
+        Raises DemoFailed: it is none there.
+        """
+        message = self._client.execute("", silent=True, user_expressions={"value": f"str({expression})"})
+        while True:
+            reply = await self._client.get_shell_msg(timeout=_READY_TIMEOUT_S)
+            if reply["parent_header"].get("msg_id") == message:
+                break
+        found = reply["content"].get("user_expressions", {}).get("value", {})
+        if found.get("status") != "ok":
+            raise DemoFailed(f"{self.path.name} has no {expression} at this place: {found.get('evalue', '')}")
+        return str(ast.literal_eval(found["data"]["text/plain"]))
 
     def _begin(self, step: Step) -> None:
         if self.current is not step:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import html
-import sys
 from typing import TYPE_CHECKING
+
+from duetlink.duet.panel import in_notebook
+from duetlink.errors import PanelUnavailable
 
 if TYPE_CHECKING:
     from duetlink.duet.duet import Duet
 
 
 def show_code(duet: Duet) -> None:
-    """Show the code of a duet that waits."""
+    """Show the code of a duet that waits: in a notebook its panel does, and leaves no code in the file."""
+    if in_notebook():
+        with contextlib.suppress(PanelUnavailable):
+            duet.panel()
+            return
     code = duet.code or ""
     line = f'duet = duetlink.join("{code}")'
     if code.startswith("duet1:"):
@@ -28,7 +35,7 @@ def show_answer(answer: str) -> None:
 
 
 def _show(text: str, code: str) -> None:
-    if not _in_notebook():
+    if not in_notebook():
         print(text)
         return
     from IPython.display import display
@@ -39,10 +46,3 @@ def _show(text: str, code: str) -> None:
         f'overflow-wrap:anywhere">{html.escape(code)}</pre>{after}</div>'
     )
     display({"text/html": page, "text/plain": text}, raw=True)  # type: ignore[no-untyped-call]
-
-
-def _in_notebook() -> bool:
-    """Whether a Jupyter kernel runs this, found without importing IPython."""
-    ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return shell is not None and hasattr(shell, "kernel")

@@ -108,6 +108,7 @@ class Asking:
 
         def started(transfer: Transfer) -> None:
             question.transfer = transfer
+            transfer.origin = question
 
         body = await link.imports.pull(asset.name, answer.offer, self._settings.max_value_bytes, started)
         # away from the loop: building a large frame takes a while

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from duetlink.errors import RemoteProtocolError, SettingError
 from duetlink.flight.body import Outgoing
-from duetlink.values import Encoded, encode
+from duetlink.values import Encoded, decode, encode
 from duetlink.values.lossy import Lossy
 from duetlink.wire import schema_pb2 as pb
 
 MAX_NAME = 200  # characters
 MAX_TEXT = 4000
 MAX_TAGS = 50
+_MOST_DECODED_BYTES = 16 * 1024 * 1024  # to look at what would leave, and not at what it was made from
 
 MINE, PEER, RECEIVED = "mine", "peer", "received"
 
@@ -32,6 +35,7 @@ class AssetInfo:
     description: str = ""
     tags: tuple[str, ...] = ()
     lossy: str = ""
+    elements: int | None = None  # of one of this side's, where its type has a number of them; is not sent
 
     def to_wire(self) -> pb.AssetNotice:
         return pb.AssetNotice(
@@ -79,6 +83,17 @@ class Content:
         self.summary = self._encoded.summary
         self.size_bytes = self._encoded.size_bytes
         self._outgoing: concurrent.futures.Future[Outgoing] | None = None
+        self._original: Callable[[], object | None] = lambda: None
+        with contextlib.suppress(TypeError):  # some types take no weak references
+            self._original = weakref.ref(obj)
+
+    def look(self) -> object | None:
+        """What would leave. Of a large object, what it was made from, as it is now (if it has changed since,
+        it does not leave); None where nobody holds that any more.
+        """
+        if self.size_bytes > _MOST_DECODED_BYTES:
+            return self._original()
+        return decode(b"".join(self._encoded.segments))
 
     def prepare(self, submit: Callable[..., concurrent.futures.Future[Outgoing]]) -> None:
         """Begin to read the content on a thread of `submit`: from here on a change of it is noticed."""

@@ -11,7 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from duetlink.audit.entry import SHARE, UNSHARE
 from duetlink.duet.asset import AssetInfo, Content
+from duetlink.duet.recorder import Recorder, described
 from duetlink.errors import AssetChanged, AssetNotFound, LimitExceeded, ValueRefused
 from duetlink.link.link import Link
 from duetlink.settings import Settings
@@ -38,8 +40,9 @@ class Received:
 class Catalogue:
     """The assets of both sides."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, recorder: Recorder) -> None:
         self._settings = settings
+        self._recorder = recorder
         self._link: Link | None = None
         self._revisions: dict[str, int] = {}
         self._changed = asyncio.Event()
@@ -71,9 +74,14 @@ class Catalogue:
                     ready.add(asset.content)
                     await self._link.ladder.prepare(await asset.content.outgoing())
 
-    def share(self, name: str, content: Content, description: str, tags: tuple[str, ...]) -> Mine:
-        """Offer `content` under `name`; an asset of that name is replaced by a new revision."""
+    async def share(self, name: str, content: Content, description: str, tags: tuple[str, ...]) -> Mine:
+        """Offer `content` under `name`; an asset of that name is replaced by a new revision.
+
+        Raises:
+            AuditUnavailable: it could not be put down, and is not offered.
+        """
         asset = Mine(self.describe(name, content, description, tags), content)
+        await self._recorder.record(described(SHARE, asset.info), sync=False)
         replaced = self.mine.get(name)
         self.mine[name] = asset
         if replaced is not None:
@@ -96,6 +104,7 @@ class Catalogue:
             description,
             tags,
             content.lossy,
+            summary.elements,
         )
 
     def unshare(self, info: AssetInfo) -> None:
@@ -104,6 +113,7 @@ class Catalogue:
         if current is None or current.info.revision != info.revision:
             return
         del self.mine[info.name]
+        self._recorder.note(described(UNSHARE, info))
         self.on_retired(info, f"{info.name!r} is no longer shared")
         if self._link is not None:
             self._link.rpc.tell_nowait(pb.AssetGone(name=info.name, revision=info.revision))

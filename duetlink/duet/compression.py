@@ -8,10 +8,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from duetlink.codecs import Codec, codecs
 from duetlink.duet.display import Table, size_text
 from duetlink.link.link import Link
 from duetlink.runtime.loop import LoopThread
 from duetlink.tuning import Compression, Decision, Plan
+from duetlink.tuning.compression import serves
 
 
 class SharedCompression:
@@ -33,7 +35,7 @@ class SharedCompression:
     def _now(self) -> Compression:
         return self._link().agreement.compression
 
-    def set(self, **fields: Any) -> None:
+    def set(self, /, **fields: Any) -> None:
         """Change these fields, together. `codec` and `level` may name the roles that change, and no more."""
         self._thread.run(self._link().agreement.change(fields))
 
@@ -45,6 +47,11 @@ class SharedCompression:
     def available(self) -> tuple[str, ...]:
         """Names of the codecs that both sides have."""
         return tuple(sorted(self._link().agreement.available))
+
+    def codecs_for(self, role: str) -> tuple[Codec, ...]:
+        """The codecs that can be chosen for a role, of those that both sides have, with their levels."""
+        available = self._link().agreement.available
+        return tuple(codec for codec in codecs() if codec.name in available and serves(codec, role))
 
     @property
     def version(self) -> int:
@@ -141,6 +148,7 @@ class SharedCompression:
 class MadeDecision:
     """One decision of a tuner, of this side's or the peer's. Rates are bytes of arrays per second."""
 
+    number: int  # of that side
     side: str  # "here" or "peer": who sends
     when: datetime.datetime
     name: str  # of the object
@@ -218,6 +226,7 @@ class TuningView:
 
 def _made(side: str, decision: Decision, when_s: float) -> MadeDecision:
     return MadeDecision(
+        decision.number,
         side,
         datetime.datetime.fromtimestamp(when_s, datetime.UTC),
         decision.name,

@@ -26,6 +26,12 @@ class Table:
     rows: Sequence[tuple[str, ...]]
     empty: str = "nothing yet"
 
+    def display(self) -> None:
+        """Show it: below the cell in a notebook, on stdout elsewhere."""
+        from IPython.display import display
+
+        display(self)  # type: ignore[no-untyped-call]
+
     def _repr_html_(self) -> str:
         title = f"<div><b>{_escaped(self.caption)}</b></div>"
         if not self.rows:

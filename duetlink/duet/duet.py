@@ -6,33 +6,40 @@ import asyncio
 import atexit
 import concurrent.futures
 import contextlib
-from collections.abc import Awaitable, Coroutine, Iterable
+import datetime
+from collections.abc import Awaitable, Callable, Coroutine, Iterable
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from duetlink.codecs.gradients.compressor import GradientCompressor
 from duetlink.doctor.report import Report
 from duetlink.duet.asset import Content, check_description
+from duetlink.duet.audit import Audit
 from duetlink.duet.compression import SharedCompression, TuningView
 from duetlink.duet.display import Table, size_text
-from duetlink.duet.inbox import Incoming
+from duetlink.duet.incoming import Incoming
 from duetlink.duet.life import CLOSED, CONNECTED, RECONNECTING, Life
+from duetlink.duet.panel import Panel, make_panel
 from duetlink.duet.pointer import Described, wait_future
+from duetlink.duet.policies.policies import Policies
 from duetlink.duet.progress import Progress
 from duetlink.duet.requests import Request, RequestTable
 from duetlink.duet.store import Asset, Store
+from duetlink.duet.transfers import SharedTransfer, TransferTable
 from duetlink.errors import (
     AssetNotFound,
     DuetError,
     LinkClosed,
     LocalProtocolError,
     PairingTimeout,
+    PanelUnavailable,
     RequestTimeout,
 )
+from duetlink.link.history import Second
 from duetlink.link.link import Link
 from duetlink.link.traffic import Statistics
 from duetlink.runtime.loop import LoopThread
-from duetlink.values.lossy import LossyCodec, LossyGradient
+from duetlink.values.lossy import Lossy
 from duetlink.values.lossy import lossy as lossy_mark
 
 T = TypeVar("T")
@@ -49,6 +56,7 @@ class Duet:
         self._role = role
         self._life = life
         self._thread = thread
+        self._panel: Panel | None = None
         self._fingerprints = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="duetlink-read")
         _open_duets.add(self)
 
@@ -63,6 +71,11 @@ class Duet:
     def code(self) -> str | None:
         """The session code, for the one person who may join; None on the joining side."""
         return self._life.code
+
+    @property
+    def code_expires(self) -> datetime.datetime | None:
+        """Until when somebody may join; None on the joining side, and where the code is carried by hand."""
+        return self._life.code_expires
 
     @property
     def state(self) -> str:
@@ -118,6 +131,20 @@ class Duet:
     def statistics(self) -> Statistics:
         """A frozen snapshot of the link: state, path, round trip, bytes and rate each way, transfers."""
         return self._life.statistics()
+
+    def history(self, since_s: float = 0) -> tuple[Second, ...]:
+        """What moved in each second of the last quarter of an hour, from `since_s` on (Unix time). Seconds in
+        which nothing moved and nothing was measured are left out.
+        """
+        return self._life.link.traffic.history(since_s) if self._life.link is not None else ()
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` after each change of state, requests, paths, compression, transfers begun or ended.
+
+        It is called on duetlink's thread, without arguments, often: it must return at once, and ask for what
+        it wants to know on a thread of its own. Returns what ends it.
+        """
+        return self._life.watch(callback)
 
     @property
     def compression(self) -> SharedCompression:
@@ -178,22 +205,35 @@ class Duet:
             UnsupportedValue: objects of this type cannot travel.
             SettingError: name, description, tags or lossy cannot be used, or duet.compression forbids it.
             UnknownCodec: there is no such codec.
+            AuditUnavailable: the audit log cannot be written; it is not shared.
         """
-        tags = (tags,) if isinstance(tags, str) else tuple(tags)
-        check_description(name, description, tags)
         if self._life.state == CLOSED:
             raise self._life.closed_error()
-        content = Content(obj, self._lossy(lossy, name))
-        content.prepare(self._fingerprints.submit)
+        content, tags = self._content(obj, name, description, tags, lossy)
 
         async def share() -> Asset:
             catalogue = self._life.catalogue
-            mine = catalogue.share(name, content, description, tags)
+            mine = await catalogue.share(name, content, description, tags)
             return Asset(mine.info, catalogue, self._thread)
 
         return self._thread.run(share())
 
-    def _lossy(self, mark: str | GradientCompressor | None, name: str) -> LossyCodec | LossyGradient | None:
+    def _content(
+        self,
+        obj: object,
+        name: str,
+        description: str,
+        tags: Iterable[str],
+        lossy: str | GradientCompressor | None,
+    ) -> tuple[Content, tuple[str, ...]]:
+        """What of `obj` is to leave, with its fingerprint under way, and the tags as they are kept."""
+        tags = (tags,) if isinstance(tags, str) else tuple(tags)
+        check_description(name, description, tags)
+        content = Content(obj, self._lossy(lossy, name))
+        content.prepare(self._fingerprints.submit)
+        return content, tags
+
+    def _lossy(self, mark: str | GradientCompressor | None, name: str) -> Lossy | None:
         """What a mark means, as far as both sides allow it."""
         if mark is None:
             return None
@@ -237,16 +277,41 @@ class Duet:
         Raises:
             UnsupportedValue: objects of this type cannot travel.
             ValueRefused: the peer does not take that much; nothing was placed there.
+            AuditUnavailable: the audit log cannot be written; nothing has left.
             LinkClosed, TransferFailed: it did not arrive.
         """
-        tags = (tags,) if isinstance(tags, str) else tuple(tags)
-        check_description(name, description, tags)
         self._link()  # before the work of encoding
-        content = Content(obj, self._lossy(lossy, name))
-        content.prepare(self._fingerprints.submit)
+        content, tags = self._content(obj, name, description, tags, lossy)
         gift = self._life.giving.prepare(name, content, description, tags)
         with Progress(name) as progress:
             self._thread.run(self._life.giving.give(gift), on_wait=lambda: progress.show(gift.transfer))
+
+    # -- what moves ------------------------------------------------------------------------------------------
+
+    @property
+    def transfers(self) -> TransferTable:
+        """What moves and what has moved, both ways, by number: the latest 200, and all that run."""
+        link = self._life.link
+        records = link.traffic.transfers if link is not None else []
+        return TransferTable([SharedTransfer(record, self._life, self._thread) for record in records])
+
+    def pause(self) -> None:
+        """Let nothing of an object leave this side until `resume`, also of transfers that begin later. What
+        the peer sends comes in; requests, answers and descriptions go on. Raises LinkClosed.
+        """
+        self._thread.run(self._pause(True))
+
+    def resume(self) -> None:
+        """Let objects leave again. Transfers that were paused one by one go on waiting. Raises LinkClosed."""
+        self._thread.run(self._pause(False))
+
+    @property
+    def paused(self) -> bool:
+        """Whether this side has paused all that it sends."""
+        return self._life.paused
+
+    async def _pause(self, paused: bool) -> None:
+        self._life.pause(paused)
 
     # -- the owner's queue -----------------------------------------------------------------------------------
 
@@ -254,6 +319,20 @@ class Duet:
     def requests(self) -> RequestTable:
         """Requests of the peer, by number: pending ones and the history."""
         return RequestTable([self._request(incoming) for incoming in list(self._life.inbox.requests)])
+
+    @property
+    def policies(self) -> Policies:
+        """The rules by which requests of the peer are answered, in order; none at first."""
+        return Policies(self._life.inbox, self._thread)
+
+    @property
+    def audit(self) -> Audit:
+        """What was shared, asked, answered and has left in this duet, as the log on this side's disk has it;
+        of other duets, see `audit.filter`.
+        """
+        recorder = self._life.recorder
+        path = recorder.log.path if recorder.log is not None else None
+        return Audit(path, recorder.session, recorder.begin_bytes or 0, failure=recorder.failure)
 
     def wait_request(self, timeout_s: float | None = None) -> Request:
         """The oldest pending request, waiting for one to arrive.
@@ -327,8 +406,27 @@ class Duet:
                 ("store", f"{len(self.store)} objects"),
             ]
         elif self._life.state != CLOSED and self.code:
-            rows.append(("code", self.code))
+            rows.append(("code", "in the panel, or: print(duet.code)"))  # a saved notebook must not hold it
+        if self._life.recorder.log is None:
+            rows.append(("audit log", "switched off: nothing is recorded"))
+        elif self._life.recorder.failure:
+            rows.append(("audit log", "cannot be written, so nothing leaves: see duet.audit"))
         return Table(f"duetlink {self._role}", ("", ""), rows)
+
+    def panel(self) -> None:
+        """Show the live panel of this duet below the cell. The last line `duet` does the same.
+
+        Raises PanelUnavailable: it cannot be drawn here.
+        """
+        if self._panel is None:
+            self._panel = make_panel(self)
+        self._panel.display()
+
+    def _ipython_display_(self) -> None:
+        try:
+            self.panel()
+        except PanelUnavailable:
+            self.table().display()
 
     def __repr__(self) -> str:
         return repr(self.table())

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 
 from duetlink import values
+from duetlink.audit.entry import GIFT
 from duetlink.duet.asset import AssetInfo, Content
 from duetlink.duet.catalogue import Catalogue, Received
-from duetlink.errors import DuetError, LinkClosed
+from duetlink.duet.recorder import Recorder, leaving
+from duetlink.errors import DuetError, LinkClosed, TransferCancelled
 from duetlink.link.link import Link
 from duetlink.link.transfer import Transfer
+from duetlink.runtime.scope import Scope
 from duetlink.wire import schema_pb2 as pb
 
 # The peer replies when it has the whole object; progress, not this, shows whether it moves.
@@ -29,8 +33,9 @@ class Gift:
 class Giving:
     """Deliveries in both directions."""
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, recorder: Recorder) -> None:
         self._catalogue = catalogue
+        self._recorder = recorder
         self._link: Link | None = None
         self._arriving_bytes = 0
         self._decoding = asyncio.Lock()
@@ -47,23 +52,34 @@ class Giving:
         """Return when the peer has the object. If cancelled, the peer is told and keeps nothing.
 
         Raises:
+            TransferCancelled: by either side.
             ValueRefused: the peer does not take that much.
+            AuditUnavailable: it could not be put down that it leaves.
             LinkClosed, AssetChanged, TransferFailed.
         """
         link = self._link
         if link is None:
             raise LinkClosed("no peer is connected yet; see duet.state, or duet.wait_connected()")
         best = link.ladder.best
-        offer = await link.exports.offer(
-            gift.info.name, await gift.content.outgoing(), best.name if best else ""
-        )
-        gift.transfer = link.exports.transfer(offer)
+        offer: pb.TransferOffer | None = None
         try:
-            await link.rpc.call(
-                pb.Delivery(asset=gift.info.to_wire(), offer=offer), pb.Done, timeout_s=_DELIVERY_TIMEOUT_S
-            )
-        except (DuetError, asyncio.CancelledError):
-            link.exports.withdraw(offer)
+            async with Scope() as scope:
+                outgoing = await gift.content.outgoing()
+                offer = await link.exports.offer(
+                    gift.info.name, outgoing, best.name if best else "", partial(_follow, gift, scope)
+                )
+                begun = leaving(GIFT, gift.info, outgoing, offer, gift.transfer)
+                await self._recorder.let_out(begun, transfer=gift.transfer)
+                link.exports.keep_back(offer)
+                link.exports.keep_back(offer)
+                delivery = pb.Delivery(asset=gift.info.to_wire(), offer=offer)
+                await link.rpc.call(delivery, pb.Done, timeout_s=_DELIVERY_TIMEOUT_S)
+        except (DuetError, asyncio.CancelledError) as error:
+            if offer is not None:
+                link.exports.withdraw(offer, error)
+            if isinstance(error, TransferCancelled) and gift.transfer is not None:
+                # in words of this side, whoever it was
+                raise TransferCancelled(f"{gift.info.name!r}: {gift.transfer.why}") from None
             raise
 
     async def _take(self, delivery: pb.Delivery) -> pb.Done:
@@ -84,3 +100,16 @@ class Giving:
         finally:
             self._arriving_bytes -= size_bytes
         return pb.Done()
+
+
+def _follow(gift: Gift, scope: Scope, transfer: Transfer) -> None:
+    """Let the gift have its transfer; where this side cancels that, `scope` ends, whatever the peer says."""
+    gift.transfer = transfer
+    transfer.origin = gift
+    withdraw = transfer.on_cancel
+
+    def cancel() -> None:
+        withdraw()
+        scope.leave(TransferCancelled(transfer.why))
+
+    transfer.on_cancel = cancel

@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
+import datetime
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from duetlink.audit import entry
+from duetlink.audit.entry import Entry
+from duetlink.audit.log import AuditLog
 from duetlink.duet.asking import Asking
 from duetlink.duet.catalogue import Catalogue
 from duetlink.duet.giving import Giving
 from duetlink.duet.inbox import Inbox
-from duetlink.errors import DuetError, LinkClosed
+from duetlink.duet.policies.book import PolicyBook
+from duetlink.duet.recorder import Recorder
+from duetlink.errors import AuditUnavailable, DuetError, LinkClosed
 from duetlink.link.link import Link
 from duetlink.link.traffic import Statistics
 from duetlink.settings import Settings
@@ -24,6 +31,8 @@ WAITING, PAIRING, CONNECTED, RECONNECTING, CLOSED = (
     "closed",
 )
 
+_LAST_ENTRY_TIMEOUT_S = 3.0
+
 Cleanup = Callable[[], Awaitable[None]]
 
 
@@ -34,35 +43,72 @@ class Life:
         self.settings = settings
         self.state = WAITING
         self.code: str | None = None
+        self.code_expires: datetime.datetime | None = None
         self.verifier: str | None = None
         self.why_closed: DuetError | None = None
         self.why_lost = ""
+        self.paused = False  # whether this side sends nothing
         self.link: Link | None = None
-        self.catalogue = Catalogue(settings)
-        self.inbox = Inbox(self.catalogue, settings)
+        self.recorder = Recorder(AuditLog(settings.audit_file) if settings.audit_file else None)
+        self.catalogue = Catalogue(settings, self.recorder)
+        self.inbox = Inbox(self.catalogue, settings, self.recorder, PolicyBook())
         self.asking = Asking(settings)
-        self.giving = Giving(self.catalogue)
+        self.giving = Giving(self.catalogue, self.recorder)
         # for waiting from any thread
         self.connected: concurrent.futures.Future[None] = concurrent.futures.Future()
         self.closed: concurrent.futures.Future[None] = concurrent.futures.Future()
         # by hand only: takes the scientist's text
         self.accept: Callable[[str], Awaitable[None]] | None = None
         self._cleanups: list[Cleanup] = []
+        self._watchers: list[Callable[[], None]] = []
 
     def at_end(self, cleanup: Cleanup) -> None:
         """Run `cleanup` when this duet ends; the last one added runs first."""
         self._cleanups.append(cleanup)
 
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` after each change of what a person would want to see; returns what ends that.
+
+        Both from any thread; `callback` is called on the loop thread and must return at once.
+        """
+        self._watchers.append(callback)
+
+        def unwatch() -> None:
+            with contextlib.suppress(ValueError):  # ended before
+                self._watchers.remove(callback)
+
+        return unwatch
+
+    def changed(self) -> None:
+        for callback in list(self._watchers):
+            callback()
+
+    async def open(self, role: str) -> None:
+        """Begin to record what happens. Raises AuditUnavailable."""
+        await self.recorder.record(Entry(kind=entry.OPENED, reason=f"as {role}"), sync=False)
+        self.at_end(self._put_down_end)
+
+    async def _put_down_end(self) -> None:
+        ended = Entry(kind=entry.CLOSED, reason=str(self.why_closed))
+        with contextlib.suppress(AuditUnavailable, TimeoutError):
+            async with asyncio.timeout(_LAST_ENTRY_TIMEOUT_S):
+                await self.recorder.record(ended)
+
     def met(self) -> None:
         """The peer is at the signaling server."""
         self.state = PAIRING
+        self.changed()
 
     def attach(self, link: Link) -> None:
         """`link` is connected and becomes this duet's: all desks work with it from here on."""
         self.link = link
+        self.recorder.met(link.peer_name)
+        self.recorder.note(Entry(kind=entry.CONNECTED, verifier=self.verifier or ""))
+        link.exports.pause(self.paused)
         link.on_closed = self.end
         link.on_lost = self._lost
         link.on_restored = self._restored
+        link.on_change = self.inbox.on_change = self.changed
         for desk in (self.catalogue, self.inbox, self.asking, self.giving):
             desk.attach(link)
         link.start()
@@ -70,14 +116,27 @@ class Life:
         self.at_end(lambda: cancelled(preparing))
         self.state = CONNECTED
         self.connected.set_result(None)
+        self.changed()
+
+    def pause(self, paused: bool) -> None:
+        """Let no object leave this side, also of what begins later; or let it again. Raises LinkClosed."""
+        if self.state == CLOSED:
+            raise self.closed_error()
+        if paused != self.paused:
+            self.paused = paused
+            if self.link is not None:
+                self.link.exports.pause(paused)
+            self.changed()
 
     def _lost(self, why: str) -> None:
         if self.state == CONNECTED:
             self.state, self.why_lost = RECONNECTING, why
+            self.changed()
 
     def _restored(self) -> None:
         if self.state == RECONNECTING:
             self.state = CONNECTED
+            self.changed()
 
     def end(self, error: DuetError) -> None:
         """Close for `error`, the first one wins; clean-ups run in the background or in `close`."""
@@ -89,6 +148,7 @@ class Life:
         if not self.connected.done():
             self.connected.set_exception(error)
         self.closed.set_result(None)
+        self.changed()
         self._ending = asyncio.ensure_future(self._clean_up())
 
     def closed_error(self) -> LinkClosed:
@@ -110,10 +170,13 @@ class Life:
         return self.link.statistics(self.state)
 
     async def _clean_up(self) -> None:
-        if self.link is not None:
-            await self.link.close()
-        while self._cleanups:
-            await self._cleanups.pop()()
+        try:
+            if self.link is not None:
+                await self.link.close()
+            while self._cleanups:
+                await self._cleanups.pop()()
+        finally:
+            self.recorder.close()
 
 
 async def cancelled(task: asyncio.Task[Any]) -> None:

@@ -151,6 +151,7 @@ class Landing:
         self.reference: Version | None = None
         self._adopted: deque[tuple[int, int]] = deque()  # (start, end) of what is there beyond the position
         self._mapped = False
+        self._discarded = False
         self._stopped = threading.Event()
 
     @property
@@ -211,6 +212,8 @@ class Landing:
 
     def _place(self) -> np.ndarray:
         if self._target is None:
+            if self._discarded:  # a thread that did not know yet
+                raise TransferFailed("the transfer has ended")
             try:
                 self._target = _allocate(self.size_bytes)
             except MemoryError:
@@ -234,6 +237,11 @@ class Landing:
         self._mapped = True
         self._on_bytes(self.size_bytes - self.position_bytes, 0)
         self.position_bytes = self.size_bytes
+
+    def discard(self) -> None:
+        """Free what has arrived; nothing is to be written any more."""
+        self._discarded = True
+        self._target = self._body = self.reference = None
 
     def digest(self) -> bytes:
         """The fingerprint of what `write` has taken."""

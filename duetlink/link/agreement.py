@@ -8,17 +8,16 @@ to the same field the later in the initiator's order stands, on both sides.
 from __future__ import annotations
 
 import asyncio
-import json
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from duetlink.errors import CallTimeout, LimitExceeded, RemoteProtocolError, SettingError, ValueRefused
+from duetlink.errors import CallTimeout, RemoteProtocolError, SettingError, ValueRefused
 from duetlink.peer.rpc import Rpc
 from duetlink.tuning import Compression
+from duetlink.wire import json_
 from duetlink.wire import schema_pb2 as pb
 
-MAX_BYTES = 16 * 1024
 _UNDO = 50  # changes that can be taken back
 
 
@@ -48,11 +47,15 @@ class Agreement:
             SettingError: a value cannot be used, or the peer lacks that codec; nothing has changed.
             LinkClosed, CallTimeout: nothing has changed.
         """
+        if "version" in fields:
+            raise SettingError("version counts the changes of duet.compression, and cannot be set")
+        # as JSON knows them: what `compression.codec` gave is a read-only view
+        fields = {name: dict(of) if isinstance(of, Mapping) else of for name, of in fields.items()}
         self.compression.changed(**fields).validate(self.available)  # here, where the message is for the user
         if self._initiator:
             await self._decide(fields)
         else:
-            await self._rpc.call(pb.CompressionChange(fields=_dump(dict(fields))), pb.Done)
+            await self._rpc.call(pb.CompressionChange(fields=json_.dump(fields)), pb.Done)
 
     async def undo(self) -> None:
         """Take back the last change, whoever made it; raises SettingError if there is none."""
@@ -79,15 +82,15 @@ class Agreement:
             changed = self.compression.changed(**fields, version=self.compression.version + 1)
             changed.validate(self.available)
             try:
-                await self._rpc.call(pb.Compression(content=_dump(changed.to_wire())), pb.Done)
+                await self._rpc.call(pb.Compression(content=json_.dump(changed.to_wire())), pb.Done)
             except CallTimeout:  # it may have it, or get it later: what stands is said once more
                 self.compression = self.compression.changed(version=changed.version + 1)
-                self._rpc.tell_nowait(pb.Compression(content=_dump(self.compression.to_wire())))
+                self._rpc.tell_nowait(pb.Compression(content=json_.dump(self.compression.to_wire())))
                 raise
             self._apply(changed)
 
     async def _asked(self, change: pb.CompressionChange) -> pb.Done:
-        fields = _load(change.fields)
+        fields = json_.load(change.fields, "change of compression")
         if not isinstance(fields, dict) or "version" in fields:
             raise RemoteProtocolError("the peer's change of compression names no fields")
         try:
@@ -102,7 +105,7 @@ class Agreement:
 
     def _parse(self, content: bytes) -> Compression:
         try:
-            compression = Compression.from_wire(_load(content))
+            compression = Compression.from_wire(json_.load(content, "configuration"))
             compression.validate(self.available)
         except SettingError as error:
             raise RemoteProtocolError(f"the peer's configuration of compression: {error}") from None
@@ -113,17 +116,3 @@ class Agreement:
             self._before.append(self.compression)
             self.compression = compression
             self.on_change(compression)
-
-
-def _dump(content: object) -> bytes:
-    return json.dumps(content).encode()
-
-
-def _load(content: bytes) -> Any:
-    """Raises RemoteProtocolError, LimitExceeded."""
-    if len(content) > MAX_BYTES:
-        raise LimitExceeded(f"a configuration of {len(content)} bytes; at most {MAX_BYTES} are taken")
-    try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
-        raise RemoteProtocolError("the peer's configuration is no JSON") from None

@@ -6,23 +6,30 @@ import asyncio
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 
-from duetlink.dedup import Manifest, cut, name_chunks
-from duetlink.errors import DuetError, LimitExceeded, PathUnavailable, TicketRefused
+from duetlink.errors import (
+    AssetChanged,
+    DuetError,
+    LimitExceeded,
+    PathUnavailable,
+    TicketRefused,
+    TransferCancelled,
+)
 from duetlink.flight.body import Outgoing
 from duetlink.flight.sending import Course, Order, PlainCourse
-from duetlink.link.holding import Versions, parts_to_wire, segments
+from duetlink.link.export import Export
+from duetlink.link.holding import Versions, parts_to_wire
 from duetlink.link.traffic import Traffic
-from duetlink.link.transfer import CANCELLED, COMPLETE, FAILED, RUNNING, Transfer
+from duetlink.link.transfer import CANCELLED, COMPLETE, FAILED, Transfer
 from duetlink.paths.ladder import Ladder
 from duetlink.paths.local import LocalPath
 from duetlink.peer.rpc import Rpc
 from duetlink.settings import Settings
 from duetlink.tuning import Tuner
+from duetlink.wire import failures
 from duetlink.wire import schema_pb2 as pb
 
 TRANSFER_ID_BYTES = 16
@@ -35,15 +42,6 @@ _TINY_BYTES = 512  # so few ride along in any case
 MAX_OPEN = 256  # offers that the peer has not ended
 
 
-@dataclass(slots=True)
-class _Export:
-    outgoing: Outgoing
-    transfer: Transfer
-    probe: bool = False
-    course: Course | None = None
-    manifest: asyncio.Future[bytes] | None = None
-
-
 class Exports:
     """Offers of this side. Methods belong to the loop thread."""
 
@@ -52,37 +50,46 @@ class Exports:
         self._ladder = ladder
         self._traffic = traffic
         self._inline_limit_bytes = settings.inline_limit_bytes
-        self._open: dict[bytes, _Export] = {}
+        self._open: dict[bytes, Export] = {}
+        self.paused = False  # all that this side sends
         self._loop = asyncio.get_running_loop()
         # fingerprints of what the peer has had: it may have kept it
         self._delivered: OrderedDict[bytes, None] = OrderedDict()
         self._versions = Versions(settings.held_bytes)
         self._key = secrets.token_bytes(KEY_BYTES)
+        self._rpc = rpc
         rpc.handle(pb.TicketQuery, self._ticket)
         rpc.handle(pb.ManifestQuery, self._describe)
-        rpc.notice(pb.TransferEnd, self._ended)
 
-    async def offer(self, name: str, outgoing: Outgoing, path: str = "") -> pb.TransferOffer:
+    async def offer(
+        self,
+        name: str,
+        outgoing: Outgoing,
+        path: str = "",
+        on_start: Callable[[Transfer], None] = lambda transfer: None,
+    ) -> pb.TransferOffer:
         """An offer of `outgoing`, for the peer to pull: inline where small, else with a ticket for `path`.
+        While this side is paused nothing rides along. `on_start` gets its record, unless it rides along.
 
         Raises:
+            TransferCancelled: meanwhile, by this side.
             LimitExceeded: the peer holds MAX_OPEN offers and has ended none.
             AssetChanged: the content is no longer what was fingerprinted.
         """
-        offer = pb.TransferOffer(
-            transfer_id=secrets.token_bytes(TRANSFER_ID_BYTES),
-            size_bytes=outgoing.size_bytes,
-            fingerprint=outgoing.fingerprint,
-            sent_before=outgoing.size_bytes > _TINY_BYTES and outgoing.fingerprint in self._delivered,
-        )
+        offer = _offer_of(outgoing)
+        offer.sent_before = outgoing.size_bytes > _TINY_BYTES and outgoing.fingerprint in self._delivered
         transfer = self._traffic.begin(name, "out", outgoing.size_bytes)
         limit_bytes = self._inline_limit_bytes
         if path == LocalPath.name:  # mapping overtakes the data channel earlier than a network path does
             limit_bytes = min(limit_bytes, _LOCAL_INLINE_BYTES)
         if not offer.sent_before:
             offer.parts.extend(parts_to_wire(outgoing.parts))
-        if outgoing.size_bytes <= limit_bytes and not offer.sent_before:
-            offer.inline = outgoing.read()
+        if outgoing.size_bytes <= limit_bytes and not offer.sent_before and not self.paused:
+            try:
+                offer.inline = outgoing.read()
+            except AssetChanged as error:
+                transfer.end(FAILED, str(error))
+                raise
             transfer.path = "inline"
             self._traffic.count(transfer, outgoing.size_bytes, outgoing.size_bytes)
             transfer.end(COMPLETE)
@@ -90,21 +97,31 @@ class Exports:
             return offer
         try:
             self._check_room()
-        except LimitExceeded:
-            transfer.end(CANCELLED)
+        except LimitExceeded as error:
+            transfer.end(CANCELLED, str(error))
             raise
-        self._open[offer.transfer_id] = _Export(outgoing, transfer)
-        if path and (not offer.sent_before or path == LocalPath.name):  # what is mapped is not held
-            try:
-                started_s = time.monotonic()
-                offer.ticket.CopyFrom(await self._make_ticket(offer.transfer_id, path, outgoing.whole))
-                offer.elapsed_us = round((time.monotonic() - started_s) * 1e6)
-            except PathUnavailable:
-                pass  # the receiver will ask for another
-            except (DuetError, asyncio.CancelledError):
-                self.withdraw(offer)
-                raise
+        export = self._open[offer.transfer_id] = Export(outgoing, transfer)
+        transfer.on_pause = partial(self._pause_one, offer.transfer_id, export)
+        transfer.on_cancel = partial(self._cancel, offer.transfer_id)
+        on_start(transfer)
+        self._follow(offer.transfer_id, export)
+        # what is mapped is not held
+        if path and not transfer.paused and (not offer.sent_before or path == LocalPath.name):
+            await self._add_ticket(offer, export, path)
         return offer
+
+    async def _add_ticket(self, offer: pb.TransferOffer, export: Export, path: str) -> None:
+        started_s = time.monotonic()
+        try:
+            ticket = await self._make_ticket(offer.transfer_id, path, export.outgoing.whole)
+        except PathUnavailable:
+            return  # the receiver will ask for another
+        except (DuetError, asyncio.CancelledError) as error:
+            self.withdraw(offer, error)
+            raise
+        if not export.transfer.paused:  # meanwhile
+            offer.ticket.CopyFrom(ticket)
+            offer.elapsed_us = round((time.monotonic() - started_s) * 1e6)
 
     async def offer_probe(self, outgoing: Outgoing, path: str) -> pb.TransferOffer:
         """An offer of bytes that are no value, for the peer to measure `path`; it counts as no transfer.
@@ -113,14 +130,9 @@ class Exports:
             PathUnavailable, LimitExceeded: not by this path, not now.
         """
         self._check_room()
-        offer = pb.TransferOffer(
-            transfer_id=secrets.token_bytes(TRANSFER_ID_BYTES),
-            size_bytes=outgoing.size_bytes,
-            fingerprint=outgoing.fingerprint,
-        )
-        self._open[offer.transfer_id] = _Export(
-            outgoing, Transfer("", "out", outgoing.size_bytes), probe=True
-        )
+        offer = _offer_of(outgoing)
+        transfer = Transfer("", "out", outgoing.size_bytes)
+        self._open[offer.transfer_id] = Export(outgoing, transfer, probe=True)
         try:
             offer.ticket.CopyFrom(await self._make_ticket(offer.transfer_id, path, outgoing.whole))
         except BaseException:
@@ -133,21 +145,89 @@ class Exports:
         export = self._open.get(offer.transfer_id)
         return export.transfer if export is not None else None
 
-    def withdraw(self, offer: pb.TransferOffer) -> None:
-        """Take back what was not, or need not be, pulled."""
-        self._end(offer.transfer_id, CANCELLED)
+    def withdraw(self, offer: pb.TransferOffer, error: BaseException | None = None) -> None:
+        """Take back what was not, or need not be, pulled; because of `error`, if there was one."""
+        if isinstance(error, TransferCancelled):
+            self._end(offer.transfer_id, CANCELLED, "the receiver cancelled it")
+        elif isinstance(error, DuetError):
+            self._end(offer.transfer_id, FAILED, str(error))
+        else:
+            self._end(offer.transfer_id, CANCELLED, "it was taken back")
+
+    # -- kept back, or ended ---------------------------------------------------------------------------------
+
+    def pause(self, paused: bool) -> None:
+        """Keep back all that this side sends, also what begins later; or no longer."""
+        self.paused = paused
+        for transfer_id, export in list(self._open.items()):
+            self._follow(transfer_id, export)
+
+    def keep_back(self, offer: pb.TransferOffer) -> None:
+        """Before an offer leaves that was made a while ago: if it was paused since, no ticket rides along."""
+        export = self._open.get(offer.transfer_id)
+        if export is None:
+            return
+        if export.transfer.paused:
+            offer.ClearField("ticket")
+        export.transfer.mapped |= offer.ticket.path == LocalPath.name
+
+    def peer_paused(self, transfer_id: bytes, paused: bool) -> bool:
+        """The peer keeps a transfer back, or no longer; whether it is one of these."""
+        export = self._open.get(transfer_id)
+        if export is None:
+            return False
+        if not export.probe and export.transfer.set_paused(there=paused):
+            export.follow()
+        return True
+
+    def peer_ended(self, end: pb.TransferEnd) -> bool:
+        """The peer has it, or wants no more of it; whether it is one of these."""
+        export = self._open.get(end.transfer_id)
+        if export is None:
+            return False
+        if export.course is not None:
+            for time_ in end.decoding:
+                export.course.decoded(time_.codec, time_.raw_bytes, time_.elapsed_us / 1e6)
+        error = failures.from_wire(end.failure) if end.HasField("failure") else TransferCancelled()
+        if end.complete:
+            self._end(end.transfer_id, COMPLETE)
+        elif isinstance(error, TransferCancelled):
+            self._end(end.transfer_id, CANCELLED, "the receiver cancelled it")
+        else:
+            self._end(end.transfer_id, FAILED, f"at the receiver: {error}")
+        return True
+
+    def _pause_one(self, transfer_id: bytes, export: Export, paused: bool) -> None:
+        export.paused = paused
+        self._follow(transfer_id, export)
+
+    def _follow(self, transfer_id: bytes, export: Export) -> None:
+        """Let what this side keeps back take effect, on both sides."""
+        here = self.paused or export.paused
+        if not export.probe and export.transfer.set_paused(here=here):
+            export.follow()
+            self._rpc.tell_nowait(pb.TransferPause(transfer_id=transfer_id, paused=here))
+
+    def _cancel(self, transfer_id: bytes) -> None:
+        failure = failures.to_wire(TransferCancelled("the sender cancelled it"))
+        self._rpc.tell_nowait(pb.TransferEnd(transfer_id=transfer_id, failure=failure))
+        self._end(transfer_id, CANCELLED, "this side cancelled it")
+
+    # -- what the Flight server tells, on its threads --------------------------------------------------------
 
     def refused(self, transfer_id: bytes) -> None:
-        """The content changed before all of it had left; called on the Flight server's threads."""
-        self._loop.call_soon_threadsafe(self._end, transfer_id, FAILED)
+        """The content changed before all of it had left."""
+        self._loop.call_soon_threadsafe(self._end, transfer_id, FAILED, "its content has changed")
 
     def served(self, transfer_id: bytes, size_bytes: int, wire_bytes: int) -> None:
-        """The Flight server has handed out `size_bytes` as `wire_bytes`; called on its threads."""
+        """It has handed out `size_bytes` as `wire_bytes`."""
         self._loop.call_soon_threadsafe(self._count, transfer_id, size_bytes, wire_bytes)
 
-    def close(self) -> None:
+    def close(self, why: str) -> None:
         for transfer_id in list(self._open):
-            self._end(transfer_id, CANCELLED)
+            self._end(transfer_id, FAILED, why)
+
+    # -- tickets and manifests -------------------------------------------------------------------------------
 
     def _note_delivered(self, outgoing: Outgoing) -> None:
         self._delivered[outgoing.fingerprint] = None
@@ -155,21 +235,14 @@ class Exports:
             self._delivered.popitem(last=False)
 
     async def _describe(self, query: pb.ManifestQuery) -> pb.Manifest:
-        export = self._open.get(query.transfer_id)
-        if export is None:
-            raise TicketRefused("no such transfer: it has ended or was never offered")
-        outgoing = export.outgoing
-        if export.manifest is None:  # made once, however often it is asked for
-            export.manifest = asyncio.ensure_future(asyncio.to_thread(self._manifest, outgoing))
-        return pb.Manifest(content=await asyncio.shield(export.manifest), key=self._key)
+        await self._export(query.transfer_id).moving.wait()
+        return pb.Manifest(content=await self._export(query.transfer_id).manifest(self._key), key=self._key)
 
-    def _manifest(self, outgoing: Outgoing) -> bytes:
-        body = list(outgoing.pieces())
-        cuts = cut(body, segments(parts_to_wire(outgoing.parts), outgoing.size_bytes))
-        manifest = Manifest(cuts, name_chunks(body, cuts, self._key)).to_bytes()
-        for leaf in range(outgoing.leaves):  # nothing is told of what has changed since
-            outgoing.verify_leaf(leaf)
-        return manifest
+    def _export(self, transfer_id: bytes) -> Export:
+        try:
+            return self._open[transfer_id]
+        except KeyError:
+            raise TicketRefused("no such transfer: it has ended or was never offered") from None
 
     def _check_room(self) -> None:
         if len(self._open) >= MAX_OPEN:
@@ -181,9 +254,15 @@ class Exports:
         if any(first >= second for first, second in pairwise(query.missing)):
             raise TicketRefused("what is missing of the value is told out of order")
         ranges = list(zip(query.missing[::2], query.missing[1::2], strict=True))
-        return await self._make_ticket(
-            query.transfer_id, query.path, ranges, query.reference, plain=query.plain
-        )
+        while True:
+            export = self._export(query.transfer_id)
+            await export.moving.wait()
+            ticket = await self._make_ticket(
+                query.transfer_id, query.path, ranges, query.reference, plain=query.plain
+            )
+            if not export.transfer.paused:  # meanwhile: what is mapped would be there at once
+                export.transfer.mapped |= query.path == LocalPath.name
+                return ticket
 
     async def _make_ticket(
         self,
@@ -194,22 +273,22 @@ class Exports:
         *,
         plain: bool = False,
     ) -> pb.Ticket:
-        export = self._open.get(transfer_id)
-        if export is None:
-            raise TicketRefused("no such transfer: it has ended or was never offered")
+        export = self._export(transfer_id)
         path = self._ladder.named(path_name)
-        order = Order(ranges, lambda now_s: PlainCourse(_PLAIN_CHUNK_BYTES))
+        order = Order(ranges, lambda now_s: PlainCourse(_PLAIN_CHUNK_BYTES), gate=export.gate)
         if not plain and not export.probe:
             reference = self._versions.reference(export.transfer.name, export.outgoing, fingerprint)
-            order = Order(ranges, partial(self._begin, export, path_name), reference)
+            order = Order(ranges, partial(self._begin, export, path_name), reference, export.gate)
         ticket = await path.offer(transfer_id, export.outgoing, order)
         if transfer_id not in self._open:  # ended while the ticket was made
             path.release(transfer_id)
+            if export.transfer.state == CANCELLED:
+                raise TransferCancelled(f"the transfer of {export.transfer.name!r} was cancelled")
             raise TicketRefused("the transfer has ended")
         export.transfer.path = path.name
         return ticket
 
-    def _begin(self, export: _Export, path_name: str, now_s: float) -> Course:
+    def _begin(self, export: Export, path_name: str, now_s: float) -> Course:
         course = self._tuner.begin(
             export.transfer.name,
             path_name,
@@ -225,24 +304,26 @@ class Exports:
         if export is not None and not export.probe:
             self._traffic.count(export.transfer, size_bytes, wire_bytes)
 
-    def _ended(self, end: pb.TransferEnd) -> None:
-        export = self._open.get(end.transfer_id)
-        if export is not None and export.course is not None:
-            for time_ in end.decoding:
-                export.course.decoded(time_.codec, time_.raw_bytes, time_.elapsed_us / 1e6)
-        self._end(end.transfer_id, COMPLETE if end.complete else CANCELLED)
-
-    def _end(self, transfer_id: bytes, state: str) -> None:
+    def _end(self, transfer_id: bytes, state: str, why: str = "") -> None:
         export = self._open.pop(transfer_id, None)
         if export is None:
             return
+        export.end()
         transfer = export.transfer
         if transfer.path:
             self._ladder.named(transfer.path).release(transfer_id)
         if state == COMPLETE and not export.probe:
             self._note_delivered(export.outgoing)
             self._versions.keep(transfer.name, export.outgoing)
-        if state == COMPLETE and transfer.state == RUNNING:
+        if state == COMPLETE and transfer.running:
             # what the peer mapped, or took before the last count came in
             self._traffic.count(transfer, transfer.size_bytes - transfer.done_bytes, 0)
-        transfer.end(state)
+        transfer.end(state, why)
+
+
+def _offer_of(outgoing: Outgoing) -> pb.TransferOffer:
+    return pb.TransferOffer(
+        transfer_id=secrets.token_bytes(TRANSFER_ID_BYTES),
+        size_bytes=outgoing.size_bytes,
+        fingerprint=outgoing.fingerprint,
+    )

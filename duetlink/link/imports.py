@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import TYPE_CHECKING
 
 from duetlink.errors import (
@@ -11,6 +12,7 @@ from duetlink.errors import (
     LimitExceeded,
     PathUnavailable,
     TicketRefused,
+    TransferCancelled,
     TransferFailed,
     UndecodableChunk,
 )
@@ -18,6 +20,8 @@ from duetlink.flight.body import Landing
 from duetlink.flight.receiving import Decoding
 from duetlink.link.agreement import Agreement
 from duetlink.link.holding import Holding, pieces
+from duetlink.link.pull import Pull
+from duetlink.link.pulls import Pulls
 from duetlink.link.traffic import Traffic
 from duetlink.link.transfer import CANCELLED, COMPLETE, FAILED, Transfer
 from duetlink.paths.base import Path
@@ -25,6 +29,7 @@ from duetlink.paths.ladder import Ladder
 from duetlink.paths.local import LocalPath
 from duetlink.peer.rpc import Rpc
 from duetlink.tuning.compression import FEWEST_BYTES
+from duetlink.wire import failures
 from duetlink.wire import schema_pb2 as pb
 
 if TYPE_CHECKING:
@@ -64,6 +69,7 @@ class Imports:
         self._rpc = rpc
         self._ladder = ladder
         self._traffic = traffic
+        self.pulls = Pulls(rpc)
 
     async def pull(
         self,
@@ -77,6 +83,7 @@ class Imports:
         If cancelled, the sender is told and nothing is kept.
 
         Raises:
+            TransferCancelled: by the sender, or on this side by the transfer's own `cancel`.
             LimitExceeded: larger than `limit_bytes`; nothing was allocated.
             AssetChanged: the bytes that came are not the revision that was offered.
             TransferFailed: every path failed; the message says why, for each.
@@ -88,67 +95,91 @@ class Imports:
             )
         elapsed_s = min(offer.elapsed_us / 1e6, TICKET_TIMEOUT_S)
         transfer = self._traffic.begin(name, "in", offer.size_bytes, elapsed_s)
+        on_start(transfer)
         if offer.inline:
             body = self._inline(offer, transfer)
             self._holding.keep(name, body, offer)
             return body
-        on_start(transfer)
-        loop = asyncio.get_running_loop()
-
-        def count(size_bytes: int, wire_bytes: int) -> None:  # on the path's thread
-            loop.call_soon_threadsafe(self._traffic.count, transfer, size_bytes, wire_bytes)
-
-        state = FAILED
+        pull = Pull(transfer)
+        error: BaseException | None = None
         try:
-            landing = Landing(offer.size_bytes, count)
-            adopted = await self._adopt(offer, landing, name)
-            await self._fill(offer, landing, transfer)
-            helped = adopted or landing.reference is not None
-            if helped and landing.digest() != offer.fingerprint:  # what helped was changed here meanwhile
-                landing = Landing(offer.size_bytes)
-                await self._fill(offer, landing, transfer)
-            if not landing.mapped and landing.digest() != offer.fingerprint:
-                raise AssetChanged(
-                    f"{name!r} changed at its owner while it was being sent, or since it was shared; "
-                    "the owner should share it again, or share a copy"
-                )
-            state = COMPLETE
+            async with pull:
+                self.pulls.add(offer.transfer_id, pull)
+                landing = await self._land(offer, pull)
             body = landing.body()
             if not landing.mapped:
                 self._holding.keep(name, body, offer)
             return body
-        except asyncio.CancelledError:
-            state = CANCELLED
+        except BaseException as caught:
+            error = caught
             raise
         finally:
-            transfer.end(state)
-            self._rpc.tell_nowait(
-                pb.TransferEnd(
-                    transfer_id=offer.transfer_id,
-                    complete=state == COMPLETE,
-                    path=transfer.path,
-                    decoding=[
-                        pb.DecodeTime(codec=codec, raw_bytes=raw_bytes, elapsed_us=round(elapsed_s * 1e6))
-                        for codec, (raw_bytes, elapsed_s) in self._decoding.take().items()
-                    ],
-                )
-            )
+            self.pulls.remove(offer.transfer_id, pull)
+            self._end(offer, transfer, error)
+            error = None  # with this frame it is a cycle
 
-    async def _adopt(self, offer: pb.TransferOffer, landing: Landing, name: str) -> bool:
+    async def _land(self, offer: pb.TransferOffer, pull: Pull) -> Landing:
+        """Where the whole body is, verified."""
+        loop, transfer = asyncio.get_running_loop(), pull.transfer
+
+        def count(size_bytes: int, wire_bytes: int) -> None:  # on the path's thread
+            loop.call_soon_threadsafe(self._traffic.count, transfer, size_bytes, wire_bytes)
+
+        landing = Landing(offer.size_bytes, count)
+        try:
+            await pull.wait_moving()
+            adopted = await self._adopt(offer, landing, pull)
+            await self._fill(offer, landing, pull)
+            helped = adopted or landing.reference is not None
+            if helped and landing.digest() != offer.fingerprint:  # what helped was changed here meanwhile
+                landing.discard()
+                landing = Landing(offer.size_bytes)
+                await self._fill(offer, landing, pull)
+            if not landing.mapped and landing.digest() != offer.fingerprint:
+                raise AssetChanged(
+                    f"{transfer.name!r} changed at its owner while it was being sent, or since it was "
+                    "shared; the owner should share it again, or share a copy"
+                )
+        except BaseException:
+            landing.discard()  # the error may be kept for long, and this frame with it
+            raise
+        return landing
+
+    def _end(self, offer: pb.TransferOffer, transfer: Transfer, error: BaseException | None) -> None:
+        """Note how it ended, and tell the sender."""
+        if isinstance(error, asyncio.CancelledError):
+            error = TransferCancelled("nobody waits for it any more")
+        if error is None:
+            transfer.end(COMPLETE)
+        else:
+            transfer.end(CANCELLED if isinstance(error, TransferCancelled) else FAILED, str(error))
+        self._rpc.tell_nowait(
+            pb.TransferEnd(
+                transfer_id=offer.transfer_id,
+                complete=error is None,
+                path=transfer.path,
+                failure=failures.to_wire(error) if isinstance(error, Exception) else None,
+                decoding=[
+                    pb.DecodeTime(codec=codec, raw_bytes=raw_bytes, elapsed_us=round(elapsed_s * 1e6))
+                    for codec, (raw_bytes, elapsed_s) in self._decoding.take().items()
+                ],
+            )
+        )
+
+    async def _adopt(self, offer: pb.TransferOffer, landing: Landing, pull: Pull) -> bool:
         """Place what this side has already; whether there was anything."""
         if offer.sent_before:
             whole = await asyncio.to_thread(self._holding.whole, offer.fingerprint, offer.size_bytes)
             if whole is not None:
                 await asyncio.to_thread(landing.adopt, [(0, whole)])
                 return True
+        name = pull.transfer.name
         held = self._holding.similar(name, offer.size_bytes)
         if not held or not self._worth_looking():
             return False
-        manifest = await self._rpc.call(
-            pb.ManifestQuery(transfer_id=offer.transfer_id),
-            pb.Manifest,
-            timeout_s=TICKET_TIMEOUT_S + offer.size_bytes / _SLOW_BYTES_PER_S,
-        )
+        query = pb.ManifestQuery(transfer_id=offer.transfer_id)
+        timeout_s = _ticket_timeout_s(offer.size_bytes)
+        manifest = await pull.step(lambda: self._rpc.call(query, pb.Manifest, timeout_s=timeout_s))
         found = await asyncio.to_thread(pieces, manifest, offer.size_bytes, held)
         await asyncio.to_thread(landing.adopt, found)
         landing.reference = await asyncio.to_thread(self._holding.version, name, offer.size_bytes)
@@ -173,7 +204,8 @@ class Imports:
         transfer.end(COMPLETE)
         return memoryview(bytearray(offer.inline))
 
-    async def _fill(self, offer: pb.TransferOffer, landing: Landing, transfer: Transfer) -> None:
+    async def _fill(self, offer: pb.TransferOffer, landing: Landing, pull: Pull) -> None:
+        transfer = pull.transfer
         avoid: dict[str, str] = {}  # paths that are no use for this transfer, and why
         tries: dict[str, int] = {}  # since the last progress
         plain = False  # whether the sender is to encode nothing
@@ -183,7 +215,7 @@ class Imports:
             ticket = offer.ticket
         while not landing.complete:
             try:
-                path = await self._ladder.wait_best(avoid)
+                path = await pull.step(lambda: self._ladder.wait_best(avoid))
             except PathUnavailable as error:
                 raise TransferFailed(
                     f"{transfer.name!r} stopped at {landing.position_bytes} of {landing.size_bytes} bytes: "
@@ -192,23 +224,14 @@ class Imports:
             before = landing.position_bytes
             try:
                 if ticket is None or ticket.path != path.name:
-                    ticket = await self._rpc.call(
-                        pb.TicketQuery(
-                            transfer_id=offer.transfer_id,
-                            path=path.name,
-                            missing=[position for pair in landing.missing for position in pair],
-                            plain=plain,
-                            reference=landing.reference.fingerprint if landing.reference else b"",
-                        ),
-                        pb.Ticket,
-                        timeout_s=TICKET_TIMEOUT_S + landing.size_bytes / _SLOW_BYTES_PER_S,
-                    )
+                    query = _ticket_query(offer.transfer_id, path, landing, plain)
+                    ticket = await pull.step(partial(self._ask_ticket, query, landing.size_bytes))
             except PathUnavailable as error:  # the sender cannot use it, e.g. no room in shared memory
                 avoid[path.name] = str(error)
                 continue
             transfer.path = path.name
             try:
-                await self._fetch(path, ticket, landing)
+                await self._fetch(path, ticket, landing, pull)
                 why = "the peer's stream ended early"
             except TicketRefused as refused:
                 why = str(refused)
@@ -226,12 +249,15 @@ class Imports:
                 if tries[path.name] >= MAX_TRIES:
                     avoid[path.name] = why
 
-    async def _fetch(self, path: Path, ticket: pb.Ticket, landing: Landing) -> None:
+    async def _ask_ticket(self, query: pb.TicketQuery, size_bytes: int) -> pb.Ticket:
+        return await self._rpc.call(query, pb.Ticket, timeout_s=_ticket_timeout_s(size_bytes))
+
+    async def _fetch(self, path: Path, ticket: pb.Ticket, landing: Landing, pull: Pull) -> None:
         """Fetch by `path` until complete, broken, stuck, or a better path is up."""
         landing.resume()
         fetching = asyncio.ensure_future(path.fetch(ticket, landing))
         better = asyncio.ensure_future(self._ladder.wait_better_than(path))
-        stuck = asyncio.ensure_future(self._wait_stuck(path, landing))
+        stuck = asyncio.ensure_future(self._wait_stuck(path, landing, pull))
         try:
             await asyncio.wait((fetching, better, stuck), return_when=asyncio.FIRST_COMPLETED)
             if not (fetching.done() or stuck.done()):
@@ -248,9 +274,9 @@ class Imports:
                 fetching.cancel()
                 await asyncio.wait((fetching,))
 
-    async def _wait_stuck(self, path: Path, landing: Landing) -> float:
-        """Wait until the landing does not grow any more, and return for how long it has not; note the speed
-        meanwhile.
+    async def _wait_stuck(self, path: Path, landing: Landing, pull: Pull) -> float:
+        """Wait until the landing does not grow any more though nobody keeps it back, and return for how long
+        it has not; note the speed meanwhile.
         """
         position_bytes = noted_bytes = landing.position_bytes
         since_s = noted_s = time.monotonic()
@@ -258,6 +284,10 @@ class Imports:
         while True:
             await asyncio.sleep(_LOOK_S)
             now_s = time.monotonic()
+            if pull.transfer.paused:  # which says nothing of the path
+                position_bytes = noted_bytes = landing.position_bytes
+                since_s = noted_s = now_s
+                continue
             if landing.position_bytes != position_bytes or self._ladder.paused:
                 longest_s = max(longest_s, now_s - since_s)
                 position_bytes, since_s = landing.position_bytes, now_s
@@ -268,3 +298,17 @@ class Imports:
                 if path.measurable and position_bytes > noted_bytes:
                     self._ladder.note_speed(path, (position_bytes - noted_bytes) / (now_s - noted_s))
                 noted_bytes, noted_s = position_bytes, now_s
+
+
+def _ticket_timeout_s(size_bytes: int) -> float:
+    return TICKET_TIMEOUT_S + size_bytes / _SLOW_BYTES_PER_S
+
+
+def _ticket_query(transfer_id: bytes, path: Path, landing: Landing, plain: bool) -> pb.TicketQuery:
+    return pb.TicketQuery(
+        transfer_id=transfer_id,
+        path=path.name,
+        missing=[position for pair in landing.missing for position in pair],
+        plain=plain,
+        reference=landing.reference.fingerprint if landing.reference else b"",
+    )

@@ -69,6 +69,7 @@ class Link:
         self.traffic = Traffic()
         self.peer_name = ""
         self.on_closed: Callable[[LinkClosed], None] = lambda error: None
+        self.on_change: Callable[[], None] = lambda: None  # of what a person would want to see
         # to be set before `start`, where there is a way to find the peer again
         self.reconnect: Reconnect | None = None
         self.on_lost: Callable[[str], None] = lambda why: None
@@ -80,7 +81,7 @@ class Link:
         lifeline.on_network_changed = self._network_changed
         lifeline.on_restored = self._restored
         lifeline.on_dead = self._end
-        lifeline.on_round_trip = self.traffic.round_trip.add
+        lifeline.on_round_trip = self.traffic.round_trip_took
         self.rpc.handle(pb.Introduction, self._introduce)
         self.rpc.handle(pb.Bye, self._bye)
         self.rpc.notice(pb.Bye, lambda bye: self._peer_closed(bye.reason))
@@ -113,6 +114,7 @@ class Link:
 
     def start(self) -> None:
         """All message handlers are registered: take messages, open the paths, watch the peer."""
+        self.traffic.on_change = self.ladder.on_change = self.tuning.on_change = self.on_change
         self.rpc.start()
         self.ladder.start()
         self._lifeline.start(self.reconnect)
@@ -151,13 +153,23 @@ class Link:
         self.imports = Imports(
             self.rpc, self.ladder, self.traffic, self._decoding, self.agreement, self._settings.held_bytes
         )
+        self.rpc.notice(pb.TransferPause, self._transfer_paused)
+        self.rpc.notice(pb.TransferEnd, self._transfer_ended)
+
+    def _transfer_paused(self, pause: pb.TransferPause) -> None:
+        if not self.exports.peer_paused(pause.transfer_id, pause.paused):
+            self.imports.pulls.peer_paused(pause)
+
+    def _transfer_ended(self, end: pb.TransferEnd) -> None:
+        if not self.exports.peer_ended(end):
+            self.imports.pulls.peer_ended(end)
 
     async def ping(self) -> float:
         """One round trip over the control channel, in seconds."""
         start_s = time.monotonic()
         await self.rpc.call(pb.Ping(), pb.Done)
         elapsed_s = time.monotonic() - start_s
-        self.traffic.round_trip.add(elapsed_s)
+        self.traffic.round_trip_took(elapsed_s)
         return elapsed_s
 
     def statistics(self, state: str) -> Statistics:
@@ -191,7 +203,8 @@ class Link:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if hasattr(self, "ladder"):
-            self.exports.close()
+            self.exports.close(str(error))
+            self.imports.pulls.close(error)
             await self.ladder.close()
         await self._lifeline.close(str(error))
         if self._server.done() and not self._server.cancelled() and self._server.exception() is None:

@@ -59,6 +59,7 @@ class Prober:
                 async with asyncio.timeout(_PATIENCE_S):
                     await path.fetch(offer.ticket, landing)
         finally:
+            landing.discard()  # it and `count` hold each other
             self._rpc.tell_nowait(pb.TransferEnd(transfer_id=offer.transfer_id, path=path.name))
         speed = _speed(arrivals, alone and not self._traffic.busy)
         if speed is not None and speed.alone:

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
+
+from duetlink.errors import TransferEnded
 
 RUNNING, COMPLETE, CANCELLED, FAILED = "running", "complete", "cancelled", "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class TransferStatus:
-    """One transfer as of now. `path` is the one that carried the most recent bytes."""
+    """One transfer as of now. `path` is the one that carried the most recent bytes, `why` says why it failed
+    or was cancelled, and `paused_here` and `paused_there` who keeps it back.
+    """
 
     name: str
     direction: str  # "in" or "out"
@@ -20,6 +25,10 @@ class TransferStatus:
     state: str
     duration_s: float
     wire_bytes: int = 0  # what had to move for `done_bytes`
+    number: int = -1  # 0, 1, 2, … on this side of a link
+    why: str = ""
+    paused_here: bool = False
+    paused_there: bool = False
 
     @property
     def bytes_per_s(self) -> float:
@@ -30,21 +39,75 @@ class TransferStatus:
 class Transfer:
     """The running record of one transfer. Written on the loop thread; any thread may read."""
 
-    def __init__(self, name: str, direction: str, size_bytes: int, elapsed_s: float = 0.0) -> None:
+    def __init__(
+        self, name: str, direction: str, size_bytes: int, elapsed_s: float = 0.0, number: int = -1
+    ) -> None:
+        self.number = number
         self.name = name
         self.direction = direction
         self.size_bytes = size_bytes
         self.done_bytes = 0
         self.wire_bytes = 0
         self.path = ""
+        self.mapped = False  # the receiver can read all of it, whatever has been counted
         self.state = RUNNING
+        self.why = ""
+        self.paused_here = self.paused_there = False
+        self.on_change: Callable[[], None] = lambda: None  # it was paused, resumed, or has ended
+        # set by what moves it
+        self.on_pause: Callable[[bool], None] = lambda paused: None
+        self.on_cancel: Callable[[], None] = lambda: None
+        # what it was made from and can be made from anew, unless it is complete: see duet/transfers.py
+        self.origin: object = None
         self._started_s = time.monotonic() - elapsed_s
         self._ended_s: float | None = None
 
-    def end(self, state: str) -> None:
-        if self.state == RUNNING:
-            self.state = state
-            self._ended_s = time.monotonic()
+    @property
+    def running(self) -> bool:
+        return self.state == RUNNING
+
+    @property
+    def paused(self) -> bool:
+        """Whether either side keeps it back."""
+        return self.paused_here or self.paused_there
+
+    def pause(self, paused: bool) -> None:
+        """Let this side keep it back, or no longer. Raises TransferEnded."""
+        self._check_running()
+        self.on_pause(paused)
+
+    def cancel(self) -> None:
+        """End it on both sides. Raises TransferEnded."""
+        self._check_running()
+        self.on_cancel()
+
+    def set_paused(self, *, here: bool | None = None, there: bool | None = None) -> bool:
+        """Note who keeps it back; whether that is new, and is to be put into effect."""
+        before = self.paused_here, self.paused_there
+        now = before[0] if here is None else here, before[1] if there is None else there
+        if not self.running or now == before:
+            return False
+        self.paused_here, self.paused_there = now
+        return True
+
+    def end(self, state: str, why: str = "") -> None:
+        if not self.running:
+            return
+        self.state, self.why = state, why
+        self.paused_here = self.paused_there = False
+        self._ended_s = time.monotonic()
+        # the record outlives what moved it, and must not hold its memory
+        self.on_pause, self.on_cancel = lambda paused: None, lambda: None
+        if state == COMPLETE:
+            self.origin = None
+        self.on_change()
+
+    def _check_running(self) -> None:
+        if not self.running:
+            raise TransferEnded(
+                f"transfer {self.number} of {self.name!r} has ended ({self.state}); only one that runs can "
+                "be paused, resumed or cancelled"
+            )
 
     def status(self) -> TransferStatus:
         until_s = time.monotonic() if self._ended_s is None else self._ended_s
@@ -57,4 +120,8 @@ class Transfer:
             self.state,
             until_s - self._started_s,
             self.wire_bytes,
+            self.number,
+            self.why,
+            self.paused_here,
+            self.paused_there,
         )

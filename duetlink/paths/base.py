@@ -64,6 +64,11 @@ class Path(ABC):
     # set by the ladder: to be called when an open path breaks by itself, outside of a fetch
     on_down: Callable[[Exception], None] = staticmethod(lambda error: None)
 
+    @property
+    def loss(self) -> float | None:
+        """The share of packets that this side has lost lately, where the path knows."""
+        return None
+
     @abstractmethod
     async def open(self) -> None:
         """Reach the peer and prove that it is the peer. May be called again after a failure.

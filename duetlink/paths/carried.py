@@ -75,6 +75,11 @@ class CarriedPath(FlightPath, Carried):
         return self._attempt.child.statistics if self._attempt is not None else {}
 
     @property
+    def loss(self) -> float | None:
+        attempt = self._attempt  # asked for on any thread
+        return attempt.child.loss if attempt is not None else None
+
+    @property
     def description(self) -> str:
         """How the peer is reached, for a person; empty while it is not."""
         return self._attempt.child.description if self._attempt is not None else ""

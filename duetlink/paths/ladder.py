@@ -41,7 +41,8 @@ OPENING, UP, DOWN, IDLE = "opening", "up", "down", "idle"
 class PathStatus:
     """One rung, for a person: `why` says in words what keeps it down, `bytes_per_s` how fast it last was.
 
-    What was measured beside other traffic says only what the path brings `at_least`.
+    What was measured beside other traffic says only what the path brings `at_least`. `loss` is the share of
+    packets that this side has lost in the last seconds, where the path knows.
     """
 
     name: str
@@ -49,6 +50,7 @@ class PathStatus:
     why: str = ""
     bytes_per_s: float | None = None
     at_least: bool = False
+    loss: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,7 @@ class Ladder:
         self._waiting = 0
         self.paused = False
         self._closed = False
+        self.on_change: Callable[[], None] = lambda: None
         for path in paths:
             path.on_down = functools.partial(self.mark_down, path)
 
@@ -88,7 +91,10 @@ class Ladder:
             self._open(name, COSTLY_START_S if self._paths[name].costly else 0.0)
 
     def statuses(self) -> tuple[PathStatus, ...]:
-        return tuple(self._status.values())
+        return tuple(
+            dataclasses.replace(status, loss=self._paths[status.name].loss)
+            for status in list(self._status.values())
+        )
 
     def named(self, name: str) -> Path:
         """The path of that name; raises PathUnavailable where this side does not allow it."""
@@ -304,6 +310,7 @@ class Ladder:
     def _announce(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
+        self.on_change()
 
 
 def _faster(one: PathStatus, other: PathStatus) -> bool:

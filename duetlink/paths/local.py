@@ -42,7 +42,7 @@ class LocalPath(Path):
         self._placed: weakref.WeakKeyDictionary[Outgoing, asyncio.Future[SharedMemory]]
         self._placed = weakref.WeakKeyDictionary()
         self._held: set[SharedMemory] = set()
-        self._same_host = False
+        self._same_host = self._closed = False
         context.rpc.handle(pb.LocalChallenge, self._prove)
 
     async def open(self) -> None:
@@ -84,6 +84,7 @@ class LocalPath(Path):
         landing.map(open_region(_region(ticket.memory, landing.size_bytes)))
 
     async def close(self) -> None:
+        self._closed = True
         for placing in list(self._placed.values()):
             placing.cancel()
         for memory in self._held:
@@ -105,6 +106,8 @@ class LocalPath(Path):
         return pb.LocalProof(memory=_to_wire(memory.region))
 
     async def _place(self, outgoing: Outgoing) -> SharedMemory:
+        if self._closed:  # what is prepared ahead may come this late, and nobody would free it
+            raise PathUnavailable("the link is closed")
         available = _available_bytes()
         if outgoing.size_bytes + _RESERVE_BYTES > available:
             raise PathUnavailable(

@@ -114,3 +114,17 @@ class PathContract:
         _, other = _body(100_000)
         arrived = await receiver.imports.pull("y", await sender.exports.offer("y", other), 1 << 40)
         assert len(arrived) == other.size_bytes
+
+    async def test_what_its_sender_has_paused_does_not_move_until_it_goes_on(self, links: Links) -> None:
+        receiver, sender = links
+        array, body = _body(1_000_000)
+        path = await receiver.ladder.wait_best({})
+        sender.exports.pause(True)
+        offer = await sender.exports.offer("x", body, path.name)
+        pulling = asyncio.ensure_future(receiver.imports.pull("x", offer, 1 << 40))
+        for link in (receiver, sender, receiver):
+            await link.ping()
+        (transfer,) = (transfer for transfer in receiver.traffic.transfers if transfer.running)
+        assert (transfer.paused_there, transfer.done_bytes, pulling.done()) == (True, 0, False)
+        sender.exports.pause(False)
+        assert np.array_equal(np.frombuffer((await pulling)[6:], np.uint8), array)

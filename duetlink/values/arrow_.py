@@ -55,10 +55,20 @@ class _Sink:
 class ArrowType:
     def describe(self, obj: Any) -> str:
         if isinstance(obj, (pa.Table, pa.RecordBatch)):
-            return f"{counted(obj.num_rows, 'row')} × {counted(obj.num_columns, 'column')}"  # noqa: RUF001
+            return f"{counted(obj.num_rows, 'row')} × {counted(obj.num_columns, 'column')}"
         if isinstance(obj, (pa.Array, pa.ChunkedArray)):
             return counted(len(obj), "item")
         return counted(len(obj), "field") if isinstance(obj, pa.Schema) else ""
+
+    def elements(self, obj: Any) -> int | None:
+        if isinstance(obj, (pa.Table, pa.RecordBatch)):
+            nested = any(pa.types.is_nested(field.type) for field in obj.schema)
+            return None if nested else obj.num_rows * obj.num_columns
+        if isinstance(obj, (pa.Array, pa.ChunkedArray)):
+            return None if pa.types.is_nested(obj.type) else len(obj)
+        if isinstance(obj, pa.Scalar):
+            return None if pa.types.is_nested(obj.type) else 1
+        return len(obj) if isinstance(obj, pa.Schema) else 1
 
     def write(self, obj: Any, writer: Writer) -> None:
         try:

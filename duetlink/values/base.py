@@ -29,6 +29,7 @@ class Summary:
     kind: str  # e.g. "pandas.DataFrame"
     detail: str  # e.g. "569 rows × 31 columns"; may be empty
     size_bytes: int  # of the encoded value
+    elements: int | None = None  # see `ValueType.elements`; None: it has parts that nobody counts
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +126,12 @@ class ValueType(Protocol):
 
     def describe(self, obj: Any) -> str:
         """`Summary.detail`: shape, dtype, number of items, never a content value."""
+        ...
+
+    def elements(self, obj: Any) -> int | None:
+        """How much data it is, in numbers: the items of an array, the cells of a table, the characters of a
+        text. 0 for what holds none itself: its parts are counted. None where there is no such number.
+        """
         ...
 
     def write(self, obj: Any, writer: Writer) -> None:

@@ -21,6 +21,7 @@ from duetlink.values.schema_pb2 import OrderedDict as OrderedDictNode
 INLINE_BYTES = 256
 # Python's hash of numbers and tuples is no secret: a peer can make n keys that collide, and they cost n².
 MAX_EQUAL_HASHES = 100
+_OF_PARTS = frozenset((list, tuple, dict, set, frozenset, OrderedDict, range, slice))
 _BITS = struct.Struct("<d")
 _U64 = struct.Struct("<Q")
 _US = dt.timedelta(microseconds=1)
@@ -44,6 +45,13 @@ class BuiltinsType:
         if type(obj) in (list, tuple, dict, set, frozenset, OrderedDict):
             return counted(len(obj), "item")
         return ""
+
+    def elements(self, obj: Any) -> int | None:
+        if type(obj) in (str, bytes, bytearray):
+            return len(obj)
+        if type(obj) is int:
+            return -(-obj.bit_length() // 64) or 1  # an integer of any size could hold anything
+        return 0 if type(obj) in _OF_PARTS else 1
 
     def write(self, obj: Any, writer: Writer) -> None:
         write = _WRITERS.get(type(obj))

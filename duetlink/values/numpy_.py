@@ -28,6 +28,14 @@ class NumpyType:
             return f"{name} {obj.shape}"
         return ""
 
+    def elements(self, obj: Any) -> int | None:
+        if not isinstance(obj, (np.ndarray, np.generic)):
+            return 1
+        each = {"S": 1, "U": 4, "V": 8}.get(obj.dtype.kind)  # characters; of a record, as of so many numbers
+        if obj.dtype.kind in "OT":
+            return None
+        return int(obj.size) * (1 if each is None else -(-obj.dtype.itemsize // each))
+
     def write(self, obj: Any, writer: Writer) -> None:
         if type(obj) in (np.ndarray, np.memmap):
             write_array(np.asarray(obj), writer)

@@ -27,10 +27,17 @@ _UNITS = ("s", "ms", "us", "ns")
 class PandasType:
     def describe(self, obj: Any) -> str:
         if isinstance(obj, pd.DataFrame):
-            return f"{counted(len(obj), 'row')} × {counted(len(obj.columns), 'column')}"  # noqa: RUF001
+            return f"{counted(len(obj), 'row')} × {counted(len(obj.columns), 'column')}"
         if isinstance(obj, pd.Series):
             return f"{counted(len(obj), 'row')}, {_name(obj.dtype)}"
         return counted(len(obj), "item") if isinstance(obj, pd.Index) else ""
+
+    def elements(self, obj: Any) -> int | None:
+        if isinstance(obj, (pd.DataFrame, pd.Series)):
+            return int(obj.size) + (0 if isinstance(obj.index, pd.RangeIndex) else _labels(obj.index))
+        if isinstance(obj, pd.Index):
+            return _labels(obj)
+        return len(obj) if isinstance(obj, pd.api.extensions.ExtensionArray) else 1
 
     def write(self, obj: Any, writer: Writer) -> None:
         if type(obj) is pd.DataFrame:
@@ -85,6 +92,10 @@ class PandasType:
                 return pd.NaT
             case _:
                 return pd.NA
+
+
+def _labels(index: Any) -> int:
+    return int(len(index) * index.nlevels)
 
 
 def _in_utc(time: pd.Timestamp) -> Any:

@@ -33,10 +33,17 @@ _TYPES = {
 class PolarsType:
     def describe(self, obj: Any) -> str:
         if isinstance(obj, pl.DataFrame):
-            return f"{counted(obj.height, 'row')} × {counted(obj.width, 'column')}"  # noqa: RUF001
+            return f"{counted(obj.height, 'row')} × {counted(obj.width, 'column')}"
         if isinstance(obj, pl.Series):
             return f"{counted(len(obj), 'row')}, {obj.dtype.base_type().__name__}"
         return ""
+
+    def elements(self, obj: Any) -> int | None:
+        if isinstance(obj, pl.DataFrame):
+            return None if any(dtype.is_nested() for dtype in obj.dtypes) else obj.height * obj.width
+        if isinstance(obj, pl.Series):
+            return None if obj.dtype.is_nested() else len(obj)
+        return 1
 
     def write(self, obj: Any, writer: Writer) -> None:
         if type(obj) is pl.LazyFrame:

@@ -29,6 +29,9 @@ class TorchType:
             return f"{str(obj.dtype).removeprefix('torch.')} {tuple(obj.shape)}"
         return ""
 
+    def elements(self, obj: Any) -> int | None:
+        return obj.numel() if isinstance(obj, torch.Tensor) else 1
+
     def write(self, obj: Any, writer: Writer) -> None:
         remedy = _remedy(obj)
         if remedy:

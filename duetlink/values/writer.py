@@ -42,6 +42,8 @@ class ObjectWriter:
         self._segments: list[list[memoryview]] = []
         self._path: list[str] = ["value"]
         self._open: set[int] = set()
+        self._elements: int | None = 0
+        self._counting = True  # off within what has been counted as a whole
 
     def node(self, **kind: Any) -> None:
         if len(self._nodes) >= MAX_NODES:
@@ -70,8 +72,15 @@ class ObjectWriter:
             raise self.unsupported(
                 obj, "send its data as builtins, arrays or frames, such as a dict of its fields"
             )
+        handler = value_type(library)
+        counting = self._counting
+        if counting:
+            own = handler.elements(obj)
+            self._elements = None if own is None or self._elements is None else self._elements + own
+            self._counting = own == 0
         with self._not_in_itself(obj):
-            value_type(library).write(obj, self)
+            handler.write(obj, self)
+        self._counting = counting
 
     @contextmanager
     def _not_in_itself(self, obj: object) -> Iterator[None]:
@@ -129,7 +138,7 @@ class ObjectWriter:
             raise UnsupportedValue(
                 f"the value's small parts need {error}, too many; use arrays or frames"
             ) from error
-        return head, Summary(kind_of(obj), detail, body.size_bytes(len(head), self._sizes))
+        return head, Summary(kind_of(obj), detail, body.size_bytes(len(head), self._sizes), self._elements)
 
     def encoded(self, head: bytes, summary: Summary) -> Encoded:
         starts = body.starts(len(head), self._sizes)

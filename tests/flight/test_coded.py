@@ -17,6 +17,7 @@ from duetlink.codecs.base import Array, Bound, Codec
 from duetlink.codecs.element import FLOAT32, Element
 from duetlink.errors import TransferFailed, UndecodableChunk
 from duetlink.flight.body import Landing, Outgoing
+from duetlink.flight.layout import Run
 from duetlink.flight.receiving import CODED, Decoding, Receiving
 from duetlink.flight.sending import Course, Order, Parcel, PlainCourse, Sending
 from duetlink.tuning import Choice, RateCap
@@ -113,6 +114,25 @@ def test_a_body_arrives_whatever_is_encoded(
     land(landing, parcels(body, course, pool), pool)
     assert landing.complete
     assert landing.digest() == body.fingerprint
+
+
+@pytest.mark.parametrize("choice", [RAW, ZSTD], ids=str)
+def test_what_lies_in_many_places_is_gathered_once(
+    pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch, choice: Choice
+) -> None:
+    gathered: list[Run] = []
+    gather = Outgoing.array
+
+    def counted(self: Outgoing, run: Run) -> Array:
+        gathered.append(run)
+        return gather(self, run)
+
+    monkeypatch.setattr(Outgoing, "array", counted)
+    noise = memoryview(np.random.default_rng(0).bytes(10_000))  # no codec makes it smaller
+    body = Outgoing([noise[start : start + 100] for start in range(0, 10_000, 100)], 10_000)
+    sent = parcels(body, Turns(choice), pool)
+    assert b"".join(parcel.data for parcel in sent) == noise
+    assert [run.end_bytes - run.start_bytes for run in gathered] == [4096, 4096, 1808]
 
 
 def test_what_does_not_become_smaller_goes_as_it_is(pool: ThreadPoolExecutor) -> None:

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from duetlink import values
 from duetlink.codecs import registry
@@ -25,7 +22,6 @@ from duetlink.errors import (
     ValueRefused,
 )
 from duetlink.flight.body import Outgoing
-from duetlink.link.agreement import _load
 from duetlink.link.holding import parts_to_wire, segments
 from duetlink.link.link import Link
 from duetlink.link.transfer import TransferStatus
@@ -82,10 +78,20 @@ async def test_what_cannot_be_is_refused_and_changes_nothing(pair: tuple[Link, L
         {"level": {"bytes": 3}},
         {"rate_cap_bytes_per_s": -1.0},
         {"colour": "red"},
+        {"self": 1},
+        {"version": 7},
     ):
         with pytest.raises(SettingError):
             await pair[asking].agreement.change(fields)
     assert [side.agreement.compression.version for side in pair] == [0, 0]
+
+
+@pytest.mark.parametrize("asking", [0, 1])
+async def test_a_field_can_be_set_to_what_was_read_of_it(pair: tuple[Link, Link], asking: int) -> None:
+    agreement = pair[asking].agreement
+    await agreement.change({"codec": {"tensor": "zstd"}})
+    await agreement.change({"codec": agreement.compression.codec, "level": agreement.compression.level})
+    assert [side.agreement.compression.codec["tensor"] for side in pair] == ["zstd", "zstd"]
 
 
 async def test_changes_at_the_same_time_settle_alike(pair: tuple[Link, Link]) -> None:
@@ -129,15 +135,6 @@ async def test_a_change_that_nobody_waits_for_any_more_is_on_both_sides_or_on_ne
         assert pair[0].agreement.compression == pair[1].agreement.compression
 
 
-@given(st.binary(max_size=200))
-def test_no_bytes_of_a_peer_break_the_agreement(content: bytes) -> None:
-    try:
-        loaded = _load(content)
-    except RemoteProtocolError:
-        return
-    assert json.loads(content) == loaded or loaded != loaded  # NaN
-
-
 async def test_a_peer_cannot_set_a_version(pair: tuple[Link, Link]) -> None:
     initiator = next(side for side in pair if side.agreement._initiator)
     other = next(side for side in pair if side is not initiator)
@@ -146,10 +143,16 @@ async def test_a_peer_cannot_set_a_version(pair: tuple[Link, Link]) -> None:
     assert initiator.agreement.compression.version == 0
 
 
-async def test_a_peer_that_asks_for_nonsense_hears_why(pair: tuple[Link, Link]) -> None:
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [(b'{"objective": "beauty"}', "objective must be one of"), (b'{"self": 1}', "compression has no self")],
+)
+async def test_a_peer_that_asks_for_nonsense_hears_why(
+    pair: tuple[Link, Link], fields: bytes, why: str
+) -> None:
     other = next(side for side in pair if not side.agreement._initiator)
-    with pytest.raises(ValueRefused, match="objective must be one of"):
-        await other.rpc.call(pb.CompressionChange(fields=b'{"objective": "beauty"}'), pb.Done)
+    with pytest.raises(ValueRefused, match=why):
+        await other.rpc.call(pb.CompressionChange(fields=fields), pb.Done)
 
 
 # -- what goes encoded ---------------------------------------------------------------------------------------
@@ -288,7 +291,7 @@ async def test_nothing_is_kept_beyond_the_quota(make_pair: Any) -> None:
     receiver, sender = await make_pair(Settings(only=("tcp",), held_bytes=1000))
     await fetch(receiver, sender, frame())
     _, transfer = await fetch(receiver, sender, frame())
-    assert transfer.wire_bytes > 7_000_000
+    assert transfer.wire_bytes > 5_000_000  # encoded, perhaps, but all of it
 
 
 async def test_a_manifest_of_what_was_not_offered_is_refused(pair: tuple[Link, Link]) -> None:

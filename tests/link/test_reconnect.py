@@ -122,6 +122,38 @@ async def test_a_transfer_goes_on_over_the_new_connection(
     assert receiver.statistics("").reconnects == 1
 
 
+@pytest.mark.parametrize("side", ["receiver", "sender"])
+async def test_a_pause_outlasts_the_connection(
+    links: tuple[Link, Link], reuniting: Reuniting, cut: Any, side: str
+) -> None:
+    receiver, sender = links
+    array = np.random.default_rng(0).integers(0, 256, 6 * MIB, np.uint8)
+    offer = await sender.exports.offer("x", Outgoing([memoryview(array)], array.nbytes))
+    pulling = asyncio.ensure_future(receiver.imports.pull("x", offer, 1 << 40))
+    while receiver.statistics("").received_bytes < MIB:
+        await asyncio.sleep(0.001)
+    (incoming,), (outgoing,) = receiver.traffic.transfers, sender.traffic.transfers
+    paused = incoming if side == "receiver" else outgoing
+    lost, restored = seen(receiver)
+    cut(sender)
+    paused.pause(True)  # said while nobody can hear it
+    await soon(lost.wait())
+    reuniting.open.set()
+    await soon(restored.wait())
+    await soon(receiver.ping())
+    await soon(sender.ping())
+    assert (incoming.paused_here, incoming.paused_there) == (side == "receiver", side == "sender")
+    assert (outgoing.paused_here, outgoing.paused_there) == (side == "sender", side == "receiver")
+    while incoming.done_bytes < outgoing.done_bytes:  # what had left before
+        await asyncio.sleep(0.001)
+    assert incoming.done_bytes < array.nbytes
+    before = incoming.done_bytes
+    await soon(receiver.ping())
+    assert (incoming.done_bytes, outgoing.done_bytes) == (before, before)
+    paused.pause(False)
+    assert np.array_equal(np.frombuffer(await soon(pulling), np.uint8), array)
+
+
 async def test_the_old_connection_is_kept_where_it_comes_back_first(
     links: tuple[Link, Link], cut: Any
 ) -> None:

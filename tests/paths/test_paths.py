@@ -230,6 +230,7 @@ class _Scripted:
 
     costly = False
     measurable = True
+    loss = None
 
     def __init__(self, name: str, *outcomes: Exception | None) -> None:
         self.name = name
@@ -250,6 +251,16 @@ async def test_the_first_of_the_list_that_is_up_is_best() -> None:
     assert (await ladder.wait_best({})).name == "b"
     assert (await ladder.wait_best({"b": "it broke"})).name == "c"
     assert [status.state for status in ladder.statuses()] == [DOWN, UP, UP]
+    await ladder.close()
+
+
+async def test_what_a_path_loses_is_told_as_it_is_now() -> None:
+    tunnel = _Scripted("a")
+    ladder = await ladder_of(tunnel, _Scripted("b"))
+    tunnel.loss = 0.02  # type: ignore[assignment]
+    assert [status.loss for status in ladder.statuses()] == [0.02, None]
+    tunnel.loss = None
+    assert [status.loss for status in ladder.statuses()] == [None, None]
     await ladder.close()
 
 
@@ -296,6 +307,19 @@ async def test_a_path_known_to_be_much_faster_is_preferred() -> None:
 async def test_a_path_that_is_a_little_faster_is_not() -> None:
     ladder = await ladder_of(_Scripted("a"), _Scripted("b"), speeds={"a": 10e6, "b": 19e6})
     assert ladder.best.name == "a"  # type: ignore[union-attr]
+    await ladder.close()
+
+
+@pytest.mark.parametrize(("relay", "best"), [(39e6, "udp"), (41e6, "relay")])
+async def test_a_relay_is_preferred_only_where_it_is_four_times_as_fast(relay: float, best: str) -> None:
+    ladder = await ladder_of(_Scripted("udp"), _Scripted("relay"), speeds={"udp": 10e6, "relay": relay})
+    assert ladder.best.name == best  # type: ignore[union-attr]
+    await ladder.close()
+
+
+async def test_twice_as_fast_is_enough_to_be_preferred_to_a_relay() -> None:
+    ladder = await ladder_of(_Scripted("relay"), _Scripted("b"), speeds={"relay": 10e6, "b": 21e6})
+    assert ladder.best.name == "b"  # type: ignore[union-attr]
     await ladder.close()
 
 

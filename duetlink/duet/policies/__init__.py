@@ -1,0 +1,1 @@
+"""Rules by which requests of the peer are answered: the first that matches; where none does, a person."""

@@ -1,0 +1,92 @@
+"""Loop side of the policies: their order, what each has let out, and the decisions made from both.
+
+Other threads read `policies` and `usage`; only the loop thread writes. What decides and charges has no await
+in between, so that two requests at once do not spend the same quota.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from duetlink.duet.policies.decision import Decision, decide
+from duetlink.duet.policies.facts import Facts
+from duetlink.duet.policies.policy import Policy
+from duetlink.duet.policies.usage import Usage
+from duetlink.errors import SettingError, UnknownPolicy
+
+
+def local_now() -> datetime.datetime:
+    """With the time zone of this machine, whose hours count."""
+    return datetime.datetime.now().astimezone()
+
+
+class PolicyBook:
+    """The policies of one duet, in the order in which they are looked at."""
+
+    def __init__(self, now: Callable[[], datetime.datetime] = local_now) -> None:
+        self.now = now
+        self.policies: tuple[Policy, ...] = ()
+        self.usage: dict[str, Usage] = {}
+
+    def find(self, name: str) -> Policy:
+        """Raises UnknownPolicy."""
+        for policy in self.policies:
+            if policy.name == name:
+                return policy
+        known = ", ".join(repr(policy.name) for policy in self.policies[:10]) or "none"
+        raise UnknownPolicy(f"there is no policy {name!r}; there is {known}")
+
+    def name(self, policy: Policy) -> Policy:
+        """`policy` under a name that can be added. One that is there already may be added once more.
+
+        Raises:
+            SettingError: another one has that name.
+        """
+        names = {known.name for known in self.policies}
+        if not policy.name:
+            for known in self.policies:
+                if dataclasses.replace(known, name="") == policy:
+                    return known
+            free = next(name for name in map(str, range(1, len(names) + 2)) if name not in names)
+            return dataclasses.replace(policy, name=free)
+        if policy.name in names and self.find(policy.name) != policy:
+            raise SettingError(
+                f"there is another policy {policy.name!r}; remove it first, or choose another name"
+            )
+        return policy
+
+    def add(self, policy: Policy, at: int | None = None) -> None:
+        """Put it at the end, or at place `at`. One that is there keeps what it has let out."""
+        others = [known for known in self.policies if known.name != policy.name]
+        known = len(others) < len(self.policies)
+        if known and at is None:
+            return
+        others.insert(len(others) if at is None else at, policy)
+        self.policies = tuple(others)
+        self.usage.setdefault(policy.name, Usage())
+
+    def remove(self, name: str) -> None:
+        """Raises UnknownPolicy."""
+        gone = self.find(name)
+        self.policies = tuple(policy for policy in self.policies if policy is not gone)
+        del self.usage[name]
+
+    def decide(self, facts: Facts) -> Decision:
+        """What would be answered now. Nothing is counted."""
+        return decide(self.policies, facts, self.usage, self.now())
+
+    @contextmanager
+    def charged(self, decision: Decision, facts: Facts) -> Iterator[None]:
+        """Count what `decision` approves, before anything is awaited; take it back where the block fails."""
+        policy = decision.policy
+        assert policy is not None
+        now, usage = self.now(), self.usage[policy.name]
+        usage.charge(policy, facts, now)
+        try:
+            yield
+        except BaseException:
+            usage.charge_back(policy, facts, now)
+            raise

@@ -1,0 +1,142 @@
+"""How a request is decided: a function of the policies, the facts, what was let out before, and the time."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+
+from duetlink.duet.display import Table, size_text
+from duetlink.duet.policies.facts import Facts
+from duetlink.duet.policies.policy import Policy
+from duetlink.duet.policies.usage import Usage
+
+WAIT = "wait"  # no policy matches: the request waits for the person
+
+_Check = Callable[[Policy, Facts, Usage, datetime.datetime], Iterator[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Why one policy does not match; empty: it does, and answers."""
+
+    policy: Policy
+    why_not: str
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """Which policy answers a request, and why none before it does. Those behind it are not in `verdicts`."""
+
+    policy: Policy | None
+    verdicts: tuple[Verdict, ...]
+
+    @property
+    def action(self) -> str:
+        """`approve`, `deny`, `ask`, or `wait` where none matches; after the last two a person answers."""
+        return self.policy.action if self.policy is not None else WAIT
+
+    @property
+    def by(self) -> str:
+        """As a request says who answered it."""
+        return f"policy {self.policy.name}" if self.policy is not None else ""
+
+    def table(self) -> Table:
+        rows = [
+            (verdict.policy.name, verdict.policy.action, "no" if verdict.why_not else "yes", verdict.why_not)
+            for verdict in self.verdicts
+        ]
+        what = "waits for you" if self.action == WAIT else f"{self.action}, by {self.by}"
+        return Table(
+            f"Decision: {what}", ("policy", "action", "matches", "why not"), rows, "there are no policies"
+        )
+
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+def decide(
+    policies: Sequence[Policy], facts: Facts, usage: Mapping[str, Usage], now: datetime.datetime
+) -> Decision:
+    """The first of `policies` that matches. `usage` is by name; hours are those of the time zone of `now`."""
+    verdicts = []
+    for policy in policies:
+        why_not = next(_mismatches(policy, facts, usage.get(policy.name) or Usage(), now), "")
+        verdicts.append(Verdict(policy, why_not))
+        if not why_not:
+            return Decision(policy, tuple(verdicts))
+    return Decision(None, tuple(verdicts))
+
+
+def _mismatches(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) -> Iterator[str]:
+    for check in (_time, _object, _size, _quota):
+        yield from check(policy, facts, usage, now)
+
+
+def _time(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) -> Iterator[str]:
+    if policy.after is not None and now < policy.after:
+        yield f"it is in force from {policy.after.isoformat(' ', 'seconds')} on"
+    if policy.until is not None and now >= policy.until:
+        yield f"it was in force until {policy.until.isoformat(' ', 'seconds')}"
+    if policy.hours is not None:
+        start, end = policy.hours
+        hour = now.time()
+        inside = start <= hour < end if start < end else hour >= start or hour < end
+        if not inside:
+            yield f"it is {hour:%H:%M}, not between {start:%H:%M} and {end:%H:%M}"
+
+
+def _object(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) -> Iterator[str]:
+    for what, text, patterns in (
+        ("the object is called", facts.name, policy.assets),
+        ("the object is a", facts.kind, policy.kinds),
+        ("the peer is called", facts.peer, policy.peers),
+    ):
+        if patterns and not _fits(text, patterns):
+            yield f"{what} {text!r}, not {' or '.join(patterns)}"
+    for pattern in policy.tags:
+        if not any(fnmatchcase(tag, pattern) for tag in facts.tags):
+            yield f"the object has no tag {pattern}"
+    if policy.no_other_tags:
+        others = [tag for tag in facts.tags if not _fits(tag, policy.tags)]
+        if others:
+            yield f"the object has the tag {others[0]!r} as well"
+
+
+def _size(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) -> Iterator[str]:
+    if policy.max_bytes is not None and facts.size_bytes > policy.max_bytes:
+        yield f"it has {size_text(facts.size_bytes)}, over {size_text(policy.max_bytes)}"
+    if policy.max_elements is None and policy.total_elements is None:
+        return
+    if facts.elements is None:
+        yield f"nobody counts the elements of a {facts.kind}"
+    elif policy.max_elements is not None and facts.elements > policy.max_elements:
+        yield f"it has {facts.elements:,} elements, over {policy.max_elements:,}"
+
+
+def _quota(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) -> Iterator[str]:
+    if policy.count is not None and usage.count >= policy.count:
+        yield f"it has answered {usage.count:,} times, of {policy.count:,}"
+    for total, used, more, shown in (
+        (policy.total_bytes, usage.size_bytes, facts.size_bytes, size_text),
+        (policy.total_elements, usage.elements, facts.elements or 0, _elements),
+    ):
+        if total is not None and (used >= total or used + more > total):
+            yield f"it may let out {shown(total - used)} more, not {shown(more)}"
+    if policy.rate is not None:
+        most, seconds = policy.rate
+        recent = sum((now - moment).total_seconds() < seconds for moment in tuple(usage.moments))
+        if recent >= most:
+            yield f"it has answered {recent:,} times in the last {seconds:g} s"
+
+
+def _elements(count: int) -> str:
+    return f"{count:,} elements"
+
+
+def _fits(text: str, patterns: Sequence[str]) -> bool:
+    return any(fnmatchcase(text, pattern) for pattern in patterns)

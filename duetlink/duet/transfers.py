@@ -1,0 +1,220 @@
+"""The transfers of both directions as a person holds them: paused, resumed, cancelled, begun anew."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from duetlink.duet.asking import Question
+from duetlink.duet.display import Table, size_text, visible
+from duetlink.duet.giving import Gift
+from duetlink.duet.life import CLOSED, Life
+from duetlink.duet.pointer import PendingRequest
+from duetlink.errors import AssetNotFound, TransferEnded
+from duetlink.link.transfer import CANCELLED, FAILED, Transfer, TransferStatus
+from duetlink.runtime.loop import LoopThread
+
+_ARROWS = {"in": "comes in", "out": "goes out"}
+
+
+class SharedTransfer:
+    """One transfer, as it is now. Either side may pause it; it moves on when neither does."""
+
+    def __init__(self, transfer: Transfer, life: Life, thread: LoopThread) -> None:
+        self._transfer = transfer
+        self._life = life
+        self._thread = thread
+
+    @property
+    def status(self) -> TransferStatus:
+        """A frozen snapshot of what the properties say."""
+        return self._transfer.status()
+
+    @property
+    def number(self) -> int:
+        """0, 1, 2, … on this side of this duet; it never changes, and no other transfer gets it."""
+        return self._transfer.number
+
+    @property
+    def name(self) -> str:
+        return self._transfer.name
+
+    @property
+    def direction(self) -> str:
+        """`in` or `out`."""
+        return self._transfer.direction
+
+    @property
+    def size_bytes(self) -> int:
+        return self._transfer.size_bytes
+
+    @property
+    def done_bytes(self) -> int:
+        return self._transfer.done_bytes
+
+    @property
+    def wire_bytes(self) -> int:
+        """What had to move for `done_bytes`."""
+        return self._transfer.wire_bytes
+
+    @property
+    def path(self) -> str:
+        """The one that carried the most recent bytes."""
+        return self._transfer.path
+
+    @property
+    def state(self) -> str:
+        """`running`, also while it is paused, `complete`, `cancelled` or `failed`."""
+        return self._transfer.state
+
+    @property
+    def why(self) -> str:
+        """Why it was cancelled or failed."""
+        return self._transfer.why
+
+    @property
+    def paused_here(self) -> bool:
+        """Whether this side keeps it back: it alone, or with all that this side sends."""
+        return self._transfer.paused_here
+
+    @property
+    def paused_there(self) -> bool:
+        """Whether the peer keeps it back."""
+        return self._transfer.paused_there
+
+    @property
+    def duration_s(self) -> float:
+        """Since it began, pauses included."""
+        return self.status.duration_s
+
+    @property
+    def bytes_per_s(self) -> float:
+        """The average rate since it began."""
+        return self.status.bytes_per_s
+
+    def pause(self) -> None:
+        """Let it wait, on both sides, until `resume`. Without effect where this side has paused it before.
+
+        Raises:
+            TransferEnded: it has ended.
+            LinkClosed: the peer is gone.
+        """
+        self._thread.run(self._pause(True))
+
+    def resume(self) -> None:
+        """Take this side's pause back. Where the peer keeps it back too, or `duet.pause()` does, it goes on
+        waiting. Raises as `pause`.
+        """
+        self._thread.run(self._pause(False))
+
+    def cancel(self) -> None:
+        """End it on both sides. Nothing partial is kept; whoever waits for it gets TransferCancelled.
+
+        Raises as `pause`.
+        """
+
+        async def cancel() -> None:
+            self._transfer.cancel()
+
+        self._thread.run(cancel())
+
+    @property
+    def can_retry(self) -> bool:
+        """Whether `retry` can begin it anew: an object that was asked for, or a gift of this side, that has
+        failed or was cancelled, once.
+        """
+        return self._transfer.state in (CANCELLED, FAILED) and self._transfer.origin is not None
+
+    def retry(self) -> PendingRequest | None:
+        """Begin it anew in the background, as a transfer of its own number.
+
+        What was asked for is asked for again, in the revision that is shared now and for the same reason; the
+        request is returned. What was given is given again.
+
+        Raises:
+            TransferEnded: it cannot be begun anew, see `can_retry`.
+            AssetNotFound: the peer no longer shares it.
+            LinkClosed: the peer is gone.
+        """
+        origin = self._transfer.origin
+        if not self.can_retry:
+            raise TransferEnded(
+                f"transfer {self.number} of {self.name!r} cannot be retried: only one that was asked for or "
+                f"given here, has failed or was cancelled, and was not retried before (it is {self.state})"
+            )
+        if self._life.state == CLOSED:
+            raise self._life.closed_error()
+        if isinstance(origin, Question):
+            info = self._life.catalogue.peer.get(origin.asset.name)
+            if info is None:
+                raise AssetNotFound(f"the peer no longer shares {origin.asset.name!r}")
+            pending = PendingRequest(info, origin.reason, self._life.asking, self._thread)
+            self._transfer.origin = None
+            return pending
+        assert isinstance(origin, Gift)
+        self._thread.submit(self._life.giving.give(Gift(origin.info, origin.content)))
+        self._transfer.origin = None
+        return None
+
+    async def _pause(self, paused: bool) -> None:
+        self._transfer.pause(paused)
+
+    def row(self) -> tuple[str, ...]:
+        """Its line in a table."""
+        now = self.status
+        return (
+            str(now.number),
+            now.name,
+            _ARROWS[now.direction],
+            f"{size_text(now.done_bytes)} of {size_text(now.size_bytes)}",
+            f"{size_text(now.bytes_per_s)}/s",
+            now.path,
+            now.state + _paused_words(now),
+            now.why,
+        )
+
+    def __repr__(self) -> str:
+        now = self.status
+        why = f", {visible(now.why)}" if now.why else ""
+        return (
+            f"<Transfer {now.number} ({now.state}{_paused_words(now)}{why}): {visible(now.name)!r} "
+            f"{_ARROWS[now.direction]}, {size_text(now.done_bytes)} of {size_text(now.size_bytes)}>"
+        )
+
+    def _repr_html_(self) -> str:
+        return TransferTable([self])._repr_html_()
+
+
+class TransferTable:
+    """The latest transfers, oldest first, and all that run; index by the number that the table shows."""
+
+    def __init__(self, transfers: Sequence[SharedTransfer]) -> None:
+        self._transfers = {transfer.number: transfer for transfer in transfers}
+
+    def __len__(self) -> int:
+        return len(self._transfers)
+
+    def __iter__(self) -> Iterator[SharedTransfer]:
+        return iter(self._transfers.values())
+
+    def __getitem__(self, number: int) -> SharedTransfer:
+        """The transfer of that number; raises IndexError where the record has none, or none any more."""
+        try:
+            return self._transfers[number]
+        except (KeyError, TypeError):
+            kept = f"{min(self._transfers)} to {max(self._transfers)}" if self._transfers else "none yet"
+            raise IndexError(f"there is no transfer {number!r} in the record; it has {kept}") from None
+
+    def table(self) -> Table:
+        headers = ("#", "object", "direction", "size", "rate", "path", "state", "why")
+        return Table("Transfers", headers, [transfer.row() for transfer in self], "nothing has moved")
+
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+def _paused_words(status: TransferStatus) -> str:
+    who = [word for word, paused in (("here", status.paused_here), ("there", status.paused_there)) if paused]
+    return f", paused {' and '.join(who)}" if who else ""
