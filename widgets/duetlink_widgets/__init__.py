@@ -1,8 +1,4 @@
-"""duetlink in the notebook, live. Uses duetlink; duetlink never uses this.
+"""duetlink in the notebook, live: `duet.panel()`, or `duet` as the last line of a cell.
 
-`LiveTable(duet)` as the last line of a cell shows the duet at a glance and keeps it up to date.
+Uses duetlink, which finds the panel by its entry point and never imports this package.
 """
-
-from duetlink_widgets.live_table import LiveTable
-
-__all__ = ["LiveTable"]

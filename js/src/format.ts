@@ -1,0 +1,80 @@
+const UNKNOWN = "–";
+
+/** Bytes in decimal units, three digits, as Python's tables have them: 1.07 GB. */
+export function size(bytes: number): string {
+  for (const unit of ["B", "kB", "MB", "GB"]) {
+    if (bytes < 999.5) return `${unit === "B" ? Math.round(bytes) : Number(threeDigits(bytes))} ${unit}`;
+    bytes /= 1000;
+  }
+  return `${Number(threeDigits(bytes))} TB`;
+}
+
+/** Always MB/s, so that two speeds compare at a glance and no unit jumps. */
+export function megabytes(bytesPerSecond: number | null | undefined): string {
+  return known(bytesPerSecond) ? threeDigits(bytesPerSecond / 1e6) : UNKNOWN;
+}
+
+export function speed(bytesPerSecond: number | null | undefined): string {
+  return known(bytesPerSecond) ? `${megabytes(bytesPerSecond)} MB/s` : UNKNOWN;
+}
+
+/** A latency: 0.4 ms, 38 ms, 1.20 s. */
+export function latency(seconds: number | null | undefined): string {
+  if (!known(seconds)) return UNKNOWN;
+  if (seconds === 0) return "0 ms";
+  if (seconds >= 0.9995) return `${threeDigits(seconds)} s`;
+  return seconds < 0.00995 ? `${(seconds * 1e3).toFixed(1)} ms` : `${Math.round(seconds * 1e3)} ms`;
+}
+
+/** A stretch of time: 20 ms, 8 s, 4:05, 1:02:03. */
+export function duration(seconds: number): string {
+  if (seconds > 0 && seconds < 1) return latency(seconds);
+  const whole = Math.max(0, Math.floor(seconds));
+  const [hours, minutes, rest] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  if (hours) return `${hours}:${two(minutes)}:${two(rest)}`;
+  return minutes ? `${minutes}:${two(rest)}` : `${rest} s`;
+}
+
+/** The time of day of a Unix time, always as 24 hours with leading zeros: its width never changes. */
+export function clock(unixSeconds: number): string {
+  const date = new Date(unixSeconds * 1000);
+  return [date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":");
+}
+
+/** The same, with the day where it is not the day of `now`. */
+export function moment(unixSeconds: number, nowMs: number): string {
+  const [date, today] = [new Date(unixSeconds * 1000), new Date(nowMs)];
+  if (date.toDateString() === today.toDateString()) return clock(unixSeconds);
+  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${clock(unixSeconds)}`;
+}
+
+/** How many times smaller it was on the wire: 2.1×. */
+export function ratio(doneBytes: number, wireBytes: number): string {
+  return doneBytes > 0 && wireBytes > 0 ? `${threeDigits(doneBytes / wireBytes)}×` : UNKNOWN;
+}
+
+export function percent(part: number, whole: number): string {
+  return whole > 0 ? `${Math.floor((100 * part) / whole)} %` : "100 %";
+}
+
+export function count(number: number, one: string, many = `${one}s`): string {
+  return `${thousands(number)} ${number === 1 ? one : many}`;
+}
+
+/** A whole number as Python's tables have it, whatever the browser's language: 1,234. */
+export function thousands(number: number): string {
+  return number.toLocaleString("en-US");
+}
+
+function known(value: number | null | undefined): value is number {
+  return typeof value === "number" && Number.isFinite(value);
+}
+
+function two(whole: number): string {
+  return String(whole).padStart(2, "0");
+}
+
+/** At least three digits, at most two after the point: 1.23, 12.3, 123. */
+function threeDigits(value: number): string {
+  return value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
+}

@@ -1,0 +1,114 @@
+import { effect, signal } from "@preact/signals";
+import type { Connection } from "./connection";
+import { PAGE_SIGN_S, SCHEMA } from "./contract";
+import type { PanelState } from "./state";
+
+const BEAT_MS = 1000;
+const PULL_AFTER_MS = 2000;
+const SILENT_AFTER_MS = 3000;
+
+/** What goes on while a view of the panel is on the screen: the page says so to the kernel, once in a while
+ * again, asks for ticks where none come by themselves (Colab pushes nothing), and notices when they are
+ * missing. Nothing runs while no view is on the screen.
+ */
+export class Pulse {
+  /** The time, by the second. */
+  readonly now = signal(Date.now());
+  /** Since when no data has come, of a kernel that should send some; null where all is well. */
+  readonly silentSince = signal<number | null>(null);
+
+  #state: PanelState;
+  #connection: Connection;
+  #onScreen = new Set<Element>();
+  #timer: ReturnType<typeof setInterval> | undefined;
+  #helloMs = 0;
+  #shownMs = 0;
+  #hiddenMs = 0;
+  #signMs = 0;
+  #tickMs = 0;
+  #pulling = false;
+  #asked = false;
+
+  constructor(state: PanelState, connection: Connection, ended: AbortSignal) {
+    this.#state = state;
+    this.#connection = connection;
+    document.addEventListener("visibilitychange", () => this.#settle(), { signal: ended });
+    const dispose = effect(() => {
+      if (state.tick.value) this.#ticked();
+    });
+    ended.addEventListener("abort", () => {
+      dispose();
+      this.#onScreen.clear();
+      this.#settle();
+    });
+  }
+
+  /** Counts `root` while it is on the screen, and says hello for the first view of all. */
+  watch(root: Element, ended: AbortSignal, onChange: (shown: boolean) => void): void {
+    if (!this.#helloMs) this.#hello();
+    const set = (shown: boolean) => {
+      if (shown) this.#onScreen.add(root);
+      else this.#onScreen.delete(root);
+      onChange(shown);
+      this.#settle();
+    };
+    const observer = new IntersectionObserver((entries) => set(entries.at(-1)!.isIntersecting));
+    observer.observe(root);
+    ended.addEventListener("abort", () => {
+      observer.disconnect();
+      set(false);
+    });
+  }
+
+  #settle(): void {
+    const on = this.#onScreen.size > 0 && document.visibilityState === "visible";
+    if (on === (this.#timer !== undefined)) return;
+    const now = Date.now();
+    if (on) {
+      this.#shownMs = now;
+      // rows have passed that nobody sent here
+      if (this.#hiddenMs && now - this.#hiddenMs > SILENT_AFTER_MS) this.#hello();
+      this.#timer = setInterval(() => this.#beat(), BEAT_MS);
+      this.#sign(true);
+      this.now.value = now;
+    } else {
+      this.#hiddenMs = now;
+      clearInterval(this.#timer);
+      this.#timer = undefined;
+      this.#sign(false);
+    }
+  }
+
+  #hello(): void {
+    this.#helloMs = Date.now();
+    this.#connection.send({ kind: "hello", schema: SCHEMA });
+  }
+
+  #sign(on: boolean): void {
+    this.#signMs = Date.now();
+    this.#connection.send({ kind: "visible", page: this.#connection.page, on });
+  }
+
+  #beat(): void {
+    const now = Date.now();
+    const { state } = this.#state.link.peek();
+    if (now - this.#signMs >= PAGE_SIGN_S * 1000) this.#sign(true);
+    const lastMs = Math.max(this.#tickMs, this.#shownMs);
+    this.#pulling ||= now - lastMs >= PULL_AFTER_MS;
+    if (this.#pulling && state !== "closed") {
+      this.#asked = true;
+      this.#connection.send({ kind: "poll" });
+    }
+    const due = state === "connected" || state === "reconnecting";
+    this.silentSince.value = due && now - lastMs >= SILENT_AFTER_MS ? lastMs : null;
+    this.now.value = now;
+  }
+
+  #ticked(): void {
+    this.#tickMs = Date.now();
+    // a tick that nobody asked for: the kernel does push
+    if (!this.#asked) this.#pulling = false;
+    this.#asked = false;
+    this.silentSince.value = null;
+  }
+}

@@ -1,0 +1,122 @@
+import { batch, signal } from "@preact/signals";
+import type { Model } from "./afm";
+import {
+  type Code,
+  type DecisionRow,
+  type Decisions,
+  type History as HistoryMessage,
+  type LinkState,
+  type Notice,
+  type RequestDetail,
+  type RequestsState,
+  SCHEMA,
+  type Tick,
+  type TransfersState,
+  type TuningState,
+} from "./contract";
+import { floats, History } from "./history";
+import { advanced, type Course } from "./speeds";
+
+export type Tab = "link" | "throughput" | "requests" | "transfers" | "audit";
+export type Message = Code | HistoryMessage | Decisions | Tick | Notice;
+
+const DECISIONS_KEPT = 512;
+
+const NO_LINK: LinkState = {
+  schema: SCHEMA,
+  role: "owner",
+  state: "waiting",
+  why: "" as LinkState["why"],
+  peer: null,
+  verifier: null,
+  path: null,
+  paths: [],
+  reconnects: 0,
+  paused: false,
+  sent_bytes: 0,
+  received_bytes: 0,
+  saved_bytes: 0,
+  summary: "",
+};
+const NO_TUNING: TuningState = { compression: null, codecs: [], sending_codec: null, receiving_codec: null };
+const NO_REQUESTS: RequestsState = { pending: 0, total: 0, rows: [], policies: [] };
+const NO_TRANSFERS: TransfersState = { running: 0, total: 0, rows: [] };
+
+/** All that the panel knows, of one model, for all of its views. Views only read it. */
+export class PanelState {
+  readonly link = signal(NO_LINK);
+  readonly tuning = signal(NO_TUNING);
+  readonly requests = signal(NO_REQUESTS);
+  readonly transfers = signal(NO_TRANSFERS);
+
+  readonly code = signal<Code | null>(null);
+  readonly tick = signal<Tick | null>(null);
+  readonly courses = signal<ReadonlyMap<number, Course>>(new Map());
+  readonly decisions = signal<readonly DecisionRow[]>([]);
+  readonly notice = signal("");
+  /** What the kernel has told of requests, by number and revision. */
+  readonly details = signal<ReadonlyMap<string, RequestDetail>>(new Map());
+
+  readonly history = new History();
+  /** Changes when the history has a further whole second: charts need no redrawing in between. */
+  readonly historyEnd = signal(0);
+
+  // what a further view opens with
+  tab: Tab = "link";
+  minutes = 5;
+
+  /** Follows the traits. */
+  follow(model: Model, ended: AbortSignal): void {
+    const traits = {
+      link: [this.link, NO_LINK],
+      tuning: [this.tuning, NO_TUNING],
+      requests: [this.requests, NO_REQUESTS],
+      transfers: [this.transfers, NO_TRANSFERS],
+    } as const;
+    for (const [name, [target, none]] of Object.entries(traits)) {
+      const read = () => {
+        // a trait that Python has not set yet is empty
+        (target as { value: unknown }).value = { ...none, ...(model.get(name) as object | null) };
+      };
+      read();
+      model.on(`change:${name}`, read);
+      ended.addEventListener("abort", () => model.off(`change:${name}`, read));
+    }
+  }
+
+  receive(message: Message, buffers: readonly DataView[] = []): void {
+    batch(() => {
+      switch (message.kind) {
+        case "code":
+          this.code.value = message;
+          break;
+        case "history":
+          if (message.schema !== SCHEMA) break;
+          this.history.replace(message.epoch_s, message.columns, floats(buffers[0]));
+          this.historyEnd.value = this.history.epochS + this.history.latest;
+          break;
+        case "decisions":
+          this.decisions.value = merged(message.reset ? [] : this.decisions.peek(), message.rows);
+          break;
+        case "tick":
+          this.tick.value = message;
+          this.courses.value = advanced(this.courses.peek(), message.running);
+          this.history.merge(floats(buffers[0]));
+          this.historyEnd.value = this.history.epochS + this.history.latest;
+          break;
+        case "notice":
+          this.notice.value = message.text;
+      }
+    });
+  }
+}
+
+/** Decisions with further ones; one that comes again, with its outcome, takes its own place. */
+export function merged(known: readonly DecisionRow[], rows: readonly DecisionRow[]): readonly DecisionRow[] {
+  const byKey = new Map([...known, ...rows].map((row) => [decisionKey(row), row]));
+  return [...byKey.values()].slice(-DECISIONS_KEPT);
+}
+
+export function decisionKey(row: DecisionRow): string {
+  return `${row.side} ${row.number}`;
+}

@@ -1,0 +1,66 @@
+import type { JSX } from "preact";
+import { useView } from "./view";
+
+export function Row({ label, children }: { label: string; children: (id: string) => JSX.Element }) {
+  const id = `${useView().id}-${label.replace(" ", "-")}`;
+  return (
+    <>
+      <label for={id}>{label}</label>
+      {children(id)}
+    </>
+  );
+}
+
+interface NumberProps {
+  id: string;
+  value: number | null;
+  unit: string;
+  placeholder: string;
+  least: number;
+  most: number;
+  step?: number | "any";
+  required?: boolean;
+  onSet: (value: number | null) => void;
+}
+
+/** Takes effect when it is left, or with Enter; empty is none. */
+export function NumberField({ id, value, unit, placeholder, onSet, ...limits }: NumberProps) {
+  const commit = (field: HTMLInputElement) => {
+    const entered = field.value === "" ? null : Number(field.value);
+    if (!field.reportValidity()) field.value = value === null ? "" : String(value);
+    else if (entered !== value) onSet(entered);
+  };
+  return (
+    <span class="field">
+      <input
+        id={id}
+        type="number"
+        min={limits.least}
+        max={limits.most}
+        step={limits.step ?? "any"}
+        required={limits.required ?? false}
+        placeholder={placeholder}
+        value={value ?? ""}
+        onChange={(event) => commit(event.currentTarget)}
+      />
+      <span class="dim">{unit}</span>
+    </span>
+  );
+}
+
+export function Check({
+  label,
+  checked,
+  onSet,
+}: {
+  label: string;
+  checked: boolean;
+  onSet: (checked: boolean) => void;
+}) {
+  return (
+    <label class="check">
+      <input type="checkbox" checked={checked} onChange={(event) => onSet(event.currentTarget.checked)} />
+      {label}
+    </label>
+  );
+}

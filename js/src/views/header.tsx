@@ -1,0 +1,116 @@
+import { useComputed } from "@preact/signals";
+import { clock, count, latency, megabytes } from "../format";
+import { LINK_STATES, PATH_MEANINGS, pathWord } from "../words";
+import { CommandButton, ConfirmButton, Refusal } from "./buttons";
+import { Icon } from "./icon";
+import { choose, useView } from "./view";
+import { Words } from "./words";
+
+export function Header() {
+  const view = useView();
+  const { state } = view.panel;
+  const link = state.link.value;
+  const { pending } = state.requests.value;
+  const open = link.state !== "closed";
+  return (
+    <header class="header">
+      <div class="who">
+        <Icon shape={link.state} />
+        <strong>{LINK_STATES[link.state]}</strong>
+        {link.peer !== null && (
+          <span class="peer">
+            <span class="sr">with </span>
+            <Words text={link.peer} limit={40} />
+          </span>
+        )}
+        {link.verifier !== null && (
+          <span class="verifier" title="Both notebooks show the same three words: compare them aloud">
+            <span class="sr">verifier </span>
+            {link.verifier}
+          </span>
+        )}
+        <Silence />
+      </div>
+      <Figures />
+      <div class="actions">
+        <button
+          type="button"
+          class="plain badge"
+          data-pending={pending > 0}
+          onClick={() => choose(view, "requests")}
+        >
+          {count(pending, "request")}
+        </button>
+        {link.peer !== null && open && (
+          <CommandButton
+            command={link.paused ? "resume" : "pause"}
+            label={link.paused ? "Resume sending" : "Pause sending"}
+          >
+            <Icon shape={link.paused ? "play" : "pause"} />
+            {link.paused ? "Resume" : "Pause"}
+          </CommandButton>
+        )}
+        {open && (
+          <ConfirmButton command="disconnect" question="End this duet?" yes="Disconnect" no="Stay">
+            Disconnect
+          </ConfirmButton>
+        )}
+      </div>
+      <Refusal keys={["pause", "resume", "disconnect"]} />
+    </header>
+  );
+}
+
+function Silence() {
+  const { state, pulse } = useView().panel;
+  const sinceMs = pulse.silentSince.value;
+  if (sinceMs === null) return null;
+  return (
+    <span class="silence" role="status">
+      no data from kernel since {clock(sinceMs / 1000)}
+      {state.tick.value === null && state.link.value.summary && (
+        <Words text={` (${state.link.value.summary})`} limit={300} />
+      )}
+    </span>
+  );
+}
+
+/** Four times a second only the texts of these change: each is bound to its own signal. */
+function Figures() {
+  const { state } = useView().panel;
+  const sent = useComputed(() => megabytes(state.tick.value?.sent_bytes_per_s));
+  const received = useComputed(() => megabytes(state.tick.value?.received_bytes_per_s));
+  const roundTrip = useComputed(() => latency(state.tick.value?.round_trip_s));
+  const { path, paused } = state.link.value;
+  const { sending_codec, receiving_codec } = state.tuning.value;
+  return (
+    <dl class="figures">
+      <div>
+        <dt>path</dt>
+        <dd title={path ? PATH_MEANINGS[path] : undefined}>{path ? pathWord(path) : "–"}</dd>
+      </div>
+      <div>
+        <dt>{paused ? "sending paused" : "sending"}</dt>
+        <dd>
+          <span class="rate">{sent}</span> MB/s
+        </dd>
+      </div>
+      <div>
+        <dt>receiving</dt>
+        <dd>
+          <span class="rate">{received}</span> MB/s
+        </dd>
+      </div>
+      <div class="time">
+        <dt>round trip</dt>
+        <dd>{roundTrip}</dd>
+      </div>
+      <div class="codec">
+        <dt>codec out / in</dt>
+        <dd>
+          {sending_codec ?? "–"} / {receiving_codec ?? "–"}
+        </dd>
+      </div>
+    </dl>
+  );
+}

@@ -1,0 +1,144 @@
+import { useSignal } from "@preact/signals";
+import { copy } from "../clipboard";
+import type { Code, PathRow } from "../contract";
+import { count, duration, size, speed } from "../format";
+import { PATH_MEANINGS, PATH_STATES, pathWord } from "../words";
+import { useView } from "./view";
+import { Words } from "./words";
+
+const COPIED_MS = 2000;
+
+export function LinkTab() {
+  const { state } = useView().panel;
+  const link = state.link.value;
+  const code = state.code.value;
+  return (
+    <div class="link">
+      {link.state === "waiting" && code && <Invitation code={code} />}
+      {link.why && (
+        <p class="why">
+          <Words text={link.why} limit={400} />
+        </p>
+      )}
+      {link.paths.length > 0 && <Paths rows={link.paths} inUse={link.path} />}
+      {link.peer !== null && <Facts />}
+    </div>
+  );
+}
+
+function Invitation({ code }: { code: Code }) {
+  const { pulse } = useView().panel;
+  const leftS = code.expires_s - pulse.now.value / 1000;
+  return (
+    <section class="invitation">
+      <h3>{code.by_hand ? "Send this text to one person" : "Tell this code to one person"}</h3>
+      <div class="copyable">
+        <code class={code.by_hand ? "blob" : "code"} tabIndex={code.by_hand ? 0 : undefined}>
+          {code.code}
+        </code>
+        <Copy text={code.code} label="Copy the code" />
+      </div>
+      {code.expires_s > 0 && (
+        <p class="dim">
+          {leftS > 0 ? `Good once, for ${duration(leftS)} more.` : "It has expired; launch anew for another."}
+        </p>
+      )}
+      <h3>They run</h3>
+      <div class="copyable">
+        <code class={code.by_hand ? "line blob" : "line"} tabIndex={code.by_hand ? 0 : undefined}>
+          {code.line}
+        </code>
+        <Copy text={code.line} label="Copy the line" />
+      </div>
+    </section>
+  );
+}
+
+function Copy({ text, label }: { text: string; label: string }) {
+  const said = useSignal("Copy");
+  const click = async () => {
+    said.value = (await copy(text)) ? "Copied" : "Select it to copy";
+    setTimeout(() => (said.value = "Copy"), COPIED_MS);
+  };
+  return (
+    <>
+      <button type="button" class="plain" aria-label={label} onClick={click}>
+        {said}
+      </button>
+      <span class="sr" role="status">
+        {said.value === "Copy" ? "" : said}
+      </span>
+    </>
+  );
+}
+
+function Paths({ rows, inUse }: { rows: readonly PathRow[]; inUse: string | null }) {
+  return (
+    <table class="stacks">
+      <caption>Ways to the peer, best first</caption>
+      <thead>
+        <tr>
+          <th scope="col" class="snug">
+            path
+          </th>
+          <th scope="col" class="snug">
+            state
+          </th>
+          <th scope="col" class="number snug">
+            speed
+          </th>
+          <th scope="col">what it is, or what keeps it down</th>
+        </tr>
+      </thead>
+      <tbody>
+        {rows.map((row) => (
+          <tr key={row.name} class={row.name === inUse ? "in-use" : undefined}>
+            <th scope="row">{pathWord(row.name)}</th>
+            <td class="snug">
+              <span class={`dot ${row.state}`} />
+              {row.name === inUse ? "in use" : PATH_STATES[row.state]}
+            </td>
+            <td class="number">
+              {row.bytes_per_s === null ? "–" : `${row.at_least ? "≥ " : ""}${speed(row.bytes_per_s)}`}
+            </td>
+            <td class="dim paragraph">
+              <Words text={row.why || (PATH_MEANINGS[row.name] ?? "")} limit={300} />
+            </td>
+          </tr>
+        ))}
+      </tbody>
+    </table>
+  );
+}
+
+function Facts() {
+  const link = useView().panel.state.link.value;
+  const moved = link.sent_bytes + link.received_bytes;
+  return (
+    <dl class="facts">
+      <div>
+        <dt>you are the</dt>
+        <dd>{link.role}</dd>
+      </div>
+      <div>
+        <dt>sent</dt>
+        <dd>{size(link.sent_bytes)}</dd>
+      </div>
+      <div>
+        <dt>received</dt>
+        <dd>{size(link.received_bytes)}</dd>
+      </div>
+      <div>
+        <dt>kept off the wire</dt>
+        <dd>
+          {size(link.saved_bytes)}
+          {moved > 0 && link.saved_bytes > 0 && ` (${Math.round((100 * link.saved_bytes) / moved)} %)`}
+        </dd>
+      </div>
+      <div>
+        <dt>reconnects</dt>
+        <dd>{link.reconnects ? count(link.reconnects, "time") : "none"}</dd>
+      </div>
+    </dl>
+  );
+}

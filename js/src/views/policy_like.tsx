@@ -1,0 +1,125 @@
+import { useSignal } from "@preact/signals";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
+import type { PolicyDraft, RequestRow } from "../contract";
+import { visible } from "../foreign";
+import { moment } from "../format";
+import { CommandButton, Refusal } from "./buttons";
+import { NumberField } from "./fields";
+import { useView } from "./view";
+import { Words } from "./words";
+
+const TIMES = 10;
+const MOST_TIMES = 1000;
+
+let opened = 0;
+
+interface PolicyLikeProps {
+  row: RequestRow;
+  dead: boolean;
+  /** What is below has moved, and other words stand above the button. */
+  onMove: () => void;
+  onCancel: () => void;
+}
+
+/** The second step to a policy that approves this request and others like it. The first has opened this; what
+ * would be in force is read here before it is. No key but one on the button itself sends anything.
+ */
+export function PolicyLike({ row, dead, onMove, onCancel }: PolicyLikeProps) {
+  const { id, panel } = useView();
+  const times = useSignal(TIMES);
+  const place = useRef<HTMLDivElement>(null);
+  useEffect(() => place.current?.querySelector("input")?.focus(), []);
+  // of its own: opened once more, it does not wait for an answer to the one before
+  const [key] = useState(() => `policy_like ${row.number} ${++opened}`);
+  const draft = useDraft(row, times.value, key);
+  useLayoutEffect(() => void onMove(), [draft]);
+  const busy = panel.connection.progress.value.get(key)?.phase === "busy";
+  return (
+    <div
+      class="policy-like"
+      role="group"
+      aria-label={`Approve requests like this one for ${visible(row.name)}`}
+      aria-busy={!draft}
+      ref={place}
+      onKeyDown={(event) => event.key === "Escape" && onCancel()}
+    >
+      <p>From now on this is approved without asking you:</p>
+      <dl class="facts" aria-live="polite">
+        <div>
+          <dt>which, how much</dt>
+          <dd>
+            {draft ? (
+              <Words text={draft.words} limit={2000} />
+            ) : (
+              <span class="dim">{busy ? "Kernel busy…" : "Asking the kernel…"}</span>
+            )}
+          </dd>
+        </div>
+        <div>
+          <dt>until</dt>
+          <dd>{draft ? moment(draft.until_s, panel.pulse.now.value) : "–"}</dd>
+        </div>
+        <div>
+          <dt>as policy</dt>
+          <dd>{draft ? <Words text={draft.name} limit={200} /> : "–"}</dd>
+        </div>
+        <div>
+          <dt>
+            <label for={`${id}-times-${row.number}`}>how many times</label>
+          </dt>
+          <dd>
+            <NumberField
+              id={`${id}-times-${row.number}`}
+              value={times.value}
+              unit={`at most, 1 to ${MOST_TIMES}`}
+              placeholder=""
+              least={1}
+              most={MOST_TIMES}
+              step={1}
+              required
+              onSet={(value) => (times.value = value ?? TIMES)}
+            />
+          </dd>
+        </div>
+      </dl>
+      <div class="answers">
+        <CommandButton
+          command="add_policy_like"
+          args={{ number: row.number, revision: row.revision, count: times.value }}
+          kind="primary"
+          inert={dead || !draft}
+        >
+          Approve these from now on
+        </CommandButton>
+        <button type="button" class="plain" onClick={onCancel}>
+          Cancel
+        </button>
+      </div>
+      <Refusal keys={[key]} />
+    </div>
+  );
+}
+
+/** What the kernel would add for this revision and so many times; null until it has said so. */
+function useDraft({ number, revision }: RequestRow, times: number, key: string): PolicyDraft | null {
+  const { connection } = useView().panel;
+  const wanted = `${revision}.${times}`;
+  const latest = useRef({ wanted, times });
+  const asking = useRef(false);
+  const answer = useSignal<{ wanted: string; draft: PolicyDraft } | null>(null);
+  latest.current = { wanted, times };
+  useEffect(() => {
+    if (asking.current) return;
+    const ask = async () => {
+      asking.current = true;
+      for (let asked = ""; asked !== latest.current.wanted;) {
+        asked = latest.current.wanted;
+        const ack = await connection.run("policy_like", { number, count: latest.current.times }, key);
+        if (ack?.ok) answer.value = { wanted: asked, draft: ack.result as PolicyDraft };
+      }
+      asking.current = false;
+    };
+    void ask();
+  }, [wanted]);
+  return answer.value?.wanted === wanted ? answer.value.draft : null;
+}

@@ -1,0 +1,39 @@
+import { useEffect } from "preact/hooks";
+import { keyOf } from "../connection";
+import type { RequestDetail, RequestRow } from "../contract";
+import { useView } from "./view";
+import { Lines, Words } from "./words";
+
+/** All that there is to know before an answer, as soon as the kernel has told it. */
+export function Detail({ row, id }: { row: RequestRow; id: string }) {
+  const { state, connection } = useView().panel;
+  const key = `${row.number}.${row.revision}`;
+  const detail = state.details.value.get(key);
+  useEffect(() => {
+    if (detail) return;
+    void connection.run("request_detail", { number: row.number }).then((ack) => {
+      if (ack?.ok) state.details.value = new Map(state.details.peek()).set(key, ack.result as RequestDetail);
+    });
+  }, [key]);
+  const busy =
+    connection.progress.value.get(keyOf("request_detail", { number: row.number }))?.phase === "busy";
+  return (
+    <div class="detail" id={id} aria-busy={!detail}>
+      {!detail && <p class="dim">{busy ? "Kernel busy…" : "Asking the kernel…"}</p>}
+      {detail?.description && (
+        <p>
+          <Words text={detail.description} limit={1000} />
+        </p>
+      )}
+      {detail && detail.tags.length > 0 && (
+        <p class="dim">
+          tags: <Words text={detail.tags.join(", ")} limit={400} />
+        </p>
+      )}
+      {detail && detail.reason.length > row.reason.length && (
+        <Lines text={detail.reason} label="The whole reason" />
+      )}
+      {detail?.preview && <Lines text={detail.preview} label="What it holds, shown here only" />}
+    </div>
+  );
+}

@@ -1,0 +1,186 @@
+import { useSignal } from "@preact/signals";
+import { useEffect, useRef } from "preact/hooks";
+import { keyOf } from "../connection";
+import type { RequestRow } from "../contract";
+import { visible } from "../foreign";
+import { clock, size } from "../format";
+import { Answered } from "./answered";
+import { CommandButton, Refusal } from "./buttons";
+import { Policies } from "./policies";
+import { PolicyLike } from "./policy_like";
+import { Detail } from "./request_detail";
+import { useView, type View } from "./view";
+import { Words } from "./words";
+
+/** For so long nothing is answered after the list has changed: the click was meant for what stood there. */
+const DEAD_MS = 500;
+
+const COMMANDS = ["approve", "deny", "add_policy_like", "request_detail"];
+
+/** Puts the focus on the oldest request, on what opens it: never on an answer. */
+export function focusFirstRequest({ root }: View): void {
+  // the tab is drawn first
+  setTimeout(() => root.querySelector<HTMLElement>(".request .open")?.focus());
+}
+
+export function RequestsTab() {
+  const { state } = useView().panel;
+  const { rows, total, policies } = state.requests.value;
+  const pending = rows.filter((row) => row.state === "pending");
+  const answered = rows.filter((row) => row.state !== "pending");
+  const moves = useSignal(0);
+  // a detail that arrives pushes down what is below it
+  const places = [
+    ...pending.map(({ number, revision }) => `${number}.${revision}`),
+    state.details.value.size,
+    moves.value,
+  ];
+  const dead = useDeadTime(places.join());
+  const list = useRef<HTMLUListElement>(null);
+  const move = (event: KeyboardEvent) => {
+    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
+    if (!step || !(event.target as Element).matches(".open")) return;
+    event.preventDefault();
+    const all = [...list.current!.querySelectorAll<HTMLElement>(".open")];
+    all[all.indexOf(event.target as HTMLElement) + step]?.focus();
+  };
+  return (
+    <div class="requests">
+      {pending.length === 0 && <p class="dim">Nothing waits for an answer.</p>}
+      <ul ref={list} onKeyDown={move}>
+        {pending.map((row) => (
+          <Pending key={row.number} row={row} dead={dead} onMove={() => moves.value++} />
+        ))}
+      </ul>
+      {policies.length > 0 && <Policies rows={policies} />}
+      {answered.length > 0 && <Answered rows={answered} more={total - rows.length} />}
+    </div>
+  );
+}
+
+/** True for a moment after `places` has changed. */
+function useDeadTime(places: string): boolean {
+  const settled = useSignal("");
+  useEffect(() => {
+    const timer = setTimeout(() => (settled.value = places), DEAD_MS);
+    return () => clearTimeout(timer);
+  }, [places]);
+  return settled.value !== places;
+}
+
+function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove: () => void }) {
+  const { id } = useView();
+  const open = useSignal(false);
+  const answering = useSignal<"" | "deny" | "like">("");
+  const item = useRef<HTMLLIElement>(null);
+  const cancel = () => {
+    const opener = `[data-opens=${answering.value}]`;
+    answering.value = "";
+    // the focus goes back to where it came from, once that is there again
+    requestAnimationFrame(() => item.current?.querySelector<HTMLElement>(opener)?.focus());
+  };
+  const args = { number: row.number };
+  const detailId = `${id}-request-${row.number}`;
+  return (
+    <li class="request" ref={item}>
+      <div class="request-head">
+        <button
+          type="button"
+          class="open"
+          aria-expanded={open.value}
+          aria-controls={open.value ? detailId : undefined}
+          onClick={() => (open.value = !open.value)}
+        >
+          <span class="twist" aria-hidden="true" />
+          <Words text={row.name} />
+        </button>
+        <span class="dim number">
+          revision {row.revision}, {clock(row.arrived_s)}
+        </span>
+      </div>
+      <dl class="facts">
+        <div>
+          <dt>who</dt>
+          <dd>
+            <Words text={row.who} limit={60} />
+            {row.times > 1 && ` (asked ${row.times} times)`}
+          </dd>
+        </div>
+        <div>
+          <dt>why</dt>
+          <dd>
+            {row.reason ? <Words text={row.reason} limit={200} /> : <span class="dim">no reason given</span>}
+          </dd>
+        </div>
+        <div>
+          <dt>what would leave</dt>
+          <dd>
+            <Words text={`${row.kind} ${row.detail}`.trim()} />, {size(row.size_bytes)},{" "}
+            {row.lossy ? <Words text={`changed on the way by ${row.lossy}`} /> : "bit for bit"}
+          </dd>
+        </div>
+      </dl>
+      {open.value && <Detail row={row} id={detailId} />}
+      {answering.value === "deny" && <Denial row={row} dead={dead} onCancel={cancel} />}
+      {answering.value === "like" && <PolicyLike row={row} dead={dead} onMove={onMove} onCancel={cancel} />}
+      {!answering.value && (
+        <div class="answers">
+          <CommandButton
+            command="approve"
+            args={{ number: row.number, revision: row.revision }}
+            kind="primary"
+            inert={dead}
+            label={`Approve ${visible(row.name)}`}
+          >
+            Approve
+          </CommandButton>
+          <button type="button" class="plain" data-opens="deny" onClick={() => (answering.value = "deny")}>
+            Deny…
+          </button>
+          <button
+            type="button"
+            class="plain"
+            data-opens="like"
+            aria-label={`Approve like this… for ${visible(row.name)}`}
+            onClick={() => (answering.value = "like")}
+          >
+            Approve like this…
+          </button>
+        </div>
+      )}
+      <Refusal keys={COMMANDS.map((command) => keyOf(command, args))} />
+    </li>
+  );
+}
+
+function Denial({ row, dead, onCancel }: { row: RequestRow; dead: boolean; onCancel: () => void }) {
+  const { connection } = useView().panel;
+  const reason = useSignal("");
+  const field = useRef<HTMLInputElement>(null);
+  useEffect(() => field.current?.focus(), []);
+  const phase = connection.progress.value.get(keyOf("deny", { number: row.number }))?.phase;
+  const disabled = dead || phase === "sent" || phase === "busy";
+  const submit = (event: SubmitEvent) => {
+    event.preventDefault();
+    if (!disabled) void connection.run("deny", { number: row.number, reason: reason.value });
+  };
+  return (
+    <form class="answers" onSubmit={submit} onKeyDown={(event) => event.key === "Escape" && onCancel()}>
+      <input
+        ref={field}
+        type="text"
+        aria-label={`Reason to deny ${visible(row.name)}; the peer reads it`}
+        placeholder="reason, which the peer reads"
+        maxLength={500}
+        value={reason}
+        onInput={(event) => (reason.value = event.currentTarget.value)}
+      />
+      <button type="submit" class="primary" aria-disabled={disabled}>
+        {phase === "busy" ? "Kernel busy…" : "Deny"}
+      </button>
+      <button type="button" class="plain" onClick={onCancel}>
+        Cancel
+      </button>
+    </form>
+  );
+}

@@ -1,0 +1,53 @@
+import { signal } from "@preact/signals";
+import { render } from "preact";
+import type { Panel } from "../panel";
+import css from "../panel.css";
+import { isDark, onThemeChange } from "../theme";
+import { Alert } from "./alert";
+import { Header } from "./header";
+import { Tabs } from "./tabs";
+import { type View, ViewContext } from "./view";
+
+let views = 0;
+
+/** Shows `panel` in `el` until `ended`. */
+export function show(panel: Panel, el: HTMLElement, ended: AbortSignal): void {
+  const root = document.createElement("section");
+  root.className = "duetlink-panel";
+  root.setAttribute("aria-label", "Duet");
+  // JupyterLab would take the letters typed here for its own: `d d` on a button deletes the cell
+  root.dataset.lmSuppressShortcuts = "true";
+  el.append(root);
+
+  const view: View = {
+    panel,
+    root,
+    id: `duetlink-${panel.connection.page}-${++views}`,
+    tab: signal(panel.state.tab),
+    shown: signal(false),
+    theme: signal(0),
+  };
+  const settleTheme = () => {
+    root.dataset.theme = isDark(root) ? "dark" : "light";
+    view.theme.value++;
+  };
+  onThemeChange(settleTheme, ended);
+  panel.pulse.watch(root, ended, (shown) => {
+    // only what is in the document has colours
+    if (shown) settleTheme();
+    view.shown.value = shown;
+  });
+  render(
+    <ViewContext.Provider value={view}>
+      <style>{css}</style>
+      <Header />
+      <Alert />
+      <Tabs />
+    </ViewContext.Provider>,
+    root,
+  );
+  ended.addEventListener("abort", () => {
+    render(null, root);
+    root.remove();
+  });
+}

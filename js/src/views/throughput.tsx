@@ -1,0 +1,54 @@
+import { useSignal } from "@preact/signals";
+import { Charts } from "./charts";
+import { Controls } from "./controls";
+import { Decisions } from "./decisions";
+import { HistoryTable } from "./history_table";
+import { useView } from "./view";
+
+const MINUTES = [1, 5, 15];
+
+export function ThroughputTab() {
+  const { panel, id } = useView();
+  const minutes = useSignal(panel.state.minutes);
+  const asTable = useSignal(false);
+  return (
+    <div class="throughput">
+      <section class="charts">
+        <div class="bar">
+          <fieldset class="choice">
+            <legend class="sr">Show the last</legend>
+            {MINUTES.map((choice) => (
+              <label key={choice}>
+                <input
+                  type="radio"
+                  name={`${id}-minutes`}
+                  checked={minutes.value === choice}
+                  onChange={() => {
+                    panel.state.minutes = choice;
+                    minutes.value = choice;
+                  }}
+                />
+                <span>{choice} min</span>
+              </label>
+            ))}
+          </fieldset>
+          <button
+            type="button"
+            class="plain"
+            aria-pressed={asTable.value}
+            onClick={() => (asTable.value = !asTable.value)}
+          >
+            Show as table
+          </button>
+        </div>
+        {asTable.value ? (
+          <HistoryTable minutes={minutes.value} />
+        ) : (
+          <Charts key={minutes.value} minutes={minutes.value} />
+        )}
+      </section>
+      <Controls />
+      <Decisions />
+    </div>
+  );
+}

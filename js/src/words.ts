@@ -1,0 +1,40 @@
+import type { LinkState, PathRow } from "./contract";
+
+// The words that people see for what the contract names. One place, so that no view has its own.
+
+export const PATHS: Record<string, string> = {
+  local: "local",
+  tcp: "direct",
+  punched: "punched",
+  udp: "tunnel",
+  relay: "relayed",
+  channel: "channel",
+};
+
+export const PATH_MEANINGS: Record<string, string> = {
+  local: "both on one machine, through shared memory",
+  tcp: "straight to the peer's address, by TCP",
+  punched: "through both routers, by TCP that both sides open at once",
+  udp: "through both routers, by UDP",
+  relay: "through a relay server; it sees only encrypted bytes",
+  channel: "through the control connection: the last resort",
+};
+
+export const LINK_STATES: Record<LinkState["state"], string> = {
+  waiting: "Waiting for the peer",
+  pairing: "Pairing",
+  connected: "Connected",
+  reconnecting: "Reconnecting",
+  closed: "Closed",
+};
+
+export const PATH_STATES: Record<PathRow["state"], string> = {
+  up: "open",
+  opening: "opening",
+  down: "down",
+  idle: "not needed",
+};
+
+export function pathWord(name: string): string {
+  return Object.hasOwn(PATHS, name) ? PATHS[name]! : name;
+}

@@ -1,0 +1,175 @@
+"""The panel in two people's notebooks, in a real JupyterLab and in Notebook 7, used as they would."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from duetlink.settings import PATHS
+from tests.browser.cell import Cell
+from tests.browser.conftest import OpenNotebook
+from tests.browser.notebook_page import Frontend, NotebookPage
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
+
+# until the test says so through the file system
+BUSY = """
+import os
+while not os.path.exists({end!r}):
+    sum(range(100_000))
+"""
+
+
+def panel(cell: Cell) -> Locator:
+    """What a cell shows of its duet."""
+    return cell.output.get_by_role("region", name="Duet")
+
+
+def tab(shown: Locator, name: str) -> Locator:
+    """Open a tab; returns what it holds."""
+    shown.get_by_role("tab", name=re.compile(name)).click()
+    return shown.get_by_role("tabpanel")
+
+
+def link(
+    open_notebook: OpenNotebook, frontend: Frontend = "lab", only: tuple[str, ...] = PATHS
+) -> tuple[NotebookPage, NotebookPage, Locator, Locator]:
+    """An owner and a scientist, connected by the code that the owner's panel shows, each with a panel."""
+    owner = open_notebook("owner", frontend)
+    scientist = open_notebook("scientist", frontend)
+    setting = f"import duetlink\nfrom duetlink.settings import Settings\nsettings = Settings(only={only})\n"
+    mine = panel(owner.run(f"{setting}duet = duetlink.launch(name='Olga', settings=settings)"))
+    line = mine.get_by_text("duet = duetlink.join").inner_text()
+    joining = line.replace(")", ", name='Sven', settings=settings)")
+    theirs = panel(scientist.run(f"{setting}{joining}\nduet"))
+    for shown, peer in ((mine, "Sven"), (theirs, "Olga")):
+        expect(shown.locator("header")).to_contain_text("Connected")
+        expect(shown.locator("header")).to_contain_text(peer)
+    return owner, scientist, mine, theirs
+
+
+@pytest.mark.parametrize("frontend", ["lab", "notebook"])
+def test_pairing_and_a_request_approved_by_clicks_while_a_cell_is_busy(
+    open_notebook: OpenNotebook, frontend: Frontend, tmp_path: Path
+) -> None:
+    owner, scientist, mine, _ = link(open_notebook, frontend)
+    owner.run("import numpy as np\n_ = duet.share(np.arange(1000.0), 'x', description='numbers')")
+    end = tmp_path / "end"
+    busy = owner.begin(BUSY.format(end=str(end)))
+    scientist.run("asked = duet.wait_object('x', 60).request('its <b>sum</b>')")
+    expect(mine.locator("header")).to_contain_text("1 request")
+    requests = tab(mine, "Requests")
+    expect(requests).to_contain_text("its <b>sum</b>")
+    requests.get_by_role("button", name="x", exact=True).click()
+    expect(requests).to_contain_text("numbers")
+    requests.get_by_role("button", name="Approve x", exact=True).click()
+    expect(requests).to_contain_text("approved")
+    assert busy.is_running()
+    end.touch()
+    assert scientist.run("print(asked.result(60).sum())").text() == "499500.0"
+    busy.wait()
+
+
+def test_a_codec_chosen_on_one_panel_is_seen_on_the_other(open_notebook: OpenNotebook) -> None:
+    _, scientist, mine, theirs = link(open_notebook)
+    throughput, other = tab(mine, "Throughput"), tab(theirs, "Throughput")
+    throughput.get_by_role("radio", name="Manual").check()
+    throughput.get_by_label("tensor", exact=True).select_option("zstd")
+    expect(other.get_by_role("radio", name="Manual")).to_be_checked()
+    expect(other.get_by_label("tensor", exact=True)).to_have_value("zstd")
+    assert scientist.run("print(duet.compression.codec['tensor'])").text() == "zstd"
+    other.get_by_role("button", name="Undo").click()
+    expect(throughput.get_by_label("tensor", exact=True)).to_have_value("auto")
+
+
+def test_a_transfer_is_watched_paused_and_resumed_to_its_end(open_notebook: OpenNotebook) -> None:
+    owner, scientist, mine, theirs = link(open_notebook, only=("tcp", "channel"))
+    owner.run("duet.compression.rate_cap_bytes_per_s = 4e6; import numpy as np")
+    sending = owner.begin("duet.send(np.random.default_rng(1).normal(size=4_000_000), 'noise')")
+    transfers = tab(theirs, "Transfers")
+    expect(transfers.get_by_role("progressbar")).to_be_visible()
+    transfers.get_by_role("button", name="Pause").click()
+    expect(tab(mine, "Transfers")).to_contain_text("paused")
+    transfers.get_by_role("button", name="Resume").click()
+    owner_side = tab(mine, "Throughput")
+    expect(owner_side.get_by_role("img").first).to_be_visible()
+    sending.wait()
+    expect(transfers).to_contain_text("complete")
+    assert scientist.run("print(duet.store['noise'].get().size)").text() == "4000000"
+
+
+def test_the_page_is_loaded_again_and_the_history_is_there(open_notebook: OpenNotebook) -> None:
+    owner, _, mine, _ = link(open_notebook)
+    owner.run("duet.send(list(range(100_000)), 'numbers')")
+    owner.reload()
+    expect(mine.locator("header")).to_contain_text("Connected")
+    expect(tab(mine, "Transfers")).to_contain_text("numbers")
+    throughput = tab(mine, "Throughput")
+    throughput.get_by_role("button", name="Show as table").first.click()
+    expect(throughput.get_by_role("table").first).to_be_visible()
+
+
+def test_letters_pressed_on_the_panel_do_not_edit_the_notebook(open_notebook: OpenNotebook) -> None:
+    owner, _, mine, _ = link(open_notebook)
+    cells = owner.count_cells()
+    for name in ("Disconnect", "Pause sending"):
+        mine.get_by_role("button", name=name).focus()
+        for key in "abxddz":
+            owner.page.keyboard.press(key)
+    assert owner.count_cells() == cells
+
+
+def test_it_is_used_by_keyboard_alone(open_notebook: OpenNotebook) -> None:
+    owner, scientist, mine, _ = link(open_notebook)
+    owner.run("_ = duet.share([1, 2, 3], 'x')")
+    scientist.run("asked = duet.wait_object('x', 60).request('to see them')")
+    expect(mine.locator("header")).to_contain_text("1 request")
+    mine.get_by_role("tab", name="Link").focus()
+    press = owner.page.keyboard.press
+    press("ArrowRight")
+    press("ArrowRight")
+    press("Enter")
+    requests = mine.get_by_role("tabpanel")
+    expect(requests).to_contain_text("to see them")
+    for _ in range(30):
+        press("Tab")
+        if owner.page.evaluate("document.activeElement?.textContent") == "Approve":
+            break
+    # for half a second after the list has changed, nothing is answered
+    expect(requests.get_by_role("button", name="Approve x", exact=True)).to_have_attribute(
+        "aria-disabled", "false"
+    )
+    press("Enter")
+    expect(requests).to_contain_text("approved")
+    assert scientist.run("print(asked.result(60))").text() == "[1, 2, 3]"
+
+
+def test_a_saved_notebook_holds_no_code_and_a_readable_state(open_notebook: OpenNotebook) -> None:
+    owner = open_notebook("owner")
+    mine = panel(owner.run("import duetlink\nduet = duetlink.launch(name='Olga')"))
+    code = mine.locator("code.code").inner_text()
+    assert code.count("-") == 2
+    owner.page.evaluate("notebookPage.panel().context.save()")
+    saved = owner.saved()
+    assert code.split("@")[0] not in saved
+    outputs = json.loads(saved)["cells"][1]["outputs"]
+    assert "waiting" in "".join(outputs[0]["data"]["text/plain"])
+    owner.run("duet.close()")
+    expect(mine.locator("header")).to_contain_text("Closed")
+    owner.page.evaluate("notebookPage.panel().context.save()")
+    outputs = json.loads(owner.saved())["cells"][1]["outputs"]
+    assert "closed" in "".join(outputs[0]["data"]["text/html"])
+
+
+def test_a_new_request_is_announced_outside_the_panel(open_notebook: OpenNotebook) -> None:
+    owner, scientist, _, _ = link(open_notebook)
+    owner.run("_ = duet.share([1], 'x')")
+    scientist.run("asked = duet.wait_object('x', 60).request('why')")
+    notifications = owner.page.locator(".jp-Notification-Status")
+    expect(notifications).to_contain_text("1")
+    notifications.click()
+    expect(owner.page.locator(".jp-Notification-Center")).to_contain_text("request 0 waits for your answer")

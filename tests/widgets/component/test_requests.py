@@ -1,0 +1,206 @@
+"""Answering: what is seen is what is approved, and nothing is by mistake."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+
+import pytest
+from playwright.sync_api import Locator, expect
+
+from tests.widgets.component import states
+from tests.widgets.component.conftest import Show
+from tests.widgets.component.shown import Shown
+
+pytestmark = pytest.mark.slow
+
+
+def open_requests(shown: Shown) -> Locator:
+    """The tab, once a click there is meant."""
+    view = shown.view()
+    shown.open_tab(view, "Requests")
+    shown.pass_s(0.6)
+    return view
+
+
+def test_a_request_says_who_what_why_and_what_would_leave(show: Show) -> None:
+    view = open_requests(show())
+    first, second = view.locator(".request").all()
+    expect(first).to_contain_text("whoSven's notebook")
+    expect(first).to_contain_text("whythe mean intensity per slice, for figure 2")
+    expect(first).to_contain_text("numpy array float64 (512, 512, 34), 71.3 MB, bit for bit")
+    expect(second).to_contain_text("asked 3 times")
+    expect(second).to_contain_text("no reason given")
+    expect(second).to_contain_text("changed on the way by fp8: at most 6.25% off")
+    answered = view.get_by_role("table", name="Answered").get_by_role("row")
+    expect(answered.nth(1)).to_contain_text("names are in it; ask for patients_anonymous")
+    expect(answered.nth(2)).to_contain_text("approved")
+    expect(answered.nth(3)).to_contain_text("and 27 older ones")
+
+
+def test_approve_sends_the_revision_that_was_seen(show: Show) -> None:
+    shown = show()
+    view = open_requests(shown)
+    view.get_by_role("button", name="Approve scans").click()
+    command = shown.command()
+    assert command["name"] == "approve"
+    assert command["args"] == {"number": 28, "revision": 3}
+
+
+def test_the_review_button_leads_to_the_request_and_not_to_its_answer(show: Show) -> None:
+    shown = show()
+    view = shown.view()
+    alert = view.locator(".alert")
+    expect(alert).to_contain_text("Sven's notebook asks for scans, 71.3 MB. And 1 further request.")
+    alert.get_by_role("button", name="Review").click()
+    shown.settle()
+    expect(view.get_by_role("tab", name="Requests")).to_have_attribute("aria-selected", "true")
+    expect(view.get_by_role("button", name="scans", exact=True)).to_be_focused()
+    expect(alert).to_have_count(0)
+
+
+def test_no_single_key_approves(show: Show) -> None:
+    shown = show()
+    view = shown.view()
+    shown.page.keyboard.press("Tab")
+    view.locator(".alert").get_by_role("button", name="Review").click()
+    shown.pass_s(1)
+    for key in ("a", "A", "y", "Enter", "Enter", "Space", "Space", "Control+Enter", "Escape"):
+        shown.page.keyboard.press(key)
+    assert [command["name"] for command in shown.sent("command")] in ([], ["request_detail"])
+
+
+def test_arrows_walk_through_the_requests_and_enter_opens_one(show: Show) -> None:
+    shown = show()
+    view = open_requests(shown)
+    view.get_by_role("button", name="scans", exact=True).focus()
+    shown.page.keyboard.press("ArrowDown")
+    gradients = view.get_by_role("button", name="gradients/layer 4", exact=True)
+    expect(gradients).to_be_focused()
+    shown.page.keyboard.press("Enter")
+    shown.settle()
+    assert shown.command()["args"] == {"number": 29}
+    expect(gradients).to_have_attribute("aria-expanded", "true")
+    shown.page.keyboard.press("ArrowUp")
+    expect(view.get_by_role("button", name="scans", exact=True)).to_be_focused()
+
+
+def test_a_click_just_after_the_list_has_changed_answers_nothing(show: Show) -> None:
+    shown = show()
+    view = open_requests(shown)
+    rows = states.REQUESTS.rows
+    approve = view.get_by_role("button", name="Approve gradients/layer 4")
+    expect(approve).to_be_enabled()
+    # the first one is withdrawn: the second moves to where it was
+    shown.change(requests=asdict(replace(states.REQUESTS, pending=1, rows=rows[1:])))
+    expect(approve).to_be_disabled()
+    approve.click(force=True)
+    assert shown.sent("command") == []
+    shown.pass_s(0.45)
+    approve.click(force=True)
+    assert shown.sent("command") == []
+    shown.pass_s(0.2)
+    expect(approve).to_be_enabled()
+    approve.click()
+    assert shown.command()["args"] == {"number": 29, "revision": 1}
+
+
+def test_a_changed_revision_is_a_changed_list(show: Show) -> None:
+    shown = show()
+    view = open_requests(shown)
+    first, *others = states.REQUESTS.rows
+    shown.change(requests=asdict(replace(states.REQUESTS, rows=[replace(first, revision=4), *others])))
+    expect(view.get_by_role("button", name="Approve scans")).to_be_disabled()
+    shown.pass_s(0.6)
+    view.get_by_role("button", name="Approve scans").click()
+    assert shown.command()["args"] == {"number": 28, "revision": 4}
+
+
+def test_a_click_just_after_the_tab_has_opened_answers_nothing(show: Show) -> None:
+    shown = show()
+    view = shown.view()
+    shown.open_tab(view, "Requests")
+    view.get_by_role("button", name="Approve scans").click(force=True)
+    assert shown.sent("command") == []
+
+
+def test_the_detail_has_the_whole_reason_and_a_preview(show: Show) -> None:
+    shown = show()
+    view = open_requests(shown)
+    view.get_by_role("button", name="scans", exact=True).click()
+    shown.settle()
+    command = shown.command()
+    assert (command["name"], command["args"]) == ("request_detail", {"number": 28})
+    expect(view).to_contain_text("Asking the kernel…")
+    shown.pass_s(0.8)
+    expect(view.locator(".detail")).to_contain_text("Kernel busy…")
+    shown.receive(states.ack(command, result=asdict(states.DETAIL)))
+    detail = view.locator(".detail")
+    expect(detail).to_contain_text("CT scans of the pilot")
+    expect(detail).to_contain_text("tags: pilot, ct")
+    expect(detail.get_by_role("region", name="What it holds")).to_have_text(states.DETAIL.preview)
+    expect(detail.get_by_role("region", name="The whole reason")).to_contain_text("and its spread")
+    # it is not asked for again
+    for _ in range(2):
+        view.get_by_role("button", name="scans", exact=True).click()
+        shown.settle()
+    assert len(shown.sent("command")) == 1
+
+
+def test_a_click_just_after_a_detail_has_pushed_the_answers_down_answers_nothing(show: Show) -> None:
+    shown = show()
+    view = open_requests(shown)
+    view.get_by_role("button", name="scans", exact=True).click()
+    shown.settle()
+    expect(view.get_by_role("button", name="Approve scans")).to_be_enabled()
+    shown.receive(states.ack(shown.command(), result=asdict(states.DETAIL)))
+    expect(view.get_by_role("button", name="Approve scans")).to_be_disabled()
+    shown.pass_s(0.6)
+    expect(view.get_by_role("button", name="Approve scans")).to_be_enabled()
+
+
+def test_deny_takes_a_reason(show: Show) -> None:
+    shown = show()
+    view = open_requests(shown)
+    first = view.locator(".request").first
+    first.get_by_role("button", name="Deny…").click()
+    shown.settle()
+    field = first.get_by_role("textbox", name="Reason to deny scans")
+    expect(field).to_be_focused()
+    shown.page.keyboard.press("Escape")
+    expect(field).to_have_count(0)
+    first.get_by_role("button", name="Deny…").click()
+    shown.settle()
+    field.fill("ask for means instead")
+    shown.page.keyboard.press("Enter")
+    command = shown.command()
+    assert command["name"] == "deny"
+    assert command["args"] == {"number": 28, "reason": "ask for means instead"}
+    expect(first.get_by_role("button", name="Deny", exact=True)).to_be_disabled()
+
+
+def test_a_refusal_of_the_kernel_is_shown_where_it_was_clicked(show: Show) -> None:
+    shown = show()
+    view = open_requests(shown)
+    first = view.locator(".request").first
+    first.get_by_role("button", name="Approve scans").click()
+    shown.receive(states.ack(shown.command(), "request 28 has changed since it was shown; review it again"))
+    expect(first.get_by_role("alert")).to_contain_text("review it again")
+    expect(view.locator(".request").nth(1).get_by_role("alert")).to_have_count(0)
+    first.get_by_role("button", name="Dismiss").click()
+    expect(first.get_by_role("alert")).to_have_count(0)
+
+
+def test_a_new_request_is_told_to_a_screen_reader_but_not_too_often(show: Show) -> None:
+    shown = show(traits=states.TRAITS | {"requests": states.EMPTY_TRAITS["requests"]})
+    view = shown.view()
+    told = view.locator(".sr[role=alert]")
+    shown.settle()
+    first, second, *_ = states.REQUESTS.rows
+    shown.change(requests=asdict(replace(states.REQUESTS, pending=1, rows=[first])))
+    shown.settle()
+    expect(told).to_have_text("Sven's notebook asks for scans, 71.3 MB.")
+    shown.change(requests=asdict(states.REQUESTS))
+    shown.pass_s(3)
+    expect(told).to_contain_text("scans")
+    shown.pass_s(3)
+    expect(told).to_contain_text(second.name)

@@ -1,0 +1,117 @@
+"""What a click asks for, carried out by the public face of the duet. The panel has no authority of its own.
+
+Commands block, and are called on a thread of their own. To add one, write a function and enter it in COMMANDS
+and in the contract.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from duetlink import Duet
+from duetlink.duet.requests import Request
+from duetlink.errors import RequestAnswered, SettingError
+from duetlink_widgets import audit
+from duetlink_widgets.contract import Foreign, PolicyDraft, RequestDetail
+
+Args = Mapping[str, Any]
+
+
+def run(duet: Duet, name: object, args: object) -> Any:
+    """Do what a command asks and return its result.
+
+    Raises:
+        SettingError: no such command, or arguments that it does not take.
+        DuetError: whatever the method that stands behind it raises.
+    """
+    command = COMMANDS.get(name) if isinstance(name, str) else None
+    if command is None or not isinstance(args, Mapping):
+        raise SettingError(f"the panel knows no command {name!r}; reload the page if duetlink was updated")
+    return command(duet, args)
+
+
+def _approve(duet: Duet, args: Args) -> None:
+    _seen(duet, args).approve()
+
+
+def _seen(duet: Duet, args: Args) -> Request:
+    """The request, if it is for the revision that the person has seen."""
+    request = duet.requests[_number(args)]
+    if request.asset.revision != args.get("revision"):
+        raise RequestAnswered(f"request {request.number} has changed since it was shown; review it again")
+    return request
+
+
+def _deny(duet: Duet, args: Args) -> None:
+    duet.requests[_number(args)].deny(args.get("reason", ""))
+
+
+def _request_detail(duet: Duet, args: Args) -> dict[str, Any]:
+    request = duet.requests[_number(args)]
+    return asdict(
+        RequestDetail(
+            request.number,
+            request.asset.revision,
+            Foreign(request.reason),
+            request.asset.description,
+            list(request.asset.tags),
+            request.preview(),
+        )
+    )
+
+
+def _policy_like(duet: Duet, args: Args) -> dict[str, Any]:
+    policy = duet.requests[_number(args)].like_this(count=args.get("count"))
+    assert policy.count is not None
+    assert policy.until is not None
+    return asdict(PolicyDraft(policy.name, policy.words(), policy.count, policy.until.timestamp()))
+
+
+def _add_policy_like(duet: Duet, args: Args) -> None:
+    duet.policies.add(_seen(duet, args).like_this(count=args.get("count")))
+
+
+def _set_compression(duet: Duet, args: Args) -> None:
+    duet.compression.set(**args)
+
+
+def _retry(duet: Duet, args: Args) -> None:
+    duet.transfers[_number(args)].retry()
+
+
+def _text(args: Args, name: str) -> str:
+    text = args.get(name, "")
+    if not isinstance(text, str):
+        raise SettingError(f"the panel names {name} {text!r}, which is no text")
+    return text
+
+
+def _number(args: Args) -> int:
+    number = args.get("number")
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        raise SettingError(f"the panel names number {number!r}, which is none")
+    return number
+
+
+COMMANDS: dict[str, Callable[[Duet, Args], Any]] = {
+    "approve": _approve,
+    "deny": _deny,
+    "request_detail": _request_detail,
+    "policy_like": _policy_like,
+    "add_policy_like": _add_policy_like,
+    "remove_policy": lambda duet, args: duet.policies.remove(str(args.get("name"))),
+    "audit": lambda duet, args: audit.page(duet, _text(args, "text"), _text(args, "kind")),
+    "verify_audit": lambda duet, args: str(duet.audit.verify()),
+    "export_audit": lambda duet, args: audit.export(duet, _text(args, "ending")),
+    "set_compression": _set_compression,
+    "undo_compression": lambda duet, args: duet.compression.undo(),
+    "pause": lambda duet, args: duet.pause(),
+    "resume": lambda duet, args: duet.resume(),
+    "pause_transfer": lambda duet, args: duet.transfers[_number(args)].pause(),
+    "resume_transfer": lambda duet, args: duet.transfers[_number(args)].resume(),
+    "cancel_transfer": lambda duet, args: duet.transfers[_number(args)].cancel(),
+    "retry_transfer": _retry,
+    "disconnect": lambda duet, args: duet.close("disconnected in the panel"),
+}

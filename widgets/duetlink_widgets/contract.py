@@ -1,0 +1,388 @@
+"""What the panel's two halves say to each other. `js/src/contract.ts` is generated from this file.
+
+Traits hold what a saved notebook may show: coarse, without secrets, 32 KiB together at most. Python alone
+writes them. All else are messages, `{"kind": ..., ...}`:
+
+    page -> kernel   hello, visible, poll, command
+    kernel -> page   code, history, decisions, tick, ack, notice
+
+Peers' words are in fields of type `Foreign`: the page shows them as text, with what could hide or reorder
+characters made visible.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal, NewType
+
+SCHEMA = 1
+TRAIT_LIMIT_BYTES = 32 * 1024
+HISTORY_S = 15 * 60
+TICK_S = 0.25
+VISIBLE_LEASE_S = 30.0  # a page that shows the panel says so again within this time
+PAGE_SIGN_S = 10.0  # ... and does it this often
+
+# Of a history row, float32 each; what is not known is NaN. Rates are bytes per second over that second.
+# The first is the start of the second, counted from `History.epoch_s`.
+HISTORY_COLUMNS = (
+    "second",
+    "sent",
+    "received",
+    "sent_wire",
+    "received_wire",
+    "round_trip_s",
+    "queued_bytes",
+)
+
+Foreign = NewType("Foreign", str)
+
+
+# -- traits ----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PathRow:
+    """One rung of the ladder. `why` keeps it down; its speed is None where nothing measured it."""
+
+    name: str
+    state: Literal["opening", "up", "down", "idle"]
+    why: Foreign
+    bytes_per_s: float | None
+    at_least: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LinkState:
+    """Trait `link`."""
+
+    schema: int
+    role: Literal["owner", "scientist"]
+    state: Literal["waiting", "pairing", "connected", "reconnecting", "closed"]
+    why: Foreign
+    peer: Foreign | None
+    verifier: str | None
+    path: str | None  # "local", "tcp", "punched", "udp", "relay", "channel"
+    paths: list[PathRow]
+    reconnects: int
+    paused: bool  # this side sends nothing
+    sent_bytes: int
+    received_bytes: int
+    saved_bytes: int  # what codecs and deduplication kept off the wire, both ways
+    summary: str  # one readable line for a notebook that is opened without a kernel
+
+
+@dataclass(frozen=True, slots=True)
+class CodecChoice:
+    """A codec that both sides have, and the roles that it can be chosen for."""
+
+    name: str
+    roles: list[Literal["bytes", "tensor", "gradient"]]
+    lossless: bool
+    least_level: int
+    most_level: int
+    default_level: int
+
+
+@dataclass(frozen=True, slots=True)
+class CompressionFields:
+    """`duet.compression`. `codec` and `level` are by role; codec "auto" leaves a role to the tuner."""
+
+    mode: Literal["auto", "manual"]
+    codec: dict[str, str]
+    level: dict[str, int | None]
+    lossless_only: bool
+    max_relative_error: float | None
+    rate_cap_bytes_per_s: float | None
+    objective: Literal["throughput", "latency", "bytes", "cpu"]
+    pin: bool
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class TuningState:
+    """Trait `tuning`; `compression` is None before there is a peer. The codecs in force are those of the
+    latest decision of either side, None where nothing has been encoded yet.
+    """
+
+    compression: CompressionFields | None
+    codecs: list[CodecChoice]
+    sending_codec: str | None
+    receiving_codec: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRow:
+    """One request of the peer. Long texts are cut here; the command `request_detail` has all of them."""
+
+    number: int
+    state: Literal["pending", "approved", "denied", "withdrawn"]
+    who: Foreign
+    name: str
+    revision: int
+    kind: str
+    detail: str
+    size_bytes: int
+    lossy: str
+    reason: Foreign
+    answer_reason: str
+    times: int
+    arrived_s: float  # Unix time
+    answered_s: float | None
+    by: str = ""  # who answered: "person", or "policy NAME"
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyRow:
+    """One rule that answers requests; `words` say which and how much, `used` what it has let out."""
+
+    name: str
+    action: Literal["approve", "deny", "ask"]
+    words: str
+    used: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestsState:
+    """Trait `requests`: the pending ones first, oldest first, then the latest of those that are answered."""
+
+    pending: int
+    total: int
+    rows: list[RequestRow]
+    policies: list[PolicyRow] = field(default_factory=list)  # in the order in which they are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class TransferRow:
+    """One transfer. `paused_here` and `paused_there` say who keeps it back; it runs where neither does."""
+
+    number: int
+    name: Foreign
+    direction: Literal["in", "out"]
+    size_bytes: int
+    done_bytes: int
+    wire_bytes: int
+    path: str
+    state: Literal["running", "complete", "cancelled", "failed"]
+    why: Foreign
+    paused_here: bool
+    paused_there: bool
+    duration_s: float
+    can_retry: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TransfersState:
+    """Trait `transfers`: running ones first, then the latest that ended. Progress comes with the ticks."""
+
+    running: int
+    total: int
+    rows: list[TransferRow]
+
+
+# -- messages to the page --------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    """The session code while the duet waits: never in a trait, so that no saved notebook holds it."""
+
+    kind: Literal["code"]
+    code: str
+    line: str  # what the peer runs
+    expires_s: float  # Unix time
+    by_hand: bool
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """Rows of `columns` in one float32 buffer, all that there is; they replace what the page has."""
+
+    kind: Literal["history"]
+    schema: int
+    epoch_s: float  # Unix time
+    columns: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class DecisionRow:
+    """One decision of a tuner; plans in words. Told again, same `side` and `number`, once measured."""
+
+    number: int
+    side: Literal["here", "peer"]
+    when_s: float  # Unix time
+    name: Foreign
+    path: str
+    before: str
+    after: str
+    codec: str
+    level: int
+    chunk_bytes: int
+    workers: int
+    why: Foreign
+    predicted_bytes_per_s: float | None
+    measured_bytes_per_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Decisions:
+    """Decisions, oldest first: all of them where `reset`, else what is new or was measured since."""
+
+    kind: Literal["decisions"]
+    reset: bool
+    rows: list[DecisionRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """Where a running transfer is."""
+
+    number: int
+    done_bytes: int
+    wire_bytes: int
+    path: str
+    duration_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Tick:
+    """Four times a second while the panel is on a screen. The buffer holds history rows: the latest again, as
+    it grows, and those that are new.
+    """
+
+    kind: Literal["tick"]
+    sequence: int
+    sent_bytes_per_s: float
+    received_bytes_per_s: float
+    sent_wire_bytes_per_s: float
+    received_wire_bytes_per_s: float
+    round_trip_s: float | None
+    running: list[Running]
+
+
+@dataclass(frozen=True, slots=True)
+class Ack:
+    """The answer to one command. `error` is for the person who clicked; `result` as the command says."""
+
+    kind: Literal["ack"]
+    command_id: str  # not `id`: ipykernel keeps each `id` of what a comm sends, to route a reply
+    ok: bool
+    error: str
+    result: Any
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """Something to be told outside the panel as well. Holds none of the peer's words."""
+
+    kind: Literal["notice"]
+    text: str
+
+
+# -- messages to the kernel ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """A page has begun to show the panel: answered with code, history and decisions."""
+
+    kind: Literal["hello"]
+    schema: int
+
+
+@dataclass(frozen=True, slots=True)
+class Visible:
+    """Whether any view of this page is on the screen; said again every PAGE_SIGN_S while it is."""
+
+    kind: Literal["visible"]
+    page: str  # a random name of the page's
+    on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Poll:
+    """Where nothing arrives by itself: answered with one tick."""
+
+    kind: Literal["poll"]
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A click. Answered with an Ack of the same `command_id`, once.
+
+    approve            {number, revision}            the revision that was seen
+    deny               {number, reason}
+    request_detail     {number}                      -> RequestDetail
+    policy_like        {number, count}               -> PolicyDraft: what `add_policy_like` would add
+    add_policy_like    {number, revision, count}     answers the request, and others like it
+    remove_policy      {name}
+    audit              {text, kind}                  -> AuditPage: entries with that text, of that kind
+    verify_audit       {}                            -> str: that nothing was changed; fails where it was
+    export_audit       {ending}                      -> Export: of this duet, as "jsonl" or "csv"
+    set_compression    fields of CompressionFields   those that change; `codec`, `level` by role
+    undo_compression   {}
+    pause, resume      {}                            all that this side sends
+    pause_transfer, resume_transfer, cancel_transfer, retry_transfer   {number}
+    disconnect         {}
+    """
+
+    kind: Literal["command"]
+    command_id: str
+    name: str
+    args: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyDraft:
+    """A policy that would approve a request and others like it, before it is in force."""
+
+    name: str
+    words: str
+    count: int
+    until_s: float  # Unix time
+
+
+@dataclass(frozen=True, slots=True)
+class AuditRow:
+    """One entry of the audit log."""
+
+    number: int
+    when_s: float  # Unix time
+    kind: str
+    state: str
+    peer: Foreign
+    name: Foreign
+    revision: int | None
+    size_bytes: int | None
+    left_bytes: int | None
+    by: str
+    words: Foreign
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class AuditPage:
+    """The latest entries that were asked for, newest first; `total` is how many there are."""
+
+    file: str
+    total: int
+    rows: list[AuditRow]
+
+
+@dataclass(frozen=True, slots=True)
+class Export:
+    """A file to save."""
+
+    name: str
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class RequestDetail:
+    """All that there is to know before an answer. `preview` is of this side's own object and stays here."""
+
+    number: int
+    revision: int
+    reason: Foreign
+    description: str
+    tags: list[str]
+    preview: str

@@ -1,0 +1,109 @@
+"""The panel of a duet: one widget for all cells and pages that show it."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import anywidget
+import traitlets
+from IPython.display import display, update_display
+
+from duetlink import Duet
+from duetlink.duet.display import Table
+from duetlink_widgets.feed import Feed
+
+_BUNDLE = Path(__file__).parent / "static" / "panel.js"
+if not _BUNDLE.exists():
+    raise FileNotFoundError(f"{_BUNDLE} is not built; run `make js` in the project, or install a wheel")
+
+
+class Panel(anywidget.AnyWidget):
+    """Shows a duet live, and takes clicks. Its traits are written by the feed's thread alone.
+
+    Where there is no widget manager, and in a saved notebook, a table of the state stands in its place, which
+    is renewed when the state changes. No trait and no table holds the session code.
+    """
+
+    _esm = _BUNDLE
+
+    link = traitlets.Dict().tag(sync=True)
+    tuning = traitlets.Dict().tag(sync=True)
+    requests = traitlets.Dict().tag(sync=True)
+    transfers = traitlets.Dict().tag(sync=True)
+
+    def __init__(self, duet: Duet) -> None:
+        super().__init__()
+        _answer_where_asked(self.comm)
+        self._duet = duet
+        self._displays: list[str] = []
+        self._shown_state = ""
+        self._feed = Feed(duet, self)
+        self.on_msg(self._heard)
+
+    def display(self) -> None:
+        """Show it below the cell that runs."""
+        self._shown_state = _state(self._duet)
+        handle = display(self._bundle(), raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        if handle is not None:
+            self._displays.append(handle.display_id)
+
+    def close(self) -> None:
+        """Remove it from every page, and stop."""
+        self._feed.close()
+        super().close()
+
+    def publish(self, states: Mapping[str, dict[str, Any]]) -> None:
+        """As Feed asks: on its thread."""
+        with self.hold_sync():
+            for name, state in states.items():
+                setattr(self, name, state)
+        if self._displays and _state(self._duet) != self._shown_state:
+            self._renew_tables()
+
+    def say(self, message: dict[str, Any], buffer: bytes | None = None) -> None:
+        """As Feed asks: on its thread."""
+        self.send(message, None if buffer is None else [buffer])
+
+    def _heard(self, widget: object, message: object, buffers: object) -> None:
+        if isinstance(message, dict):
+            self._feed.heard(message)
+
+    def _renew_tables(self) -> None:
+        """What a saved notebook shows: as of the latest change of state."""
+        self._shown_state = _state(self._duet)
+        for display_id in self._displays:
+            update_display(self._bundle(), raw=True, display_id=display_id)  # type: ignore[no-untyped-call]
+
+    def _bundle(self) -> dict[str, Any]:
+        table: Table = self._duet.table()
+        return {
+            "application/vnd.jupyter.widget-view+json": {
+                "version_major": 2,
+                "version_minor": 0,
+                "model_id": self.model_id,
+            },
+            "text/html": table._repr_html_(),
+            "text/plain": repr(table),
+        }
+
+    def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        return self._bundle(), {}
+
+
+def _state(duet: Duet) -> str:
+    """`connected`, without why."""
+    return duet.state.partition(":")[0]
+
+
+def _answer_where_asked(comm: Any) -> None:
+    """Let clicks arrive on the subshell that the page chose, also while a cell runs.
+
+    ipykernel 7.4 sends the next message of a comm to the shell of the last thing that it sent: for a thread
+    that writes in the background, the main shell, where clicks wait for the running cell.
+    """
+    if hasattr(comm, "_reply_subshell_for"):
+        with contextlib.suppress(AttributeError):
+            comm._reply_subshell_for = None

@@ -1,0 +1,237 @@
+"""A duet as the traits of its panel: from the public face of `Duet` to the contract's dataclasses."""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from itertools import chain
+from typing import Any, TypeVar, cast
+
+from duetlink import Duet
+from duetlink.codecs import Codec
+from duetlink.duet.compression import MadeDecision
+from duetlink.duet.display import size_text
+from duetlink.duet.requests import Request
+from duetlink.duet.transfers import SharedTransfer
+from duetlink.errors import LinkClosed
+from duetlink.link.traffic import Statistics
+from duetlink_widgets.contract import (
+    SCHEMA,
+    CodecChoice,
+    CompressionFields,
+    DecisionRow,
+    Foreign,
+    LinkState,
+    PathRow,
+    PolicyRow,
+    RequestRow,
+    RequestsState,
+    TransferRow,
+    TransfersState,
+    TuningState,
+)
+
+_REQUESTS_BYTES = 12 * 1024  # what the rows of a trait may take; the rest is in duet.requests
+_POLICIES_BYTES = 3 * 1024
+_TRANSFERS_BYTES = 7 * 1024
+_LONGEST_TEXT = 160  # characters of one cell
+
+Row = TypeVar("Row", RequestRow, TransferRow, PolicyRow)
+
+
+def link_state(duet: Duet) -> LinkState:
+    """Header and `Link` tab."""
+    state, _, why = duet.state.partition(": ")
+    now = duet.statistics()
+    paths = [
+        PathRow(path.name, cast(Any, path.state), _foreign(path.why), path.bytes_per_s, path.at_least)
+        for path in now.paths
+    ]
+    moved = now.sent_bytes + now.received_bytes
+    return LinkState(
+        schema=SCHEMA,
+        role=cast(Any, duet.role),
+        state=cast(Any, state),
+        why=_foreign(why),
+        peer=None if duet.peer is None else _foreign(duet.peer),
+        verifier=duet.verifier,
+        path=now.path if state == "connected" else None,
+        paths=paths,
+        reconnects=now.reconnects,
+        paused=duet.paused,
+        sent_bytes=now.sent_bytes,
+        received_bytes=now.received_bytes,
+        saved_bytes=max(0, moved - now.sent_wire_bytes - now.received_wire_bytes) if moved else 0,
+        summary=_summary(duet, now),
+    )
+
+
+def _summary(duet: Duet, now: Statistics) -> str:
+    at = datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M")
+    peer = f" to {duet.peer}" if duet.peer else ""
+    return (
+        f"duetlink {duet.role}{peer}, {duet.state}; sent {size_text(now.sent_bytes)}, "
+        f"received {size_text(now.received_bytes)}; as of {at}"
+    )
+
+
+def tuning_state(duet: Duet, decisions: Iterable[MadeDecision]) -> TuningState:
+    """Controls of the `Throughput` tab. Raises LinkClosed where there is no peer (any more)."""
+    compression = duet.compression
+    fields = CompressionFields(
+        mode=cast(Any, compression.mode),
+        codec=dict(compression.codec),
+        level=dict(compression.level),
+        lossless_only=compression.lossless_only,
+        max_relative_error=compression.max_relative_error,
+        rate_cap_bytes_per_s=compression.rate_cap_bytes_per_s,
+        objective=cast(Any, compression.objective),
+        pin=compression.pin,
+        version=compression.version,
+    )
+    roles: dict[str, list[str]] = {}
+    choices: dict[str, Codec] = {}
+    for role in ("bytes", "tensor", "gradient"):
+        for codec in compression.codecs_for(role):
+            roles.setdefault(codec.name, []).append(role)
+            choices[codec.name] = codec
+    latest = {decision.side: decision.after.codec for decision in decisions}
+    return TuningState(
+        fields,
+        [_choice(codec, roles[name]) for name, codec in choices.items()],
+        latest.get("here"),
+        latest.get("peer"),
+    )
+
+
+def _choice(codec: Codec, roles: list[str]) -> CodecChoice:
+    levels = codec.levels
+    return CodecChoice(
+        codec.name, cast(Any, roles), codec.lossless, levels.start, levels.stop - 1, codec.level
+    )
+
+
+def requests_state(duet: Duet) -> RequestsState:
+    """`Requests` tab."""
+    requests = duet.requests
+    pending = requests.pending
+    answered = [request for request in requests if request.state != "pending"]
+    rows = (_request_row(request) for request in chain(pending, reversed(answered)))
+    return RequestsState(
+        len(pending),
+        len(requests),
+        _within(rows, _REQUESTS_BYTES),
+        _within(_policy_rows(duet), _POLICIES_BYTES),
+    )
+
+
+def _policy_rows(duet: Duet) -> Iterator[PolicyRow]:
+    policies = duet.policies
+    for policy in policies:
+        used = policies.usage(policy.name)
+        yield PolicyRow(policy.name, cast(Any, policy.action), _cut(policy.words()), used)
+
+
+def _request_row(request: Request) -> RequestRow:
+    asset = request.asset
+    return RequestRow(
+        number=request.number,
+        state=cast(Any, request.state),
+        who=_foreign(request.peer),
+        name=_cut(asset.name),
+        revision=asset.revision,
+        kind=_cut(asset.kind),
+        detail=_cut(asset.detail),
+        size_bytes=asset.size_bytes,
+        lossy=_cut(asset.lossy),
+        reason=_foreign(request.reason),
+        answer_reason=_cut(request.answer_reason),
+        times=request.times,
+        arrived_s=request.arrived.timestamp(),
+        answered_s=request.answered.timestamp() if request.answered is not None else None,
+        by=request.by,
+    )
+
+
+def transfers_state(duet: Duet) -> TransfersState:
+    """`Transfers` tab."""
+    transfers = list(duet.transfers)
+    running = [transfer for transfer in transfers if transfer.state == "running"]
+    ended = [transfer for transfer in transfers if transfer.state != "running"]
+    rows = (_transfer_row(transfer) for transfer in chain(running, reversed(ended)))
+    total = max((transfer.number for transfer in transfers), default=-1) + 1
+    return TransfersState(len(running), total, _within(rows, _TRANSFERS_BYTES))
+
+
+def _transfer_row(transfer: SharedTransfer) -> TransferRow:
+    return TransferRow(
+        number=transfer.number,
+        name=_foreign(transfer.name),
+        direction=cast(Any, transfer.direction),
+        size_bytes=transfer.size_bytes,
+        done_bytes=transfer.done_bytes,
+        wire_bytes=transfer.wire_bytes,
+        path=transfer.path,
+        state=cast(Any, transfer.state),
+        why=_foreign(transfer.why),
+        paused_here=transfer.paused_here,
+        paused_there=transfer.paused_there,
+        duration_s=transfer.duration_s,
+        can_retry=transfer.can_retry,
+    )
+
+
+def decision_row(decision: MadeDecision) -> DecisionRow:
+    """One row of the table of decisions."""
+    plan = decision.after
+    return DecisionRow(
+        number=decision.number,
+        side=cast(Any, decision.side),
+        when_s=decision.when.timestamp(),
+        name=_foreign(decision.name),
+        path=decision.path,
+        before="" if decision.before is None else f"{decision.before.codec} {decision.before.level}",
+        after=f"{plan.codec} {plan.level}",
+        codec=plan.codec,
+        level=plan.level,
+        chunk_bytes=plan.chunk_bytes,
+        workers=plan.workers,
+        why=_foreign(decision.why),
+        predicted_bytes_per_s=decision.predicted_bytes_per_s,
+        measured_bytes_per_s=decision.measured_bytes_per_s,
+    )
+
+
+def decisions(duet: Duet) -> list[MadeDecision]:
+    """All that are kept, oldest first; none where there is no peer (any more)."""
+    try:
+        return list(duet.tuning.decisions)
+    except LinkClosed:
+        return []
+
+
+def as_trait(state: LinkState | TuningState | RequestsState | TransfersState) -> dict[str, Any]:
+    """As values of JSON, without NaN or infinity."""
+    wire: dict[str, Any] = json.loads(json.dumps(asdict(state), allow_nan=False))
+    return wire
+
+
+def _within(rows: Iterable[Row], limit_bytes: int) -> list[Row]:
+    """The first rows that together take at most so many bytes of JSON."""
+    kept = []
+    for row in rows:
+        limit_bytes -= len(json.dumps(asdict(row), ensure_ascii=False).encode())
+        if limit_bytes < 0:
+            break
+        kept.append(row)
+    return kept
+
+
+def _foreign(text: str) -> Foreign:
+    return Foreign(_cut(text))
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_TEXT else text[: _LONGEST_TEXT - 1] + "…"
