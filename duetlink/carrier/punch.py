@@ -35,7 +35,7 @@ from duetlink.errors import PathUnavailable, RemoteProtocolError
 
 # shorter than the kernel waits, so that it hears the reason
 CONNECT_TIMEOUT_S = 7.0
-MAPPED_TIMEOUT_S = 1.0  # for STUN servers
+MAPPED_TIMEOUT_S = 1.0  # for STUN servers, before this side says what it knows
 ROUNDS = 3
 ROUND_S = 1.8
 
@@ -90,6 +90,7 @@ class _Puncher:
         self._own: list[Address] = []
         self._remote: list[Address] = []
         self._introduced = asyncio.Event()
+        self._gathered = asyncio.Event()
         self._pongs: dict[int, asyncio.Future[None]] = {}
         self._dials: list[asyncio.Task[None]] = []
         self._tasks: list[asyncio.Task[None]] = []
@@ -99,9 +100,9 @@ class _Puncher:
         await self._port.listen(self._race.enter)
         tasks = [self._start(self._gather()), self._start(self._listen())]
         if self._session.controlling:
-            tasks.append(self._start(self._conduct(tasks[0])))
+            tasks.append(self._start(self._conduct()))
         if self._session.map_port:
-            tasks.append(self._start(self._map(tasks[0])))
+            tasks.append(self._start(self._map()))
         pending: set[asyncio.Future[Any]] = {self._race.winner, *tasks}
         while True:
             done, pending = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
@@ -146,26 +147,36 @@ class _Puncher:
     # -- where the peer can reach this side ------------------------------------------------------------------
 
     async def _gather(self) -> None:
-        """Find out and tell, in one message: the peer begins when it has it."""
+        """Find out and tell: the peer begins when it has the first message. What STUN servers say may come
+        later, since a lost packet costs a second: it is worth a dial in whatever round it comes.
+        """
+        asking = self._start(self._ask_mapped())
+        await asyncio.wait((asking,), timeout=MAPPED_TIMEOUT_S)
         hosts = get_host_addresses(use_ipv4=True, use_ipv6=True)
         found: list[object] = [[host, self._port.number] for host in hosts]
-        servers, _ = parse_servers(self._session.ice_servers)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(MAPPED_TIMEOUT_S):
-                self._mapped = await ask_mapped(self._port, servers)
         if self._mapped is not None:
             found.insert(0, list(self._mapped[0]))
         usable = dict.fromkeys(address for entry in found if (address := read_address(entry)) is not None)
         self._own = list(usable)[:MAX_ADDRESSES]
         await self._tell(addresses=self._own)
+        self._gathered.set()
+        await asking
+        late = None if self._mapped is None else read_address(list(self._mapped[0]))
+        if late is not None and late not in self._own:
+            self._own.append(late)
+            await self._tell(addresses=[late])
 
-    async def _map(self, gathering: asyncio.Task[None]) -> None:
-        """Tell of a port of the router, some time later: it is worth a dial in whatever round it comes."""
+    async def _ask_mapped(self) -> None:
+        servers, _ = parse_servers(self._session.ice_servers)
+        self._mapped = await ask_mapped(self._port, servers)
+
+    async def _map(self) -> None:
+        """Tell of a port of the router, some time later, as of what STUN servers say."""
         try:
             self._mapping = await map_port(self._port.number)
         except PathUnavailable:  # so it is without
             return
-        await gathering
+        await self._gathered.wait()
         self._own.append(self._mapping.address)
         await self._tell(addresses=[self._mapping.address])
 
@@ -201,10 +212,10 @@ class _Puncher:
 
     # -- rounds ----------------------------------------------------------------------------------------------
 
-    async def _conduct(self, gathering: asyncio.Task[None]) -> None:
+    async def _conduct(self) -> None:
         """The controlling side: begin rounds together with the other."""
         loop = asyncio.get_running_loop()
-        await gathering
+        await self._gathered.wait()
         await self._introduced.wait()
         for number in range(ROUNDS):
             self._pongs = {number: loop.create_future()}
