@@ -25,13 +25,17 @@ export const HISTORY_COLUMNS = [
   "queued_bytes",
 ] as const;
 
-/** One rung of the ladder. `why` keeps it down; its speed is None where nothing measured it. */
+/**
+ * One rung of the ladder. `why` keeps it down; its speed, and the share of datagrams that were `lost` in
+ * the last seconds, are None where nothing measured them.
+ */
 export interface PathRow {
   name: string;
   state: "opening" | "up" | "down" | "idle";
   why: Foreign;
   bytes_per_s: number | null;
   at_least: boolean;
+  lost: number | null;
 }
 
 /** Trait `link`. */

@@ -53,6 +53,12 @@ export function ratio(doneBytes: number, wireBytes: number): string {
   return doneBytes > 0 && wireBytes > 0 ? `${threeDigits(doneBytes / wireBytes)}×` : UNKNOWN;
 }
 
+/** A part of one: 0 %, 0.1 %, 5.2 %, 38 %. */
+export function share(part: number): string {
+  const percents = 100 * part;
+  return percents === 0 || percents >= 9.95 ? `${Math.round(percents)} %` : `${percents.toFixed(1)} %`;
+}
+
 export function percent(part: number, whole: number): string {
   return whole > 0 ? `${Math.floor((100 * part) / whole)} %` : "100 %";
 }

@@ -40,6 +40,17 @@ test.each([
   [3723, "1:02:03"],
 ])("a duration of %s s is %s", (seconds, text) => expect(format.duration(seconds)).toBe(text));
 
+test("a share keeps two digits where it is small", () => {
+  expect([0, 0.001, 0.0516, 0.0995, 0.38, 1].map(format.share)).toEqual([
+    "0 %",
+    "0.1 %",
+    "5.2 %",
+    "10 %",
+    "38 %",
+    "100 %",
+  ]);
+});
+
 test("ratio and percent where nothing has moved", () => {
   expect(format.ratio(0, 0)).toBe("–");
   expect(format.ratio(240, 100)).toBe("2.40×");

@@ -20,11 +20,11 @@ WIDTH = 1120
 SEND = """
 import numpy as np
 random = np.random.default_rng(7)
-weights = random.normal(size=6_000_000).astype("float32")
+weights = random.normal(size=18_000_000).astype("float32")
 duet.compression.rate_cap_bytes_per_s = 6e6
 duet.send(np.maximum(weights, 0), "activations")
-duet.send(np.round(random.normal(size=4_000_000) * 100, 1), "decimals")
-duet.send(random.integers(0, 40, 8_000_000), "counts")
+duet.send(np.round(random.normal(size=12_000_000) * 100, 1), "decimals")
+duet.send(random.integers(0, 40, 24_000_000), "counts")
 duet.send(weights, "weights")
 """
 
@@ -51,6 +51,9 @@ def main() -> None:
         requests = tab(mine, "Requests")
         requests.get_by_role("button", name="scans", exact=True).click()
         expect(requests).to_contain_text("array(")
+        expect(requests.get_by_role("button", name="Approve scans")).to_have_attribute(
+            "aria-disabled", "false"
+        )
         owner.picture(DOCS / "panel-requests.png", mine)
 
 

@@ -6,7 +6,9 @@ import json
 import re
 from pathlib import Path
 
+import nbformat
 import pytest
+from nbconvert import HTMLExporter
 from playwright.sync_api import Locator, expect
 
 from duetlink.settings import PATHS
@@ -163,6 +165,9 @@ def test_a_saved_notebook_holds_no_code_and_a_readable_state(open_notebook: Open
     owner.page.evaluate("notebookPage.panel().context.save()")
     outputs = json.loads(owner.saved())["cells"][1]["outputs"]
     assert "closed" in "".join(outputs[0]["data"]["text/html"])
+    page, _ = HTMLExporter().from_notebook_node(nbformat.reads(owner.saved(), as_version=4))
+    assert "this side closed the duet" in page
+    assert code.split("@")[0] not in page
 
 
 def test_a_new_request_is_announced_outside_the_panel(open_notebook: OpenNotebook) -> None:

@@ -42,13 +42,16 @@ Foreign = NewType("Foreign", str)
 
 @dataclass(frozen=True, slots=True)
 class PathRow:
-    """One rung of the ladder. `why` keeps it down; its speed is None where nothing measured it."""
+    """One rung of the ladder. `why` keeps it down; its speed, and the share of datagrams that were `lost` in
+    the last seconds, are None where nothing measured them.
+    """
 
     name: str
     state: Literal["opening", "up", "down", "idle"]
     why: Foreign
     bytes_per_s: float | None
     at_least: bool
+    lost: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

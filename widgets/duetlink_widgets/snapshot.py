@@ -46,7 +46,14 @@ def link_state(duet: Duet) -> LinkState:
     state, _, why = duet.state.partition(": ")
     now = duet.statistics()
     paths = [
-        PathRow(path.name, cast(Any, path.state), _foreign(path.why), path.bytes_per_s, path.at_least)
+        PathRow(
+            path.name,
+            cast(Any, path.state),
+            _foreign(path.why),
+            path.bytes_per_s,
+            path.at_least,
+            None if path.loss is None else round(path.loss, 3),
+        )
         for path in now.paths
     ]
     moved = now.sent_bytes + now.received_bytes

@@ -1,7 +1,7 @@
 import { useSignal } from "@preact/signals";
 import { copy } from "../clipboard";
 import type { Code, PathRow } from "../contract";
-import { count, duration, size, speed } from "../format";
+import { count, duration, share, size, speed } from "../format";
 import { PATH_MEANINGS, PATH_STATES, pathWord } from "../words";
 import { useView } from "./view";
 import { Words } from "./words";
@@ -100,6 +100,7 @@ function Paths({ rows, inUse }: { rows: readonly PathRow[]; inUse: string | null
             </td>
             <td class="number">
               {row.bytes_per_s === null ? "–" : `${row.at_least ? "≥ " : ""}${speed(row.bytes_per_s)}`}
+              {row.lost !== null && <div class="dim">{share(row.lost)} lost</div>}
             </td>
             <td class="dim paragraph">
               <Words text={row.why || (PATH_MEANINGS[row.name] ?? "")} limit={300} />
@@ -120,6 +121,18 @@ function Facts() {
         <dt>you are the</dt>
         <dd>{link.role}</dd>
       </div>
+      {link.path !== null && (
+        <>
+          <div>
+            <dt>messages</dt>
+            <dd>over the data channel</dd>
+          </div>
+          <div>
+            <dt>arrays</dt>
+            <dd>{link.path === "local" ? "through shared memory" : `by Flight, ${pathWord(link.path)}`}</dd>
+          </div>
+        </>
+      )}
       <div>
         <dt>sent</dt>
         <dd>{size(link.sent_bytes)}</dd>

@@ -1,5 +1,5 @@
 import { useSignal } from "@preact/signals";
-import { useEffect, useRef } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { keyOf } from "../connection";
 import type { RequestRow } from "../contract";
 import { visible } from "../foreign";
@@ -17,10 +17,14 @@ const DEAD_MS = 500;
 
 const COMMANDS = ["approve", "deny", "add_policy_like", "request_detail"];
 
-/** Puts the focus on the oldest request, on what opens it: never on an answer. */
+/** Puts the focus on the oldest request, on what opens it: never on an answer. Where none waits, on the tab's content. */
 export function focusFirstRequest({ root }: View): void {
   // the tab is drawn first
-  setTimeout(() => root.querySelector<HTMLElement>(".request .open")?.focus());
+  setTimeout(() => {
+    const first =
+      root.querySelector<HTMLElement>(".request .open") ?? root.querySelector<HTMLElement>("[role=tabpanel]");
+    first?.focus();
+  });
 }
 
 export function RequestsTab() {
@@ -69,10 +73,18 @@ function useDeadTime(places: string): boolean {
 }
 
 function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove: () => void }) {
-  const { id } = useView();
+  const view = useView();
+  const { id } = view;
   const open = useSignal(false);
   const answering = useSignal<"" | "deny" | "like">("");
   const item = useRef<HTMLLIElement>(null);
+  useLayoutEffect(() => {
+    const shown = item.current!;
+    return () => {
+      // what is answered leaves the list, and would take the focus with it
+      if (shown.contains(document.activeElement)) focusFirstRequest(view);
+    };
+  }, []);
   const cancel = () => {
     const opener = `[data-opens=${answering.value}]`;
     answering.value = "";

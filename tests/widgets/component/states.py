@@ -67,7 +67,7 @@ CONNECTED = replace(
         PathRow("local", "down", Foreign("the peer is on another host"), None, False),
         PathRow("tcp", "up", Foreign(""), 118.4e6, False),
         PathRow("punched", "down", Foreign("both NATs choose a new port for each destination"), None, False),
-        PathRow("udp", "up", Foreign(""), 64.2e6, False),
+        PathRow("udp", "up", Foreign(""), 64.2e6, False, 0.012),
         PathRow("relay", "idle", Foreign("costs its operator; opened when nothing else is up"), None, False),
         PathRow("channel", "up", Foreign(""), 8.1e6, True),
     ],

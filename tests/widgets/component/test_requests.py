@@ -204,3 +204,19 @@ def test_a_new_request_is_told_to_a_screen_reader_but_not_too_often(show: Show) 
     expect(told).to_contain_text("scans")
     shown.pass_s(3)
     expect(told).to_contain_text(second.name)
+
+
+def test_the_focus_goes_on_where_the_answered_request_was(show: Show) -> None:
+    shown = show()
+    view = open_requests(shown)
+    waiting = [row for row in states.REQUESTS.rows if row.state == "pending"]
+    answered = [replace(row, state="approved", answered_s=states.NOW_S) for row in waiting]
+    for left in (waiting[1:], []):
+        view.locator(".request .primary").first.focus()
+        rows = [*left, *answered[: len(waiting) - len(left)]]
+        shown.change(requests=asdict(replace(states.REQUESTS, pending=len(left), rows=rows)))
+        shown.settle()
+        shown.pass_s(0.6)
+        if left:
+            expect(view.get_by_role("button", name=left[0].name, exact=True)).to_be_focused()
+    expect(view.get_by_role("tabpanel")).to_be_focused()

@@ -99,10 +99,22 @@ def test_link_once_connected(show: Show) -> None:
     expect(rows).to_have_count(7)
     expect(rows.nth(1)).to_contain_text("localdown–the peer is on another host")
     expect(rows.nth(2)).to_contain_text("directin use118 MB/s")
+    expect(rows.nth(4)).to_contain_text("64.2 MB/s1.2 % lost")
     expect(rows.nth(5)).to_contain_text("not needed")
     expect(rows.nth(6)).to_contain_text("≥ 8.10 MB/s")
     expect(view).to_contain_text("kept off the wire4.12 GB (56 %)")
     expect(view).to_contain_text("reconnects1 time")
+
+
+# the picture is more than a grid: the blue of what was sent is in it
+BLUE = """() => {
+  const canvas = document.querySelector("canvas");
+  const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
+  let found = 0;
+  for (let at = 0; at < data.length; at += 4)
+    if (data[at] < 30 && data[at + 1] > 90 && data[at + 2] > 160 && data[at + 3] > 200) found++;
+  return found > 200;
+}"""
 
 
 def test_throughput_has_charts_that_can_be_read_as_a_table(show: Show) -> None:
@@ -115,17 +127,8 @@ def test_throughput_has_charts_that_can_be_read_as_a_table(show: Show) -> None:
     label = charts.first.get_attribute("aria-label")
     assert label is not None
     assert label.startswith("Payload and wire speed of the last 5 minutes. Sending ")
-    # the picture is more than a grid: the blue of what was sent is in it
-    blue = """() => {
-      const canvas = document.querySelector("canvas");
-      const { data } = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-      let found = 0;
-      for (let at = 0; at < data.length; at += 4)
-        if (data[at] < 30 && data[at + 1] > 90 && data[at + 2] > 160 && data[at + 3] > 200) found++;
-      return found > 200;
-    }"""
     shown.settle()  # the canvas knows its width
-    shown.page.wait_for_function(blue)
+    shown.page.wait_for_function(BLUE)
     view.get_by_role("radio", name="15 min").check()
     shown.settle()
     assert "15 minutes" in (view.get_by_role("img").first.get_attribute("aria-label") or "")
@@ -140,6 +143,8 @@ def test_the_pointer_reads_the_charts(show: Show) -> None:
     view = shown.view()
     shown.greet()
     shown.open_tab(view, "Throughput")
+    shown.settle()
+    shown.page.wait_for_function(BLUE)
     box = view.get_by_role("img").first.bounding_box()
     assert box is not None
     # late in the outage: nothing was sent, and no round trip has been measured for long
