@@ -314,13 +314,15 @@ async def test_an_object_changed_while_it_is_sent_stops_leaving(make_pair: Any, 
     assert sender.statistics("").transfers[0].state == "failed"
 
 
-async def test_a_small_object_that_changed_does_not_leave(make_pair: Any) -> None:
+async def test_a_small_object_that_changed_does_not_leave_and_its_transfer_has_ended(make_pair: Any) -> None:
     _, sender = await make_pair()
     array = np.zeros(100, np.uint8)
     body = body_of(array)
     array[0] = 1
     with pytest.raises(AssetChanged):
         await sender.exports.offer("x", body)
+    assert [transfer.state for transfer in sender.traffic.transfers] == ["failed"]
+    assert not sender.traffic.busy
 
 
 async def test_strangers_on_the_loopback_port_do_not_end_the_link(make_pair: Any) -> None:

@@ -107,15 +107,21 @@ async def test_messages_of_both_sides_arrive_once_and_in_order_over_a_new_connec
     assert [link.statistics("").reconnects for link in links] == [1, 1]
 
 
-async def test_a_transfer_goes_on_over_the_new_connection(
-    links: tuple[Link, Link], reuniting: Reuniting, cut: Any
-) -> None:
-    receiver, sender = links
+async def begin_pull(receiver: Link, sender: Link) -> tuple[np.ndarray, asyncio.Future[Any]]:
+    """A transfer of 6 MiB, of which one or more have arrived."""
     array = np.random.default_rng(0).integers(0, 256, 6 * MIB, np.uint8)
     offer = await sender.exports.offer("x", Outgoing([memoryview(array)], array.nbytes))
     pulling = asyncio.ensure_future(receiver.imports.pull("x", offer, 1 << 40))
     while receiver.statistics("").received_bytes < MIB:
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.001)
+    return array, pulling
+
+
+async def test_a_transfer_goes_on_over_the_new_connection(
+    links: tuple[Link, Link], reuniting: Reuniting, cut: Any
+) -> None:
+    receiver, sender = links
+    array, pulling = await begin_pull(receiver, sender)
     reuniting.open.set()
     cut(sender)
     assert np.array_equal(np.frombuffer(await soon(pulling), np.uint8), array)
@@ -127,11 +133,7 @@ async def test_a_pause_outlasts_the_connection(
     links: tuple[Link, Link], reuniting: Reuniting, cut: Any, side: str
 ) -> None:
     receiver, sender = links
-    array = np.random.default_rng(0).integers(0, 256, 6 * MIB, np.uint8)
-    offer = await sender.exports.offer("x", Outgoing([memoryview(array)], array.nbytes))
-    pulling = asyncio.ensure_future(receiver.imports.pull("x", offer, 1 << 40))
-    while receiver.statistics("").received_bytes < MIB:
-        await asyncio.sleep(0.001)
+    array, pulling = await begin_pull(receiver, sender)
     (incoming,), (outgoing,) = receiver.traffic.transfers, sender.traffic.transfers
     paused = incoming if side == "receiver" else outgoing
     lost, restored = seen(receiver)
