@@ -92,7 +92,7 @@ class Audit:
         """Those entries, from `since` on and before `until`. `session` is that of an entry, or "all"; of this
         duet without it. Raises SettingError.
         """
-        kinds = (kind,) if isinstance(kind, str) else tuple(kind)
+        kinds = (kind,) if kind and isinstance(kind, str) else tuple(kind)
         chosen = "" if session == ALL else session or self._session
         wanted = EntryFilter(kind=kinds, name=name, peer=peer, since=since, until=until, session=chosen)
         return Audit(self.path, self._session, self._begin_bytes, wanted, self._failure)

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from duetlink.link.history import Second
-from duetlink.link.traffic import Statistics
 from duetlink_widgets import timeline
 from duetlink_widgets.contract import HISTORY_COLUMNS, HISTORY_S
 from duetlink_widgets.timeline import Timeline
@@ -30,7 +29,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
 
 
 class Record:
-    """A duet's history and statistics."""
+    """A duet's history, and whether it is over."""
 
     def __init__(self, *seconds: Second, state: str = "connected") -> None:
         self.seconds = list(seconds)
@@ -39,11 +38,8 @@ class Record:
     def history(self, since_s: float) -> tuple[Second, ...]:
         return tuple(second for second in self.seconds if second.start_s >= since_s)
 
-    def statistics(self) -> Statistics:
-        return Statistics(self.state, None, None, 0, 0, 0.0, 0.0)
-
     def timeline(self, now_s: int) -> Timeline:
-        return Timeline(self.history, self.statistics, now_s)
+        return Timeline(self.history, lambda: self.state == "closed", now_s)
 
 
 def rows(data: bytes) -> list[list[float]]:

@@ -26,7 +26,7 @@ def page(duet: Duet, text: str, kind: str) -> dict[str, Any]:
     wanted = text.casefold()
     latest: collections.deque[Entry] = collections.deque(maxlen=_ROWS)
     total = 0
-    for entry in duet.audit.filter(kind=kind or ()):
+    for entry in duet.audit.filter(kind=kind):
         if wanted in _searched(entry):
             latest.append(entry)
             total += 1

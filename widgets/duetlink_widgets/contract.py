@@ -15,9 +15,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, NewType
 
+from duetlink.link import history
+
 SCHEMA = 1
 TRAIT_LIMIT_BYTES = 32 * 1024
-HISTORY_S = 15 * 60
+HISTORY_S = history.KEPT_S
 TICK_S = 0.25
 VISIBLE_LEASE_S = 30.0  # a page that shows the panel says so again within this time
 PAGE_SIGN_S = 10.0  # ... and does it this often

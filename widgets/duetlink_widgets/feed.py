@@ -59,7 +59,7 @@ class Feed:
     def __init__(self, duet: Duet, outlet: Outlet) -> None:
         self._duet = duet
         self._outlet = outlet
-        self._timeline = Timeline(duet.history, duet.statistics, int(time.time()))
+        self._timeline = Timeline(duet.history, lambda: duet.state.startswith("closed"), int(time.time()))
         self._pages: dict[str, float] = {}  # by name: until when it is thought to be on a screen
         self._ticking: asyncio.Task[None] | None = None
         self._commands: set[asyncio.Task[None]] = set()

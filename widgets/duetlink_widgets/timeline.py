@@ -9,8 +9,9 @@ from collections.abc import Callable
 import numpy as np
 
 from duetlink.link.history import Second
-from duetlink.link.traffic import Statistics
 from duetlink_widgets.contract import HISTORY_COLUMNS, HISTORY_S
+
+_ROUND_TRIP = HISTORY_COLUMNS.index("round_trip_s")
 
 
 class Timeline:
@@ -22,11 +23,11 @@ class Timeline:
     def __init__(
         self,
         history: Callable[[float], tuple[Second, ...]],
-        statistics: Callable[[], Statistics],
+        is_closed: Callable[[], bool],
         now_s: int,
     ) -> None:
         self._history = history
-        self._statistics = statistics
+        self._is_closed = is_closed
         self._connected_s: int | None = None
         self._told_s = 0
         self.epoch_s = float(now_s - HISTORY_S)
@@ -46,14 +47,14 @@ class Timeline:
                 return b""
             self._connected_s = begun[0].start_s
         seconds = self._history(since_s)
-        alive = self._statistics().state != "closed"
-        last_s = int(time.time()) if alive else (seconds[-1].start_s if seconds else self._told_s)
+        latest_s = seconds[-1].start_s if seconds else self._told_s
+        last_s = latest_s if self._is_closed() else int(time.time())
         first_s = max(since_s, self._connected_s)
         if last_s < first_s:
             return b""
         rows = np.zeros((last_s - first_s + 1, len(HISTORY_COLUMNS)), np.float32)
         rows[:, 0] = np.arange(first_s, last_s + 1) - self.epoch_s
-        rows[:, 5] = math.nan
+        rows[:, _ROUND_TRIP] = math.nan
         for second in seconds:
             if first_s <= second.start_s <= last_s:
                 rows[second.start_s - first_s, 1:] = _values(second)
