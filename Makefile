@@ -40,10 +40,10 @@ $(NPM_READY): js/package-lock.json | $(SETUP)
 	cd js && npm ci --silent
 	@touch $(NPM_READY)
 
-demo: setup  ## two kernels, two notebooks, one link, and a table of what happened
+demo: setup  ## two kernels, the notebooks of a lesson, one link, and a table of what happened
 	$(BIN)/duetlink demo
 
-lab: setup  ## the two notebooks in JupyterLab, to do it by hand
+lab: setup  ## the notebooks in JupyterLab, to do it by hand
 	$(BIN)/jupyter lab notebooks $(if $(filter 0,$(shell id -u)),--allow-root)
 
 bench: setup  ## the benchmark tables (minutes)

@@ -8,7 +8,8 @@ import sys
 import tempfile
 
 NAMES = ("control", "busy", "seed_table", "large", "tunnel", "codecs", "dedup")
-BY_NAME_ALONE = ("soak", "day", "delivery", "gradients", "panel", "page", "policies")  # half an hour and more
+# half an hour and more, or a matter of their own
+BY_NAME_ALONE = ("soak", "day", "delivery", "gradients", "panel", "page", "policies", "remote")
 
 
 def main() -> None:

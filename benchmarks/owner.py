@@ -29,11 +29,20 @@ class Owner:
         self._process.start()
         self.scientist: Duet = duetlink.join(self._pipe.recv(), settings=settings)
 
-    def share(self, name: str, dtype: str, shape: tuple[int, ...], seed: int) -> None:
+    def share(self, name: str, dtype: str, shape: tuple[int, ...], seed: int, *, mock: bool = False) -> None:
         """Share a fresh array there and return when its name is here."""
-        self._call("share", name, dtype, shape, seed)
+        self._call("share", name, dtype, shape, seed, "auto" if mock else None)
         while name not in self.scientist.store or self.scientist.store[name].kind != "numpy.ndarray":
             threading.Event().wait(0.001)
+
+    def share_digits(self, images: str, labels: str, rows: int, side: int) -> None:
+        """Share so many of scikit-learn's digits as tensors, enlarged, with mocks of the same shape."""
+        self._call("digits", images, labels, rows, side)
+        self.scientist.wait_object(labels, 20)
+
+    def share_many(self, number: int) -> None:
+        """Share so many numbers, called `asset 0`, `asset 1`, …"""
+        self._call("many", number)
 
     def unshare(self, name: str) -> None:
         self._call("unshare", name)
@@ -118,9 +127,14 @@ def _serve(pipe: Connection, settings: Settings, data_channel_only: bool) -> Non
         result: Any = None
         try:
             if command == "share":
-                name, dtype, shape, seed = arguments
-                assets[name] = duet.share(array(dtype, shape, seed), name)
+                name, dtype, shape, seed, mock = arguments
+                assets[name] = duet.share(array(dtype, shape, seed), name, mock=mock)
                 _wait_prepared(duet, name)
+            elif command == "digits":
+                _share_digits(duet, *arguments)
+            elif command == "many":
+                for number in range(*arguments):
+                    duet.share(number, f"asset {number}", description="a number", tags=("number", "small"))
             elif command == "unshare":
                 assets.pop(arguments[0]).unshare()
             elif command == "received":
@@ -130,3 +144,15 @@ def _serve(pipe: Connection, settings: Settings, data_channel_only: bool) -> Non
         except Exception as error:
             result = error
         pipe.send(result)
+
+
+def _share_digits(duet: Duet, images: str, labels: str, rows: int, side: int) -> None:
+    import torch
+    from sklearn.datasets import load_digits
+
+    digits = load_digits()
+    small = torch.tensor(digits.images[:rows], dtype=torch.float32)[:, None] / 16
+    large = torch.nn.functional.interpolate(small, size=(side, side)).flatten(1).contiguous()
+    classes = torch.tensor(digits.target[:rows])
+    duet.share(large, images, mock=torch.rand_like(large))
+    duet.share(classes, labels, mock=torch.randint(0, 10, classes.shape))

@@ -11,23 +11,41 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from duetlink.duet.duet import Duet
     from duetlink.duet.policies.policy import Policy
+    from duetlink.duet.remote.budget import Budget
     from duetlink.errors import DuetError
+    from duetlink.mocks import Mock
+    from duetlink.runtime.job_progress import progress
     from duetlink.session import join, launch
     from duetlink.settings import IceServer, Settings
 
 __version__ = "0.1.0"
 
-__all__ = ["Duet", "DuetError", "IceServer", "Policy", "Settings", "errors", "join", "launch"]
+__all__ = [
+    "Budget",
+    "Duet",
+    "DuetError",
+    "IceServer",
+    "Mock",
+    "Policy",
+    "Settings",
+    "errors",
+    "join",
+    "launch",
+    "progress",
+]
 
 # Loaded when first used (PEP 562): `import duetlink` alone costs next to nothing.
 _HOMES = {
+    "Budget": "duetlink.duet.remote.budget",
     "Duet": "duetlink.duet.duet",
     "DuetError": "duetlink.errors",
     "IceServer": "duetlink.settings",
+    "Mock": "duetlink.mocks",
     "Policy": "duetlink.duet.policies.policy",
     "Settings": "duetlink.settings",
     "join": "duetlink.session",
     "launch": "duetlink.session",
+    "progress": "duetlink.runtime.job_progress",
 }
 
 

@@ -1,4 +1,5 @@
-"""The command `duetlink`: a signaling server, the demo, the network examined, the audit log, the settings.
+"""The command `duetlink`: a signaling server, the demo, the network examined, the audit log, what is kept,
+the settings.
 
 Exit codes: 0 done, 1 it failed (one line `error: …`), 2 wrong usage, 130 interrupted. What a command needs is
 imported inside it, so that `duetlink --help` is quick.
@@ -24,6 +25,7 @@ INTERRUPTED = 130
 _WIDTH_OF_A_PIPE = 110  # where nobody tells how wide the output may be
 
 _FILE = click.Path(exists=True, dir_okay=False, readable=True, path_type=Path)
+_FILES = {"audit_path": "audit_file", "budget_path": "budget_file", "state_path": "state_directory"}
 _DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
@@ -134,20 +136,32 @@ def _address(host: str, port: int, tls: bool) -> str:
 # -- demo --------------------------------------------------------------------------------------------------
 
 
-@main.command(short_help="Two kernels, two notebooks, one link, and what happened.")
+@main.command(short_help="Notebooks played against each other, and what happened.")
+@click.argument("name", default="1-basics")
+@click.option("--list", "list_", is_flag=True, help="Show which there are, and play none.")
 @click.option(
     "--timeout", "timeout_s", default=180.0, show_default=True, help="Seconds that all of it may take."
 )
-@click.option("--notebooks", type=_DIRECTORY, help="A directory with owner.ipynb and scientist.ipynb.")
+@click.option("--notebooks", type=_DIRECTORY, help="A directory with an owner.ipynb and a scientist.ipynb.")
 @click.pass_context
-def demo(ctx: click.Context, timeout_s: float, notebooks: Path | None) -> None:
-    """Play two notebooks against each other in two Jupyter kernels, and say what happened."""
-    from duetlink.demo.play import play
+def demo(ctx: click.Context, name: str, list_: bool, timeout_s: float, notebooks: Path | None) -> None:
+    """Play a lesson's notebooks against each other in Jupyter kernels, and say what happened.
+
+    NAME is one that --list shows, or its number; the first without it.
+    """
+    from duetlink.demo.lesson import choose, lessons
+
+    if list_:
+        for lesson in lessons():
+            click.echo(f"{lesson.name:<16}{lesson.title}")
+        return
+    chosen = choose(name, notebooks)
+    from duetlink.demo.play import play  # what it imports is there
 
     try:
-        ctx.exit(play(_console(), notebooks, timeout_s))
+        ctx.exit(play(_console(), chosen, timeout_s))
     except KeyboardInterrupt:
-        click.echo("interrupted; both kernels and the signaling server are stopped", err=True)
+        click.echo("interrupted; the kernels and the signaling server are stopped", err=True)
         ctx.exit(INTERRUPTED)
 
 
@@ -245,6 +259,62 @@ def _audit_file(path: Path | None) -> Path:
     return found
 
 
+# -- state -------------------------------------------------------------------------------------------------
+
+
+@main.group(short_help="What launch(resume=…) keeps on this machine.")
+def state() -> None:
+    """Look at what launch(resume=…) keeps on this machine's disk, or delete it."""
+
+
+@state.command("list", short_help="Every name, and what it holds.")
+def list_() -> None:
+    """List every name under which a duet is kept."""
+    from duetlink.duet.state.listing import list_table
+    from duetlink.settings import Settings
+
+    click.echo(repr(list_table(Settings.from_environment().state_directory)))
+
+
+@state.command("show", short_help="What one name holds.")
+@click.argument("name")
+def show_state(name: str) -> None:
+    """Show what is kept under NAME: assets without their content, policies, requests, grants.
+
+    A kernel may be using it meanwhile.
+    """
+    from duetlink.duet.state.listing import tables
+    from duetlink.duet.state.place import StatePlace
+    from duetlink.settings import Settings
+
+    click.echo("\n\n".join(map(repr, tables(StatePlace(Settings.from_environment().state_directory, name)))))
+
+
+@state.command(short_help="Delete all that one name holds.")
+@click.argument("name")
+@click.option("--yes", is_flag=True, help="Do not ask.")
+def forget(name: str, yes: bool) -> None:
+    """Delete all that is kept under NAME, for ever. No kernel may be using it.
+
+    With it goes how much privacy has been spent, and what the policies have let out: nobody can add that up
+    any more with what is let out later.
+    """
+    from duetlink.duet.state.place import StatePlace
+    from duetlink.errors import StateUnavailable
+    from duetlink.settings import Settings
+
+    place = StatePlace(Settings.from_environment().state_directory, name)
+    if not place.directory.is_dir():
+        raise StateUnavailable(f"nothing is kept under the name {name!r} in {place.directory.parent}")
+    if not yes:
+        click.confirm(
+            f"Delete {place.directory}, with the record of what was let out and of the privacy spent?",
+            abort=True,
+        )
+    place.remove()
+    click.echo(f"{place.directory} is deleted")
+
+
 # -- settings ----------------------------------------------------------------------------------------------
 
 
@@ -278,13 +348,15 @@ def settings() -> None:
 
 def _shown(name: str, value: Any) -> str:
     """A value with its unit and without its secrets."""
-    if name == "audit_path":
+    if name in _FILES:
         from duetlink.settings import Settings
 
-        file = str(Settings(audit_path=value).audit_file or "none")
+        file = str(getattr(Settings(**{name: value}), _FILES[name]) or "none")
         return file.replace(str(Path.home()), "~", 1) if file.startswith(str(Path.home())) else file
     if value is None or value == ():
         return "none"
+    if name == "failure_detail":
+        return str(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name == "ice_servers":

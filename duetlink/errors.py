@@ -164,6 +164,21 @@ class AuditBroken(DuetError, ValueError):
     """The audit log is not as it was written: changed, cut, reordered or torn. The message says where."""
 
 
+# -- what launch(resume=…) keeps ---------------------------------------------------------------------------
+
+
+class StateInUse(DuetError, RuntimeError):
+    """Another kernel uses the state of this name; the message says which process."""
+
+
+class StateBroken(DuetError, ValueError):
+    """The kept state is not as it was written, or a newer version wrote it. Nothing of it was changed."""
+
+
+class StateUnavailable(AuditUnavailable):
+    """The kept state cannot be written or read. What has to be remembered when it leaves does not leave."""
+
+
 # -- assets and requests -----------------------------------------------------------------------------------
 
 
@@ -197,3 +212,34 @@ class UnknownPolicy(DuetError, LookupError):
 
 class RequestAnswered(DuetError, RuntimeError):
     """The request has been answered or withdrawn already and cannot be answered again."""
+
+
+# -- operations on pointers --------------------------------------------------------------------------------
+
+
+class OperationRefused(DuetError, PermissionError):
+    """An operation that may not be done with private data; the message says which, and what may be."""
+
+
+class OperationFailed(DuetError, RuntimeError):
+    """An operation failed on the real data at the owner; the message says which one, in the steps as made."""
+
+
+class PrivateValue(DuetError, TypeError):
+    """Python wants the value of something private, such as for an `if`; here only its mock is known."""
+
+
+class NoMock(DuetError, RuntimeError):
+    """The object has no mock, so nothing can be done with it from afar but to ask for it."""
+
+
+class WorkerUnavailable(DuetError, RuntimeError):
+    """The process that works on private data cannot be started, or has ended; the message says why."""
+
+
+class WorkLimit(WorkerUnavailable):
+    """The work took more memory, time or room than the owner allows; its results are gone."""
+
+
+class BudgetExceeded(DuetError, PermissionError):
+    """The release would cost more privacy than is left in the budget; nothing was charged, nothing left."""

@@ -16,6 +16,7 @@ from duetlink import __version__
 from duetlink.duet.announcement import show_answer, show_code
 from duetlink.duet.duet import Duet
 from duetlink.duet.life import Life, cancelled
+from duetlink.duet.state.keeper import Keeper
 from duetlink.errors import (
     DuetError,
     LinkClosed,
@@ -55,7 +56,11 @@ _PROBE_LASTS_S = 60.0  # a server that answered at launch may be gone when the p
 
 
 def launch(
-    *, name: str | None = None, signaling: str | None = None, settings: Settings | None = None
+    *,
+    name: str | None = None,
+    signaling: str | None = None,
+    settings: Settings | None = None,
+    resume: str | bool | None = None,
 ) -> Duet:
     """Open a duet as the data owner, and show the session code to give to one person.
 
@@ -67,12 +72,29 @@ def launch(
         signaling: `ws://` or `wss://` address of a signaling server, or "paste" to carry the messages by
             hand. Default: `DUETLINK_SIGNALING`, else a server of yours on this machine, else one is started.
         settings: default `Settings.from_environment()`.
+        resume: a name, such as "clinic", under which this duet is kept on this machine's disk, for the kernel
+            after this one to go on with; True stands for "default". A name that is new begins empty. Nothing
+            is kept without it. Only the owner's side keeps anything: `join` has no such argument.
+
+    What comes back: policies in their order with what they have let out, budgets of private statistics,
+    requests with their numbers and answers, and the descriptions of what was shared, which waits in
+    `duet.store` until you share it again: the very same content goes on as the revision that it was, any
+    other is the next one. No content, mock or result is ever kept; requests for results, and of functions,
+    end with their kernel.
+
+    **Who joins decides.** What you granted to a peer holds for whoever joins under the same name, and a peer
+    names itself (without `name=` all are called "scientist"). So give the new code to the person that you
+    gave the old one, keep one name for each, or set `resume_grants` in the settings to False: then everyone
+    has to ask anew.
 
     Raises:
         SettingError: an argument or variable cannot be used.
         SignalingUnavailable: the signaling server cannot be reached.
+        StateInUse: another kernel uses what is kept under that name.
+        StateBroken: it is damaged. Nothing is begun anew in its place; the message says what to do.
+        StateUnavailable: it cannot be read or written.
     """
-    duet = _launch(name, signaling, settings)
+    duet = _launch(name, signaling, settings, resume)
     show_code(duet)
     return duet
 
@@ -108,10 +130,13 @@ def join(
     return duet
 
 
-def _launch(name: str | None, signaling: str | None, settings: Settings | None) -> Duet:
+def _launch(
+    name: str | None, signaling: str | None, settings: Settings | None, resume: str | bool | None
+) -> Duet:
     settings = _settings(settings, signaling)
+    keeper = _keeper(settings, resume)
     thread = LoopThread()
-    life = Life(settings)
+    life = Life(settings, keeper)
     duet = Duet(OWNER, life, thread)
     opening = _Opening(life, _hello(name or OWNER))
     try:
@@ -124,6 +149,16 @@ def _launch(name: str | None, signaling: str | None, settings: Settings | None) 
         duet.close()
         raise
     return duet
+
+
+def _keeper(settings: Settings, resume: str | bool | None) -> Keeper:
+    if resume is None or resume is False:
+        return Keeper()
+    from duetlink.duet.state.place import DEFAULT  # here: most keep nothing, and need no SQLite
+    from duetlink.duet.state.state import State
+
+    name = DEFAULT if resume is True else resume
+    return State.open(settings.state_directory, name, grants=settings.resume_grants)
 
 
 def _settings(settings: Settings | None, signaling: str | None) -> Settings:

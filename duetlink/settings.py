@@ -23,6 +23,9 @@ GIB = 1024 * MIB
 # every way for arrays to reach the peer, in the order of preference
 PATHS = ("local", "tcp", "punched", "udp", "relay", "channel")
 
+# how much the peer is told of an operation that failed on real data
+FAILURE_DETAILS = ("silent", "type", "message")
+
 
 @dataclass(frozen=True, slots=True)
 class IceServer:
@@ -114,6 +117,33 @@ class Settings:
         "file of the audit log (default: audit.jsonl among the user's data); empty: nothing is recorded",
         "DUETLINK_AUDIT_PATH",
     )
+    worker_memory_bytes: int = _setting(
+        4 * GIB, "most memory that the peer's operations may take here", "DUETLINK_WORKER_MEMORY_BYTES"
+    )
+    worker_timeout_s: float = _setting(
+        600.0, "how long one batch of them, or one function, may take", "DUETLINK_WORKER_TIMEOUT_S"
+    )
+    worker_result_bytes: int = _setting(1 * GIB, "largest result that the peer may ask for")
+    failure_detail: str = _setting(
+        "type",
+        "what the peer hears of an operation that failed on real data: silent, type (of the error), message",
+        "DUETLINK_FAILURE_DETAIL",
+    )
+    budget_path: str | None = _setting(
+        None,
+        "file of what was spent of the budgets of private statistics (default: among the user's data)",
+        "DUETLINK_BUDGET_PATH",
+    )
+    state_path: str | None = _setting(
+        None,
+        "directory of what launch(resume=…) keeps (default: state among the user's data)",
+        "DUETLINK_STATE_PATH",
+    )
+    resume_grants: bool = _setting(
+        True,
+        "whether what a person has granted holds after resume, for a peer that calls itself the same",
+        "DUETLINK_RESUME_GRANTS",
+    )
     max_assets: int = _setting(10_000, "most assets that the peer may list")
     max_pending_requests: int = _setting(1_000, "most requests of the peer that may wait for an answer")
 
@@ -122,6 +152,8 @@ class Settings:
             raise SettingError(f"signaling address {self.signaling!r} must start with ws:// or wss://")
         if set(self.only) - set(PATHS) or not self.allowed_paths:
             raise SettingError(f"only={self.only!r}, relay={self.relay}: choose from {', '.join(PATHS)}")
+        if self.failure_detail not in FAILURE_DETAILS:
+            raise SettingError(f"failure_detail {self.failure_detail!r}: one of {', '.join(FAILURE_DETAILS)}")
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name.endswith(("_s", "_bytes")) and not value > 0:
@@ -149,11 +181,19 @@ class Settings:
         """The file of the audit log; None where nothing is to be recorded."""
         if self.audit_path == "":
             return None
-        if self.audit_path is None:
-            import platformdirs  # here: most who import the settings ask for no file
+        return _user_data() / "audit.jsonl" if self.audit_path is None else Path(self.audit_path).expanduser()
 
-            return Path(platformdirs.user_data_dir("duetlink", appauthor=False)) / "audit.jsonl"
-        return Path(self.audit_path).expanduser()
+    @property
+    def budget_file(self) -> Path:
+        """The file of what was spent of budgets."""
+        if self.budget_path is None:
+            return _user_data() / "privacy.jsonl"
+        return Path(self.budget_path).expanduser()
+
+    @property
+    def state_directory(self) -> Path:
+        """Where each name of `launch(resume=…)` has a directory."""
+        return _user_data() / "state" if self.state_path is None else Path(self.state_path).expanduser()
 
     @classmethod
     def from_environment(cls, environment: Mapping[str, str] | None = None) -> Settings:
@@ -167,6 +207,12 @@ class Settings:
             if text:
                 values[field.name] = _parse(field.name, field.metadata["env"], field.default, text)
         return cls(**values)
+
+
+def _user_data() -> Path:
+    import platformdirs  # here: most who import the settings ask for no file
+
+    return Path(platformdirs.user_data_dir("duetlink", appauthor=False))
 
 
 def _parse(name: str, variable: str, default: object, text: str) -> object:

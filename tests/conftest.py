@@ -44,14 +44,21 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
-# Folders whose tests share something costly, or the machine's network: one after another, in one process.
-_TOGETHER = {"lab": "lab", "browser": "browser", "component": "browser"}
+# Folders whose tests share something costly, or the network of the machine, or start many processes that have
+# to be on time: those of one group one after another, in one process.
+_GROUPS = {"lab": "networks", "browser": "screens", "component": "screens", "demo": "screens"}
+
+
+def pytest_xdist_auto_num_workers() -> int:
+    """For `pytest -n auto`: one more than there are cores, since most tests wait more than they compute."""
+    return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For `pytest -n`, which runs tests in several processes."""
+    """For `pytest -n`, which runs tests in several processes: the long groups first, each in its own."""
+    items.sort(key=lambda item: item.path.parent.name not in _GROUPS)
     for item in items:
-        if group := _TOGETHER.get(item.path.parent.name):
+        if (group := _GROUPS.get(item.path.parent.name)) is not None:
             item.add_marker(pytest.mark.xdist_group(group))
 
 

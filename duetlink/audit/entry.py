@@ -17,6 +17,7 @@ OPENED, CONNECTED, CLOSED = "opened", "connected", "closed"
 SHARE, UNSHARE, GIFT = "share", "unshare", "gift"
 REQUEST, WITHDRAWN, ANSWER, RELEASE = "request", "withdrawn", "answer", "release"
 POLICY = "policy"  # one was added or removed
+RUN = "run"  # an asset was opened, or a function run, for the peer, in a process of its own
 RECOVERED = "recovered"  # the log was found torn or cut, and goes on from here
 UNREADABLE = "unreadable"  # stands for a line that is no entry; never written
 

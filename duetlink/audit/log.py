@@ -12,6 +12,7 @@ from pathlib import Path
 import filelock
 
 from duetlink.audit.entry import MAX_LINE_BYTES, RECOVERED, Entry, canonical, parse
+from duetlink.audit.files import sync_directory
 from duetlink.audit.head import OPEN_FLAGS, Head, read_head, write_head
 from duetlink.errors import AuditUnavailable
 
@@ -105,7 +106,7 @@ class AuditLog:
             os.close(fd)
         write_head(self.path, end)
         if is_new:
-            _sync_directory(self.path.parent)
+            sync_directory(self.path.parent)
         return begin_bytes
 
     def _open(self) -> tuple[int, bool]:
@@ -229,13 +230,3 @@ def _read(fd: int, begin_bytes: int, end_bytes: int) -> bytes:
             break
         found += chunk
     return bytes(found)
-
-
-def _sync_directory(directory: Path) -> None:
-    """So that a new file is found again after a power cut; Windows cannot, and does not need to."""
-    with contextlib.suppress(OSError):
-        fd = os.open(directory, os.O_RDONLY)
-        try:
-            os.fsync(fd)
-        finally:
-            os.close(fd)

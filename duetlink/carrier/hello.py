@@ -19,7 +19,9 @@ from hashlib import sha256
 from duetlink.carrier.wire import Wire
 from duetlink.errors import PathUnavailable
 
+# of a stranger; and of who comes from where the peer is expected, as often as lost packets are sent again
 HELLO_TIMEOUT_S = 2.0
+EXPECTED_TIMEOUT_S = 6.0
 
 _MAGIC = b"duetlink carrier 1\n"
 _NONCE_BYTES = 32

@@ -227,6 +227,7 @@ class _Puncher:
             await asyncio.sleep(min(round_trip_s / 2, _MAX_LEAD_S))
             self._begin_round()
             await asyncio.sleep(ROUND_S)
+        await self._race.deserted()  # while the hello of one is delayed by losses, there is hope
         raise PathUnavailable(self.failure())
 
     def _begin_round(self) -> None:

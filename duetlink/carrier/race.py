@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 
-from duetlink.carrier.hello import HELLO_TIMEOUT_S, PROOF_BYTES, Hello, exchange_proofs
+from duetlink.carrier.hello import EXPECTED_TIMEOUT_S, HELLO_TIMEOUT_S, PROOF_BYTES, Hello, exchange_proofs
 from duetlink.carrier.wire import Wire
 
 MAX_STRANGERS = 8  # at once
@@ -38,9 +38,10 @@ class Race:
 
         With `turn`, the peer speaks first, until that is done.
         """
-        task = asyncio.ensure_future(self._run(wire, turn))
-        task.add_done_callback(lambda task: self._left(task, wire))
         expected = wire.peer[0] in self._expected_hosts
+        timeout_s = EXPECTED_TIMEOUT_S if expected else HELLO_TIMEOUT_S
+        task = asyncio.ensure_future(self._run(wire, turn, timeout_s))
+        task.add_done_callback(lambda task: self._left(task, wire))
         self._waiting[task] = expected
         if not expected:
             self._strangers += 1
@@ -49,6 +50,11 @@ class Race:
         else:
             self._displace(expected, MAX_EXPECTED if expected else MAX_STRANGERS)
         return task
+
+    async def deserted(self) -> None:
+        """Wait until none that may be the peer's is left."""
+        while expected := [task for task, is_expected in self._waiting.items() if is_expected]:
+            await asyncio.wait(expected)
 
     async def close(self, keep: Wire | None) -> None:
         """Drop all but this one."""
@@ -65,14 +71,14 @@ class Race:
         for task in alike[: max(0, len(alike) - most)]:
             task.cancel()
 
-    async def _run(self, wire: Wire, turn: asyncio.Future[None] | None) -> None:
+    async def _run(self, wire: Wire, turn: asyncio.Future[None] | None, timeout_s: float) -> None:
         hello = Hello(self._key, self._rung, controlling=self._controlling)
         with contextlib.suppress(OSError, TimeoutError):
-            async with asyncio.timeout(HELLO_TIMEOUT_S):
+            async with asyncio.timeout(timeout_s):
                 await exchange_proofs(wire, hello, turn=turn)
             if not self._controlling:
                 # the other side needs as long again at most, since its choice may be another
-                async with asyncio.timeout(HELLO_TIMEOUT_S):
+                async with asyncio.timeout(timeout_s):
                     hello.check_go(await wire.read(PROOF_BYTES))
             if not self.winner.done():
                 self.winner.set_result(wire)
@@ -84,4 +90,4 @@ class Race:
         del self._waiting[task]
         won = self.winner.done() and not self.winner.cancelled() and self.winner.result() is wire
         if not won:
-            wire.abort()
+            wire.reset()

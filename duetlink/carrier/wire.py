@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import ssl
+import struct
+import sys
 from typing import Self, cast
 
 from duetlink.carrier.address import Address
 
 # what is held of bytes that nobody has asked for; the system holds the rest back from a stranger
 CAPACITY_BYTES = 2048
+
+_LINGER_NOT = struct.pack("HH" if sys.platform == "win32" else "ii", 1, 0)  # struct linger: on, 0 s
 
 
 class Wire(asyncio.BufferedProtocol):
@@ -71,6 +76,15 @@ class Wire(asyncio.BufferedProtocol):
         """End the connection, now. Again is harmless."""
         if self._transport is not None:
             self._transport.abort()
+
+    def reset(self) -> None:
+        """`abort`, and tell the other side by an RST, so that its end does not linger over what it has not
+        delivered: until that ends, nothing new between the same two addresses comes about.
+        """
+        if self._transport is not None and (sock := self._transport.get_extra_info("socket")) is not None:
+            with contextlib.suppress(OSError):  # it is closed already
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_NOT)
+        self.abort()
 
     @property
     def local(self) -> Address:

@@ -65,6 +65,7 @@ class Codec(ABC):
     kind: ClassVar[str]
     levels: ClassVar[range] = range(1)  # from the quickest to the smallest
     level: ClassVar[int] = 0  # the default
+    overhead_bytes: ClassVar[int] = 0  # about what it writes beside what grows with the array
 
     @property
     def lossless(self) -> bool:
@@ -75,6 +76,9 @@ class Codec(ABC):
     def ready(self) -> bool:
         """Whether it can be used without a wait: the tuner tries no other."""
         return True
+
+    def load(self) -> None:  # noqa: B027 - most have nothing to load
+        """Become `ready`, which may take a while; nothing where it is."""
 
     def accepts(self, element: Element) -> bool:
         """Whether arrays of these items can be encoded."""

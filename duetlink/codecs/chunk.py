@@ -39,6 +39,7 @@ _LOSSLESS = 1
 _HEAD = struct.Struct("<4sBHBBdd")
 _TAIL = struct.Struct("<QQ")
 MIN_BYTES = _HEAD.size + _TAIL.size
+HEADER_BYTES = MIN_BYTES + 8  # of an array of one dimension
 
 
 @dataclass(frozen=True, slots=True)

@@ -40,6 +40,7 @@ class Sparse(Codec):
     kind: ClassVar[str] = TENSOR
     levels: ClassVar[range] = Pcodec.levels
     level: ClassVar[int] = Pcodec.level
+    overhead_bytes: ClassVar[int] = 2 * Pcodec.overhead_bytes + 30
 
     def encode(self, array: Array, element: Element, level: int) -> bytes:
         flat = array.reshape(-1)

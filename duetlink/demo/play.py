@@ -1,10 +1,9 @@
-"""Starts the server and the kernels, lets the two notebooks meet, and ends everything, whatever happens."""
+"""Starts the server and the kernels, lets a lesson's notebooks meet, and ends everything, whatever comes."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import importlib.util
 import re
 import signal
 import tempfile
@@ -16,80 +15,69 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from duetlink.demo import lesson as lessons
 from duetlink.demo.errors import CellFailed, DemoFailed
+from duetlink.demo.lesson import Lesson
+from duetlink.demo.outcome import pair, show
+from duetlink.demo.player import Player
+from duetlink.demo.screen import Screen
 from duetlink.demo.server import signaling_server
-from duetlink.errors import MissingLibrary
-
-OWNER, SCIENTIST = "owner", "scientist"
+from duetlink.demo.summary import TELL, told
 
 # Tags of the cells that the demo knows.
-GIVE_CODE = "give-code"  # the owner's: before it runs, a person would have told the code
-TAKE_CODE = "take-code"  # the scientist's: its CODE = "…" is replaced
-SUMMARY = "summary"  # both: shows Summary.of(duet)
+GIVE_CODE = "give-code"  # an owner's: before it runs, a person would have told the code
+TAKE_CODE = "take-code"  # the scientist's: its CODE = "…" is replaced, or CODE_NAME = "…" for each owner-name
 
-_NEEDED = {
-    "nbclient": "nbclient",
-    "ipykernel": "ipykernel",
-    "sklearn": "scikit-learn",
-    "pandas": "pandas",
-}
-_PLACEHOLDER = re.compile(r'^CODE = ".*"$', re.MULTILINE)
+_PLACEHOLDER = re.compile(r'^(CODE\w*) = ".*"$', re.MULTILINE)
 
 
-def play(console: Console, notebooks: Path | None, timeout_s: float) -> int:
-    """Play owner.ipynb and scientist.ipynb of `notebooks` (default: those of duetlink); the exit code."""
-    missing = [name for module, name in _NEEDED.items() if importlib.util.find_spec(module) is None]
-    if missing:
-        raise MissingLibrary(f"the demo needs {', '.join(missing)}: pip install 'duetlink[demo]'")
-    return asyncio.run(_play(console, *_places(notebooks), timeout_s))
+def play(console: Console, lesson: Lesson, timeout_s: float) -> int:
+    """Play a lesson; the exit code. Raises DemoFailed."""
+    return asyncio.run(_play(console, lesson, _place(lesson), timeout_s))
 
 
-def _places(given: Path | None) -> tuple[Path, Path]:
-    """Where the notebooks are, and where their executed copies go."""
-    package = Path(__file__).resolve().parent
-    clone = package.parent.parent / "notebooks"
-    for directory in (given,) if given else (clone, package / "notebooks"):
-        if all((directory / f"{role}.ipynb").is_file() for role in (OWNER, SCIENTIST)):
-            break
-    else:
-        where = given or f"{clone} or {package / 'notebooks'}"
-        raise DemoFailed(
-            f"there are no owner.ipynb and scientist.ipynb in {where}; they come with a clone of duetlink's "
-            "repository, and --notebooks says where they are"
-        )
-    if directory == package / "notebooks":  # an installed package is not a place to write to
-        return directory, Path(tempfile.mkdtemp(prefix="duetlink-demo-"))
-    run = directory / "run"
-    try:
-        run.mkdir(exist_ok=True)
-    except OSError:
-        run = Path(tempfile.mkdtemp(prefix="duetlink-demo-"))
-    return directory, run
+def _place(lesson: Lesson) -> Path:
+    """Where the executed copies go."""
+    directory = lesson.scientist.parent
+    own = directory.parent == lessons.home()
+    # an installed package is not a place to write to
+    if not (own and lessons.is_installed()):
+        run = lessons.home() / "run" / lesson.name if own else directory / "run"
+        with contextlib.suppress(OSError):
+            run.mkdir(parents=True, exist_ok=True)
+            return run
+    return Path(tempfile.mkdtemp(prefix="duetlink-demo-"))
 
 
-async def _play(console: Console, notebooks: Path, run: Path, timeout_s: float) -> int:
-    from duetlink.demo.outcome import check, show
-    from duetlink.demo.player import Player
-    from duetlink.demo.screen import Screen
-    from duetlink.demo.summary import Summary
-
+async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -> int:
     started_s = time.monotonic()
     screen = Screen(console)
-    players = [Player(notebooks / f"{role}.ipynb", screen.finished) for role in (OWNER, SCIENTIST)]
-    owner, scientist = players
-    code: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    players = [Player(path, screen.finished) for path in lesson.notebooks]
+    *owners, scientist = players
+    codes: dict[str, asyncio.Future[str]] = {
+        _variable(owner.role): asyncio.get_running_loop().create_future() for owner in owners
+    }
 
-    async def give_code(cell: Any) -> None:
-        told = await owner.value("duet.code")
-        screen.say("", f"the owner tells the scientist the code {told}")
-        code.set_result(told)
+    def connect(owner: Player) -> None:
+        async def give_code(cell: Any) -> None:
+            code = await owner.value("duet.code")
+            screen.say("", f"the {owner.role} tells the scientist the code {code}")
+            codes[_variable(owner.role)].set_result(code)
+
+        owner.cues[GIVE_CODE] = give_code
 
     async def take_code(cell: Any) -> None:
-        cell.source = _PLACEHOLDER.sub(f'CODE = "{await code}"', cell.source)
+        for variable in _PLACEHOLDER.findall(cell.source):
+            if variable not in codes:
+                raise DemoFailed(f"{scientist.path.name} takes a {variable}, which no owner gives")
+            code = await codes[variable]
+            cell.source = re.sub(rf'^{variable} = ".*"$', f'{variable} = "{code}"', cell.source, flags=re.M)
 
-    owner.cues[GIVE_CODE], scientist.cues[TAKE_CODE] = give_code, take_code
+    for owner in owners:
+        connect(owner)
+    scientist.cues[TAKE_CODE] = take_code
     for player in players:
-        for tag in (*player.cues, SUMMARY):
+        for tag in player.cues:
             player.tagged(tag)
     screen.watch(players)
     try:
@@ -100,11 +88,10 @@ async def _play(console: Console, notebooks: Path, run: Path, timeout_s: float) 
                 try:
                     await _first_failure(*(player.start(environment) for player in players))
                     await _first_failure(*(player.play() for player in players))
+                    sides = [told(await player.value(TELL)) for player in players]
                 finally:
                     await asyncio.gather(*(player.stop() for player in players))
                     saved = [player.save(run) for player in players]
-        sides = [Summary.from_outputs(player.tagged(SUMMARY).outputs) for player in players]
-        check(*sides)
     except TimeoutError:
         where = "; ".join(
             f"{player.path.name} is at {player.current.title!r}" for player in players if player.current
@@ -116,13 +103,25 @@ async def _play(console: Console, notebooks: Path, run: Path, timeout_s: float) 
     except CellFailed as failure:
         console.print(Text.from_ansi(failure.traceback), soft_wrap=True)
         raise DemoFailed(f"{failure} (the notebooks so far are in {run})") from None
-    show(console, sides[0], sides[1], signaling=address, code=code.result())
+    pairings = [
+        pair(owner.role, codes[_variable(owner.role)].result(), side, sides[-1])
+        for owner, side in zip(owners, sides, strict=False)
+    ]
+    for pairing in pairings:
+        pairing.check()
+    show(console, pairings, signaling=address)
     console.print(
         f"\nDone in {time.monotonic() - started_s:.0f} s. The notebooks with their outputs:", style="dim"
     )
     for path in saved:
         console.print(f"  {path}", style="dim", soft_wrap=True)
     return 0
+
+
+def _variable(role: str) -> str:
+    """In the scientist's notebook, for the code of `owner`, or of `owner-NAME`."""
+    name = role.partition("-")[2]
+    return f"CODE_{name.upper()}" if name else "CODE"
 
 
 async def _first_failure(*steps: Any) -> None:

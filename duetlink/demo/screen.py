@@ -1,4 +1,4 @@
-"""What is seen while the demo plays: a line for each finished step, and below, where both notebooks are."""
+"""What is seen while the demo plays: a line for each finished step, and below, where the notebooks are."""
 
 from __future__ import annotations
 
@@ -18,8 +18,13 @@ from duetlink.demo.player import Player, Step
 from duetlink.demo.summary import seconds_text
 from duetlink.duet.display import visible
 
-COLOURS = {"owner": "green", "scientist": "cyan"}
+_COLOURS = {"owner": "green", "scientist": "cyan"}
 _TITLE_WIDTH = 42
+
+
+def colour_of(role: str) -> str:
+    """Of `owner`, `owner-NAME`, or `scientist`."""
+    return _COLOURS.get(role.partition("-")[0], "")
 
 
 class Screen:
@@ -28,15 +33,17 @@ class Screen:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._players: Sequence[Player] = ()
+        self._width = 0  # of the longest role
         self._spinner = Spinner("dots")
         self._live = Live(console=console, get_renderable=self._now, transient=True, refresh_per_second=8)
 
     def watch(self, players: Sequence[Player]) -> None:
         self._players = players
+        self._width = max(len(player.role) for player in players)
 
     def say(self, who: str, what: str, aside: str = "") -> None:
         """A line that stays."""
-        line = Text(f"{who:<10}", COLOURS.get(who, "magenta"))
+        line = Text(f"{who:<{self._width}}", colour_of(who))
         line.append(f" {what}", "default")
         if aside:
             line.append(f"  {aside}", "dim")
@@ -61,7 +68,7 @@ class Screen:
                 took_s = time.monotonic() - (step.started_s or time.monotonic())
                 title = Text(f"{step.title}  ").append(f"{took_s:.0f} s", "dim")
             table.add_row(
-                Text(f"{player.role:<10}", COLOURS.get(player.role, "")),
+                Text(f"{player.role:<{self._width}}", colour_of(player.role)),
                 state,
                 ProgressBar(total=total, completed=done, width=20),
                 title,

@@ -1,24 +1,20 @@
-"""What one kernel knows of its duet: shown by the last cell of each demo notebook, read back by the demo.
-
-In the notebook it is two tables; next to them, in the same output, travels the same as JSON.
-"""
+"""What one kernel knows of its duets: the demo asks for it when all notebooks have been played."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-from duetlink.demo.errors import DemoFailed
-from duetlink.duet.display import Table, size_text
 from duetlink.link.transfer import TransferStatus
 
 if TYPE_CHECKING:
     from duetlink.duet.duet import Duet
 
-MIME_TYPE = "application/vnd.duetlink.summary+json"
+# evaluated in a kernel, in its notebook's namespace
+TELL = "__import__('duetlink.demo.summary', fromlist=['tell']).tell(globals())"
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +25,7 @@ class AnsweredRequest:
     size_bytes: int
     reason: str
     state: str
+    by: str
     answer_reason: str
 
 
@@ -48,7 +45,7 @@ class Summary:
     requests: tuple[AnsweredRequest, ...]
 
     @classmethod
-    def of(cls, duet: Duet) -> Summary:
+    def of(cls, duet: Duet) -> Self:
         statistics = duet.statistics()
         return cls(
             role=duet.role,
@@ -66,59 +63,30 @@ class Summary:
                     request.asset.size_bytes,
                     request.reason,
                     request.state,
-                    getattr(request, "answer_reason", ""),
+                    request.by,
+                    request.answer_reason,
                 )
                 for request in duet.requests
             ),
         )
 
-    @classmethod
-    def from_outputs(cls, outputs: Iterable[Mapping[str, Any]]) -> Summary:
-        """Read back what a notebook's cell has shown. Raises DemoFailed if no output is a summary."""
-        for output in outputs:
-            if (data := output.get("data", {}).get(MIME_TYPE)) is not None:
-                values = json.loads(data) if isinstance(data, str) else dict(data)
-                values["transfers"] = tuple(TransferStatus(**entry) for entry in values["transfers"])
-                values["requests"] = tuple(AnsweredRequest(**entry) for entry in values["requests"])
-                return cls(**values)
-        raise DemoFailed("the cell tagged 'summary' has to show `Summary.of(duet)`, and did not")
 
-    def _tables(self) -> tuple[Table, Table]:
-        trip = "not measured" if self.round_trip_s is None else f"{self.round_trip_s * 1000:.1f} ms"
-        link = Table(
-            "The link",
-            ("", ""),
-            [
-                ("peer", self.peer),
-                ("verifier", self.verifier),
-                ("path", self.path),
-                ("round trip", trip),
-                ("sent", size_text(self.sent_bytes)),
-                ("received", size_text(self.received_bytes)),
-            ],
-        )
-        arrows = {"in": "came in", "out": "went out"}
-        rows = [
-            (
-                transfer.name,
-                arrows[transfer.direction],
-                size_text(transfer.size_bytes),
-                *times(transfer),
-                transfer.path,
-                transfer.state,
-            )
-            for transfer in self.transfers
-        ]
-        headers = ("object", "direction", "size", "took", "rate", "path", "state")
-        return link, Table("What moved", headers, rows, "nothing moved")
+def tell(namespace: Mapping[str, Any]) -> str:
+    """The summaries of the duets in a namespace, as JSON."""
+    from duetlink.duet.duet import Duet  # not where it is only read
 
-    def _repr_mimebundle_(self, include: object = None, exclude: object = None) -> dict[str, Any]:
-        tables = self._tables()
-        return {
-            "text/plain": "\n\n".join(repr(table) for table in tables),
-            "text/html": "<br>".join(table._repr_html_() for table in tables),
-            MIME_TYPE: dataclasses.asdict(self),
-        }
+    duets = {id(value): value for value in namespace.values() if isinstance(value, Duet)}
+    return json.dumps([dataclasses.asdict(Summary.of(duet)) for duet in duets.values()])
+
+
+def told(text: str) -> list[Summary]:
+    """What `tell` wrote."""
+    found = []
+    for values in json.loads(text):
+        values["transfers"] = tuple(TransferStatus(**entry) for entry in values["transfers"])
+        values["requests"] = tuple(AnsweredRequest(**entry) for entry in values["requests"])
+        found.append(Summary(**values))
+    return found
 
 
 def seconds_text(duration_s: float) -> str:

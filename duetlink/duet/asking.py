@@ -4,27 +4,51 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import Any
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
 
 from duetlink import values
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.inbox import REQUEST_ID_BYTES
-from duetlink.errors import CallTimeout, LinkClosed, RemoteProtocolError, RequestDenied
+from duetlink.duet.remote.job_log import JobLog
+from duetlink.errors import CallTimeout, LinkClosed, OperationFailed, RemoteProtocolError, RequestDenied
 from duetlink.link.link import Link
 from duetlink.link.transfer import Transfer
 from duetlink.settings import Settings
 from duetlink.wire import schema_pb2 as pb
 
+if TYPE_CHECKING:
+    from duetlink.duet.remote.submission import Submission
+
 ASKING, PENDING, APPROVED, DENIED = "asking", "pending", "approved", "denied"
 WITHDRAWN, COMPLETE, FAILED = "withdrawn", "complete", "failed"
+_MAX_WORDS = 2_000  # characters of the owner's, in an error
+
+# A result is made before its owner can answer; the owner's limits, not this, end what takes too long.
+_RESULT_TIMEOUT_S = 7 * 24 * 3600.0
 
 
 class Question:
     """One request of this side's, from the question to the value. Written on the loop thread only."""
 
-    def __init__(self, asset: AssetInfo, reason: str) -> None:
+    def __init__(
+        self,
+        asset: AssetInfo,
+        reason: str,
+        pointer: Any = None,
+        expires_s: float = 0.0,
+        statistic: bytes = b"",
+        job: Submission | None = None,
+    ) -> None:
         self.asset = asset
         self.reason = reason
+        # of the program that is recorded; 0: the asset itself is asked for
+        self.result: int = pointer._id if pointer is not None else 0
+        self._pointer = pointer  # a result is dropped at the owner when its last pointer is gone
+        self.expires_s = expires_s
+        self.statistic = statistic  # in place of the result
+        self.job = job  # instead of all that: a function to be run
+        self.log = JobLog()  # what it prints, as far as its owner lets that out
         self.request_id = secrets.token_bytes(REQUEST_ID_BYTES)
         self.state = ASKING
         self.transfer: Transfer | None = None
@@ -38,11 +62,14 @@ class Asking:
         self._settings = settings
         self._link: Link | None = None
         self._open: dict[bytes, Question] = {}
+        # what was recorded before a result is asked for goes first
+        self.before: Callable[[], Awaitable[None]] = _nothing
 
     def attach(self, link: Link) -> None:
         self._link = link
         link.rpc.handle(pb.Answer, self._hear)
         link.rpc.notice(pb.Answer, self._answered)
+        link.rpc.notice(pb.WorkLog, self._logged)
 
     def detach(self, error: LinkClosed) -> None:
         """The link has closed: nothing that waits will be answered."""
@@ -78,18 +105,23 @@ class Asking:
         if link is None:
             raise LinkClosed("no peer is connected yet; see duet.state, or duet.wait_connected()")
         asset = question.asset
+        if question.result or question.job is not None:
+            await self.before()
         best = link.ladder.best
         # before the call: the answer may overtake the coroutine that waits for the call's reply
         self._open[question.request_id] = question
         try:
             ask = pb.Ask(
                 request_id=question.request_id,
-                name=asset.name,
+                name="" if question.result or question.job is not None else asset.name,
                 revision=asset.revision,
                 reason=question.reason,
                 path=best.name if best else "",
+                result=question.result,
+                expires_s=question.expires_s,
+                statistic=question.statistic,
             )
-            answer = await link.rpc.call(ask, pb.Answer)
+            answer = await self._call(link, ask, question)
             if answer.state == pb.Answer.PENDING:
                 question.state = PENDING
                 answer = await question.answered
@@ -102,13 +134,16 @@ class Asking:
         if answer.state == pb.Answer.DENIED:
             words = f": {answer.reason}" if answer.reason else ", without a reason"
             raise RequestDenied(f"the owner denied {asset.name!r}{words}", answer.reason)
+        if answer.state == pb.Answer.FAILED and question.job is not None:
+            raise OperationFailed(answer.reason[:_MAX_WORDS])
         if answer.state != pb.Answer.APPROVED:
             raise RemoteProtocolError(f"the peer answered a request with state {answer.state}")
         question.state = APPROVED
 
         def started(transfer: Transfer) -> None:
             question.transfer = transfer
-            transfer.origin = question
+            if question.job is None and not question.result:  # those are made again, not asked for by name
+                transfer.origin = question
 
         body = await link.imports.pull(asset.name, answer.offer, self._settings.max_value_bytes, started)
         # away from the loop: building a large frame takes a while
@@ -119,9 +154,29 @@ class Asking:
         self._answered(answer)
         return pb.Done()
 
+    async def _call(self, link: Link, ask: pb.Ask, question: Question) -> pb.Answer:
+        # a result is made before the owner can answer
+        timeout_s = _RESULT_TIMEOUT_S if question.result or question.job is not None else None
+        if question.job is None:
+            return await link.rpc.call(ask, pb.Answer, timeout_s=timeout_s)
+        async with question.job.offered(link) as job:
+            ask.job.CopyFrom(job)
+            return await link.rpc.call(ask, pb.Answer, timeout_s=timeout_s)
+
+    def _logged(self, told: pb.WorkLog) -> None:
+        question = self._open.get(told.request_id)
+        if question is not None:
+            question.log.add(told.lines)
+            if told.HasField("fraction"):
+                question.log.tell(told.fraction)
+
     def _answered(self, answer: pb.Answer) -> None:
         question = self._open.get(answer.request_id)
         if question is not None and not question.answered.done():
             question.answered.set_result(answer)
         elif answer.HasField("offer") and self._link is not None:  # withdrawn meanwhile
             self._link.rpc.tell_nowait(pb.TransferEnd(transfer_id=answer.offer.transfer_id))
+
+
+async def _nothing() -> None:
+    pass

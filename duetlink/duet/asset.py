@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
-import contextlib
 import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING, Self
 
 from duetlink.errors import RemoteProtocolError, SettingError
 from duetlink.flight.body import Outgoing
 from duetlink.values import Encoded, decode, encode
 from duetlink.values.lossy import Lossy
 from duetlink.wire import schema_pb2 as pb
+
+if TYPE_CHECKING:
+    from duetlink.operations.lineage import Lineage
 
 MAX_NAME = 200  # characters
 MAX_TEXT = 4000
@@ -35,7 +38,26 @@ class AssetInfo:
     description: str = ""
     tags: tuple[str, ...] = ()
     lossy: str = ""
-    elements: int | None = None  # of one of this side's, where its type has a number of them; is not sent
+    mock: str = ""  # how it was made, in words; empty: there is none
+    budget: str = ""  # for private statistics, in words; empty: there is none
+    # of this side's only, and not sent:
+    elements: int | None = None  # where its type has a number of them
+    lineage: Lineage | None = None  # of a result: how the peer made it from what is shared
+    # of how many rows it is at least made; None: of no row at all, or it is no result
+    group: int | None = None
+    fingerprint: str = ""  # of a result
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The same for what is the same to who answers: a revision, or one content made in one way."""
+        if self.lineage is not None:
+            return self.lineage.digest, self.fingerprint
+        return self.name, str(self.revision)
+
+    @property
+    def is_unmade(self) -> bool:
+        """It is what a function makes that has not been run: nobody knows type and size."""
+        return self.lineage is not None and not self.kind
 
     def to_wire(self) -> pb.AssetNotice:
         return pb.AssetNotice(
@@ -47,12 +69,22 @@ class AssetInfo:
             description=self.description,
             tags=self.tags,
             lossy=self.lossy,
+            mock=self.mock,
+            budget=self.budget,
         )
 
     @classmethod
     def from_wire(cls, notice: pb.AssetNotice) -> AssetInfo:
         """Raises RemoteProtocolError for a name that is empty, or texts beyond the limits."""
-        texts = (notice.kind, notice.detail, notice.description, notice.lossy, *notice.tags)
+        texts = (
+            notice.kind,
+            notice.detail,
+            notice.description,
+            notice.lossy,
+            notice.mock,
+            notice.budget,
+            *notice.tags,
+        )
         if not 0 < len(notice.name) <= MAX_NAME or len(notice.tags) > MAX_TAGS:
             raise RemoteProtocolError(
                 "the peer shares an object with an empty or overlong name, or many tags"
@@ -70,22 +102,30 @@ class AssetInfo:
             notice.description,
             tuple(notice.tags),
             notice.lossy,
+            notice.mock,
+            notice.budget,
         )
 
 
 class Content:
     """An encoded object on its way out. Its fingerprint is taken in the background, once."""
 
-    def __init__(self, obj: object, lossy: Lossy | None = None) -> None:
-        """Encode `obj` (no copy for arrays and Arrow data that stay exact); raises UnsupportedValue."""
-        self._encoded: Encoded = encode(obj, lossy)
-        self.lossy = self._encoded.lossy
-        self.summary = self._encoded.summary
-        self.size_bytes = self._encoded.size_bytes
+    def __init__(self, encoded: Encoded, original: Callable[[], object | None] = lambda: None) -> None:
+        self._encoded = encoded
+        self.lossy = encoded.lossy
+        self.summary = encoded.summary
+        self.size_bytes = encoded.size_bytes
         self._outgoing: concurrent.futures.Future[Outgoing] | None = None
-        self._original: Callable[[], object | None] = lambda: None
-        with contextlib.suppress(TypeError):  # some types take no weak references
-            self._original = weakref.ref(obj)
+        self._original = original
+
+    @classmethod
+    def of(cls, obj: object, lossy: Lossy | None = None) -> Self:
+        """Encode `obj` (no copy for arrays and Arrow data that stay exact); raises UnsupportedValue."""
+        encoded = encode(obj, lossy)
+        try:
+            return cls(encoded, weakref.ref(obj))
+        except TypeError:  # some types take no weak references
+            return cls(encoded)
 
     def look(self) -> object | None:
         """What would leave. Of a large object, what it was made from, as it is now (if it has changed since,

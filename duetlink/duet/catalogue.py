@@ -6,14 +6,17 @@ Only the loop thread writes. Other threads read, by single look-ups and copies o
 from __future__ import annotations
 
 import asyncio
-import weakref
-from collections.abc import Callable
+import dataclasses
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from duetlink.audit.entry import SHARE, UNSHARE
 from duetlink.duet.asset import AssetInfo, Content
 from duetlink.duet.recorder import Recorder, described
+from duetlink.duet.remote.private import Open
+from duetlink.duet.state.asset_record import AssetRecord
+from duetlink.duet.state.keeper import Keeper
 from duetlink.errors import AssetChanged, AssetNotFound, LimitExceeded, ValueRefused
 from duetlink.link.link import Link
 from duetlink.settings import Settings
@@ -26,6 +29,8 @@ class Mine:
 
     info: AssetInfo
     content: Content
+    mock: Content | None = None
+    open: Open | None = None  # to private statistics
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,54 +51,94 @@ class Catalogue:
         self._link: Link | None = None
         self._revisions: dict[str, int] = {}
         self._changed = asyncio.Event()
-        self._preparing: asyncio.Queue[None] = asyncio.Queue()
+        self._preparing: asyncio.Queue[Content] = asyncio.Queue()
         self.mine: dict[str, Mine] = {}
         self.peer: dict[str, AssetInfo] = {}
         self.received: dict[str, Received] = {}
+        # shared by an earlier kernel of this side's; the peer hears of it when it is shared again
+        self.awaiting: dict[str, AssetRecord] = {}
+        self.keeper = Keeper()
+        # called when a revision of an earlier kernel is there again
+        self.on_continued: Callable[[AssetInfo, Content], None] = lambda info, content: None
         # called when a revision of this side's is no longer offered
         self.on_retired: Callable[[AssetInfo, str], None] = lambda info, why: None
+        self.on_mock: Callable[[], None] = lambda: None  # called when the peer asks for one
 
     def attach(self, link: Link) -> None:
         """Tell a fresh peer of everything, and listen to it."""
         self._link = link
         link.rpc.notice(pb.AssetNotice, self._noticed)
         link.rpc.notice(pb.AssetGone, self._gone)
+        link.rpc.handle(pb.MockQuery, self._give_mock)
         for asset in self.mine.values():
             link.rpc.tell_nowait(asset.info.to_wire())
-        self._preparing.put_nowait(None)
+            self._preparing.put_nowait(asset.content)
+
+    def resume(self, assets: Mapping[str, AssetRecord]) -> None:
+        """Go on where an earlier kernel was."""
+        self._revisions = {name: record.info.revision for name, record in assets.items()}
+        self.awaiting = {name: record for name, record in assets.items() if record.shared}
 
     async def keep_prepared(self) -> None:
         """Make what is shared ready to leave, one asset after another, for as long as the link lives."""
         assert self._link is not None
         await self._link.ladder.wait_settled()
-        ready: weakref.WeakSet[Content] = weakref.WeakSet()
         while True:
-            await self._preparing.get()
-            for asset in list(self.mine.values()):
-                if asset.content not in ready:
-                    ready.add(asset.content)
-                    await self._link.ladder.prepare(await asset.content.outgoing())
+            content = await self._preparing.get()
+            await self._link.ladder.prepare(await content.outgoing())
+            del content  # it may be large, and no longer shared when the next one comes
 
-    async def share(self, name: str, content: Content, description: str, tags: tuple[str, ...]) -> Mine:
-        """Offer `content` under `name`; an asset of that name is replaced by a new revision.
+    async def share(
+        self,
+        name: str,
+        content: Content,
+        description: str,
+        tags: tuple[str, ...],
+        mock: Content | None = None,
+        mock_words: str = "",
+        open_: Open | None = None,
+        budget_words: str = "",
+    ) -> Mine:
+        """Offer `content` under `name`, with what the peer may have in its place; an asset of that name is
+        replaced by a new revision. What an earlier kernel has shared goes on as the revision that it was,
+        when it is that very content.
 
         Raises:
             AuditUnavailable: it could not be put down, and is not offered.
         """
-        asset = Mine(self.describe(name, content, description, tags), content)
+        awaited = self.awaiting.get(name)
+        goes_on = awaited is not None and await awaited.is_of(content)
+        revision = awaited.info.revision if awaited is not None and goes_on else None
+        info = self.describe(name, content, description, tags, revision)
+        info = dataclasses.replace(info, mock=mock_words, budget=budget_words)
+        asset = Mine(info, content, mock, open_)
         await self._recorder.record(described(SHARE, asset.info), sync=False)
+        await self.keeper.shared(asset.info, content)
         replaced = self.mine.get(name)
         self.mine[name] = asset
-        if replaced is not None:
+        if self.awaiting.pop(name, None) is not None and awaited is not None:
+            if goes_on:
+                self.on_continued(info, content)
+            else:
+                self.on_retired(awaited.info, f"{name!r} was shared again with another content; ask for that")
+        if replaced is not None and replaced.info.revision != info.revision:
             self.on_retired(replaced.info, f"{name!r} was shared again; ask for the new revision")
         if self._link is not None:
             self._link.rpc.tell_nowait(asset.info.to_wire())
-            self._preparing.put_nowait(None)
+            self._preparing.put_nowait(content)
         return asset
 
-    def describe(self, name: str, content: Content, description: str, tags: tuple[str, ...]) -> AssetInfo:
-        """The next revision of `name`."""
-        revision = self._revisions[name] = self._revisions.get(name, 0) + 1
+    def describe(
+        self,
+        name: str,
+        content: Content,
+        description: str,
+        tags: tuple[str, ...],
+        revision: int | None = None,
+    ) -> AssetInfo:
+        """That revision of `name`, or the next one."""
+        if revision is None:
+            revision = self._revisions[name] = self._revisions.get(name, 0) + 1
         summary = content.summary
         return AssetInfo(
             name,
@@ -104,19 +149,39 @@ class Catalogue:
             description,
             tags,
             content.lossy,
-            summary.elements,
+            elements=summary.elements,
         )
+
+    def tell_budget(self, name: str, revision: int, words: str) -> None:
+        """What is left of an asset's budget has changed: both sides see it."""
+        asset = self.mine.get(name)
+        if asset is None or asset.info.revision != revision:
+            return
+        info = dataclasses.replace(asset.info, budget=words)
+        self.mine[name] = dataclasses.replace(asset, info=info)
+        if self._link is not None:
+            self._link.rpc.tell_nowait(info.to_wire())
 
     def unshare(self, info: AssetInfo) -> None:
         """Offer a revision no longer. What has left has left."""
-        current = self.mine.get(info.name)
+        awaited = self.awaiting.get(info.name)
+        current = self.mine.get(info.name) or awaited
         if current is None or current.info.revision != info.revision:
             return
-        del self.mine[info.name]
+        del (self.awaiting if current is awaited else self.mine)[info.name]
         self._recorder.note(described(UNSHARE, info))
+        self.keeper.unshared(info)
         self.on_retired(info, f"{info.name!r} is no longer shared")
-        if self._link is not None:
+        if self._link is not None and current is not awaited:
             self._link.rpc.tell_nowait(pb.AssetGone(name=info.name, revision=info.revision))
+
+    def check_mine(self, name: str, revision: int) -> None:
+        """As `find_mine`, for this side's person, who may know of what waits to be shared again."""
+        if name in self.awaiting and name not in self.mine:
+            raise AssetNotFound(
+                f"{name!r} has no content since its kernel has ended: share the object again, then answer"
+            )
+        self.find_mine(name, revision)
 
     def find_mine(self, name: str, revision: int) -> Mine:
         """This side's asset, for a peer that names a revision it saw.
@@ -152,16 +217,42 @@ class Catalogue:
             raise ValueRefused(f"the peer holds {len(self.received)} received objects and takes no more")
         return limit - others - size_bytes
 
-    async def wait_for(self, name: str) -> None:
-        """Return once the peer shares or has given an object of that name."""
-        while name not in self.peer and name not in self.received:
+    async def wait_for(self, name: str, revision: int) -> None:
+        """Return once the peer shares or has given an object of that name, in that revision or a later."""
+        while self._latest(name) < revision:
             self._changed.clear()
             await self._changed.wait()
+
+    def _latest(self, name: str) -> int:
+        """The revision of what the peer shares or has given under a name; -1: nothing."""
+        shared, given = self.peer.get(name), self.received.get(name)
+        return max(
+            shared.revision if shared is not None else -1, given.info.revision if given is not None else -1
+        )
 
     def receive(self, received: Received) -> None:
         """Keep what the peer gave."""
         self.received[received.info.name] = received
         self._changed.set()
+
+    async def fetch_mock(self, info: AssetInfo, limit_bytes: int) -> memoryview:
+        """The encoded mock of an asset of the peer's. Raises AssetNotFound, TransferFailed, …"""
+        assert self._link is not None
+        query = pb.MockQuery(name=info.name, revision=info.revision)
+        offer = await self._link.rpc.call(query, pb.TransferOffer)
+        return await self._link.imports.pull(f"mock of {info.name}", offer, limit_bytes)
+
+    async def _give_mock(self, query: pb.MockQuery) -> pb.TransferOffer:
+        assert self._link is not None
+        mine = self.find_mine(query.name, query.revision)
+        if mine.mock is None:
+            raise AssetNotFound(f"{query.name!r} has no mock")
+        self.on_mock()
+        outgoing = await mine.mock.outgoing()
+        best = self._link.ladder.best
+        return await self._link.exports.offer(
+            f"mock of {query.name}", outgoing, best.name if best is not None else ""
+        )
 
     def _noticed(self, notice: pb.AssetNotice) -> None:
         if len(self.peer) >= self._settings.max_assets and notice.name not in self.peer:

@@ -9,10 +9,14 @@ from __future__ import annotations
 import html
 import io
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 MAX_CELL = 120  # characters
+MAX_ROWS = 60  # of a longer table the beginning and the end are shown
+
+T = TypeVar("T")
 
 _STYLE = "text-align:left;padding:2px 10px 2px 0;vertical-align:top"
 
@@ -32,6 +36,10 @@ class Table:
 
         display(self)  # type: ignore[no-untyped-call]
 
+    def _omission(self, count: int) -> tuple[str, ...]:
+        """The row that stands for those which are not shown."""
+        return (f"… {count:,} more", *("" for _ in self.headers[1:]))
+
     def _repr_html_(self) -> str:
         title = f"<div><b>{_escaped(self.caption)}</b></div>"
         if not self.rows:
@@ -41,7 +49,7 @@ class Table:
             head = "".join(f'<th style="{_STYLE}">{_escaped(text)}</th>' for text in self.headers)
         body = "".join(
             "<tr>" + "".join(f'<td style="{_STYLE}">{_escaped(cell)}</td>' for cell in row) + "</tr>"
-            for row in self.rows
+            for row in shortened(self.rows, self._omission)
         )
         return f"<div>{title}<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
 
@@ -61,22 +69,35 @@ class Table:
         )
         for text in self.headers:
             table.add_column(Text(visible(text)), overflow="fold")
-        for row in self.rows:
+        for row in shortened(self.rows, self._omission):
             table.add_row(*(Text(visible(cell)) for cell in row))
         out = io.StringIO()
         Console(file=out, width=110, no_color=True, force_terminal=False, force_jupyter=False).print(table)
         return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
 
 
+def shortened(items: Sequence[T], omission: Callable[[int], T]) -> Sequence[T]:
+    """The items, of many the first and the last, with `omission` of their number between."""
+    if len(items) <= MAX_ROWS:
+        return items
+    half = MAX_ROWS // 2
+    return [*items[:half], omission(len(items) - 2 * half), *items[-half:]]
+
+
 def visible(text: str) -> str:
-    """`text` on one line, with characters that could hide or reorder others written as escapes."""
-    shown = "".join(
+    """The beginning of `text` on one line, with characters that could hide or reorder others as escapes."""
+    shown = harmless(text[: MAX_CELL + 1])
+    return shown if len(text) <= MAX_CELL else shown[:MAX_CELL] + "…"
+
+
+def harmless(text: str) -> str:
+    """`text` on one line, with control and direction characters written as escapes."""
+    return "".join(
         character
         if character == " " or unicodedata.category(character)[0] not in "CZ"
         else character.encode("unicode_escape").decode("ascii")
-        for character in text[: MAX_CELL + 1]
+        for character in text
     )
-    return shown if len(text) <= MAX_CELL else shown[:MAX_CELL] + "…"
 
 
 def size_text(size_bytes: float) -> str:

@@ -17,12 +17,17 @@ from duetlink.duet.asset import Content, check_description
 from duetlink.duet.audit import Audit
 from duetlink.duet.compression import SharedCompression, TuningView
 from duetlink.duet.display import Table, size_text
+from duetlink.duet.gradients import MARK, Gradients
 from duetlink.duet.incoming import Incoming
 from duetlink.duet.life import CLOSED, CONNECTED, RECONNECTING, Life
 from duetlink.duet.panel import Panel, make_panel
 from duetlink.duet.pointer import Described, wait_future
 from duetlink.duet.policies.policies import Policies
 from duetlink.duet.progress import Progress
+from duetlink.duet.remote.budget import Budget
+from duetlink.duet.remote.place import fetch, place
+from duetlink.duet.remote.private import Open
+from duetlink.duet.remote.workplace import budget_words
 from duetlink.duet.requests import Request, RequestTable
 from duetlink.duet.store import Asset, Store
 from duetlink.duet.transfers import SharedTransfer, TransferTable
@@ -34,12 +39,15 @@ from duetlink.errors import (
     PairingTimeout,
     PanelUnavailable,
     RequestTimeout,
+    SettingError,
 )
 from duetlink.link.history import Second
 from duetlink.link.link import Link
 from duetlink.link.traffic import Statistics
+from duetlink.privacy.table import table_of
 from duetlink.runtime.loop import LoopThread
-from duetlink.values.lossy import Lossy
+from duetlink.tuning import Compression
+from duetlink.values.lossy import Lossy, undone_where_it_fails
 from duetlink.values.lossy import lossy as lossy_mark
 
 T = TypeVar("T")
@@ -57,6 +65,8 @@ class Duet:
         self._life = life
         self._thread = thread
         self._panel: Panel | None = None
+        self._gradients = Gradients()
+        life.workbench.use(thread)
         self._fingerprints = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="duetlink-read")
         _open_duets.add(self)
 
@@ -189,34 +199,67 @@ class Duet:
         description: str = "",
         tags: Iterable[str] = (),
         lossy: str | GradientCompressor | None = None,
+        mock: object = None,
+        budget: Budget | None = None,
     ) -> Asset:
         """Offer `obj` to the peer under `name`. Name, description, type, shape and size are shown; nothing of
         its content leaves without a yes.
 
+        With a `mock` the peer may work on the object: each operation runs on the mock there, and on the
+        object in a process of its own here. `mock="auto"` makes a synthetic twin from the schema alone,
+        `mock=Mock(…)` one with bounds and categories that you give, and any other object is taken as the mock
+        itself. It is given to the peer without a question. Without one, the peer can only ask for the object
+        as it is.
+
+        With a `budget` the peer gets private statistics of it without a question
+        (`pointer.mean().dp(epsilon=…)`), until they have cost so much. What was spent of an asset of this
+        name is kept on this side's disk: sharing it again gives nothing back.
+
         The asset is the object as it is now; share it again after a change. Sharing another object under
-        the same name makes a new revision.
+        the same name makes a new revision. Where an earlier kernel has shared it (`launch(resume=…)`), the
+        very same content goes on as the revision that it was.
 
         `lossy` allows its floating point arrays to change on their way: by a lossy codec, by name (such as
-        "bfloat16" or "block8"), or by a compressor of `codecs.gradients`, which remembers what it left out.
+        "bfloat16" or "block8"), or by a compressor of `codecs.gradients`, which remembers what it left out;
+        "gradient" is the compressor that `duet.compression.codec["gradient"]` says, with the duet's memory.
         The peer sees it in `lossy` of the object. Everything else, and every object without it, arrives bit
         for bit.
 
         Raises:
-            UnsupportedValue: objects of this type cannot travel.
-            SettingError: name, description, tags or lossy cannot be used, or duet.compression forbids it.
-            UnknownCodec: there is no such codec.
+            UnsupportedValue: objects of this type cannot travel. SettingError: name, description, tags, lossy
+            or mock cannot be used, or duet.compression forbids it. UnknownCodec: there is no such codec.
             AuditUnavailable: the audit log cannot be written; it is not shared.
         """
         if self._life.state == CLOSED:
             raise self._life.closed_error()
-        content, tags = self._content(obj, name, description, tags, lossy)
+        mark = self._lossy(lossy, name)
+        with undone_where_it_fails(mark):
+            content, labels = self._content(obj, name, description, tags, mark)
+            twin, words = self._mock(obj, mock)
+            open_ = None
+            if budget is not None:
+                if twin is None:
+                    raise SettingError("statistics are asked for by operations on a mock: give one as well")
+                open_ = Open(budget, table_of(obj))
+            return self._thread.run(self._share(name, content, description, labels, twin, words, open_))
 
-        async def share() -> Asset:
-            catalogue = self._life.catalogue
-            mine = await catalogue.share(name, content, description, tags)
-            return Asset(mine.info, catalogue, self._thread)
-
-        return self._thread.run(share())
+    async def _share(
+        self,
+        name: str,
+        content: Content,
+        description: str,
+        tags: tuple[str, ...],
+        twin: Content | None,
+        words: str,
+        open_: Open | None,
+    ) -> Asset:
+        catalogue, ledger = self._life.catalogue, self._life.ledger
+        told = ""
+        if open_ is not None:
+            await asyncio.to_thread(ledger.set_budget, name, open_.budget.total)
+            told = await asyncio.to_thread(budget_words, ledger, name)
+        mine = await catalogue.share(name, content, description, tags, twin, words, open_, told)
+        return Asset(mine.info, catalogue, self._thread)
 
     def _content(
         self,
@@ -224,41 +267,59 @@ class Duet:
         name: str,
         description: str,
         tags: Iterable[str],
-        lossy: str | GradientCompressor | None,
+        lossy: Lossy | None,
     ) -> tuple[Content, tuple[str, ...]]:
         """What of `obj` is to leave, with its fingerprint under way, and the tags as they are kept."""
         tags = (tags,) if isinstance(tags, str) else tuple(tags)
         check_description(name, description, tags)
-        content = Content(obj, self._lossy(lossy, name))
+        content = Content.of(obj, lossy)
         content.prepare(self._fingerprints.submit)
         return content, tags
+
+    def _mock(self, obj: object, mock: object) -> tuple[Content | None, str]:
+        """What the peer works with in place of `obj`, ready to leave, and how it was made."""
+        if mock is None:
+            return None, ""
+        from duetlink.mocks import Mock, check, describe, make
+
+        if (isinstance(mock, str) and mock == "auto") or isinstance(mock, Mock):
+            how = mock if isinstance(mock, Mock) else Mock()
+            mock, words = make(obj, how), describe(how, obj)
+        else:
+            check(obj, mock)
+            words = "given by its owner"
+        content = Content.of(mock)
+        content.prepare(self._fingerprints.submit)
+        return content, words
 
     def _lossy(self, mark: str | GradientCompressor | None, name: str) -> Lossy | None:
         """What a mark means, as far as both sides allow it."""
         if mark is None:
             return None
-        found = lossy_mark(mark, name)
         link = self._life.link
-        if link is not None:
-            link.agreement.compression.check_bound(found.words, found.bound)
+        compression = link.agreement.compression if link is not None else Compression()
+        found = lossy_mark(self._gradients.by(compression) if mark == MARK else mark, name)
+        compression.check_bound(found.words, found.bound)
         return found
 
     @property
     def store(self) -> Store:
         """Every object that either side shares or has given, by name."""
-        return Store(self._life.catalogue, self._life.asking, self._thread)
+        return Store(self._life.catalogue, self._life.asking, self._thread, self._life.workbench)
 
-    def wait_object(self, name: str, timeout_s: float | None = None) -> Described:
-        """What the peer shares or has given under `name`, waiting for it to appear.
+    def wait_object(self, name: str, timeout_s: float | None = None, *, revision: int = 0) -> Described:
+        """What the peer shares or has given under `name`, waiting for it to appear, in this `revision` at
+        least.
 
         Raises:
             AssetNotFound: it has not appeared within `timeout_s`.
             LinkClosed: the link has closed.
         """
         try:
-            self._wait_for(self._life.catalogue.wait_for(name), timeout_s)
+            self._wait_for(self._life.catalogue.wait_for(name, revision), timeout_s)
         except TimeoutError:
-            raise AssetNotFound(f"the peer has shared no {name!r} within {timeout_s:g} s") from None
+            which = f"revision {revision} of {name!r}" if revision else repr(name)
+            raise AssetNotFound(f"the peer has shared no {which} within {timeout_s:g} s") from None
         return self.store[name]
 
     def send(
@@ -272,19 +333,60 @@ class Duet:
     ) -> None:
         """Give `obj` to the peer, who finds it in `duet.store[name]`. Returns when the peer has all of it.
 
-        `lossy` is that of `share`.
+        `lossy` is that of `share`. Where sending fails, a compressor remembers what it did
+        before, so that the next gradient brings what this one was to bring.
 
         Raises:
-            UnsupportedValue: objects of this type cannot travel.
+            UnsupportedValue: objects of this type cannot travel. SettingError, UnknownCodec: as of `share`.
             ValueRefused: the peer does not take that much; nothing was placed there.
             AuditUnavailable: the audit log cannot be written; nothing has left.
             LinkClosed, TransferFailed: it did not arrive.
         """
         self._link()  # before the work of encoding
-        content, tags = self._content(obj, name, description, tags, lossy)
-        gift = self._life.giving.prepare(name, content, description, tags)
-        with Progress(name) as progress:
-            self._thread.run(self._life.giving.give(gift), on_wait=lambda: progress.show(gift.transfer))
+        mark = self._lossy(lossy, name)
+        with undone_where_it_fails(mark):
+            content, tags = self._content(obj, name, description, tags, mark)
+            gift = self._life.giving.prepare(name, content, description, tags)
+            with Progress(name) as progress:
+                self._thread.run(self._life.giving.give(gift), on_wait=lambda: progress.show(gift.transfer))
+
+    # -- work on what is elsewhere ---------------------------------------------------------------------------
+
+    def remote(self, obj: Any) -> Any:
+        """The counterpart of `obj` at the peer, to work with together with pointers:
+
+        - of a module such as `pandas` or `sklearn.linear_model`: its functions and classes, as far as they
+          may be used there. NumPy's and torch's own functions take pointers as they are;
+        - of a `torch.nn.Module`: itself, with its parameters placed at the peer. Its `forward` still runs
+          here, on mocks, operation by operation; training it is a plain loop, with torch's own optimisers;
+        - of an estimator of scikit-learn: one with the same parameters;
+        - of a function that you have defined, also as a decorator: one that runs on mocks here at once, and
+          whose `submit` asks the owner to read it and to run it on the real data;
+        - of an array, frame, tensor, or a dict, list or tuple of pointers: a pointer to it.
+
+        Raises:
+            OperationRefused: it cannot be there.
+            SettingError: the function needs what cannot be sent; the message names it.
+            LinkClosed: there is no peer.
+        """
+        return place(obj, self._life.workbench)
+
+    def fetch(self, obj: Any, *, reason: str = "", timeout_s: float | None = None) -> Any:
+        """What pointers point to, by one request: of a pointer; of a dict, list or tuple of pointers; of a
+        `torch.nn.Module` that was placed with `remote`, a copy with the parameters that it has there. Raises
+        as `Pointer.get`.
+        """
+        return fetch(obj, self._life.workbench, reason, timeout_s)
+
+    def wait_done(self) -> None:
+        """Return when the peer has done all operations that were made on pointers.
+
+        Raises:
+            OperationFailed: some failed there; the message names the first.
+            WorkerUnavailable: the process that did them has ended, with all results.
+            LinkClosed.
+        """
+        self._life.workbench.done()
 
     # -- what moves ------------------------------------------------------------------------------------------
 
@@ -331,6 +433,7 @@ class Duet:
         of other duets, see `audit.filter`.
         """
         recorder = self._life.recorder
+        recorder.settle()
         path = recorder.log.path if recorder.log is not None else None
         return Audit(path, recorder.session, recorder.begin_bytes or 0, failure=recorder.failure)
 
@@ -411,6 +514,8 @@ class Duet:
             rows.append(("audit log", "switched off: nothing is recorded"))
         elif self._life.recorder.failure:
             rows.append(("audit log", "cannot be written, so nothing leaves: see duet.audit"))
+        if (keeper := self._life.keeper).name:
+            rows.append(("kept as", f"{keeper.name}: cannot be written" if keeper.failure else keeper.name))
         return Table(f"duetlink {self._role}", ("", ""), rows)
 
     def panel(self) -> None:

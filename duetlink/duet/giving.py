@@ -11,7 +11,7 @@ from duetlink.audit.entry import GIFT
 from duetlink.duet.asset import AssetInfo, Content
 from duetlink.duet.catalogue import Catalogue, Received
 from duetlink.duet.recorder import Recorder, leaving
-from duetlink.errors import DuetError, LinkClosed, TransferCancelled
+from duetlink.errors import DuetError, LimitExceeded, LinkClosed, TransferCancelled, ValueRefused
 from duetlink.link.link import Link
 from duetlink.link.transfer import Transfer
 from duetlink.runtime.scope import Scope
@@ -93,8 +93,14 @@ class Giving:
             async with self._decoding:  # one after the other: each may take what room there is
                 room_bytes = self._catalogue.room_for(info.name, self._arriving_bytes)
                 room = values.Room(room_bytes)
-                # away from the loop: building a large frame takes a while
-                value = await asyncio.to_thread(values.decode, body, room=room)
+                try:
+                    # away from the loop: building a large frame takes a while
+                    value = await asyncio.to_thread(values.decode, body, room=room)
+                except LimitExceeded as error:
+                    raise ValueRefused(
+                        f"the peer does not take {info.name!r}: {error}. It can raise max_received_bytes in"
+                        " its settings, or you share() the object instead"
+                    ) from None
                 decoded_bytes = room_bytes - room.left_bytes
                 self._catalogue.receive(Received(info, value, size_bytes + decoded_bytes))
         finally:

@@ -4,22 +4,39 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
+import datetime
 import logging
-from collections.abc import Callable
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
 from duetlink.audit import entry
 from duetlink.audit.entry import Entry
-from duetlink.duet.asset import AssetInfo
-from duetlink.duet.catalogue import Catalogue
-from duetlink.duet.incoming import APPROVED, DENIED, PENDING, PERSON, WITHDRAWN, Incoming, utc_now
+from duetlink.duet.asset import AssetInfo, Content
+from duetlink.duet.catalogue import Catalogue, Mine
+from duetlink.duet.incoming import (
+    APPROVED,
+    BUDGET,
+    DENIED,
+    EXPIRED,
+    FAILED,
+    PENDING,
+    PERSON,
+    WITHDRAWN,
+    Asker,
+    Incoming,
+    utc_now,
+)
 from duetlink.duet.policies.announcement import announce
 from duetlink.duet.policies.book import PolicyBook
 from duetlink.duet.policies.decision import Decision
 from duetlink.duet.policies.facts import Facts
 from duetlink.duet.policies.policy import APPROVE, DENY
 from duetlink.duet.recorder import Recorder, leaving
+from duetlink.duet.remote.jobs import Jobs
+from duetlink.duet.remote.workplace import Workplace
+from duetlink.duet.state.keeper import Keeper
 from duetlink.errors import (
     AssetChanged,
     AssetNotFound,
@@ -36,6 +53,8 @@ from duetlink.wire import schema_pb2 as pb
 
 REQUEST_ID_BYTES = 16
 MAX_REASON = 2000  # characters
+MAX_ASKERS = 100  # of one request
+MAX_EXPIRES_S = 366 * 24 * 3600
 HISTORY = 10_000  # requests of one session, answered or not
 _TICKET_ALONG_BYTES = 1024 * 1024 * 1024
 _NO_LOG = "the audit log cannot be written, and nothing leaves without it; ask again later"
@@ -59,19 +78,38 @@ class Inbox:
     settings: Settings
     recorder: Recorder
     policies: PolicyBook
+    workplace: Workplace
+    jobs: Jobs = field(init=False)
     requests: list[Incoming] = field(default_factory=list)
     on_change: Callable[[], None] = lambda: None
-    _granted: dict[tuple[str, int], _Grant] = field(default_factory=dict)  # by name and revision
+    keeper: Keeper = field(default_factory=Keeper)
+    _granted: dict[tuple[str, ...], _Grant] = field(default_factory=dict)  # by peer and identity
     _link: Link | None = None
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
     _announcing: set[asyncio.Task[None]] = field(default_factory=set)
 
+    def __post_init__(self) -> None:
+        self.jobs = Jobs(self)
+
     def attach(self, link: Link) -> None:
         """Answer this peer."""
         self._link = link
+        self.jobs.attach(link)
         self.catalogue.on_retired = self._retired
         link.rpc.handle(pb.Ask, self._asked)
         link.rpc.notice(pb.Withdraw, self._withdrawn)
+
+    def resume(self, requests: list[Incoming], granted: Iterable[Incoming]) -> None:
+        """Go on where an earlier kernel was. Nobody waits for these requests any more; a person may answer
+        them, and the peer is told when it asks again. Policies answer only whoever asks.
+        """
+        self.catalogue.on_retired, self.catalogue.on_continued = self._retired, self._continued
+        self.requests = requests
+        self._granted = {request.whose: _Grant(request, PERSON) for request in granted}
+        for request in self.pending:
+            if request.expires is not None:
+                left_s = max((request.expires - utc_now()).total_seconds(), 0)
+                asyncio.get_running_loop().call_later(left_s, self._expire, request)
 
     @property
     def pending(self) -> list[Incoming]:
@@ -80,10 +118,16 @@ class Inbox:
     async def wait_pending(self) -> Incoming:
         """The oldest request without an answer, waiting for one."""
         while True:
-            if pending := self.pending:
-                return pending[0]
+            for request in self.pending:
+                if request.job is None or not request.job.busy:  # then nobody need look at it now
+                    return request
             self._arrived.clear()
             await self._arrived.wait()
+
+    def wait_for_person(self) -> None:
+        """A request that was about to be answered otherwise is now for a person to answer."""
+        self._arrived.set()
+        self.on_change()
 
     # -- the person answers ----------------------------------------------------------------------------------
 
@@ -96,12 +140,17 @@ class Inbox:
             AuditUnavailable: it could not be put down; nothing has left, and the request is pending.
             LinkClosed: the peer is gone.
         """
-        self._check_pending(request)
-        self.catalogue.find_mine(request.asset.name, request.asset.revision)
-        self._granted[_key(request.asset)] = _Grant(request, PERSON)
+        self.check_pending(request)
+        self.check_shared(request.asset)
+        if request.job is None and request.asset.is_unmade:
+            raise AssetNotFound(
+                "an earlier kernel was asked to run this function; it is there when it is sent again"
+            )
+        self._granted[request.whose] = _Grant(request, PERSON)
+        self.keeper.granted(request)
         failed: DuetError | None = None
         for same in self.pending:
-            if same.asset == request.asset:
+            if same.whose == request.whose:
                 try:
                     await self._grant(same, PERSON, contextlib.nullcontext())
                 except DuetError as error:  # the others are answered all the same
@@ -111,29 +160,54 @@ class Inbox:
 
     async def deny(self, request: Incoming, reason: str) -> None:
         """Say no; the peer gets `reason`. Raises RequestAnswered, LinkClosed."""
-        self._check_pending(request)
-        await self._refuse(request, reason, PERSON)
-
-    async def _grant(self, request: Incoming, by: str, charged: AbstractContextManager[None]) -> None:
-        self._settle(request, APPROVED, by)
+        self.check_pending(request)
         try:
-            with charged:
-                answer = await self._approval(request, request.request_id, request.path, by)
+            await self._refuse(request, reason, PERSON)
+        finally:
+            await self.keeper.written()
+
+    async def fail(self, request: Incoming, words: str, by: str) -> None:
+        """Tell the peer, in these words, that its function has failed. Raises LinkClosed, RequestAnswered."""
+        await self.keeper.written()  # what it costs a policy
+        self.check_pending(request)
+        self._settle(request, FAILED, by, words)
+        self.recorder.note(request.answered_entry())
+        for asker in request.askers:
+            await self._tell(pb.Answer(request_id=asker.request_id, state=pb.Answer.FAILED, reason=words))
+        request.release()
+
+    async def _grant(self, request: Incoming, by: str, charged: AbstractAsyncContextManager[None]) -> None:
+        self._settle(request, APPROVED, by)
+        askers = list(request.askers)
+        try:
+            async with charged:
+                await self.keeper.written()
+                answers = [await self._approval(request, asker, by) for asker in askers]
+                if not askers:  # its peer was another kernel's: it gets it when it asks again
+                    await self.recorder.record(request.answered_entry())
         except (AssetChanged, AssetNotFound) as error:  # found by reading it once more: nothing may leave
-            self._granted.pop(_key(request.asset), None)
+            self._take_back_grant(request)
             await self._refuse(request, str(error), by)
             raise
         except DuetError as error:  # it can be approved again
             if isinstance(error, AuditUnavailable):  # nobody would find that it was granted
-                self._granted.pop(_key(request.asset), None)
+                self._take_back_grant(request)
             self._settle(request, PENDING)
             raise
-        await self._tell(answer)
+        for answer in answers:
+            await self._tell(answer)
+        request.release()
+
+    def _take_back_grant(self, request: Incoming) -> None:
+        self._granted.pop(request.whose, None)
+        self.keeper.taken_back(request)
 
     async def _refuse(self, request: Incoming, reason: str, by: str) -> None:
         self._settle(request, DENIED, by, reason)
         self.recorder.note(request.answered_entry())
-        await self._tell(_denial(request.request_id, reason))
+        for asker in request.askers:
+            await self._tell(_denial(asker.request_id, reason))
+        request.release()
 
     async def _tell(self, answer: pb.Answer) -> None:
         assert self._link is not None
@@ -156,30 +230,64 @@ class Inbox:
         """By a grant that stands, by a policy, or that it is pending."""
         if self._link is None or len(ask.request_id) != REQUEST_ID_BYTES:
             raise RemoteProtocolError(f"a request's number has {REQUEST_ID_BYTES} bytes")
-        if any(request.request_id == ask.request_id for request in self.pending):
+        if any(asker.request_id == ask.request_id for request in self.pending for asker in request.askers):
             raise RemoteProtocolError("a request of this number is pending")
-        info = self.catalogue.find_mine(ask.name, ask.revision).info
-        granted = self._granted.get(_key(info))
+        asker = Asker(ask.request_id, ask.path)
+        if ask.statistic:  # a budget that is charged is the owner's yes
+            mine = await self.workplace.release(ask.result, ask.statistic)
+            request = self._enter(ask, mine.info, mine.content, asker)
+            return await self._approve_at_once(request, BUDGET, contextlib.nullcontext())
+        job = await self.jobs.take(ask.job) if ask.HasField("job") else None
+        content: Content | None = None
+        if job is not None:
+            info = job.info
+        else:
+            mine = await self.workplace.freeze(ask.result) if ask.result else self._find(ask)
+            info, content = mine.info, mine.content
+        whose = (self._link.peer_name, *info.identity)
+        granted = self._granted.get(whose)
         if granted is not None and granted.by == PERSON:
-            return await self._again(granted.request, ask, PERSON, contextlib.nullcontext())
+            return await self._again(granted.request, content, ask, PERSON, contextlib.nullcontext())
         facts = Facts.of(info, self._link.peer_name)
         decision = self.policies.decide(facts)
         if decision.action == APPROVE and granted is not None:
             answer = await self._again(
-                granted.request, ask, decision.by, self.policies.charged(decision, facts)
+                granted.request, content, ask, decision.by, self.policies.charged(decision, facts)
             )
-            self._announce(decision, granted.request)
+            self._announce(decision, granted.request, content)
             return answer
-        request = self._enter(ask, info)
-        if decision.action == APPROVE:
-            return await self._approve_at_once(request, decision, facts)
+        if (same := self._same(ask, whose)) is not None and decision.action not in (APPROVE, DENY):
+            same.askers.append(asker)
+            same.times += 1
+            same.job = same.job or job
+            self.keeper.request(same)
+            self.on_change()
+            try:
+                await self.recorder.record(same.asked_entry(ask.reason))
+            except AuditUnavailable:
+                if asker in same.askers:
+                    same.askers.remove(asker)
+                raise
+            return pb.Answer(request_id=ask.request_id, state=pb.Answer.PENDING)
+        request = self._taken_up(same, asker) or self._enter(ask, info, content, asker)
+        request.job = request.job or job
+        if decision.action == APPROVE and job is None:
+            answer = await self._approve_at_once(request, decision.by, self.policies.charged(decision, facts))
+            if request.state == APPROVED:
+                self._announce(decision, request, content)
+            return answer
         if decision.action == DENY and decision.policy is not None:
             self._settle(request, DENIED, decision.by, decision.policy.reason)
             await self.recorder.record(request.asked_entry(request.reason), request.answered_entry())
-            self._announce(decision, request)
+            self._announce(decision, request, content)
+            request.release()
             return _denial(ask.request_id, request.answer_reason)
+        if decision.action == APPROVE:
+            self.jobs.start(request, decision, facts)
         self._arrived.set()
         self.on_change()
+        if request.expires is not None:
+            asyncio.get_running_loop().call_later(ask.expires_s, self._expire, request)
         try:
             await self.recorder.record(request.asked_entry(request.reason))
         except AuditUnavailable:
@@ -188,7 +296,26 @@ class Inbox:
             raise
         return pb.Answer(request_id=ask.request_id, state=pb.Answer.PENDING)
 
-    def _enter(self, ask: pb.Ask, info: AssetInfo) -> Incoming:
+    def _same(self, ask: pb.Ask, whose: tuple[str, ...]) -> Incoming | None:
+        """The request that waits already, for the same thing and the same reason."""
+        reason = ask.reason[:MAX_REASON]
+        for request in self.pending:
+            if request.whose == whose and request.reason == reason and not ask.expires_s:
+                return request if request.expires is None and len(request.askers) < MAX_ASKERS else None
+        return None
+
+    def _taken_up(self, same: Incoming | None, asker: Asker) -> Incoming | None:
+        """The request of an earlier kernel that is asked again, and answered now."""
+        if same is None or same.askers:
+            return None
+        same.askers.append(asker)
+        same.times += 1
+        return same
+
+    def _find(self, ask: pb.Ask) -> Mine:
+        return self.catalogue.find_mine(ask.name, ask.revision)
+
+    def _enter(self, ask: pb.Ask, info: AssetInfo, content: Content | None, asker: Asker) -> Incoming:
         """A new request, in the queue. Raises LimitExceeded."""
         assert self._link is not None
         limit = self.settings.max_pending_requests
@@ -196,63 +323,90 @@ class Inbox:
             raise LimitExceeded(f"{limit} requests wait for an answer; wait, or withdraw some")
         if len(self.requests) >= HISTORY:
             raise LimitExceeded(f"this session has had {HISTORY} requests; launch a new one")
+        now = utc_now()
         request = Incoming(
-            len(self.requests),
-            ask.request_id,
+            self.requests[-1].number + 1 if self.requests else 0,
             info,
+            content,
             self._link.peer_name,
             ask.reason[:MAX_REASON],
-            ask.path,
-            utc_now(),
+            now,
+            _after(now, ask.expires_s),
+            [asker],
         )
         self.requests.append(request)
+        self.keeper.request(request)
         return request
 
     async def _again(
-        self, granted: Incoming, ask: pb.Ask, by: str, charged: AbstractContextManager[None]
+        self,
+        granted: Incoming,
+        content: Content | None,
+        ask: pb.Ask,
+        by: str,
+        charged: AbstractAsyncContextManager[None],
     ) -> pb.Answer:
-        with charged:
-            asked = granted.asked_entry(ask.reason)
-            answer = await self._approval(granted, ask.request_id, ask.path, by, asked)
+        asker = Asker(ask.request_id, ask.path)
+        granted.askers.append(asker)  # so that it can be withdrawn
+        granted.content = content
+        try:
+            async with charged:
+                asked = granted.asked_entry(ask.reason)
+                answer = await self._approval(granted, asker, by, asked)
+        finally:
+            granted.release()
         granted.times += 1
+        self.keeper.request(granted)
         return answer
 
-    async def _approval(
-        self, request: Incoming, request_id: bytes, path: str, by: str, *before: Entry
-    ) -> pb.Answer:
+    async def _approval(self, request: Incoming, asker: Asker, by: str, *before: Entry) -> pb.Answer:
         """The answer that lets the asset out. It is put down, after `before`, when this returns."""
         assert self._link is not None
+        assert request.content is not None
         info = request.asset
-        content = self.catalogue.find_mine(info.name, info.revision).content
+        self.check_shared(info)
         # the ticket of a large body may take longer to make than a call may last: it is asked for by itself
-        path = path if info.size_bytes <= _TICKET_ALONG_BYTES else ""
-        outgoing = await content.outgoing()
+        path = asker.path if info.size_bytes <= _TICKET_ALONG_BYTES else ""
+        outgoing = await request.content.outgoing()
         begun: list[Transfer] = []
         offer = await self._link.exports.offer(info.name, outgoing, path, begun.append)
         transfer = begun[0] if begun else None
-        release = leaving(entry.RELEASE, info, outgoing, offer, transfer, request.number)
+        reason = before[-1].reason if before else request.reason  # of this time
+        release = dataclasses.replace(
+            leaving(entry.RELEASE, info, outgoing, offer, transfer, request.number), reason=reason, by=by
+        )
         try:
             await self.recorder.let_out(*before, request.answered_entry(by), release, transfer=transfer)
-            self.catalogue.find_mine(info.name, info.revision)  # it may have been taken back meanwhile
+            self.check_shared(info)  # it may have been taken back meanwhile
         except BaseException as error:
             if transfer is None and not isinstance(error, AuditUnavailable):
                 self.recorder.taken_back(release)
             self._link.exports.withdraw(offer, error)
             raise
         self._link.exports.keep_back(offer)
-        request.offer = pb.TransferOffer(transfer_id=offer.transfer_id)
-        self._granted.setdefault(_key(info), _Grant(request, by))
-        return pb.Answer(request_id=request_id, state=pb.Answer.APPROVED, offer=offer)
+        asker.offer = pb.TransferOffer(transfer_id=offer.transfer_id)
+        self._granted.setdefault(request.whose, _Grant(request, by))
+        return pb.Answer(request_id=asker.request_id, state=pb.Answer.APPROVED, offer=offer)
+
+    def check_shared(self, info: AssetInfo) -> None:
+        """Raise AssetNotFound, AssetChanged where it, or what it was made from, is no longer shared."""
+        if info.lineage is None:
+            self.catalogue.check_mine(info.name, info.revision)
+            return
+        for name, revision in info.lineage.assets:
+            self.catalogue.find_mine(name, revision)
 
     # -- a policy answers ------------------------------------------------------------------------------------
 
-    async def _approve_at_once(self, request: Incoming, decision: Decision, facts: Facts) -> pb.Answer:
+    async def _approve_at_once(
+        self, request: Incoming, by: str, charged: AbstractAsyncContextManager[None]
+    ) -> pb.Answer:
         """In the reply to the question. Where that fails, the request is denied: nobody would look at it."""
         asked = request.asked_entry(request.reason)
-        self._settle(request, APPROVED, decision.by)
+        self._settle(request, APPROVED, by)
         try:
-            with self.policies.charged(decision, facts):
-                answer = await self._approval(request, request.request_id, request.path, decision.by, asked)
+            async with charged:
+                return await self._approval(request, request.askers[0], by, asked)
         except asyncio.CancelledError:  # the peer has given up
             self._settle(request, WITHDRAWN)
             self.recorder.note(asked)
@@ -262,20 +416,24 @@ class Inbox:
             self._settle(request, DENIED, "", _NO_LOG)
             raise
         except DuetError as error:
-            self._settle(request, DENIED, decision.by, str(error))
+            self._settle(request, DENIED, by, str(error))
             await self.recorder.record(asked, request.answered_entry())
-            return _denial(request.request_id, str(error))
-        self._announce(decision, request)
-        return answer
+            return _denial(request.askers[0].request_id, str(error))
+        finally:
+            request.release()
 
-    async def examine(self) -> None:
-        """Let the policies answer what waits. What cannot be answered goes on waiting."""
-        for request in self.pending:
-            if request.state != PENDING:  # answered meanwhile
+    async def examine(self, requests: Sequence[Incoming] | None = None) -> None:
+        """Let the policies answer what waits, or what of these does. What they cannot answer still waits."""
+        for request in self.pending if requests is None else requests:
+            if request.state != PENDING or not request.askers:  # answered meanwhile, or nobody waits for it
                 continue
             facts = Facts.of(request.asset, request.peer_name)
-            decision = self.policies.decide(facts)
+            decision, content = self.policies.decide(facts), request.content
             try:
+                if decision.action == APPROVE and request.job is not None and not request.job.made:
+                    if not request.job.busy:
+                        self.jobs.start(request, decision, facts)
+                    continue
                 if decision.action == APPROVE:
                     await self._grant(request, decision.by, self.policies.charged(decision, facts))
                 elif decision.action == DENY and decision.policy is not None:
@@ -285,13 +443,13 @@ class Inbox:
             except DuetError as error:
                 _log.warning("request %d was not answered by %s: %s", request.number, decision.by, error)
                 continue
-            self._announce(decision, request)
+            self._announce(decision, request, content)
 
-    def _announce(self, decision: Decision, request: Incoming) -> None:
-        policy, mine = decision.policy, self.catalogue.mine.get(request.asset.name)
-        if policy is None or not policy.announce or mine is None:
+    def _announce(self, decision: Decision, request: Incoming, content: Content | None) -> None:
+        policy = decision.policy
+        if policy is None or not (policy.announce or policy.log) or content is None:
             return
-        task = asyncio.ensure_future(announce(decision, request, mine.content))
+        task = asyncio.ensure_future(announce(decision, request, content))
         self._announcing.add(task)
         task.add_done_callback(self._announcing.discard)
 
@@ -299,23 +457,56 @@ class Inbox:
 
     def _withdrawn(self, withdraw: pb.Withdraw) -> None:
         for request in self.requests:
-            if request.request_id != withdraw.request_id:
-                continue
-            if request.state == PENDING:
-                self._settle(request, WITHDRAWN)
-                self.recorder.note(request.withdrawn_entry())
-            elif request.offer is not None and self._link is not None:
-                self._link.exports.withdraw(request.offer)
+            for asker in request.askers:
+                if asker.request_id == withdraw.request_id:
+                    self._take_back(request, asker)
+                    return
+
+    def _take_back(self, request: Incoming, asker: Asker) -> None:
+        if request.state == PENDING:
+            request.askers.remove(asker)
+            if not request.askers:
+                self._end(request, WITHDRAWN)
+        elif asker.offer is not None and self._link is not None:
+            self._link.exports.withdraw(asker.offer)
+
+    def _expire(self, request: Incoming) -> None:
+        """Nobody has answered in the time that the peer gave."""
+        if request.state == PENDING:
+            self._end(request, EXPIRED)
+            for asker in request.askers:
+                why = f"nobody answered before it expired, at {request.expires:%H:%M:%S} UTC"
+                if self._link is not None:
+                    self._link.rpc.tell_nowait(_denial(asker.request_id, why))
+
+    def _end(self, request: Incoming, state: str) -> None:
+        self._settle(request, state)
+        self.recorder.note(request.withdrawn_entry())
+        request.release()
 
     def _retired(self, info: AssetInfo, why: str) -> None:
-        self._granted.pop(_key(info), None)
+        for whose in [whose for whose in self._granted if whose[1:] == info.identity]:
+            del self._granted[whose]
+        self.keeper.retired(info)
         for request in self.pending:
-            if request.asset == info and self._link is not None:
+            made_from = request.asset.lineage.assets if request.asset.lineage is not None else ()
+            if request.asset.identity == info.identity or (info.name, info.revision) in made_from:
                 self._settle(request, DENIED, PERSON, why)
                 self.recorder.note(request.answered_entry())
-                self._link.rpc.tell_nowait(_denial(request.request_id, why))
+                for asker in request.askers:
+                    if self._link is not None:
+                        self._link.rpc.tell_nowait(_denial(asker.request_id, why))
+                request.release()
 
-    def _check_pending(self, request: Incoming) -> None:
+    def _continued(self, info: AssetInfo, content: Content) -> None:
+        """A revision that was asked for in an earlier kernel is there again."""
+        for request in self.pending:
+            if request.asset.identity == info.identity:
+                request.asset, request.content = info, content
+                self.keeper.request(request)
+        self.on_change()
+
+    def check_pending(self, request: Incoming) -> None:
         if request.state != PENDING:
             raise RequestAnswered(
                 f"request {request.number} for {request.asset.name!r} is {request.state}; only a pending one "
@@ -324,11 +515,17 @@ class Inbox:
 
     def _settle(self, request: Incoming, state: str, by: str = "", reason: str = "") -> None:
         request.settle(state, by, reason)
+        self.keeper.request(request)
         self.on_change()
 
 
-def _key(info: AssetInfo) -> tuple[str, int]:
-    return info.name, info.revision
+def _after(now: datetime.datetime, seconds: float) -> datetime.datetime | None:
+    """When a request expires; raises RemoteProtocolError for no time at all."""
+    if not seconds:
+        return None
+    if not 0 < seconds <= MAX_EXPIRES_S:
+        raise RemoteProtocolError(f"a request expires after at most {MAX_EXPIRES_S:,} seconds")
+    return now + datetime.timedelta(seconds=seconds)
 
 
 def _denial(request_id: bytes, reason: str) -> pb.Answer:

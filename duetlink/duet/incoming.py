@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import datetime
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from duetlink.audit import entry
 from duetlink.audit.entry import Entry
-from duetlink.duet.asset import AssetInfo
+from duetlink.duet.asset import AssetInfo, Content
 from duetlink.duet.recorder import described
 from duetlink.wire import schema_pb2 as pb
 
-PENDING, APPROVED, DENIED, WITHDRAWN = "pending", "approved", "denied", "withdrawn"
-PERSON = "person"  # who answered, unless it was a policy
+if TYPE_CHECKING:
+    from duetlink.duet.remote.job import Job
+
+PENDING, APPROVED, DENIED, WITHDRAWN, EXPIRED = "pending", "approved", "denied", "withdrawn", "expired"
+FAILED = "failed"  # only of a function: it has, and the peer was told
+PERSON, BUDGET = "person", "budget"  # who answered, unless it was a policy
+
+
+@dataclass(slots=True)
+class Asker:
+    """One question that waits for the answer of a request: several for the same thing are one request."""
+
+    request_id: bytes
+    path: str  # its best path when it asked, empty if there was none
+    offer: pb.TransferOffer | None = None  # what an approval let out: its transfer's number only
 
 
 @dataclass(slots=True)
@@ -20,33 +34,47 @@ class Incoming:
     """Written on the loop thread only."""
 
     number: int
-    request_id: bytes
     asset: AssetInfo
+    content: Content | None  # what would leave; not kept when nobody waits for it any more
     peer_name: str
     reason: str
-    path: str
     arrived: datetime.datetime
+    expires: datetime.datetime | None
+    askers: list[Asker]
     state: str = PENDING
-    by: str = ""  # who answered: PERSON or `policy NAME`
+    by: str = ""  # who answered: PERSON, BUDGET or `policy NAME`
     answer_reason: str = ""
     answered: datetime.datetime | None = None
     times: int = 1  # how often it was asked: a grant answers the next times
-    offer: pb.TransferOffer | None = None  # what an approval let out: its transfer's number only
+    job: Job | None = None  # a function that is to be run; what comes of it becomes `asset` and `content`
+
+    @property
+    def whose(self) -> tuple[str, ...]:
+        """The same for requests of one peer for the same thing: a yes to one is a yes to all."""
+        return self.peer_name, *self.asset.identity
 
     def settle(self, state: str, by: str = "", reason: str = "") -> None:
         """It has this state from now on."""
         self.state, self.by, self.answer_reason = state, by, reason
         self.answered = None if state == PENDING else utc_now()
+        if self.job is not None and state != PENDING:
+            self.job.stop()
+
+    def release(self) -> None:
+        """Nobody waits for it any more: let a result go. What is shared stays where it is."""
+        if self.asset.lineage is not None:
+            self.content = None
 
     def asked_entry(self, reason: str) -> Entry:
         """For the log: that it was asked, in these words of the peer's."""
-        return described(entry.REQUEST, self.asset, request=self.number, reason=reason)
+        return described(entry.REQUEST, self.asset, peer=self.peer_name, request=self.number, reason=reason)
 
     def answered_entry(self, by: str = "") -> Entry:
         """For the log: how it was answered; by whom this time, where it was asked again."""
         return described(
             entry.ANSWER,
             self.asset,
+            peer=self.peer_name,
             request=self.number,
             state=self.state,
             answer_reason=self.answer_reason,
@@ -54,8 +82,9 @@ class Incoming:
         )
 
     def withdrawn_entry(self) -> Entry:
-        """For the log: that the peer took it back."""
-        return described(entry.WITHDRAWN, self.asset, request=self.number)
+        """For the log: that the peer took it back, or that nobody has answered in time."""
+        state = EXPIRED if self.state == EXPIRED else ""
+        return described(entry.WITHDRAWN, self.asset, peer=self.peer_name, request=self.number, state=state)
 
 
 def utc_now() -> datetime.datetime:

@@ -7,6 +7,7 @@ import concurrent.futures
 import contextlib
 import datetime
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 from duetlink.audit import entry
@@ -18,9 +19,13 @@ from duetlink.duet.giving import Giving
 from duetlink.duet.inbox import Inbox
 from duetlink.duet.policies.book import PolicyBook
 from duetlink.duet.recorder import Recorder
+from duetlink.duet.remote.workbench import Workbench
+from duetlink.duet.remote.workplace import Workplace
+from duetlink.duet.state.keeper import Keeper
 from duetlink.errors import AuditUnavailable, DuetError, LinkClosed
 from duetlink.link.link import Link
 from duetlink.link.traffic import Statistics
+from duetlink.privacy.ledger import Ledger
 from duetlink.settings import Settings
 
 WAITING, PAIRING, CONNECTED, RECONNECTING, CLOSED = (
@@ -39,8 +44,9 @@ Cleanup = Callable[[], Awaitable[None]]
 class Life:
     """State of one duet. Other threads read its attributes; only the loop thread calls its methods."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, keeper: Keeper | None = None) -> None:
         self.settings = settings
+        self.keeper = keeper or Keeper()
         self.state = WAITING
         self.code: str | None = None
         self.code_expires: datetime.datetime | None = None
@@ -51,8 +57,14 @@ class Life:
         self.link: Link | None = None
         self.recorder = Recorder(AuditLog(settings.audit_file) if settings.audit_file else None)
         self.catalogue = Catalogue(settings, self.recorder)
-        self.inbox = Inbox(self.catalogue, settings, self.recorder, PolicyBook())
+        kept = self.keeper.ledger if settings.budget_path is None else None
+        self.ledger = Ledger(kept or settings.budget_file)
+        self.workplace = Workplace(self.catalogue, settings, self.recorder, self.ledger)
+        self.inbox = Inbox(self.catalogue, settings, self.recorder, PolicyBook(), self.workplace)
         self.asking = Asking(settings)
+        self.workbench = Workbench(self.catalogue, self.asking)
+        self.asking.before = self.workbench.flushed
+        self.catalogue.on_mock = self.workplace.warm
         self.giving = Giving(self.catalogue, self.recorder)
         # for waiting from any thread
         self.connected: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -84,9 +96,12 @@ class Life:
             callback()
 
     async def open(self, role: str) -> None:
-        """Begin to record what happens. Raises AuditUnavailable."""
-        await self.recorder.record(Entry(kind=entry.OPENED, reason=f"as {role}"), sync=False)
+        """Begin to record what happens, with all that is kept put back. Raises AuditUnavailable."""
+        resumed = f", resuming {self.keeper.name}" if self.keeper.name else ""
+        await self.recorder.record(Entry(kind=entry.OPENED, reason=f"as {role}{resumed}"), sync=False)
         self.at_end(self._put_down_end)
+        self.inbox.on_change = self.changed
+        self.keeper.restore(self.catalogue, self.inbox)
 
     async def _put_down_end(self) -> None:
         ended = Entry(kind=entry.CLOSED, reason=str(self.why_closed))
@@ -108,12 +123,14 @@ class Life:
         link.on_closed = self.end
         link.on_lost = self._lost
         link.on_restored = self._restored
-        link.on_change = self.inbox.on_change = self.changed
-        for desk in (self.catalogue, self.inbox, self.asking, self.giving):
+        link.on_change = self.inbox.on_change = self.workplace.on_change = self.changed
+        for desk in (self.catalogue, self.inbox, self.asking, self.giving, self.workplace, self.workbench):
             desk.attach(link)
         link.start()
-        preparing = asyncio.ensure_future(self.catalogue.keep_prepared())
-        self.at_end(lambda: cancelled(preparing))
+        for task in (self.catalogue.keep_prepared(), self.workplace.run()):
+            self.at_end(partial(cancelled, asyncio.ensure_future(task)))
+        self.at_end(self.workbench.close)
+        self.at_end(self.inbox.jobs.close)
         self.state = CONNECTED
         self.connected.set_result(None)
         self.changed()
@@ -176,7 +193,10 @@ class Life:
             while self._cleanups:
                 await self._cleanups.pop()()
         finally:
+            for request in self.inbox.requests:  # whoever still holds this duet does not hold results with it
+                request.release()
             self.recorder.close()
+            await self.keeper.close()
 
 
 async def cancelled(task: asyncio.Task[Any]) -> None:

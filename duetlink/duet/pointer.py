@@ -6,15 +6,22 @@ import asyncio
 import concurrent.futures
 import time
 from collections.abc import Callable, Generator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duetlink.duet.asking import ASKING, COMPLETE, DENIED, PENDING, Asking, Question
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.catalogue import Received
 from duetlink.duet.display import Table, size_text, visible
 from duetlink.duet.progress import Progress
-from duetlink.errors import RequestTimeout, RequestWithdrawn
+from duetlink.duet.remote.job_log import LogLines
+from duetlink.duet.remote.program import Program
+from duetlink.duet.remote.remote import Remote
+from duetlink.errors import OperationRefused, RequestTimeout, RequestWithdrawn
 from duetlink.runtime.loop import LoopThread
+
+if TYPE_CHECKING:
+    from duetlink.duet.remote.submission import Submission
+    from duetlink.duet.remote.workbench import Workbench
 
 
 class Described:
@@ -60,6 +67,18 @@ class Described:
     def tags(self) -> tuple[str, ...]:
         return self._info.tags
 
+    @property
+    def budget(self) -> str:
+        """What may be spent on private statistics of it, and what is left, in words; empty: there is no
+        budget.
+        """
+        return self._info.budget
+
+    @property
+    def mock_words(self) -> str:
+        """How the harmless twin that works in its place was made; empty: there is none."""
+        return self._info.mock
+
     def __repr__(self) -> str:
         info = self._info
         return (
@@ -74,22 +93,61 @@ class Described:
             rows.append(("description", info.description))
         if info.lossy:
             rows.append(("lossy", info.lossy))
+        if info.mock:
+            rows.append(("mock", info.mock))
+        if info.budget:
+            rows.append(("budget", info.budget))
         if info.tags:
             rows.append(("tags", ", ".join(info.tags)))
         return Table(f"{type(self).__name__} {info.name}", ("", ""), rows)._repr_html_()
 
 
-class Pointer(Described):
-    """A handle on an object that the peer shares. It holds no content; `get` asks for it."""
+class Pointer(Remote, Described):
+    """A handle on an object that the peer shares. It holds no content; `get` asks for it.
 
-    def __init__(self, info: AssetInfo, asking: Asking, thread: LoopThread) -> None:
-        super().__init__(info)
+    Where its owner gives a mock, it behaves like the object: operators, NumPy's and torch's functions,
+    methods and attributes work on the mock at once, and are recorded; what they return are pointers to
+    results, which `get` asks for as well.
+    """
+
+    def __init__(self, info: AssetInfo, asking: Asking, thread: LoopThread, workbench: Workbench) -> None:
+        Described.__init__(self, info)
         self._asking = asking
         self._thread = thread
+        self._workbench = workbench
 
-    def request(self, reason: str = "") -> PendingRequest:
-        """Ask the owner for the object and return at once. Awaitable; see PendingRequest."""
-        return PendingRequest(self._info, reason, self._asking, self._thread)
+    @property
+    def _state(self) -> tuple[Program, Any, int]:  # type: ignore[override]
+        mock = self._workbench.mock(self._info)
+        program = self._workbench.program()
+        program.track_mode(mock)
+        return program, mock, program.asset(self._info.name, self._info.revision)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not self._info.mock:
+            words = f"; {self.name!r} has no mock, so that only get() works" if name[0] != "_" else ""
+            raise AttributeError(f"{name}{words}")
+        return super().__getattr__(name)
+
+    def __dir__(self) -> list[str]:
+        return super().__dir__() if self._info.mock else sorted(object.__dir__(self))
+
+    __repr__ = Described.__repr__
+    _repr_html_ = Described._repr_html_
+
+    def _check_own(self) -> None:
+        raise OperationRefused(
+            f"{self.name!r} is its owner's and cannot be changed; work on a copy, such as .copy()"
+        )
+
+    def _title(self) -> str:
+        return f"{self.name!r} at the owner"
+
+    def request(self, reason: str = "", *, expires_s: float | None = None) -> PendingRequest:
+        """Ask the owner for the object and return at once. Awaitable; see PendingRequest. After `expires_s`
+        the owner can no longer say yes.
+        """
+        return PendingRequest(self._info, reason, self._asking, self._thread, expires_s=expires_s or 0.0)
 
     def get(self, *, reason: str = "", timeout_s: float | None = None) -> Any:
         """Ask the owner for the object, wait for the answer, and return a copy of it.
@@ -103,12 +161,7 @@ class Pointer(Described):
             AssetNotFound, AssetChanged: it is no longer shared, or is another revision now.
             TransferFailed, LinkClosed: it did not arrive; nothing partial is kept.
         """
-        pending = self.request(reason)
-        try:
-            return pending.result(timeout_s)
-        except BaseException:
-            pending.withdraw()
-            raise
+        return self.request(reason).result_or_withdraw(timeout_s)
 
 
 class ReceivedObject(Described):
@@ -126,12 +179,25 @@ class ReceivedObject(Described):
 class PendingRequest:
     """A request on its way: made, answered, fetched in the background. Use from any thread."""
 
-    def __init__(self, info: AssetInfo, reason: str, asking: Asking, thread: LoopThread) -> None:
+    def __init__(
+        self,
+        info: AssetInfo,
+        reason: str,
+        asking: Asking,
+        thread: LoopThread,
+        *,
+        pointer: Any = None,
+        expires_s: float = 0.0,
+        statistic: bytes = b"",
+        job: Submission | None = None,
+    ) -> None:
         self._info = info
         self._reason = reason
         self._thread = thread
         # on the loop: a question owns a future of it
-        self._question: Question = thread.run(_make_question(info, reason))
+        self._question: Question = thread.run(
+            _make_question(info, reason, pointer, expires_s, statistic, job)
+        )
         self._future: concurrent.futures.Future[Any] = thread.submit(asking.fetch(self._question))
 
     @property
@@ -142,6 +208,16 @@ class PendingRequest:
     @property
     def reason(self) -> str:
         return self._reason
+
+    @property
+    def log(self) -> LogLines:
+        """What a function has printed at the owner so far, if the owner lets that out; else nothing."""
+        return LogLines(self._question.log.lines)
+
+    @property
+    def progress(self) -> float | None:
+        """How far a function has told that it is, from 0 to 1, if the owner lets that out; else None."""
+        return self._question.log.fraction
 
     def result(self, timeout_s: float | None = None) -> Any:
         """Wait for the value, showing progress of a transfer that takes more than a second.
@@ -168,6 +244,14 @@ class PendingRequest:
         except concurrent.futures.CancelledError:
             raise RequestWithdrawn(f"the request for {self._info.name!r} was withdrawn") from None
 
+    def result_or_withdraw(self, timeout_s: float | None = None) -> Any:
+        """`result`; whatever keeps it from coming, an interrupt too, withdraws the request."""
+        try:
+            return self.result(timeout_s)
+        except BaseException:
+            self.withdraw()
+            raise
+
     def withdraw(self) -> None:
         """Take the request back, or cancel its transfer. Without effect once it has ended."""
         self._future.cancel()
@@ -184,8 +268,10 @@ class PendingRequest:
         return Table("Request", ("object", "reason", "state"), [row])._repr_html_()
 
 
-async def _make_question(info: AssetInfo, reason: str) -> Question:
-    return Question(info, reason)
+async def _make_question(
+    info: AssetInfo, reason: str, pointer: Any, expires_s: float, statistic: bytes, job: Submission | None
+) -> Question:
+    return Question(info, reason, pointer, expires_s, statistic, job)
 
 
 def wait_future(

@@ -28,6 +28,8 @@ BEGUN = "begun"  # a release or gift that may go out from here on
 
 _log = logging.getLogger(__name__)
 
+_SETTLE_TIMEOUT_S = 5.0  # on a disk that hangs, the log is shown as it is
+
 
 @dataclass(frozen=True, slots=True)
 class _Batch:
@@ -46,7 +48,7 @@ class Recorder:
         self.begin_bytes: int | None = None  # where this session begins in the file
         self.failure = ""  # of the last write, in words
         self._peer = ""
-        self._waiting: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[_Batch | threading.Event | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._closed = False
 
@@ -110,6 +112,17 @@ class Recorder:
             left_bytes = transfer.size_bytes
         self.note(dataclasses.replace(begun, state=transfer.state, left_bytes=left_bytes, path=transfer.path))
 
+    def settle(self) -> None:
+        """Return when all that was put down by now is written, or cannot be. From any other thread."""
+        if self._thread is None or self._thread is threading.current_thread():
+            return
+        if self._closed:
+            self._thread.join(_SETTLE_TIMEOUT_S)
+            return
+        written = threading.Event()
+        self._waiting.put(written)
+        written.wait(_SETTLE_TIMEOUT_S)
+
     def close(self) -> None:
         """Write what waits, then end the thread. What comes later is not written."""
         self._closed = True
@@ -137,12 +150,15 @@ class Recorder:
 
     def _work(self) -> None:
         while True:
-            batches = [self._waiting.get()]
+            waiting = [self._waiting.get()]
             with contextlib.suppress(queue.Empty):
-                while batches[-1] is not None:
-                    batches.append(self._waiting.get_nowait())
-            self._write([batch for batch in batches if batch is not None])
-            if batches[-1] is None:
+                while waiting[-1] is not None:
+                    waiting.append(self._waiting.get_nowait())
+            self._write([batch for batch in waiting if isinstance(batch, _Batch)])
+            for asked in waiting:
+                if isinstance(asked, threading.Event):
+                    asked.set()
+            if waiting[-1] is None:
                 return
 
     def _write(self, batches: list[_Batch]) -> None:
@@ -177,8 +193,8 @@ def described(kind: str, info: AssetInfo, **fields: Any) -> Entry:
         name=info.name,
         revision=info.revision,
         value_kind=info.kind,
-        size_bytes=info.size_bytes,
-        lineage=info.lossy,
+        size_bytes=None if info.is_unmade else info.size_bytes,
+        lineage=info.lossy if info.lineage is None else f"{info.lineage.digest}: {info.lineage.code}",
         **fields,
     )
 

@@ -39,9 +39,10 @@ class Decoding:
 
     def decode(self, data: memoryview, reference: Version | None = None) -> memoryview:
         """The bytes of a chunk, all of them; raises UndecodableChunk."""
-        begin_s = time.monotonic()
         try:
             header = chunk.read_header(data, MAX_BLOCK_BYTES)
+            by_number(header.codec).load()  # not part of its speed
+            begin_s = time.monotonic()
 
             def version(name: bytes) -> Array:  # see sending.Reference
                 start = int.from_bytes(name[8:], "little")
@@ -52,6 +53,8 @@ class Decoding:
             array, header = chunk.decode(data, MAX_BLOCK_BYTES, references=version)
         except DuetError as error:
             raise UndecodableChunk(f"the peer sent what does not decode: {error}") from None
+        except ImportError as error:
+            raise UndecodableChunk(f"a codec is installed here, but does not load: {error}") from None
         if not header.bound.lossless:
             raise UndecodableChunk("the peer encoded bytes in a way that does not keep them")
         self._add(by_number(header.codec).name, array.nbytes, time.monotonic() - begin_s)

@@ -33,7 +33,7 @@ from duetlink.wire import failures
 from duetlink.wire import schema_pb2 as pb
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
 # A ticket for local memory is given when the body has been written there.
 TICKET_TIMEOUT_S = 60.0
@@ -207,7 +207,7 @@ class Imports:
     async def _fill(self, offer: pb.TransferOffer, landing: Landing, pull: Pull) -> None:
         transfer = pull.transfer
         avoid: dict[str, str] = {}  # paths that are no use for this transfer, and why
-        tries: dict[str, int] = {}  # since the last progress
+        tries: dict[str, int] = {}  # of each path, since its last progress
         plain = False  # whether the sender is to encode nothing
         ticket: pb.Ticket | None = None
         whole = landing.missing == [(0, landing.size_bytes)] and landing.reference is None
@@ -231,7 +231,7 @@ class Imports:
                 continue
             transfer.path = path.name
             try:
-                await self._fetch(path, ticket, landing, pull)
+                await self._fetch(path, ticket, landing, pull, avoid)
                 why = "the peer's stream ended early"
             except TicketRefused as refused:
                 why = str(refused)
@@ -243,7 +243,7 @@ class Imports:
                 why = str(broken)
             ticket = None
             if landing.position_bytes > before:
-                tries.clear()
+                tries.pop(path.name, None)
             elif not landing.stopped:
                 tries[path.name] = tries.get(path.name, 0) + 1
                 if tries[path.name] >= MAX_TRIES:
@@ -252,11 +252,13 @@ class Imports:
     async def _ask_ticket(self, query: pb.TicketQuery, size_bytes: int) -> pb.Ticket:
         return await self._rpc.call(query, pb.Ticket, timeout_s=_ticket_timeout_s(size_bytes))
 
-    async def _fetch(self, path: Path, ticket: pb.Ticket, landing: Landing, pull: Pull) -> None:
-        """Fetch by `path` until complete, broken, stuck, or a better path is up."""
+    async def _fetch(
+        self, path: Path, ticket: pb.Ticket, landing: Landing, pull: Pull, avoid: Mapping[str, str]
+    ) -> None:
+        """Fetch by `path` until complete, broken, stuck, or a better path is up that is not to be avoided."""
         landing.resume()
         fetching = asyncio.ensure_future(path.fetch(ticket, landing))
-        better = asyncio.ensure_future(self._ladder.wait_better_than(path))
+        better = asyncio.ensure_future(self._ladder.wait_better_than(path, avoid))
         stuck = asyncio.ensure_future(self._wait_stuck(path, landing, pull))
         try:
             await asyncio.wait((fetching, better, stuck), return_when=asyncio.FIRST_COMPLETED)

@@ -135,6 +135,8 @@ class Lifeline:
                 if not attempt.done():
                     attempt.cancel()
                     await asyncio.wait((attempt,))
+                if not attempt.cancelled():
+                    attempt.exception()  # looked at above, or of no interest any more
             pause_s = min(2 * pause_s, _PAUSE_LAST_S)
 
     def _succeeded(self, attempt: asyncio.Task[None]) -> bool:

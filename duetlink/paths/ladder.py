@@ -163,10 +163,10 @@ class Ladder:
         while any(status.state == OPENING for status in self._status.values()):
             await self._changed.wait()
 
-    async def wait_better_than(self, path: Path) -> Path:
-        """Wait until another path is up and to be preferred to `path`."""
+    async def wait_better_than(self, path: Path, avoid: Mapping[str, str]) -> Path:
+        """Wait until another path is up, not in `avoid`, and to be preferred to `path`."""
         while True:
-            best = self.best
+            best = self._best(avoid)
             if best is not None and best is not path and self._preferred(best, path):
                 return best
             await self._changed.wait()

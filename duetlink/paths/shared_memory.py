@@ -1,28 +1,21 @@
 """Sealed memfds: a body in the kernel's memory that another process of the same user maps without a copy.
 
-Theory. `memfd_create(2)` gives anonymous memory behind a descriptor: it has no name to leave behind, and goes
-when its last user goes, also when a process is killed. Another process opens it as /proc/PID/fd/N, for which
-the kernel asks what it asks of a debugger: the same user. After writing, the memfd is sealed against writing,
-growing and shrinking (`fcntl(2)`, F_ADD_SEALS), so that its reader can trust it for ever; a private mapping
-makes it writable for the reader alone, page by page.
+Theory. See `runtime/shared_memory.py`. Another process opens it as /proc/PID/fd/N, for which the kernel asks
+what it asks of a debugger: the same user. A private mapping makes it writable for the reader alone, page by
+page.
 """
 
 from __future__ import annotations
 
 import mmap
 import os
-import stat
 import sys
 from dataclasses import dataclass
 
 from duetlink.errors import PathUnavailable, TransferFailed
+from duetlink.runtime import shared_memory
 
 LABEL_BYTES = 16
-
-if sys.platform == "linux":
-    import fcntl
-
-    _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_WRITE
 
 
 def supported() -> bool:
@@ -47,25 +40,22 @@ class SharedMemory:
         self.size_bytes = size_bytes
         self._label = label
         try:
-            self._fd = os.memfd_create(_name(label), os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+            self._fd = shared_memory.create(_name(label))
         except OSError as error:
             raise PathUnavailable(f"no shared memory here: {error.strerror}") from None
 
     def write(self, piece: memoryview, offset_bytes: int) -> None:
         """Write `piece` at its place; any thread. Raises PathUnavailable where memory is full."""
-        while piece:
-            try:
-                written = os.pwrite(self._fd, piece, offset_bytes)
-            except OSError as error:
-                raise PathUnavailable(
-                    f"shared memory is full: {self.size_bytes} bytes asked, {error.strerror}"
-                ) from None
-            piece = piece[written:]
-            offset_bytes += written
+        try:
+            shared_memory.write(self._fd, piece, offset_bytes)
+        except OSError as error:
+            raise PathUnavailable(
+                f"shared memory is full: {self.size_bytes} bytes asked, {error.strerror}"
+            ) from None
 
     def seal(self) -> None:
         """Make the content final."""
-        fcntl.fcntl(self._fd, fcntl.F_ADD_SEALS, _SEALS)
+        shared_memory.seal(self._fd)
 
     @property
     def region(self) -> Region:
@@ -96,10 +86,9 @@ def open_region(region: Region) -> memoryview:
     if fd < 0:
         raise PathUnavailable("the peer's shared memory is not visible from here")
     try:
-        status = os.fstat(fd)
-        if not stat.S_ISREG(status.st_mode) or status.st_uid != os.getuid():
+        if os.fstat(fd).st_uid != os.getuid():
             raise TransferFailed("the peer's shared memory belongs to another user")
-        if fcntl.fcntl(fd, fcntl.F_GET_SEALS) != _SEALS or status.st_size != region.size_bytes:
+        if not shared_memory.is_sealed(fd, region.size_bytes):
             raise TransferFailed("the peer's shared memory is not sealed or not of the announced size")
         if region.size_bytes == 0:
             return memoryview(bytearray())

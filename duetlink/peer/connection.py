@@ -77,6 +77,7 @@ class PeerConnection:
                 return
         finally:
             opened.cancel()
+            await asyncio.gather(opened, return_exceptions=True)  # or it complains when it is collected
         if done:
             raise PeerUnreachable(
                 f"no network path to the peer was found ({self._candidates()}); where both sides are behind "

@@ -3,7 +3,7 @@
 A call is one envelope with an id, its reply carries the same id in `reply_to`. Calls in flight are bounded by
 MAX_CALLS at the caller (who waits) and at the callee (who closes the link on more). Handlers start in the
 order in which calls arrive; a handler that does not await has finished before the next one starts. While
-there is no connection, calls wait and their deadlines stand still.
+there is no connection, calls wait and their deadlines stand still (`deadline.py`).
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar, cast
 
 from google.protobuf.message import Message
 
 from duetlink.errors import CallTimeout, DuetError, LimitExceeded, LinkClosed, RemoteProtocolError
+from duetlink.peer.deadline import Deadline
 from duetlink.peer.durable import DurableChannel
 from duetlink.wire import failures
 from duetlink.wire import schema_pb2 as pb
@@ -44,8 +45,6 @@ class Rpc:
         self._handlers: dict[str, Handler[Message]] = {}
         self._notices: dict[str, Callable[[Message], None]] = {}
         self._closed: LinkClosed | None = None
-        # deadlines of the calls made; with the time left of each while they stand still
-        self._deadlines: dict[asyncio.Timeout, float] = {}
         self._paused = False
         # what the peer, ready earlier than this side, sends before `start`
         self._early: list[tuple[pb.Envelope, Message]] | None = []
@@ -111,31 +110,13 @@ class Rpc:
     def pause(self) -> None:
         """There is no connection: let all deadlines stand still."""
         self._paused = True
-        now_s = asyncio.get_running_loop().time()
-        for deadline in self._deadlines:
-            when_s = deadline.when()
-            if when_s is not None and not deadline.expired():
-                self._deadlines[deadline] = when_s - now_s
-                deadline.reschedule(None)
 
     def resume(self) -> None:
         """There is a connection again: let them run on."""
         self._paused = False
-        now_s = asyncio.get_running_loop().time()
-        for deadline, left_s in self._deadlines.items():
-            if not deadline.expired():
-                deadline.reschedule(now_s + left_s)
 
-    @contextlib.asynccontextmanager
-    async def _deadline(self, timeout_s: float) -> AsyncIterator[None]:
-        async with asyncio.timeout(timeout_s) as deadline:
-            self._deadlines[deadline] = timeout_s
-            if self._paused:
-                deadline.reschedule(None)
-            try:
-                yield
-            finally:
-                del self._deadlines[deadline]
+    def _deadline(self, time_s: float) -> Deadline:
+        return Deadline(time_s, lambda: self._paused)
 
     def tell_nowait(self, body: Message) -> None:
         """Send a notice, whatever is queued already; does nothing where the link is closed."""

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, cast
 
-from duetlink.codecs.base import BYTES, GRADIENT, TENSOR, VERSION, Bound, Codec
+from duetlink.codecs.base import BYTES, GRADIENT, TENSOR, Bound, Codec
 from duetlink.codecs.element import FLOAT32, UINT8, Element
 from duetlink.codecs.registry import named
 from duetlink.errors import RemoteProtocolError, SettingError
@@ -45,8 +45,9 @@ def _for_all_roles(value: str | None) -> Any:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compression:
     """The configuration that both sides share. Codecs apply by role: a block of `uint8` is "bytes", any other
-    block a "tensor"; "gradient" is what its sender marked as one. In mode "manual" the codec named for a role
-    is used, at `level` or its default; "auto" leaves a role to the tuner, as mode "auto" leaves all.
+    block a "tensor"; "gradient" is what its sender marked as one (`lossy="gradient"`). In mode "manual" the
+    codec named for a role is used, at `level` or its default; "auto" leaves a role to the tuner, as mode
+    "auto" leaves all. A gradient then goes by top-k.
 
     Codecs for bytes and tensors are lossless, always; `lossless_only` and `max_relative_error` concern what
     its sender marked. `pin` keeps the plan in force.
@@ -213,7 +214,7 @@ def _check_number(name: str, value: object, most: float, least: float = 0.0) -> 
 def serves(codec: Codec, role: str) -> bool:
     """Whether a codec can be chosen for a role; of a gradient, its sender allowed a change."""
     if role == GRADIENT:
-        return codec.kind != VERSION
+        return not codec.lossless and codec.accepts(FLOAT32)
     return codec.lossless and codec.kind in (BYTES, role)
 
 
@@ -221,6 +222,11 @@ def _check_codec(role: str, codec: Codec, level: int | None) -> None:
     if role != GRADIENT and not codec.lossless:
         raise SettingError(
             f"codec {codec.name!r} loses information, and {role} travel unchanged; choose a lossless one"
+        )
+    if role == GRADIENT and codec.lossless:
+        raise SettingError(
+            f"codec {codec.name!r} leaves nothing out, so it needs no mark; choose a lossy one for gradient,"
+            " or send without lossy="
         )
     if not serves(codec, role):
         raise SettingError(f"codec {codec.name!r} is for a {codec.kind}, not for {role}; choose another one")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections import deque
 
+from duetlink.codecs import chunk
 from duetlink.codecs.base import Array
 from duetlink.codecs.element import Element
 from duetlink.codecs.registry import named
@@ -99,7 +100,8 @@ class Course:
             new = not subject.seen(choice.key)
             self._knowledge.speeds.encoded(place(subject, choice), raw_bytes, elapsed_s)
             self._exploration.end_rehearsal(choice)
-            if subject.encoded(choice.key, encoded_bytes / raw_bytes):
+            ratio = self._outlook.ratio(choice, raw_bytes, max(0, encoded_bytes - chunk.HEADER_BYTES))
+            if subject.encoded(choice.key, ratio):
                 self._look = True
                 self._news = "the data have changed"
             self._due |= new or self._look
@@ -250,7 +252,7 @@ class Course:
             gain **= 4
         elif not self._news and self._chunks - self._changed_at < _DWELL:
             gain *= gain
-        if ranking.regret(best) * gain > ranking.regret(current):
+        if ranking.regret(best) * gain > ranking.regret(current) and not ranking.lighter(best, current):
             best = current
         if best != subject.choice:
             line = None if outlook.speed is None else ranking.lines[0]

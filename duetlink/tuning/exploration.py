@@ -80,7 +80,16 @@ class Exploration:
             figures = self._outlook.figures(subject, choice, ratio)
             if self._outlook.allowed(figures):
                 ranking = self._ranking({**ranking.figures, choice: figures}, chunk_bytes)
+        self._load(ranking, subject)
         return ranking
+
+    def _load(self, ranking: Ranking, subject: Subject) -> None:
+        """What is not loaded but could win is there for a later decision."""
+        if subject.kind is Kind.NOISE or self._outlook.speed is None:
+            return
+        for choice in self._outlook.unready(subject.element):
+            if self._promising(ranking, subject, choice):
+                self._outlook.knowledge.load(choice.codec)
 
     def _known(self, subject: Subject, chunk_bytes: int, now_s: float) -> tuple[Ranking, list[Choice]]:
         """The choices that are allowed and known, and those that would have to be tried."""
@@ -143,7 +152,7 @@ class Exploration:
             self._outlook.failed[choice.codec.name] = f"{choice.codec.name} failed to encode a sample"
             return None
         elapsed_s = knowledge.clock() - begin_s
-        ratio = len(encoded) / sample.nbytes
+        ratio = self._outlook.ratio(choice, sample.nbytes, len(encoded))
         subject.sampled(choice.key, ratio)
         if elapsed_s > 0:
             knowledge.speeds.tried(place(subject, choice), sample.nbytes / elapsed_s)

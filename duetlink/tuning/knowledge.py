@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from duetlink.codecs.base import Codec
 from duetlink.codecs.element import Element
 from duetlink.codecs.registry import codecs
 from duetlink.tuning.choice import Choice, Key
@@ -15,6 +17,8 @@ from duetlink.tuning.decision import Decision
 from duetlink.tuning.priors import choices
 from duetlink.tuning.sample import Kind
 from duetlink.tuning.speeds import Speeds
+
+_logger = logging.getLogger(__name__)
 
 _MAX_WORKERS = 8
 _FIRST_PAUSE_S = 10.0
@@ -57,12 +61,23 @@ class Knowledge:
         self._goodput: dict[str, float] = {}
         self._pauses: dict[tuple[str, Kind, Key], _Pause] = {}
         self._latest: dict[tuple[str, str], Choice] = {}
+        self._loaded: set[str] = set()  # or could not be
+        self._loader: threading.Thread | None = None
         self._lock = threading.Lock()
 
     def candidates(self, element: Element) -> list[Choice]:
         """All choices but raw that both sides have and that take such items."""
-        there = [codec for codec in codecs() if codec.name in self.available and codec.ready]
+        there = [codec for codec in codecs() if codec.name in self.available]
         return [choice for codec in there for choice in choices(codec, element, role_of(element))]
+
+    def load(self, codec: Codec) -> None:
+        """Make it ready in a while. One at a time: they may need the same library."""
+        with self._lock:
+            if codec.name in self._loaded or (self._loader is not None and self._loader.is_alive()):
+                return
+            self._loaded.add(codec.name)
+            self._loader = threading.Thread(target=_load, args=(codec,), name=f"load-{codec.name}")
+            self._loader.start()
 
     def goodput(self, path: str) -> float | None:
         """Bytes per second, as measured last."""
@@ -99,3 +114,10 @@ class Knowledge:
         with self._lock:
             self._goodput.clear()
             self._pauses.clear()
+
+
+def _load(codec: Codec) -> None:
+    try:
+        codec.load()
+    except Exception as error:  # it stays what it is: not ready
+        _logger.warning("codec %s is installed, but does not load: %s", codec.name, error)

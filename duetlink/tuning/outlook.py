@@ -14,6 +14,8 @@ from duetlink.tuning.ranking import POSSIBLE_GOODPUT
 from duetlink.tuning.speeds import Place
 from duetlink.tuning.subject import Subject
 
+LARGE_CHUNK_BYTES = 1 << 20
+
 
 class Outlook:
     """The settings in force, what was measured of the path, and what follows from them for a choice.
@@ -65,9 +67,13 @@ class Outlook:
         return min(workers, max(0.5, self.knowledge.cpus * (1 - self.others_load)))
 
     def candidates(self, element: Element) -> list[Choice]:
-        """All choices for such items, but raw and what has failed."""
+        """All choices for such items that are ready, but raw and what has failed."""
         choices = self.knowledge.candidates(element)
-        return [choice for choice in choices if choice.codec.name not in self.failed]
+        return [choice for choice in choices if choice.codec.ready and choice.codec.name not in self.failed]
+
+    def unready(self, element: Element) -> list[Choice]:
+        """The choices for such items whose library is not loaded yet."""
+        return [choice for choice in self.knowledge.candidates(element) if not choice.codec.ready]
 
     def figures(self, subject: Subject, choice: Choice, ratio: float | None) -> Figures:
         """`ratio` None: what is usual for such data."""
@@ -78,6 +84,12 @@ class Outlook:
             speeds.decode(choice.key, subject.kind),
             max(1e-6, usual if ratio is None else ratio),
         )
+
+    def ratio(self, choice: Choice, raw_bytes: int, encoded_bytes: int) -> float:
+        """The encoded share of a chunk as large as they can be here, by what was seen of a smaller one."""
+        full_bytes = max(raw_bytes, min(self.size_bytes, LARGE_CHUNK_BYTES))
+        overhead_bytes = min(choice.codec.overhead_bytes, encoded_bytes)
+        return (encoded_bytes - overhead_bytes) / raw_bytes + overhead_bytes / full_bytes
 
     def allowed(self, figures: Figures, leniency: float = 1.0) -> bool:
         """Objective "bytes": fast, or hidden by the link. All others judge speed themselves."""

@@ -12,7 +12,8 @@ from duetlink.tuning.model import Figures, Line, cost, cpu_s
 POSSIBLE_GOODPUT = (1e6, 4e6, 16e6, 64e6, 250e6, 800e6)
 
 _ALIKE = 1.01
-_ALIKE_BYTES = 1.002
+_ALIKE_BYTES = 1.01
+_MUCH_LIGHTER = 1.5
 
 
 class Ranking:
@@ -53,6 +54,13 @@ class Ranking:
         least = min(self._regret.values())
         alike = [choice for choice, found in self._regret.items() if found <= least * self._alike]
         return min(alike, key=lambda choice: cpu_s(self.figures[choice], self.lines[0]))
+
+    def lighter(self, one: Choice, other: Choice) -> bool:
+        """Whether `one` takes much less processor time for as few bytes, where bytes are what counts."""
+        if self._objective != FEWEST_BYTES or self._regret[one] > self._alike * self._regret[other]:
+            return False
+        one_s, other_s = (cpu_s(self.figures[choice], self.lines[0]) for choice in (one, other))
+        return one_s * _MUCH_LIGHTER < other_s
 
     def _costs(self, figures: Figures) -> list[float]:
         return [

@@ -7,12 +7,11 @@ import math
 from duetlink.tuning.choice import Choice
 from duetlink.tuning.compression import FEWEST_BYTES, LATENCY, LEAST_CPU
 from duetlink.tuning.model import Figures
-from duetlink.tuning.outlook import Outlook
+from duetlink.tuning.outlook import LARGE_CHUNK_BYTES, Outlook
 
 KIB = 1024
 MIN_CHUNK_BYTES = 64 * KIB
 MAX_CHUNK_BYTES = 2048 * KIB
-_CHUNK_BYTES = 1024 * KIB
 _FIRST_CHUNK_BYTES = 256 * KIB  # while the link's speed is unknown
 _CHUNK_S = 0.25
 _LEAST_CHUNKS = 16
@@ -29,7 +28,7 @@ def chunk_bytes(outlook: Outlook, choice: Choice, ratio: float) -> int:
     else:
         pieces = _LEAST_CHUNKS * (2 if objective == LATENCY else 1)
         of_object = MAX_CHUNK_BYTES if few else max(MIN_CHUNK_BYTES, outlook.size_bytes // pieces)
-        most = MAX_CHUNK_BYTES if few else _CHUNK_BYTES
+        most = MAX_CHUNK_BYTES if few else LARGE_CHUNK_BYTES
         size = int(min(most, of_object, _CHUNK_S * speed / ratio))
     # a power of two, so that chunks end where leaves of 4 MiB do
     return max(MIN_CHUNK_BYTES, min(MAX_CHUNK_BYTES, 1 << max(0, size.bit_length() - 1)))

@@ -80,10 +80,9 @@ class ArrowType:
         _refuse_extensions(obj, schema, writer)
         try:
             sink = write_stream(schema, batches)
+            check_cost(batches, sink.size_bytes)
         except pa.ArrowException as error:
             raise writer.unsupported(obj, f"Arrow cannot write it ({error}); cast it") from error
-        try:
-            check_cost(batches, sink.size_bytes)
         except LimitExceeded as error:
             raise writer.unsupported(
                 obj, f"{error}; cast its views to large_string, drop its nulls"
@@ -151,14 +150,53 @@ def _refuse_extensions(obj: object, schema: Any, writer: Writer) -> None:
 
 
 def write_stream(schema: Any, batches: list[Any]) -> _Sink:
-    """The stream in pieces. Buffers are not copied; those of a slice that begins within a byte are."""
+    """The stream in pieces. Buffers are not copied, but for those of columns that look at a part of more.
+
+    Raises LimitExceeded for views of text that show far more than their memory.
+    """
     sink = _Sink()
     file = pa.PythonFile(sink, mode="w")
     options = pa.ipc.IpcWriteOptions(compression=None, emit_dictionary_deltas=False)
     with pa.ipc.new_stream(file, schema, options=options) as stream:
         for batch in batches:
-            stream.write_batch(batch)
+            columns = [column if _is_whole(column) else _alone(column) for column in batch.columns]
+            stream.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch)
     return sink
+
+
+# Arrow writes the buffers of a slice up to the next 64 bytes, and those of views of text as a whole: rows
+# that the slice does not show would travel along.
+
+
+_OFFSETS: dict[Any, Any] = {
+    **dict.fromkeys((pa.string(), pa.binary()), np.int32),
+    **dict.fromkeys((pa.large_string(), pa.large_binary()), np.int64),
+}
+
+
+def _is_whole(column: Any) -> bool:
+    """Whether the buffers of a column hold its items and nothing else; False where that takes long to say."""
+    validity, *buffers = column.buffers()
+    count, type_ = len(column), column.type
+    if column.offset or not count or (validity is not None and count % 8):
+        return False
+    if pa.types.is_primitive(type_):
+        return bool(len(buffers) == 1 and 8 * buffers[0].size == count * type_.bit_width)
+    width = _OFFSETS.get(type_)
+    if width is not None:
+        offsets = np.frombuffer(buffers[0], width)
+        text_bytes = buffers[1].size if buffers[1] is not None else 0
+        return len(offsets) == count + 1 and offsets[0] == 0 and bool(offsets[-1] == text_bytes)
+    return False
+
+
+def _alone(column: Any) -> Any:
+    """A copy in buffers of its own."""
+    if column.type == pa.string_view() or column.type == pa.binary_view():
+        _check_views(column, sum(buffer.size for buffer in column.buffers() if buffer is not None))
+        large = pa.large_string() if column.type == pa.string_view() else pa.large_binary()
+        return column.cast(large).cast(column.type)
+    return pa.concat_arrays([column])
 
 
 def read_stream(segment: memoryview) -> tuple[Any, list[Any], Any]:

@@ -101,6 +101,11 @@ class Writer(Protocol):
 class Reader(Protocol):
     """Where a value type reads an object, in the order in which it was written."""
 
+    @property
+    def gradients(self) -> bool:
+        """Whether tensors that require gradients shall do so here."""
+        ...
+
     def value(self) -> object:
         """The next child."""
 

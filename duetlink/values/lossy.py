@@ -7,12 +7,14 @@ leaves is the lossy one, and it says so.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Protocol
 
 from duetlink.codecs import chunk
 from duetlink.codecs.base import Array, Bound, Codec
 from duetlink.codecs.element import FLOAT32, Element
-from duetlink.codecs.gradients.compressor import GradientCompressor
+from duetlink.codecs.gradients.compressor import GradientCompressor, TensorState
 from duetlink.codecs.registry import named
 from duetlink.errors import SettingError
 
@@ -27,6 +29,9 @@ class Lossy(Protocol):
 
     def encode(self, array: Array, element: Element, path: str) -> bytes | None:
         """A chunk; None where this array stays exact. `path` is how a user gets to it from the object."""
+
+    def undo(self) -> None:
+        """What was encoded did not arrive."""
 
 
 class LossyCodec:
@@ -43,6 +48,9 @@ class LossyCodec:
             return None
         return chunk.encode(array, self._codec, self._level, element)
 
+    def undo(self) -> None:
+        """Nothing is remembered."""
+
 
 class LossyGradient:
     """By a compressor, which remembers for each tensor what it has left out: see codecs.gradients."""
@@ -50,13 +58,34 @@ class LossyGradient:
     def __init__(self, compressor: GradientCompressor, name: str) -> None:
         self._compressor = compressor
         self._name = name
+        self._before: dict[str, TensorState | None] = {}
         self.bound = Bound(math.inf, math.inf)
         self.words = f"{compressor.name}: a gradient, what is left out comes with later ones"
 
     def encode(self, array: Array, element: Element, path: str) -> bytes | None:
         if element is not FLOAT32:
             return None
-        return self._compressor.compress(array, f"{self._name}{path}")
+        name = self._name + path.removeprefix("value")
+        before = self._compressor.remembered(name)
+        data = self._compressor.compress(array, name)
+        self._before[name] = before
+        return data
+
+    def undo(self) -> None:
+        """The next gradient brings what this one was to bring."""
+        for name, before in self._before.items():
+            self._compressor.restore(name, before)
+
+
+@contextmanager
+def undone_where_it_fails(mark: Lossy | None) -> Iterator[None]:
+    """What is encoded within, and delivered, by `mark`."""
+    try:
+        yield
+    except BaseException:
+        if mark is not None:
+            mark.undo()
+        raise
 
 
 def lossy(mark: str | GradientCompressor, name: str) -> Lossy:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,14 @@ class PandasType:
 
     def elements(self, obj: Any) -> int | None:
         if isinstance(obj, (pd.DataFrame, pd.Series)):
-            return int(obj.size) + (0 if isinstance(obj.index, pd.RangeIndex) else _labels(obj.index))
+            dtypes = obj.dtypes if isinstance(obj, pd.DataFrame) else [obj.dtype]
+            labels = 0 if isinstance(obj.index, pd.RangeIndex) else _labels(obj.index)
+            return int(obj.size) + labels + _further_categories(dtypes, len(obj))
         if isinstance(obj, pd.Index):
             return _labels(obj)
-        return len(obj) if isinstance(obj, pd.api.extensions.ExtensionArray) else 1
+        if isinstance(obj, pd.api.extensions.ExtensionArray):
+            return len(obj) + _further_categories([obj.dtype], len(obj))
+        return 1
 
     def write(self, obj: Any, writer: Writer) -> None:
         if type(obj) is pd.DataFrame:
@@ -95,7 +100,16 @@ class PandasType:
 
 
 def _labels(index: Any) -> int:
-    return int(len(index) * index.nlevels)
+    """Those of the levels that no row has travel as well."""
+    if isinstance(index, pd.MultiIndex):
+        return int(max(len(index) * index.nlevels, sum(map(len, index.levels))))
+    return len(index) + _further_categories([index.dtype], len(index))
+
+
+def _further_categories(dtypes: Iterable[Any], rows: int) -> int:
+    """All categories travel, whether a row has them or not."""
+    kinds = [dtype for dtype in dtypes if isinstance(dtype, pd.CategoricalDtype)]
+    return sum(max(0, len(kind.categories) - rows) for kind in kinds)
 
 
 def _in_utc(time: pd.Timestamp) -> Any:

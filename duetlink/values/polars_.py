@@ -53,11 +53,13 @@ class PolarsType:
         frame = obj.to_frame() if type(obj) is pl.Series else obj
         for column in frame.get_columns():
             _check(column, writer)
-        table = frame.to_arrow(compat_level=pl.CompatLevel.newest())
+        nested = any(dtype.is_nested() for dtype in frame.dtypes)  # views of text within are not looked at
+        level = pl.CompatLevel.oldest() if nested else pl.CompatLevel.newest()
+        table = frame.to_arrow(compat_level=level)
         if frame.width == 0 and frame.height:
             raise writer.unsupported(obj, "it has rows but no columns; add a column")
-        sink = write_stream(table.schema, table.to_batches())
         try:
+            sink = write_stream(table.schema, table.to_batches())
             check_cost(table.to_batches(), sink.size_bytes)
         except LimitExceeded:  # one text seen from many rows: each row gets its own
             table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())

@@ -30,8 +30,14 @@ class BodyReader:
     """The `Reader` of one body."""
 
     def __init__(
-        self, nodes: Sequence[bytes], segments: Sequence[memoryview], max_depth: int, room: Room
+        self,
+        nodes: Sequence[bytes],
+        segments: Sequence[memoryview],
+        max_depth: int,
+        room: Room,
+        gradients: bool,
     ) -> None:
+        self.gradients = gradients
         self._room = room
         self._nodes = nodes
         self._segments = segments
@@ -105,18 +111,19 @@ def decode(
     max_nodes: int = MAX_NODES,
     max_depth: int = MAX_DEPTH,
     room: Room | None = None,
+    gradients: bool = True,
 ) -> object:
     """The object in `body`. Its arrays are views of `body`, writable where `body` and the sender's array are.
 
     Those that came encoded are not: they take `room`, 1 GiB if none is given. A torch tensor, which cannot be
-    read-only, is copied out of a read-only body. Raises MalformedValue, LimitExceeded or MissingLibrary,
-    whatever the bytes.
+    read-only, is copied out of a read-only body; with `gradients` false none requires them. Raises
+    MalformedValue, LimitExceeded or MissingLibrary, whatever the bytes.
     """
     view = memoryview(body)
     if view.ndim != 1 or view.format != "B" or not view.c_contiguous:
         view = view.cast("B")
     header, segments = layout.split(view, max_nodes)
-    reader = BodyReader(header.nodes, segments, max_depth, room or Room(MAX_DECODED_BYTES))
+    reader = BodyReader(header.nodes, segments, max_depth, room or Room(MAX_DECODED_BYTES), gradients)
     try:
         obj = reader.value()
         reader.finish()

@@ -68,9 +68,10 @@ class TorchType:
         dtype, shape = _DTYPES[wire.dtype], tuple(wire.shape)
         view = reader.decoded(math.prod(shape) * dtype.itemsize) if wire.coded else reader.segment()
         tensor = _tensor(dtype, shape, list(wire.order), view)
+        requires_grad = wire.requires_grad and reader.gradients
         if wire.parameter:
-            return torch.nn.Parameter(tensor, requires_grad=wire.requires_grad)
-        return tensor.requires_grad_(wire.requires_grad) if wire.requires_grad else tensor
+            return torch.nn.Parameter(tensor, requires_grad=requires_grad)
+        return tensor.requires_grad_(True) if requires_grad else tensor
 
 
 def _remedy(obj: Any) -> str:

@@ -17,6 +17,11 @@ _KINDS: tuple[tuple[type[errors.DuetError], pb.Failure.Kind], ...] = (
     (errors.TransferCancelled, pb.Failure.CANCELLED),
     (errors.LimitExceeded, pb.Failure.LIMIT),
     (errors.RemoteProtocolError, pb.Failure.PROTOCOL),
+    (errors.OperationFailed, pb.Failure.OPERATION),
+    (errors.OperationRefused, pb.Failure.NOT_ALLOWED),
+    (errors.WorkLimit, pb.Failure.WORK_LIMIT),
+    (errors.WorkerUnavailable, pb.Failure.WORKER),
+    (errors.BudgetExceeded, pb.Failure.BUDGET),
 )
 _CLASSES = {kind: cls for cls, kind in _KINDS}
 

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Envelope(_message.Message):
-    __slots__ = ("id", "reply_to", "deadline_ms", "done", "failure", "cancel", "ping", "bye", "introduction", "flight_address_query", "flight_address", "local_challenge", "local_proof", "ticket_query", "ticket", "transfer_end", "probe_query", "transfer_offer", "asset_notice", "asset_gone", "ask", "answer", "withdraw", "delivery", "transfer_pause", "carrier_open", "carrier_wanted", "carrier_signal", "carrier_end", "manifest_query", "manifest", "compression_change", "compression", "tuner_decision", "path_speed")
+    __slots__ = ("id", "reply_to", "deadline_ms", "done", "failure", "cancel", "ping", "bye", "introduction", "flight_address_query", "flight_address", "local_challenge", "local_proof", "ticket_query", "ticket", "transfer_end", "probe_query", "transfer_offer", "asset_notice", "asset_gone", "ask", "answer", "withdraw", "delivery", "transfer_pause", "carrier_open", "carrier_wanted", "carrier_signal", "carrier_end", "manifest_query", "manifest", "compression_change", "compression", "tuner_decision", "path_speed", "work", "work_report", "work_query", "mock_query", "work_log")
     ID_FIELD_NUMBER: _ClassVar[int]
     REPLY_TO_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
@@ -44,6 +44,11 @@ class Envelope(_message.Message):
     COMPRESSION_FIELD_NUMBER: _ClassVar[int]
     TUNER_DECISION_FIELD_NUMBER: _ClassVar[int]
     PATH_SPEED_FIELD_NUMBER: _ClassVar[int]
+    WORK_FIELD_NUMBER: _ClassVar[int]
+    WORK_REPORT_FIELD_NUMBER: _ClassVar[int]
+    WORK_QUERY_FIELD_NUMBER: _ClassVar[int]
+    MOCK_QUERY_FIELD_NUMBER: _ClassVar[int]
+    WORK_LOG_FIELD_NUMBER: _ClassVar[int]
     id: int
     reply_to: int
     deadline_ms: int
@@ -79,7 +84,12 @@ class Envelope(_message.Message):
     compression: Compression
     tuner_decision: TunerDecision
     path_speed: PathSpeed
-    def __init__(self, id: _Optional[int] = ..., reply_to: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., introduction: _Optional[_Union[Introduction, _Mapping]] = ..., flight_address_query: _Optional[_Union[FlightAddressQuery, _Mapping]] = ..., flight_address: _Optional[_Union[FlightAddress, _Mapping]] = ..., local_challenge: _Optional[_Union[LocalChallenge, _Mapping]] = ..., local_proof: _Optional[_Union[LocalProof, _Mapping]] = ..., ticket_query: _Optional[_Union[TicketQuery, _Mapping]] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., transfer_end: _Optional[_Union[TransferEnd, _Mapping]] = ..., probe_query: _Optional[_Union[ProbeQuery, _Mapping]] = ..., transfer_offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., asset_notice: _Optional[_Union[AssetNotice, _Mapping]] = ..., asset_gone: _Optional[_Union[AssetGone, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., transfer_pause: _Optional[_Union[TransferPause, _Mapping]] = ..., carrier_open: _Optional[_Union[CarrierOpen, _Mapping]] = ..., carrier_wanted: _Optional[_Union[CarrierWanted, _Mapping]] = ..., carrier_signal: _Optional[_Union[CarrierSignal, _Mapping]] = ..., carrier_end: _Optional[_Union[CarrierEnd, _Mapping]] = ..., manifest_query: _Optional[_Union[ManifestQuery, _Mapping]] = ..., manifest: _Optional[_Union[Manifest, _Mapping]] = ..., compression_change: _Optional[_Union[CompressionChange, _Mapping]] = ..., compression: _Optional[_Union[Compression, _Mapping]] = ..., tuner_decision: _Optional[_Union[TunerDecision, _Mapping]] = ..., path_speed: _Optional[_Union[PathSpeed, _Mapping]] = ...) -> None: ...
+    work: Work
+    work_report: WorkReport
+    work_query: WorkQuery
+    mock_query: MockQuery
+    work_log: WorkLog
+    def __init__(self, id: _Optional[int] = ..., reply_to: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., introduction: _Optional[_Union[Introduction, _Mapping]] = ..., flight_address_query: _Optional[_Union[FlightAddressQuery, _Mapping]] = ..., flight_address: _Optional[_Union[FlightAddress, _Mapping]] = ..., local_challenge: _Optional[_Union[LocalChallenge, _Mapping]] = ..., local_proof: _Optional[_Union[LocalProof, _Mapping]] = ..., ticket_query: _Optional[_Union[TicketQuery, _Mapping]] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., transfer_end: _Optional[_Union[TransferEnd, _Mapping]] = ..., probe_query: _Optional[_Union[ProbeQuery, _Mapping]] = ..., transfer_offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., asset_notice: _Optional[_Union[AssetNotice, _Mapping]] = ..., asset_gone: _Optional[_Union[AssetGone, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., transfer_pause: _Optional[_Union[TransferPause, _Mapping]] = ..., carrier_open: _Optional[_Union[CarrierOpen, _Mapping]] = ..., carrier_wanted: _Optional[_Union[CarrierWanted, _Mapping]] = ..., carrier_signal: _Optional[_Union[CarrierSignal, _Mapping]] = ..., carrier_end: _Optional[_Union[CarrierEnd, _Mapping]] = ..., manifest_query: _Optional[_Union[ManifestQuery, _Mapping]] = ..., manifest: _Optional[_Union[Manifest, _Mapping]] = ..., compression_change: _Optional[_Union[CompressionChange, _Mapping]] = ..., compression: _Optional[_Union[Compression, _Mapping]] = ..., tuner_decision: _Optional[_Union[TunerDecision, _Mapping]] = ..., path_speed: _Optional[_Union[PathSpeed, _Mapping]] = ..., work: _Optional[_Union[Work, _Mapping]] = ..., work_report: _Optional[_Union[WorkReport, _Mapping]] = ..., work_query: _Optional[_Union[WorkQuery, _Mapping]] = ..., mock_query: _Optional[_Union[MockQuery, _Mapping]] = ..., work_log: _Optional[_Union[WorkLog, _Mapping]] = ...) -> None: ...
 
 class Done(_message.Message):
     __slots__ = ()
@@ -100,6 +110,11 @@ class Failure(_message.Message):
         LIMIT: _ClassVar[Failure.Kind]
         PROTOCOL: _ClassVar[Failure.Kind]
         INTERNAL: _ClassVar[Failure.Kind]
+        OPERATION: _ClassVar[Failure.Kind]
+        NOT_ALLOWED: _ClassVar[Failure.Kind]
+        WORKER: _ClassVar[Failure.Kind]
+        WORK_LIMIT: _ClassVar[Failure.Kind]
+        BUDGET: _ClassVar[Failure.Kind]
     UNSPECIFIED: Failure.Kind
     NOT_FOUND: Failure.Kind
     CHANGED: Failure.Kind
@@ -111,6 +126,11 @@ class Failure(_message.Message):
     LIMIT: Failure.Kind
     PROTOCOL: Failure.Kind
     INTERNAL: Failure.Kind
+    OPERATION: Failure.Kind
+    NOT_ALLOWED: Failure.Kind
+    WORKER: Failure.Kind
+    WORK_LIMIT: Failure.Kind
+    BUDGET: Failure.Kind
     KIND_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -304,7 +324,7 @@ class TunerDecision(_message.Message):
     def __init__(self, content: _Optional[bytes] = ...) -> None: ...
 
 class AssetNotice(_message.Message):
-    __slots__ = ("name", "revision", "kind", "detail", "size_bytes", "description", "tags", "lossy")
+    __slots__ = ("name", "revision", "kind", "detail", "size_bytes", "description", "tags", "lossy", "mock", "budget")
     NAME_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     KIND_FIELD_NUMBER: _ClassVar[int]
@@ -313,6 +333,8 @@ class AssetNotice(_message.Message):
     DESCRIPTION_FIELD_NUMBER: _ClassVar[int]
     TAGS_FIELD_NUMBER: _ClassVar[int]
     LOSSY_FIELD_NUMBER: _ClassVar[int]
+    MOCK_FIELD_NUMBER: _ClassVar[int]
+    BUDGET_FIELD_NUMBER: _ClassVar[int]
     name: str
     revision: int
     kind: str
@@ -321,7 +343,9 @@ class AssetNotice(_message.Message):
     description: str
     tags: _containers.RepeatedScalarFieldContainer[str]
     lossy: str
-    def __init__(self, name: _Optional[str] = ..., revision: _Optional[int] = ..., kind: _Optional[str] = ..., detail: _Optional[str] = ..., size_bytes: _Optional[int] = ..., description: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., lossy: _Optional[str] = ...) -> None: ...
+    mock: str
+    budget: str
+    def __init__(self, name: _Optional[str] = ..., revision: _Optional[int] = ..., kind: _Optional[str] = ..., detail: _Optional[str] = ..., size_bytes: _Optional[int] = ..., description: _Optional[str] = ..., tags: _Optional[_Iterable[str]] = ..., lossy: _Optional[str] = ..., mock: _Optional[str] = ..., budget: _Optional[str] = ...) -> None: ...
 
 class AssetGone(_message.Message):
     __slots__ = ("name", "revision")
@@ -332,18 +356,26 @@ class AssetGone(_message.Message):
     def __init__(self, name: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class Ask(_message.Message):
-    __slots__ = ("request_id", "name", "revision", "reason", "path")
+    __slots__ = ("request_id", "name", "revision", "reason", "path", "result", "expires_s", "statistic", "job")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    EXPIRES_S_FIELD_NUMBER: _ClassVar[int]
+    STATISTIC_FIELD_NUMBER: _ClassVar[int]
+    JOB_FIELD_NUMBER: _ClassVar[int]
     request_id: bytes
     name: str
     revision: int
     reason: str
     path: str
-    def __init__(self, request_id: _Optional[bytes] = ..., name: _Optional[str] = ..., revision: _Optional[int] = ..., reason: _Optional[str] = ..., path: _Optional[str] = ...) -> None: ...
+    result: int
+    expires_s: float
+    statistic: bytes
+    job: Job
+    def __init__(self, request_id: _Optional[bytes] = ..., name: _Optional[str] = ..., revision: _Optional[int] = ..., reason: _Optional[str] = ..., path: _Optional[str] = ..., result: _Optional[int] = ..., expires_s: _Optional[float] = ..., statistic: _Optional[bytes] = ..., job: _Optional[_Union[Job, _Mapping]] = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("request_id", "state", "reason", "offer")
@@ -353,10 +385,12 @@ class Answer(_message.Message):
         PENDING: _ClassVar[Answer.State]
         APPROVED: _ClassVar[Answer.State]
         DENIED: _ClassVar[Answer.State]
+        FAILED: _ClassVar[Answer.State]
     UNSPECIFIED: Answer.State
     PENDING: Answer.State
     APPROVED: Answer.State
     DENIED: Answer.State
+    FAILED: Answer.State
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     STATE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
@@ -418,3 +452,107 @@ class CarrierEnd(_message.Message):
     attempt_id: bytes
     why: str
     def __init__(self, path: _Optional[str] = ..., attempt_id: _Optional[bytes] = ..., why: _Optional[str] = ...) -> None: ...
+
+class MockQuery(_message.Message):
+    __slots__ = ("name", "revision")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    revision: int
+    def __init__(self, name: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class Work(_message.Message):
+    __slots__ = ("epoch", "number", "steps", "values")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    NUMBER_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    VALUES_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    number: int
+    steps: bytes
+    values: _containers.RepeatedCompositeFieldContainer[WorkValue]
+    def __init__(self, epoch: _Optional[int] = ..., number: _Optional[int] = ..., steps: _Optional[bytes] = ..., values: _Optional[_Iterable[_Union[WorkValue, _Mapping]]] = ...) -> None: ...
+
+class WorkValue(_message.Message):
+    __slots__ = ("body", "offer", "kind", "detail")
+    BODY_FIELD_NUMBER: _ClassVar[int]
+    OFFER_FIELD_NUMBER: _ClassVar[int]
+    KIND_FIELD_NUMBER: _ClassVar[int]
+    DETAIL_FIELD_NUMBER: _ClassVar[int]
+    body: bytes
+    offer: TransferOffer
+    kind: str
+    detail: str
+    def __init__(self, body: _Optional[bytes] = ..., offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., kind: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...
+
+class WorkReport(_message.Message):
+    __slots__ = ("epoch", "done", "failures", "ended")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    DONE_FIELD_NUMBER: _ClassVar[int]
+    FAILURES_FIELD_NUMBER: _ClassVar[int]
+    ENDED_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    done: int
+    failures: _containers.RepeatedCompositeFieldContainer[WorkFailure]
+    ended: str
+    def __init__(self, epoch: _Optional[int] = ..., done: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[WorkFailure, _Mapping]]] = ..., ended: _Optional[str] = ...) -> None: ...
+
+class WorkFailure(_message.Message):
+    __slots__ = ("result", "text")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    TEXT_FIELD_NUMBER: _ClassVar[int]
+    result: int
+    text: str
+    def __init__(self, result: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
+
+class WorkQuery(_message.Message):
+    __slots__ = ("epoch",)
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    def __init__(self, epoch: _Optional[int] = ...) -> None: ...
+
+class Job(_message.Message):
+    __slots__ = ("name", "source", "call", "inputs", "mock_kind", "mock_detail", "mock_text")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    SOURCE_FIELD_NUMBER: _ClassVar[int]
+    CALL_FIELD_NUMBER: _ClassVar[int]
+    INPUTS_FIELD_NUMBER: _ClassVar[int]
+    MOCK_KIND_FIELD_NUMBER: _ClassVar[int]
+    MOCK_DETAIL_FIELD_NUMBER: _ClassVar[int]
+    MOCK_TEXT_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    source: str
+    call: bytes
+    inputs: _containers.RepeatedCompositeFieldContainer[JobInput]
+    mock_kind: str
+    mock_detail: str
+    mock_text: str
+    def __init__(self, name: _Optional[str] = ..., source: _Optional[str] = ..., call: _Optional[bytes] = ..., inputs: _Optional[_Iterable[_Union[JobInput, _Mapping]]] = ..., mock_kind: _Optional[str] = ..., mock_detail: _Optional[str] = ..., mock_text: _Optional[str] = ...) -> None: ...
+
+class JobInput(_message.Message):
+    __slots__ = ("asset", "result", "value")
+    ASSET_FIELD_NUMBER: _ClassVar[int]
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    VALUE_FIELD_NUMBER: _ClassVar[int]
+    asset: JobAsset
+    result: int
+    value: WorkValue
+    def __init__(self, asset: _Optional[_Union[JobAsset, _Mapping]] = ..., result: _Optional[int] = ..., value: _Optional[_Union[WorkValue, _Mapping]] = ...) -> None: ...
+
+class JobAsset(_message.Message):
+    __slots__ = ("name", "revision")
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    REVISION_FIELD_NUMBER: _ClassVar[int]
+    name: str
+    revision: int
+    def __init__(self, name: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
+
+class WorkLog(_message.Message):
+    __slots__ = ("request_id", "lines", "fraction")
+    REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
+    LINES_FIELD_NUMBER: _ClassVar[int]
+    FRACTION_FIELD_NUMBER: _ClassVar[int]
+    request_id: bytes
+    lines: _containers.RepeatedScalarFieldContainer[str]
+    fraction: float
+    def __init__(self, request_id: _Optional[bytes] = ..., lines: _Optional[_Iterable[str]] = ..., fraction: _Optional[float] = ...) -> None: ...

@@ -93,7 +93,7 @@ export interface TuningState {
 /** One request of the peer. Long texts are cut here; the command `request_detail` has all of them. */
 export interface RequestRow {
   number: number;
-  state: "pending" | "approved" | "denied" | "withdrawn";
+  state: "pending" | "running" | "approved" | "denied" | "withdrawn" | "expired" | "failed";
   who: Foreign;
   name: string;
   revision: number;
@@ -107,6 +107,9 @@ export interface RequestRow {
   arrived_s: number;
   answered_s: number | null;
   by: string;
+  function: string;
+  made: boolean;
+  progress: number | null;
 }
 
 /** One rule that answers requests; `words` say which and how much, `used` what it has let out. */
@@ -318,4 +321,7 @@ export interface RequestDetail {
   description: string;
   tags: string[];
   preview: string;
+  code: Foreign;
+  group: number | null;
+  log: Foreign;
 }

@@ -6,6 +6,7 @@ import type { PanelState } from "./state";
 const BEAT_MS = 1000;
 const PULL_AFTER_MS = 2000;
 const SILENT_AFTER_MS = 3000;
+const HELLO_AGAIN_MS = 2000;
 
 /** What goes on while a view of the panel is on the screen: the page says so to the kernel, once in a while
  * again, asks for ticks where none come by themselves (Colab pushes nothing), and notices when they are
@@ -22,6 +23,7 @@ export class Pulse {
   #onScreen = new Set<Element>();
   #timer: ReturnType<typeof setInterval> | undefined;
   #helloMs = 0;
+  #hellos = 0; // without an answer
   #shownMs = 0;
   #hiddenMs = 0;
   #signMs = 0;
@@ -36,8 +38,12 @@ export class Pulse {
     const dispose = effect(() => {
       if (state.tick.value) this.#ticked();
     });
+    const disposeGreeted = effect(() => {
+      if (state.greetings.value) this.#hellos = 0;
+    });
     ended.addEventListener("abort", () => {
       dispose();
+      disposeGreeted();
       this.#onScreen.clear();
       this.#settle();
     });
@@ -81,6 +87,7 @@ export class Pulse {
 
   #hello(): void {
     this.#helloMs = Date.now();
+    this.#hellos += 1;
     this.#connection.send({ kind: "hello", schema: SCHEMA });
   }
 
@@ -92,6 +99,8 @@ export class Pulse {
   #beat(): void {
     const now = Date.now();
     const { state } = this.#state.link.peek();
+    // The first may wait behind all the cells of a notebook, where those that come a moment later do not.
+    if (this.#hellos && now - this.#helloMs >= HELLO_AGAIN_MS * 2 ** (this.#hellos - 1)) this.#hello();
     if (now - this.#signMs >= PAGE_SIGN_S * 1000) this.#sign(true);
     const lastMs = Math.max(this.#tickMs, this.#shownMs);
     this.#pulling ||= now - lastMs >= PULL_AFTER_MS;

@@ -54,6 +54,8 @@ export class PanelState {
   readonly courses = signal<ReadonlyMap<number, Course>>(new Map());
   readonly decisions = signal<readonly DecisionRow[]>([]);
   readonly notice = signal("");
+  /** How often the kernel has told everything. */
+  readonly greetings = signal(0);
   /** What the kernel has told of requests, by number and revision. */
   readonly details = signal<ReadonlyMap<string, RequestDetail>>(new Map());
 
@@ -94,6 +96,7 @@ export class PanelState {
           if (message.schema !== SCHEMA) break;
           this.history.replace(message.epoch_s, message.columns, floats(buffers[0]));
           this.historyEnd.value = this.history.epochS + this.history.latest;
+          this.greetings.value += 1;
           break;
         case "decisions":
           this.decisions.value = merged(message.reset ? [] : this.decisions.peek(), message.rows);

@@ -76,6 +76,20 @@ def test_pairing_and_a_request_approved_by_clicks_while_a_cell_is_busy(
     busy.wait()
 
 
+def test_the_code_is_shown_where_all_cells_were_run_at_once(
+    open_notebook: OpenNotebook, tmp_path: Path
+) -> None:
+    """As by Run All: what the panel asks for first waits behind the cells, the second of which never ends."""
+    owner = open_notebook("owner", "lab")
+    end = tmp_path / "end"
+    launched = owner.begin("import duetlink\nduet = duetlink.launch(name='Olga')")
+    busy = owner.begin(BUSY.format(end=str(end)))
+    expect(panel(launched).get_by_text("duet = duetlink.join")).to_be_visible()
+    assert busy.is_running()
+    end.touch()
+    busy.wait()
+
+
 def test_a_codec_chosen_on_one_panel_is_seen_on_the_other(open_notebook: OpenNotebook) -> None:
     _, scientist, mine, theirs = link(open_notebook)
     throughput, other = tab(mine, "Throughput"), tab(theirs, "Throughput")

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duetlink.carrier import race as race_of_wires
 from duetlink.carrier.hello import GREETING_BYTES, HELLO_TIMEOUT_S, PROOF_BYTES, Hello
 from duetlink.carrier.race import MAX_STRANGERS, Race
 from duetlink.carrier.wire import Wire
@@ -178,6 +179,33 @@ async def test_who_is_silent_is_dropped_within_the_limit(races: tuple[Race, Race
     with await stranger(races[1]) as sock:
         async with asyncio.timeout(HELLO_TIMEOUT_S + 0.5):
             assert len(await read_to_end(sock)) == GREETING_BYTES
+
+
+async def test_who_comes_from_where_the_peer_is_expected_has_longer(
+    races: tuple[Race, Race], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(race_of_wires, "HELLO_TIMEOUT_S", 0.0)
+    with await stranger(races[0]) as sock:
+        assert len(await read_to_end(sock)) in (0, GREETING_BYTES)
+    for race in races:
+        race.expect("")  # as the address of a socket of a pair reads
+    wires = await connect(*races)
+    assert [await race.winner for race in races] == wires
+    for race, wire in zip(races, wires, strict=True):
+        await race.close(keep=wire)
+        wire.abort()
+
+
+async def test_it_is_deserted_when_none_from_there_is_left(races: tuple[Race, Race]) -> None:
+    with await stranger(races[0]):
+        await races[0].deserted()
+        races[0].expect("")
+        sock = await stranger(races[0])
+        waiting = asyncio.ensure_future(races[0].deserted())
+        await asyncio.sleep(0)
+        assert not waiting.done()
+        sock.close()
+        await waiting
 
 
 async def test_who_reflects_is_dropped(races: tuple[Race, Race]) -> None:

@@ -76,3 +76,17 @@ async def test_the_next_protocol_learns_of_an_end_that_came_before(ends: tuple[W
     collector = Collector()
     wire.hand_over(collector)
     await collector.lost
+
+
+async def test_a_reset_frees_the_addresses_of_both_sides_at_once() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.socket() as theirs:
+        theirs.connect(listener.getsockname())
+        wire = await Wire.adopt(listener.accept()[0])
+        wire.write(b"never read")
+        wire.reset()
+        await asyncio.sleep(0)
+        theirs.settimeout(5)
+        with pytest.raises(ConnectionResetError):
+            while theirs.recv(100):
+                pass
+        wire.reset()

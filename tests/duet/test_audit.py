@@ -96,7 +96,9 @@ def test_one_line_for_each_thing_that_happened(duets: Pair, private_audit_log: P
     )
     small = found["release", "complete", "x"]
     assert (small.path, small.size_bytes, small.left_bytes) == ("inline", share.size_bytes, share.size_bytes)
+    assert (small.reason, small.by) == (found["request", "", "x"].reason, "person")
     begun, complete = found["release", "begun", "large"], found["release", "complete", "large"]
+    assert (begun.reason, complete.reason, complete.by) == ("large", "large", "person")
     assert (begun.request, begun.transfer, begun.left_bytes) == (1, 1, None)
     assert (complete.transfer, complete.left_bytes) == (1, complete.size_bytes)
     assert len(begun.fingerprint) == 32
@@ -251,7 +253,7 @@ def test_where_the_log_cannot_be_written_nothing_leaves(
     with pytest.raises(
         errors.RequestDenied, match="audit log cannot be written, and nothing leaves"
     ) as denied:
-        scientist.store["x"].get(timeout_s=10)
+        scientist.store["x"].get(timeout_s=10, reason="another")
     assert "ask again later" in denied.value.reason
     assert owner.requests[2].state == "denied"
     assert "gift" not in scientist.store
@@ -443,3 +445,24 @@ def test_threads_end_with_their_duets() -> None:
         owner.share(1, "x")
         assert any(thread.name == "duetlink-audit" for thread in threading.enumerate())
     until(lambda: not any(thread.name == "duetlink-audit" for thread in threading.enumerate()))
+
+
+def test_what_has_happened_is_there_when_the_log_is_looked_at(duets: Pair, monkeypatch: Any) -> None:
+    """However slow the disk is."""
+    owner, scientist = duets
+    append = AuditLog.append
+
+    def slowly(self: AuditLog, entries: Any, *, sync: bool = True) -> int:
+        threading.Event().wait(0.2)
+        return append(self, entries, sync=sync)
+
+    monkeypatch.setattr(AuditLog, "append", slowly)
+    owner.share(1, "x")
+    pending = scientist.wait_object("x", 10).request("why")
+    owner.wait_request(10)
+    pending.withdraw()
+    while owner.requests[0].state == "pending":
+        threading.Event().wait(0.005)
+    assert [entry.request for entry in owner.audit.filter(kind="withdrawn")] == [0]
+    owner.close()
+    assert kinds(owner)[-1] == "closed"

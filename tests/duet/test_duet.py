@@ -301,8 +301,8 @@ def test_too_many_pending_requests_are_refused(make_duets: Any) -> None:
     owner, scientist = make_duets(max_pending_requests=2)
     owner.share(1, "x")
     found = pointer(scientist, "x")
-    for _ in range(2):
-        found.request()
+    for reason in ("one", "two"):
+        found.request(reason)
     with pytest.raises(errors.LocalProtocolError, match="2 requests wait"):
         found.get(timeout_s=10)
 
@@ -417,3 +417,23 @@ def test_a_closed_duet_can_still_be_looked_at(duets: Pair) -> None:
     assert "closed" in repr(owner)
     with pytest.raises(errors.LinkClosed, match="closed"):
         owner.share(2, "y")
+
+
+def test_a_certain_revision_is_waited_for(duets: Pair) -> None:
+    owner, scientist = duets
+    owner.share(1, "x")
+    assert scientist.wait_object("x", 10).revision == 1
+    with pytest.raises(errors.AssetNotFound, match="has shared no revision 2 of 'x'"):
+        scientist.wait_object("x", 0.05, revision=2)
+    owner.share(2, "x")
+    assert scientist.wait_object("x", 10, revision=2).revision == 2
+
+
+def test_the_owner_sees_the_mock_that_the_peer_has(duets: Pair) -> None:
+    owner, _ = duets
+    bare, mocked = owner.share(1, "bare"), owner.share([1.5, 2.5], "mocked", mock=[0.0, 0.0, 0.0])
+    assert bare.mock is None
+    assert mocked.mock == [0.0, 0.0, 0.0]
+    assert owner.store["mocked"].mock == [0.0, 0.0, 0.0]  # type: ignore[attr-defined]
+    owner.share(2, "mocked")
+    assert mocked.mock is None  # of a revision that is no more

@@ -186,7 +186,7 @@ def test_fifty_requests_for_one_object_get_a_quota_of_ten(duets: Pair) -> None:
     owner.policies.add(Policy("approve", name="ten", total_elements=10))
     owner.share(7, "x")
     found = pointer(scientist, "x")
-    pending = [found.request() for _ in range(50)]
+    pending = [found.request(str(number)) for number in range(50)]
     until(lambda: len(owner.requests.pending) == 40)
     until(lambda: sum(request.state == "complete" for request in pending) == 10)
     assert sum(request.times for request in owner.requests if request.state == "approved") == 10

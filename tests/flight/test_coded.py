@@ -177,6 +177,18 @@ def test_what_does_not_decode_does_not_land(pool: ThreadPoolExecutor, coded: byt
     assert landing.position_bytes == 1000
 
 
+def test_a_codec_that_does_not_load_here_is_told_as_such(
+    pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def load(codec: object) -> None:
+        raise ImportError("libbeauty.so.3: cannot open shared object file")
+
+    monkeypatch.setattr(type(ZSTD.codec), "load", load)
+    coded = memoryview(chunk.encode(np.zeros(100, "f4"), ZSTD.codec))
+    with pytest.raises(UndecodableChunk, match="installed here, but does not load: libbeauty"):
+        land(Landing(1000), [Parcel(coded, True, 400)], pool)
+
+
 def test_nothing_lands_behind_what_does_not_decode(pool: ThreadPoolExecutor) -> None:
     """Also where blocks are decoded and landed side by side: the position is where it goes on."""
     body = outgoing(np.arange(5_000_000))

@@ -124,11 +124,17 @@ def test_gateways_that_reset_what_comes_too_early_do_not_prevent_it(lab: Lab, de
 
 
 def test_lost_packets_delay_it(lab: Lab) -> None:
+    """A fifth of what is sent is lost on one of the two lines, so that the kernel's waiting for an
+    acknowledgement doubles beyond an attempt's time once in some thirty; kernels then try again.
+    """
     hosts = lab.host("port-restricted"), lab.host("double-nat")
     for host in hosts:
         lab.shape(host, delay_ms=10, loss=0.1)
-    words = outcome(*hosts, delay_s=0.02)
-    assert [one[:5] for one in words] == ["TCP, ", "TCP, "], words
+    for _ in range(3):
+        words = outcome(*hosts, delay_s=0.02)
+        if all(one.startswith("TCP, ") for one in words):
+            return
+    pytest.fail(f"three times: {words}")
 
 
 def test_hosts_behind_one_gateway_that_turns_their_packets_around_meet(lab: Lab) -> None:

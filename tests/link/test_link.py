@@ -21,6 +21,7 @@ from duetlink.errors import (
     TransferFailed,
 )
 from duetlink.flight.body import Landing, Outgoing
+from duetlink.link.imports import MAX_TRIES
 from duetlink.link.link import Link
 from duetlink.paths import ladder
 from duetlink.peer.rpc import MAX_CALLS
@@ -225,9 +226,14 @@ async def test_a_path_that_breaks_in_the_middle_is_replaced_and_nothing_is_lost(
     await receiver.ladder.wait_best({})
     while {status.state for status in receiver.ladder.statuses()} != {"up"}:
         await asyncio.sleep(0.01)
-    tcp = receiver.ladder.named("tcp")
-    fetch = tcp.fetch
+    tcp, channel = receiver.ladder.named("tcp"), receiver.ladder.named("channel")
+    fetch, fetch_by_channel = tcp.fetch, channel.fetch
     broke_at: list[int] = []
+    channel_began_at: list[int] = []
+
+    async def fetch_and_note(ticket: pb.Ticket, landing: Landing) -> None:
+        channel_began_at.append(landing.position_bytes)
+        await fetch_by_channel(ticket, landing)
 
     async def fetch_and_break(ticket: pb.Ticket, landing: Landing) -> None:
         if broke_at:
@@ -241,10 +247,13 @@ async def test_a_path_that_breaks_in_the_middle_is_replaced_and_nothing_is_lost(
         raise PathUnavailable("the cable was cut")
 
     tcp.fetch = fetch_and_break  # type: ignore[method-assign]
+    channel.fetch = fetch_and_note  # type: ignore[method-assign]
     array = np.random.default_rng(0).integers(0, 256, 24 * MIB, np.uint8)
     arrived = await pull(receiver, sender, body_of(array))
     assert np.array_equal(np.frombuffer(arrived, np.uint8), array)
     assert 4 * MIB <= broke_at[0] < array.nbytes
+    # tcp opens again, and is no better, so often; then it is left alone
+    assert 1 <= len(channel_began_at) <= 1 + MAX_TRIES
     assert receiver.statistics("").transfers[0].path == "channel"
 
 

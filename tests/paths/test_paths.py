@@ -269,8 +269,12 @@ async def test_a_path_that_comes_up_later_is_announced() -> None:
     ladder.start()
     worse = await ladder.wait_best({})
     assert worse.name == "b"
-    better = await asyncio.wait_for(ladder.wait_better_than(worse), 5)
+    better = await asyncio.wait_for(ladder.wait_better_than(worse, {}), 5)
     assert better.name == "a"
+    avoiding = asyncio.ensure_future(ladder.wait_better_than(worse, {"a": "of no use here"}))
+    await asyncio.sleep(0)
+    assert not avoiding.done()
+    avoiding.cancel()
     await ladder.close()
 
 
@@ -361,7 +365,7 @@ async def test_a_path_that_becomes_slow_is_left_for_a_faster_one() -> None:
     assert best.name == "a"
     speeds["a"] = 2e6
     ladder.note_speed(best, 2e6)
-    assert (await asyncio.wait_for(ladder.wait_better_than(best), 5)).name == "b"
+    assert (await asyncio.wait_for(ladder.wait_better_than(best, {}), 5)).name == "b"
     await ladder.close()
 
 

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import pytest
+
 from duetlink.codecs.element import FLOAT32
+from duetlink.codecs.registry import named
 from duetlink.tuning import Compression
+from duetlink.tuning.choice import Choice
 from duetlink.tuning.exploration import Exploration
+from duetlink.tuning.model import Figures, Line
 from duetlink.tuning.outlook import Outlook
+from duetlink.tuning.ranking import Ranking
 from duetlink.tuning.sample import features, take
 from duetlink.tuning.subject import Subject
-from tests.tuning.conftest import MakeBench
-from tests.tuning.simulation import DATA, MIB
+from tests.tuning.conftest import Bench, MakeBench
+from tests.tuning.simulation import DATA, MIB, FakeCodec, Link
 
 WEIGHTS = DATA["1.2x"]
 
@@ -21,3 +27,105 @@ def test_raw_is_taken_where_all_else_is_too_slow_though_it_disappointed(make_ben
     subject.sampled(("lzma", 6), 0.9)
     knowledge.pause("tcp", subject.kind, outlook.raw.key, 0.0, None)
     assert Exploration(outlook).rank(subject, WEIGHTS, MIB, 1.0).best().raw
+
+
+def test_what_a_codec_writes_in_any_case_counts_as_in_a_large_chunk(make_bench: MakeBench) -> None:
+    outlook = Outlook(make_bench(800).tuner._knowledge, "tcp", 64 * MIB, 0.0)
+    sparse, zstd = (Choice(named(name), named(name).level) for name in ("sparse", "zstd"))
+    overhead = named("sparse").overhead_bytes
+    assert overhead == 102
+    assert outlook.ratio(sparse, 1000, 202) == 0.1 + overhead / MIB
+    assert outlook.ratio(zstd, 1000, 202) == 0.202
+    small = Outlook(make_bench(800).tuner._knowledge, "tcp", 1000, 0.0)
+    assert small.ratio(sparse, 1000, 202) == 0.202  # there is no larger one
+    assert outlook.ratio(sparse, 1000, 50) == 50 / MIB
+
+
+class Unloaded(FakeCodec):
+    """Its library is not there before somebody asks for it."""
+
+    there = broken = False
+
+    @property
+    def ready(self) -> bool:
+        return self.there
+
+    def load(self) -> None:
+        if self.broken:
+            raise ImportError("libbeauty.so.3: cannot open shared object file")
+        self.there = True
+
+
+def unload(bench: Bench, name: str) -> Unloaded:
+    """Let a codec of the bench be one whose library is not loaded."""
+    (index,) = [place for place, codec in enumerate(bench.codecs) if codec.name == name]
+    codec = bench.codecs[index]
+    codec.__class__ = Unloaded
+    assert isinstance(codec, Unloaded)
+    return codec
+
+
+def loaded(bench: Bench) -> None:
+    """Return when nothing is being loaded any more."""
+    loader = bench.tuner._knowledge._loader
+    if loader is not None:
+        loader.join()
+
+
+def used(bench: Bench, kind: str, speed: float) -> set[str]:
+    """The codecs of a transfer."""
+    run = bench.transfer([(0, kind)], Link([(0.0, speed)]))
+    run.run()
+    return {choice.codec.name for _, _, choice in run.log}
+
+
+def test_a_codec_that_could_win_is_loaded_beside_the_transfer(make_bench: MakeBench) -> None:
+    bench = make_bench(12.5)
+    codec = unload(bench, "pcodec")
+    bench.transfer([(0, "2x")], Link([(0.0, 12.5)])).run()
+    loaded(bench)
+    assert codec.there
+    assert "pcodec" in used(bench, "2x", 12.5)
+
+
+@pytest.mark.parametrize(("kind", "speed"), [("noise", 12.5), ("2x", 800)])
+def test_a_codec_that_could_not_is_never_loaded(make_bench: MakeBench, kind: str, speed: float) -> None:
+    bench = make_bench(speed)
+    codec = unload(bench, "pcodec")
+    bench.transfer([(0, kind)], Link([(0.0, speed)])).run()
+    loaded(bench)
+    assert not codec.there
+
+
+def test_a_codec_that_does_not_load_is_left_alone(
+    make_bench: MakeBench, caplog: pytest.LogCaptureFixture
+) -> None:
+    bench = make_bench(12.5)
+    codec = unload(bench, "pcodec")
+    codec.broken = True
+    for _ in range(3):
+        assert "pcodec" not in used(bench, "2x", 12.5)
+        loaded(bench)
+    assert [record.getMessage() for record in caplog.records] == [
+        "codec pcodec is installed, but does not load: libbeauty.so.3: cannot open shared object file"
+    ]
+
+
+def test_as_few_bytes_by_much_less_work_are_better() -> None:
+    quick, slow, smaller = (Choice(named(name), named(name).level) for name in ("planes", "pcodec", "lzma"))
+    figures = {
+        quick: Figures(400e6, 1000e6, 0.835),
+        slow: Figures(80e6, 1000e6, 0.830),
+        smaller: Figures(3e6, 60e6, 0.800),
+    }
+    lines = [Line(1e6, 2, 2)]
+    by_bytes = Ranking("bytes", figures, lines, 64 * MIB, MIB)
+    assert by_bytes.best() == smaller
+    del figures[smaller]
+    by_bytes = Ranking("bytes", figures, lines, 64 * MIB, MIB)
+    assert by_bytes.best() == quick
+    assert by_bytes.lighter(quick, slow)
+    assert not by_bytes.lighter(slow, quick)
+    figures[quick] = Figures(100e6, 1000e6, 0.835)  # not so much less
+    assert not Ranking("bytes", figures, lines, 64 * MIB, MIB).lighter(quick, slow)
+    assert not Ranking("throughput", figures, lines, 64 * MIB, MIB).lighter(slow, quick)

@@ -6,6 +6,7 @@ from collections import Counter
 
 import pytest
 
+from duetlink.tuning import Compression
 from tests.tuning.conftest import MakeBench
 from tests.tuning.simulation import DATA, MB, MIB, Link, Simulation, best_fixed
 
@@ -151,3 +152,27 @@ def test_the_least_processor_time(make_bench: MakeBench) -> None:
     run = bench.transfer([(0, "1.2x")], Link([(0.0, 12.5)]))
     run.run()
     assert used(run) == {"raw": 64 * MIB}
+
+
+@pytest.mark.parametrize("slowdown", [1.0, 2.5])
+@pytest.mark.parametrize("kind", DATA)
+@pytest.mark.parametrize("size", [MIB, 4 * MIB])
+@pytest.mark.parametrize("speed", [1.25, 12.5, 125.0])
+def test_the_least_time_until_one_object_is_there(
+    make_bench: MakeBench, speed: float, size: int, kind: str, slowdown: float
+) -> None:
+    link = Link([(0.0, speed)])
+    bench = make_bench(speed, slowdown=slowdown, compression=Compression(objective="latency"))
+    bench.transfer([(0, kind)], link, size).run()  # which has seen such data
+    best, _ = best_fixed(kind, link, size, slowdown)
+    assert bench.transfer([(0, kind)], link, size).run() <= 1.05 * best + 0.0008  # two looks at the data
+
+
+def test_the_first_chunk_of_a_hurried_object_is_small(make_bench: MakeBench) -> None:
+    chunks = {}
+    for objective in ("throughput", "latency"):
+        bench = make_bench(125, compression=Compression(objective=objective))
+        run = bench.transfer([(0, "2x")], Link([(0.0, 125)]), 16 * MIB)
+        run.run()
+        chunks[objective] = max(size for _, size, choice in run.log if not choice.raw)
+    assert chunks == {"throughput": MIB, "latency": MIB // 2}

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from typing import Any
 
 from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
+from jupyter_core.utils import run_sync
 
 WAIT_S = 60.0
+run_sync(asyncio.sleep)(0)  # clients keep a loop of this thread from their first call on: not a test's own
 
 
 class Kernel:

@@ -172,7 +172,7 @@ def test_a_request_is_approved_for_the_revision_that_was_seen(duets: DuetPair, s
     detail = page.command("request_detail", number=0)["result"]
     assert detail == {
         "number": 0, "revision": 1, "reason": "for the mean", "description": "three numbers",
-        "tags": ["small"], "preview": "array([0, 1, 2])",
+        "tags": ["small"], "preview": "array([0, 1, 2])", "code": "", "group": 1, "log": "",
     }  # fmt: skip
     stale = page.command("approve", number=0, revision=2)
     assert (stale["ok"], stale["error"]) == (
@@ -217,8 +217,8 @@ def test_a_change_of_compression_is_on_both_panels(duets: DuetPair, show: ShowPa
 def test_the_codecs_to_choose_from_are_those_that_a_role_takes(duets: DuetPair, show: ShowPanel) -> None:
     page = show(duets[0])
     choices = {choice["name"]: choice for choice in page.trait("tuning")["codecs"]}
-    assert choices["zstd"]["roles"] == ["bytes", "tensor", "gradient"]
-    assert choices["pcodec"]["roles"] == ["tensor", "gradient"]
+    assert choices["zstd"]["roles"] == ["bytes", "tensor"]
+    assert choices["pcodec"]["roles"] == ["tensor"]
     assert choices["block8"]["roles"] == ["gradient"]
     assert "delta" not in choices
     for name, choice in choices.items():
@@ -286,3 +286,28 @@ def test_decisions_are_told_as_they_are_made(make_duets: MakeDuets, show: ShowPa
         decision.number for decision in owner.tuning.decisions if decision.side == "here"
     ]
     scientist.close()
+
+
+def test_a_function_is_run_and_looked_at_before_it_is_approved(duets: DuetPair, show: ShowPanel) -> None:
+    owner, scientist = duets
+    page = show(owner)
+    owner.share(np.arange(6.0), "ages", mock=np.zeros(6))
+    ages = scientist.wait_object("ages", 10)
+
+    @scientist.remote
+    def total(numbers: Any) -> float:
+        print("rows", len(numbers))
+        return float(numbers.sum())
+
+    pending = total(ages).submit("for table 1")
+    (row,) = page.trait("requests", lambda requests: requests["pending"] == 1)["rows"]
+    assert (row["function"], row["made"], row["state"]) == ("total", False, "pending")
+    assert row["detail"].endswith("; of mocks: float: 0.0")
+    assert page.command("run_request", number=0, revision=row["revision"])["ok"]
+    (row,) = page.trait("requests", lambda requests: requests["rows"][0]["made"])["rows"]
+    assert (row["kind"], row["state"]) == ("float", "pending")
+    detail = page.command("request_detail", number=0)["result"]
+    assert (detail["preview"], detail["log"]) == ("15.0", "rows 6")
+    assert detail["code"].startswith("# ages: the asset 'ages'")
+    assert page.command("approve", number=0, revision=row["revision"])["ok"]
+    assert pending.result(20) == 15.0

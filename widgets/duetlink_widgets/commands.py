@@ -44,6 +44,10 @@ def _seen(duet: Duet, args: Args) -> Request:
     return request
 
 
+def _run_request(duet: Duet, args: Args) -> None:
+    _seen(duet, args).run()
+
+
 def _deny(duet: Duet, args: Args) -> None:
     duet.requests[_number(args)].deny(args.get("reason", ""))
 
@@ -58,6 +62,9 @@ def _request_detail(duet: Duet, args: Args) -> dict[str, Any]:
             request.asset.description,
             list(request.asset.tags),
             request.preview(),
+            Foreign(request.code.source),
+            request.group,
+            Foreign(str(request.log)),
         )
     )
 
@@ -97,6 +104,7 @@ def _number(args: Args) -> int:
 
 COMMANDS: dict[str, Callable[[Duet, Args], Any]] = {
     "approve": _approve,
+    "run_request": _run_request,
     "deny": _deny,
     "request_detail": _request_detail,
     "policy_like": _policy_like,

@@ -120,7 +120,7 @@ class RequestRow:
     """One request of the peer. Long texts are cut here; the command `request_detail` has all of them."""
 
     number: int
-    state: Literal["pending", "approved", "denied", "withdrawn"]
+    state: Literal["pending", "running", "approved", "denied", "withdrawn", "expired", "failed"]
     who: Foreign
     name: str
     revision: int
@@ -134,6 +134,9 @@ class RequestRow:
     arrived_s: float  # Unix time
     answered_s: float | None
     by: str = ""  # who answered: "person", or "policy NAME"
+    function: str = ""  # its name, where one is to be run; else what is asked for is there already
+    made: bool = True  # what would leave is known: an object is there, or the function has been run
+    progress: float | None = None  # how far a function is by its own word, from 0 to 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -391,3 +394,6 @@ class RequestDetail:
     description: str
     tags: list[str]
     preview: str
+    code: Foreign = Foreign("")  # how the peer made it, or the function it asks to run; empty for an object
+    group: int | None = 1  # of how many rows it is made, at the least; None: of none
+    log: Foreign = Foreign("")  # what a function has printed here, and how it failed; stays here

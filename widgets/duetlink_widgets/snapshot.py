@@ -123,11 +123,11 @@ def _choice(codec: Codec, roles: list[str]) -> CodecChoice:
 def requests_state(duet: Duet) -> RequestsState:
     """`Requests` tab."""
     requests = duet.requests
-    pending = requests.pending
-    answered = [request for request in requests if request.state != "pending"]
-    rows = (_request_row(request) for request in chain(pending, reversed(answered)))
+    waiting = [request for request in requests if request.state in ("pending", "running")]
+    answered = [request for request in requests if request.state not in ("pending", "running")]
+    rows = (_request_row(request) for request in chain(waiting, reversed(answered)))
     return RequestsState(
-        len(pending),
+        len(waiting),
         len(requests),
         _within(rows, _REQUESTS_BYTES),
         _within(_policy_rows(duet), _POLICIES_BYTES),
@@ -143,6 +143,7 @@ def _policy_rows(duet: Duet) -> Iterator[PolicyRow]:
 
 def _request_row(request: Request) -> RequestRow:
     asset = request.asset
+    detail = asset.detail if not asset.is_unmade else f"{asset.detail}; of mocks: {request.mock_result}"
     return RequestRow(
         number=request.number,
         state=cast(Any, request.state),
@@ -150,7 +151,7 @@ def _request_row(request: Request) -> RequestRow:
         name=_cut(asset.name),
         revision=asset.revision,
         kind=_cut(asset.kind),
-        detail=_cut(asset.detail),
+        detail=_cut(detail),
         size_bytes=asset.size_bytes,
         lossy=_cut(asset.lossy),
         reason=_foreign(request.reason),
@@ -159,6 +160,9 @@ def _request_row(request: Request) -> RequestRow:
         arrived_s=request.arrived.timestamp(),
         answered_s=request.answered.timestamp() if request.answered is not None else None,
         by=request.by,
+        function=_cut(request.function),
+        made=not asset.is_unmade,
+        progress=request.progress if request.state == "running" else None,
     )
 
 

@@ -103,6 +103,17 @@ class GradientCompressor(ABC):
         else:
             self._tensors.pop(name, None)
 
+    def remembered(self, name: str) -> TensorState | None:
+        """Of one tensor, to `restore` where its chunk did not arrive; None where there is nothing."""
+        return self._tensors.get(name)
+
+    def restore(self, name: str, state: TensorState | None) -> None:
+        """What `remembered` gave is remembered again."""
+        if state is None:
+            self.reset(name)
+        else:
+            self._tensors[name] = state
+
     def state_dict(self) -> State:
         """Copies of all that is remembered: "epoch", and "step/NAME" and "SLOT/NAME" of each tensor."""
         state: State = {EPOCH: self._epoch}

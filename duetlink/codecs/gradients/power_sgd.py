@@ -106,7 +106,8 @@ def pack(p: Float32Array, q: Float32Array) -> bytes:
 
 def product(p: Float32Array, q: Float32Array, shape: tuple[int, ...]) -> Float32Array:
     """P Qᵀ as both sides compute it."""
-    return np.ascontiguousarray(p @ q.T).reshape(shape)
+    with np.errstate(invalid="ignore", over="ignore"):  # a peer's factors may be anything
+        return np.ascontiguousarray(p @ q.T).reshape(shape)
 
 
 def _as_matrix(array: Float32Array) -> Float32Array:

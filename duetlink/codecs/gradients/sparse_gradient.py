@@ -13,7 +13,7 @@ from duetlink.codecs.gradients.codec import GradientCodec
 from duetlink.codecs.gradients.coding import decode_sparse, encode_sparse
 from duetlink.codecs.lossy.block8 import Block8
 
-_VALUE_CODECS = ("lossless", "block8")
+VALUE_CODECS = ("lossless", "block8")
 
 
 class SparseGradient(GradientCodec):
@@ -25,14 +25,14 @@ class SparseGradient(GradientCodec):
 
     number: ClassVar[int] = 48
     name: ClassVar[str] = "sparse_gradient"
-    levels: ClassVar[range] = range(len(_VALUE_CODECS))
+    levels: ClassVar[range] = range(len(VALUE_CODECS))
 
     def bound(self, element: Element, level: int) -> Bound:
         return Block8().bound(element, 0) if level else LOSSLESS
 
     def encode(self, array: Array, element: Element, level: int) -> bytes:
         bits = array.reshape(-1).view(np.uint32)
-        return encode_sparse(bits.view(np.float32), np.flatnonzero(bits), value=_VALUE_CODECS[level]).payload
+        return encode_sparse(bits.view(np.float32), np.flatnonzero(bits), value=VALUE_CODECS[level]).payload
 
     def decode(self, payload: memoryview, element: Element, shape: tuple[int, ...]) -> Array:
         size = math.prod(shape)

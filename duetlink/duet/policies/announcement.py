@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 
 from duetlink.duet.asset import Content
 from duetlink.duet.display import visible
@@ -10,19 +11,26 @@ from duetlink.duet.incoming import Incoming
 from duetlink.duet.policies.decision import Decision
 from duetlink.duet.preview import preview_of
 
+_log = logging.getLogger("duetlink.policies")
+
 
 async def announce(decision: Decision, request: Incoming, content: Content) -> None:
-    """Print it, in a notebook below the cell that ran last. Reading the object may take a while."""
+    """Print it, in a notebook below the cell that ran last, or log it. To read the object takes a while."""
     head = (
         f"{visible(decision.by)}: {request.state} {visible(request.asset.name)!r} for "
         f"{visible(request.peer_name)}; reason: {visible(request.reason) or 'none given'}"
     )
-    await asyncio.to_thread(_print, head, content)
+    policy = decision.policy
+    assert policy is not None
+    shown = await asyncio.to_thread(_shown, content)
+    if policy.announce:
+        print(f"{head}\n{shown}")
+    if policy.log:
+        _log.info("%s\n%s", head, shown)
 
 
-def _print(head: str, content: Content) -> None:
+def _shown(content: Content) -> str:
     try:
-        shown = preview_of(content)
+        return preview_of(content)
     except Exception as error:  # of a library's repr: what was answered is shown all the same
-        shown = f"not shown: {type(error).__name__}"
-    print(f"{head}\n{shown}")
+        return f"not shown: {type(error).__name__}"

@@ -6,15 +6,17 @@ in between, so that two requests at once do not spend the same quota.
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import datetime
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 
 from duetlink.duet.policies.decision import Decision, decide
 from duetlink.duet.policies.facts import Facts
 from duetlink.duet.policies.policy import Policy
 from duetlink.duet.policies.usage import Usage
+from duetlink.duet.state.keeper import Keeper
 from duetlink.errors import SettingError, UnknownPolicy
 
 
@@ -30,6 +32,12 @@ class PolicyBook:
         self.now = now
         self.policies: tuple[Policy, ...] = ()
         self.usage: dict[str, Usage] = {}
+        self.keeper = Keeper()
+        self.changing = asyncio.Lock()  # by a person: a change is kept before it is in force
+
+    def resume(self, policies: Sequence[Policy], usage: dict[str, Usage]) -> None:
+        """Go on with those of an earlier kernel."""
+        self.policies, self.usage = tuple(policies), usage
 
     def find(self, name: str) -> Policy:
         """Raises UnknownPolicy."""
@@ -60,13 +68,31 @@ class PolicyBook:
 
     def add(self, policy: Policy, at: int | None = None) -> None:
         """Put it at the end, or at place `at`. One that is there keeps what it has let out."""
-        others = [known for known in self.policies if known.name != policy.name]
-        known = len(others) < len(self.policies)
-        if known and at is None:
-            return
-        others.insert(len(others) if at is None else at, policy)
-        self.policies = tuple(others)
+        self.policies = self._placed(policy, at)
         self.usage.setdefault(policy.name, Usage())
+
+    def _placed(self, policy: Policy, at: int | None) -> tuple[Policy, ...]:
+        others = [known for known in self.policies if known.name != policy.name]
+        if len(others) < len(self.policies) and at is None:
+            return self.policies
+        others.insert(len(others) if at is None else at, policy)
+        return tuple(others)
+
+    async def keep_added(self, policy: Policy, at: int | None = None) -> None:
+        """As `add`, when it is kept. Raises StateUnavailable: it is not in force."""
+        self.keeper.policies(self._placed(policy, at), self.usage)
+        try:
+            await self.keeper.written()
+        except BaseException:
+            self.keeper.policies(self.policies, self.usage)
+            raise
+        self.add(policy, at)
+
+    async def keep(self) -> None:
+        """Return when those that are in force now are what is kept. Raises StateUnavailable."""
+        async with self.changing:
+            self.keeper.policies(self.policies, self.usage)
+            await self.keeper.written()
 
     def remove(self, name: str) -> None:
         """Raises UnknownPolicy."""
@@ -78,15 +104,36 @@ class PolicyBook:
         """What would be answered now. Nothing is counted."""
         return decide(self.policies, facts, self.usage, self.now())
 
-    @contextmanager
-    def charged(self, decision: Decision, facts: Facts) -> Iterator[None]:
-        """Count what `decision` approves, before anything is awaited; take it back where the block fails."""
+    @asynccontextmanager
+    async def charged(self, decision: Decision, facts: Facts) -> AsyncIterator[None]:
+        """Count what `decision` approves, before anything is awaited; take it back where the block fails. The
+        block begins when that is kept: what was let out before a crash is never let out once more.
+
+        Raises:
+            StateUnavailable: it cannot be kept.
+        """
+        charge_back = self.charge(decision, facts)
+        try:
+            await self.keeper.written()
+            yield
+        except BaseException:
+            charge_back()
+            raise
+
+    def charge(self, decision: Decision, facts: Facts) -> Callable[[], None]:
+        """Count what `decision` approves at once; returns what takes it back."""
         policy = decision.policy
         assert policy is not None
         now, usage = self.now(), self.usage[policy.name]
         usage.charge(policy, facts, now)
-        try:
-            yield
-        except BaseException:
+        self._keep_usage(policy, usage)
+
+        def charge_back() -> None:
             usage.charge_back(policy, facts, now)
-            raise
+            self._keep_usage(policy, usage)
+
+        return charge_back
+
+    def _keep_usage(self, policy: Policy, usage: Usage) -> None:
+        if self.usage.get(policy.name) is usage:  # not removed meanwhile
+            self.keeper.charged(policy, usage)

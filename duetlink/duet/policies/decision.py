@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 from duetlink.duet.display import Table, size_text
 from duetlink.duet.policies.facts import Facts
-from duetlink.duet.policies.policy import Policy
+from duetlink.duet.policies.policy import APPROVE, Policy
 from duetlink.duet.policies.usage import Usage
 
 WAIT = "wait"  # no policy matches: the request waits for the person
@@ -73,7 +73,7 @@ def decide(
 
 
 def _mismatches(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) -> Iterator[str]:
-    for check in (_time, _object, _size, _quota):
+    for check in (_time, _object, _lineage, _size, _quota):
         yield from check(policy, facts, usage, now)
 
 
@@ -91,9 +91,18 @@ def _time(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) ->
 
 
 def _object(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) -> Iterator[str]:
+    is_result = facts.operations is not None
+    names = facts.assets if is_result else (facts.name,)
+    for name in names if policy.assets else ():
+        if not _fits(name, policy.assets):
+            what = "it is made from" if is_result else "the object is called"
+            yield f"{what} {name!r}, not {' or '.join(policy.assets)}"
+    if policy.assets and not names:
+        yield "it is made from no asset"
+    if policy.kinds and not facts.is_made:
+        yield from _not_made(policy)
     for what, text, patterns in (
-        ("the object is called", facts.name, policy.assets),
-        ("the object is a", facts.kind, policy.kinds),
+        ("the object is a", facts.kind, policy.kinds if facts.is_made else ()),
         ("the peer is called", facts.peer, policy.peers),
     ):
         if patterns and not _fits(text, patterns):
@@ -107,7 +116,37 @@ def _object(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) 
             yield f"the object has the tag {others[0]!r} as well"
 
 
+def _lineage(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) -> Iterator[str]:
+    if policy.operations:
+        if facts.operations is None:
+            yield "it is the object itself, and no result of operations"
+        for operation in facts.operations or ():
+            if not _fits(operation, policy.operations):
+                yield f"it was made by {operation}, not only by {' or '.join(policy.operations)}"
+    if policy.lineage and not _fits(facts.lineage, policy.lineage):
+        yield f"it was made by other code than {' or '.join(policy.lineage)}"
+    if policy.code and facts.code not in policy.code:
+        yield f"its code has the digest {facts.code[:12] or 'of no code'}, not {_digests(policy.code)}"
+    if facts.is_function and policy.action == APPROVE and not policy.code:
+        yield "it is what a whole function makes, and the policy does not name its code"
+    if policy.min_group is not None and facts.group is not None and facts.group < policy.min_group:
+        yield f"it may be made of {facts.group:,} rows, fewer than {policy.min_group:,}"
+
+
+def _digests(digests: Sequence[str]) -> str:
+    return " or ".join(digest[:12] for digest in digests)
+
+
+def _not_made(policy: Policy) -> Iterator[str]:
+    if policy.action != APPROVE:  # that is decided once more, when the function has been run
+        yield "nobody knows what the function makes before it has been run"
+
+
 def _size(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) -> Iterator[str]:
+    if not facts.is_made:
+        if policy.max_bytes is not None or policy.max_elements is not None:
+            yield from _not_made(policy)
+        return
     if policy.max_bytes is not None and facts.size_bytes > policy.max_bytes:
         yield f"it has {size_text(facts.size_bytes)}, over {size_text(policy.max_bytes)}"
     if policy.max_elements is None and policy.total_elements is None:

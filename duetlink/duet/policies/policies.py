@@ -52,10 +52,9 @@ class Policies(Sequence[Policy]):
         return self._thread.run(self._add(policy, at, expires_s))
 
     async def _add(self, policy: Policy, at: int | None, expires_s: float | None) -> Policy:
-        named = self._book.name(_ending(policy, expires_s, self._book.now()))
-        await self._put_down(named, "added" if at is None else f"added at place {at}")
-        self._book.name(named)  # another may have come meanwhile
-        self._book.add(named, at)
+        async with self._book.changing:
+            named = self._book.name(_ending(policy, expires_s, self._book.now()))
+            await self._put_in_force(named, at, "added" if at is None else f"added at place {at}")
         self._inbox.on_change()
         await self._inbox.examine()
         return named
@@ -64,27 +63,34 @@ class Policies(Sequence[Policy]):
         """Put a policy at place `at`. Raises UnknownPolicy, AuditUnavailable."""
 
         async def move() -> None:
-            policy = self._book.find(name)
-            await self._put_down(policy, f"moved to place {at}")
-            self._book.add(policy, at)
+            async with self._book.changing:
+                policy = self._book.find(name)
+                await self._put_in_force(policy, at, f"moved to place {at}")
             self._inbox.on_change()
 
         self._thread.run(move())
 
     def remove(self, name: str) -> None:
-        """Let a policy answer no more. What it has let out has left. Raises UnknownPolicy."""
+        """Let a policy answer no more. What it has let out has left.
+
+        Raises:
+            UnknownPolicy.
+            StateUnavailable: it answers no more, but `launch(resume=…)` would bring it back.
+        """
 
         async def remove() -> None:
             self._remove(self._book.find(name))
+            await self._book.keep()
 
         self._thread.run(remove())
 
     def clear(self) -> None:
-        """Remove all: a person answers every request."""
+        """Remove all: a person answers every request. Raises StateUnavailable as `remove`."""
 
         async def clear() -> None:
             for policy in self._book.policies:
                 self._remove(policy)
+            await self._book.keep()
 
         self._thread.run(clear())
 
@@ -97,8 +103,14 @@ class Policies(Sequence[Policy]):
         """Let the policies answer what waits, as `add` does: where time has passed since, say."""
         self._thread.run(self._inbox.examine())
 
-    async def _put_down(self, policy: Policy, state: str) -> None:
-        await self._inbox.recorder.record(_entry(policy, state))
+    async def _put_in_force(self, policy: Policy, at: int | None, state: str) -> None:
+        recorder = self._inbox.recorder
+        await recorder.record(_entry(policy, state))
+        try:
+            await self._book.keep_added(policy, at)
+        except BaseException:
+            recorder.note(_entry(policy, "as before: it could not be kept"))
+            raise
 
     # -- trying them -----------------------------------------------------------------------------------------
 

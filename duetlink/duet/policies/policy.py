@@ -15,8 +15,8 @@ from duetlink.errors import SettingError
 APPROVE, DENY, ASK = ACTIONS = ("approve", "deny", "ask")
 MAX_REASON = 2000  # characters, as of a request's
 
-_PATTERNS = ("assets", "tags", "kinds", "peers")
-_NUMBERS = ("max_bytes", "max_elements", "count", "total_bytes", "total_elements")
+_PATTERNS = ("assets", "tags", "kinds", "operations", "lineage", "code", "peers")
+_NUMBERS = ("min_group", "max_bytes", "max_elements", "count", "total_bytes", "total_elements")
 _QUOTAS = ("count", "total_bytes", "total_elements", "rate")
 
 
@@ -31,6 +31,12 @@ class Policy:
     with `no_other_tags`, each of those must fit one of `tags`, too. In a pattern `*`, `?` and `[…]` stand for
     other characters (fnmatch), upper and lower case differ.
 
+    A result that the peer has made by operations fits `assets` when all that it was made from does.
+    `operations` must have a pattern for each of them, such as `mean`; `lineage` are patterns for the code as
+    the request shows it, `code` digests of it. `min_group` is of how many rows each number of it must at
+    least be made, so that 5 lets means over five people out and nobody's own value; an object itself has
+    groups of one.
+
     An object may be as large as `max_bytes` and `max_elements` (items of arrays, cells of tables, characters
     of texts; an object for which nobody counts them does not fit). What the policy has let out may come to
     `count` times, `total_bytes`, `total_elements`, and to no more than `rate`, so many in so many seconds.
@@ -39,7 +45,8 @@ class Policy:
     It is in force from `after` on and before `until`, and during `hours` of the day on this machine, from the
     first on and before the second; they may reach over midnight.
 
-    With `announce`, the object is shown here when it answers. See `Policies` for where they stand.
+    With `announce`, the object is shown here when it answers; with `log`, it is written to Python's log
+    `duetlink.policies`, as information. See `Policies` for where they stand.
 
     Raises:
         SettingError: a field of the wrong type or range, or that does not go with the action.
@@ -52,6 +59,10 @@ class Policy:
     tags: tuple[str, ...] = ()
     no_other_tags: bool = False
     kinds: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
+    lineage: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+    min_group: int | None = None
     peers: tuple[str, ...] = ()
     max_bytes: int | None = None
     max_elements: int | None = None
@@ -64,6 +75,7 @@ class Policy:
     hours: tuple[datetime.time, datetime.time] | None = None
     reason: str = ""
     announce: bool = False
+    log: bool = False
 
     def __post_init__(self) -> None:
         if self.action not in ACTIONS:
@@ -74,7 +86,7 @@ class Policy:
             object.__setattr__(self, name, _patterns(name, getattr(self, name)))
         for name in _NUMBERS:
             _check_number(name, getattr(self, name))
-        for name in ("no_other_tags", "announce"):
+        for name in ("no_other_tags", "announce", "log"):
             if not isinstance(getattr(self, name), bool):
                 raise SettingError(f"{name} must be True or False, got {getattr(self, name)!r}")
         object.__setattr__(self, "rate", _rate(self.rate))
@@ -112,6 +124,7 @@ class Policy:
             if (value := getattr(self, name)) is not None:
                 parts.append(text.format(size_text(value)))
         for name, text in (
+            ("min_group", "groups of {:,} rows"),
             ("max_elements", "up to {:,} elements"),
             ("total_elements", "{:,} elements in all"),
             ("count", "{:,} times"),
@@ -125,8 +138,9 @@ class Policy:
                 parts.append(f"{name} {moment.isoformat(' ', 'seconds')}")
         if self.hours is not None:
             parts.append("{:%H:%M} to {:%H:%M}".format(*self.hours))
-        if self.announce:
-            parts.append("announced")
+        for name, text in (("announce", "announced"), ("log", "logged")):
+            if getattr(self, name):
+                parts.append(text)
         return "; ".join(parts) or "any request"
 
     def __repr__(self) -> str:

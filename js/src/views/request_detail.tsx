@@ -14,7 +14,7 @@ export function Detail({ row, id }: { row: RequestRow; id: string }) {
     void connection.run("request_detail", { number: row.number }).then((ack) => {
       if (ack?.ok) state.details.value = new Map(state.details.peek()).set(key, ack.result as RequestDetail);
     });
-  }, [key]);
+  }, [key, !detail]);
   const busy =
     connection.progress.value.get(keyOf("request_detail", { number: row.number }))?.phase === "busy";
   return (
@@ -33,6 +33,15 @@ export function Detail({ row, id }: { row: RequestRow; id: string }) {
       {detail && detail.reason.length > row.reason.length && (
         <Lines text={detail.reason} label="The whole reason" />
       )}
+      {detail?.code && <Lines text={detail.code} label="How it was made" />}
+      {detail?.code && detail.group !== null && (
+        <p class="dim">
+          {detail.group > 1
+            ? `each number of at least ${detail.group} rows`
+            : "it may hold what belongs to one row"}
+        </p>
+      )}
+      {detail?.log && <Lines text={detail.log} label="What it printed, shown here only" />}
       {detail?.preview && <Lines text={detail.preview} label="What it holds, shown here only" />}
     </div>
   );

@@ -15,7 +15,7 @@ import { Words } from "./words";
 /** For so long nothing is answered after the list has changed: the click was meant for what stood there. */
 const DEAD_MS = 500;
 
-const COMMANDS = ["approve", "deny", "add_policy_like", "request_detail"];
+const COMMANDS = ["approve", "run_request", "deny", "add_policy_like", "request_detail"];
 
 /** Puts the focus on the oldest request, on what opens it: never on an answer. Where none waits, on the tab's content. */
 export function focusFirstRequest({ root }: View): void {
@@ -30,8 +30,9 @@ export function focusFirstRequest({ root }: View): void {
 export function RequestsTab() {
   const { state } = useView().panel;
   const { rows, total, policies } = state.requests.value;
-  const pending = rows.filter((row) => row.state === "pending");
-  const answered = rows.filter((row) => row.state !== "pending");
+  const waits = (row: RequestRow) => row.state === "pending" || row.state === "running";
+  const pending = rows.filter(waits);
+  const answered = rows.filter((row) => !waits(row));
   const moves = useSignal(0);
   // a detail that arrives pushes down what is below it
   const places = [
@@ -91,6 +92,12 @@ function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove
     // the focus goes back to where it came from, once that is there again
     requestAnimationFrame(() => item.current?.querySelector<HTMLElement>(opener)?.focus());
   };
+  const { details } = view.panel.state;
+  // a run tells more
+  const forget = (number: number) => {
+    details.value = new Map([...details.peek()].filter(([, detail]) => detail.number !== number));
+    open.value = true;
+  };
   const args = { number: row.number };
   const detailId = `${id}-request-${row.number}`;
   return (
@@ -127,11 +134,22 @@ function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove
         <div>
           <dt>what would leave</dt>
           <dd>
-            <Words text={`${row.kind} ${row.detail}`.trim()} />, {size(row.size_bytes)},{" "}
-            {row.lossy ? <Words text={`changed on the way by ${row.lossy}`} /> : "bit for bit"}
+            {row.made ? (
+              <>
+                <Words text={`${row.kind} ${row.detail}`.trim()} />, {size(row.size_bytes)},{" "}
+                {row.lossy ? <Words text={`changed on the way by ${row.lossy}`} /> : "bit for bit"}
+              </>
+            ) : (
+              <Words text={row.detail} limit={400} />
+            )}
           </dd>
         </div>
       </dl>
+      {row.state === "running" && (
+        <p class="dim" role="status">
+          It runs here{row.progress === null ? "…" : `: ${Math.round(row.progress * 100)} %`}
+        </p>
+      )}
       {open.value && <Detail row={row} id={detailId} />}
       {answering.value === "deny" && <Denial row={row} dead={dead} onCancel={cancel} />}
       {answering.value === "like" && <PolicyLike row={row} dead={dead} onMove={onMove} onCancel={cancel} />}
@@ -142,10 +160,21 @@ function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove
             args={{ number: row.number, revision: row.revision }}
             kind="primary"
             inert={dead}
-            label={`Approve ${visible(row.name)}`}
+            label={`${row.made ? "Approve" : "Run and approve"} ${visible(row.name)}`}
           >
-            Approve
+            {row.made ? "Approve" : "Run and approve"}
           </CommandButton>
+          {!row.made && row.state === "pending" && (
+            <CommandButton
+              command="run_request"
+              args={{ number: row.number, revision: row.revision }}
+              inert={dead}
+              label={`Run ${visible(row.name)} here, and only here`}
+              onAck={() => forget(row.number)}
+            >
+              Run here
+            </CommandButton>
+          )}
           <button type="button" class="plain" data-opens="deny" onClick={() => (answering.value = "deny")}>
             Deny…
           </button>

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ ROOT = Path(__file__).parents[3]
 BUNDLE = ROOT / "widgets/duetlink_widgets/static/panel.js"
 FAKE_MODEL = Path(__file__).with_name("fake_model.js")
 AXE = ROOT / "js/node_modules/axe-core/axe.min.js"
+LIMIT_S = 20
 ORIGIN = "http://localhost"  # a secure context; nothing listens there, the test answers
 
 HTML = """<!doctype html><html lang="en"><head><title>panel</title><style>{css}</style></head>
@@ -127,3 +129,11 @@ class Shown:
     def settle(self) -> None:
         """Effects of what was drawn have run: they wait for a frame, and frames are on the clock."""
         self.pass_s(0.05)
+
+    def settle_until(self, condition: str) -> None:
+        """Frames pass until the page says so. What an element's observer reports comes in its own time, and
+        its effect waits for the frame after it, which is on the clock."""
+        deadline = time.monotonic() + LIMIT_S
+        while not self.page.evaluate(condition):
+            assert time.monotonic() < deadline, f"not within {LIMIT_S} s: {condition}"
+            self.settle()

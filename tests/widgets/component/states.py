@@ -191,6 +191,8 @@ DETAIL = RequestDetail(
     description="CT scans of the pilot, one slice per plane",
     tags=["pilot", "ct"],
     preview="[[-1024. -1024.  -998.]\n [-1024.  -871.   -12.]\n [ -990.    44.   120.]]",
+    code=Foreign("dense = scans[scans > -900]\ndense.mean(axis=0)"),
+    group=412,
 )
 
 RUNNING = TransferRow(

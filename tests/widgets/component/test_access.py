@@ -132,4 +132,4 @@ def test_it_follows_the_theme(show: Show) -> None:
     assert view.get_attribute("data-theme") == "light"
     shown.page.evaluate("document.documentElement.style.setProperty('--jp-layout-color1', '#111')")
     shown.page.evaluate("document.body.dataset.jpThemeLight = 'false'")
-    shown.page.wait_for_function("document.querySelector('.duetlink-panel').dataset.theme === 'dark'")
+    shown.settle_until("document.querySelector('.duetlink-panel').dataset.theme === 'dark'")

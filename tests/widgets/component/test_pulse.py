@@ -26,6 +26,21 @@ def test_a_view_says_hello_and_that_it_is_seen(show: Show) -> None:
     assert len({message["page"] for message in shown.sent("visible")}) == 1
 
 
+def test_it_says_hello_again_ever_more_rarely_until_it_is_greeted(show: Show) -> None:
+    shown = show()
+    shown.view()
+    shown.pass_s(1.5)
+    assert len(shown.sent("hello")) == 1
+    shown.pass_s(6)
+    shown.receive(states.tick(1))  # which anybody's panel may have asked for
+    assert len(shown.sent("hello")) == 3  # after 2 s, and 4 s more
+    shown.pass_s(8)
+    assert len(shown.sent("hello")) == 4
+    shown.greet()
+    shown.pass_s(60)
+    assert len(shown.sent("hello")) == 4
+
+
 def test_it_says_so_again_while_it_is_seen(show: Show) -> None:
     shown = show()
     shown.view()

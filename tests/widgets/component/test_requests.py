@@ -139,6 +139,8 @@ def test_the_detail_has_the_whole_reason_and_a_preview(show: Show) -> None:
     expect(detail).to_contain_text("tags: pilot, ct")
     expect(detail.get_by_role("region", name="What it holds")).to_have_text(states.DETAIL.preview)
     expect(detail.get_by_role("region", name="The whole reason")).to_contain_text("and its spread")
+    expect(detail.get_by_role("region", name="How it was made")).to_have_text(states.DETAIL.code)
+    expect(detail).to_contain_text("each number of at least 412 rows")
     # it is not asked for again
     for _ in range(2):
         view.get_by_role("button", name="scans", exact=True).click()
@@ -220,3 +222,36 @@ def test_the_focus_goes_on_where_the_answered_request_was(show: Show) -> None:
         if left:
             expect(view.get_by_role("button", name=left[0].name, exact=True)).to_be_focused()
     expect(view.get_by_role("tabpanel")).to_be_focused()
+
+
+FUNCTION = replace(
+    states.REQUESTS.rows[0],
+    name="total(ages)",
+    kind="",
+    detail="known when it has been run; of mocks: float: 0.0",
+    size_bytes=0,
+    function="total",
+    made=False,
+)
+
+
+def with_function(**changes: object) -> dict[str, object]:
+    row = replace(FUNCTION, **changes)  # type: ignore[arg-type]
+    return states.TRAITS | {"requests": asdict(replace(states.REQUESTS, rows=[row]))}
+
+
+def test_a_function_is_run_here_before_it_is_approved(show: Show) -> None:
+    shown = show(traits=with_function())
+    view = open_requests(shown)
+    expect(view.locator(".request")).to_contain_text("known when it has been run; of mocks: float: 0.0")
+    expect(view.get_by_role("button", name="Run and approve total(ages)")).to_be_visible()
+    view.get_by_role("button", name="Run total(ages) here, and only here").click()
+    command = shown.command()
+    assert (command["name"], command["args"]) == ("run_request", {"number": 28, "revision": 3})
+
+
+def test_a_function_that_runs_says_how_far_it_is(show: Show) -> None:
+    view = open_requests(show(traits=with_function(state="running", progress=0.42)))
+    expect(view.locator(".request").get_by_role("status")).to_have_text("It runs here: 42 %")
+    expect(view.get_by_role("button", name="Run total(ages) here, and only here")).to_have_count(0)
+    expect(view.get_by_role("button", name="Deny")).to_be_visible()

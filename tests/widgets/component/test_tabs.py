@@ -127,8 +127,7 @@ def test_throughput_has_charts_that_can_be_read_as_a_table(show: Show) -> None:
     label = charts.first.get_attribute("aria-label")
     assert label is not None
     assert label.startswith("Payload and wire speed of the last 5 minutes. Sending ")
-    shown.settle()  # the canvas knows its width
-    shown.page.wait_for_function(BLUE)
+    shown.settle_until(BLUE)
     view.get_by_role("radio", name="15 min").check()
     shown.settle()
     assert "15 minutes" in (view.get_by_role("img").first.get_attribute("aria-label") or "")
@@ -143,8 +142,7 @@ def test_the_pointer_reads_the_charts(show: Show) -> None:
     view = shown.view()
     shown.greet()
     shown.open_tab(view, "Throughput")
-    shown.settle()
-    shown.page.wait_for_function(BLUE)
+    shown.settle_until(BLUE)
     box = view.get_by_role("img").first.bounding_box()
     assert box is not None
     # late in the outage: nothing was sent, and no round trip has been measured for long

@@ -1,0 +1,38 @@
+"""Python that came from the peer, or was made from its steps, as a person reads it: coloured, and inert."""
+
+from __future__ import annotations
+
+import html
+
+from duetlink.duet.display import harmless
+
+
+class Code:
+    """Source text. Nothing in it is run by showing it."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def __str__(self) -> str:
+        return visible_lines(self.source)
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        text = str(self)
+        try:
+            from pygments import highlight
+            from pygments.formatters import HtmlFormatter
+            from pygments.lexers import PythonLexer
+        except ImportError:
+            return f"<pre>{html.escape(text)}</pre>"
+        # styles in each element: a class would need a style sheet, which notebooks strip
+        style = HtmlFormatter(noclasses=True, nobackground=True, prestyles="font-family:monospace")
+        coloured: str = highlight(text, PythonLexer(), style)
+        return coloured
+
+
+def visible_lines(source: str) -> str:
+    """The text with control and direction characters shown as escapes; its lines stay lines."""
+    return "\n".join(harmless(line.expandtabs(4)) for line in source.split("\n"))

@@ -1,0 +1,57 @@
+"""What an owner allows to be spent of an asset's privacy, and what is public about it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+
+from duetlink.errors import SettingError
+from duetlink.privacy.statistic import checked_bounds
+
+Bounds = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Private statistics of an asset may be made until they have cost `epsilon` in all, without a further
+    question.
+
+    `bounds` are what any item of it may be, public knowledge and not taken from the data: two numbers for an
+    array or a series, a dict of those by column for a frame. Items are clamped to them. A person has at most
+    `rows_per_person` rows. What one row more or less can change is hidden, by pure epsilon-differential
+    privacy: the smaller epsilon, the better, and the more noise.
+
+    Raises:
+        SettingError: a field cannot be used.
+    """
+
+    epsilon: float | str | Decimal
+    bounds: Bounds | Mapping[str, Bounds] | None = None
+    rows_per_person: int = 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.bounds, Mapping):
+            object.__setattr__(
+                self, "bounds", {str(name): checked_bounds(bounds) for name, bounds in self.bounds.items()}
+            )
+        elif self.bounds is not None:
+            object.__setattr__(self, "bounds", checked_bounds(self.bounds))
+        if not self.total >= 0:
+            raise SettingError(f"epsilon is a number from 0 on, got {self.epsilon!r}")
+        if type(self.rows_per_person) is not int or self.rows_per_person < 1:
+            raise SettingError(f"rows_per_person is a whole number from 1 on, got {self.rows_per_person!r}")
+
+    @property
+    def total(self) -> Decimal:
+        """Epsilon, exactly as it is written."""
+        try:
+            return Decimal(str(self.epsilon))
+        except InvalidOperation:
+            raise SettingError(f"epsilon is a number, got {self.epsilon!r}") from None
+
+    def bounds_of(self, column: str | None) -> Bounds | None:
+        """The bounds of a column, or of the whole asset."""
+        if isinstance(self.bounds, Mapping):
+            return self.bounds.get(column) if column is not None else None
+        return self.bounds

@@ -1,0 +1,53 @@
+"""What a function prints while it runs at its owner, and how far it is: what is kept of it, either side."""
+
+from __future__ import annotations
+
+import html
+from collections.abc import Iterable
+
+from duetlink.duet.code import visible_lines
+
+MOST_LINES = 10_000
+MOST_CHARACTERS = 256 * 1024
+_MAX_LINE = 2_000  # characters
+
+
+class JobLog:
+    """Lines and progress of one function. Whoever says them is not trusted. The loop thread writes."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.fraction: float | None = None  # from 0 to 1; None: it has told nothing
+        self._left = MOST_CHARACTERS
+
+    def add(self, lines: Iterable[str]) -> None:
+        """Keep these, as far as there is room."""
+        for line in lines:
+            if self._left <= 0:
+                return
+            self._left -= len(line[:_MAX_LINE]) + 1
+            if len(self.lines) >= MOST_LINES or self._left <= 0:
+                self._left = 0
+                self.lines.append("… more is not kept")
+                return
+            self.lines.append(line[:_MAX_LINE])
+
+    def tell(self, fraction: object) -> None:
+        """It is so far; what is no such number is ignored."""
+        if isinstance(fraction, (int, float)) and 0 <= fraction <= 1:
+            self.fraction = float(fraction)
+
+
+class LogLines(tuple[str, ...]):
+    """Lines, shown as lines; control characters as escapes."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return visible_lines("\n".join(self))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def _repr_html_(self) -> str:
+        return f'<pre style="font-family:monospace">{html.escape(str(self))}</pre>'

@@ -1,0 +1,99 @@
+"""One run of a function: a worker of its own, and what that gives, which is not trusted."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import os
+from typing import Any
+
+from duetlink import values
+from duetlink.duet.remote.failure import MESSAGE, Failure
+from duetlink.duet.remote.job import Job
+from duetlink.duet.remote.workplace import frozen_result
+from duetlink.errors import DuetError, OperationFailed, RemoteProtocolError, WorkerUnavailable
+from duetlink.operations import function
+from duetlink.values.base import Encoded
+from duetlink.worker.limits import Limits
+from duetlink.worker.process import OnEvent, Reply, Worker
+
+_LOOKED_AT_BYTES = 64 * 1024 * 1024  # of a result: what it is, this side finds out itself
+
+
+async def run(job: Job, limits: Limits, on_event: OnEvent) -> Encoded:
+    """What the function makes. The worker is gone when this returns, or was cancelled.
+
+    Raises:
+        OperationFailed: it has failed; `job.failure` tells why.
+        WorkerUnavailable: no worker can be started here.
+    """
+    worker = await Worker.start(limits, desk="job", libraries=job.libraries, on_event=on_event)
+    try:
+        return await _work(worker, job)
+    except WorkerUnavailable as error:  # in words of this side
+        job.failure = Failure(stopped=str(error), traceback=worker.last_words)
+        raise OperationFailed(f"{job.name} did not come to its end: {error}") from None
+    except DuetError as error:
+        if job.failure is None:  # in the worker's, which has run the function
+            job.failure = Failure(type(error).__name__, message=str(error))
+        raise OperationFailed(job.failure.words(job.name, MESSAGE)) from None
+    finally:
+        await worker.close()
+
+
+async def _work(worker: Worker, job: Job) -> Encoded:
+    for number, input_ in enumerate(job.inputs):
+        fd, size_bytes = await input_.place()
+        header = json.dumps({"number": number, "size_bytes": size_bytes})
+        try:
+            await worker.call("input", header.encode(), [fd])
+        finally:
+            os.close(fd)
+    asked = {
+        "name": job.name,
+        "source": job.source,
+        "call": function.write_call(job.call.arguments, job.call.keywords).decode(),
+        "max_bytes": worker.limits.result_bytes,
+    }
+    reply = await worker.call("run", json.dumps(asked).encode())
+    failed, made = _parsed(reply)
+    if failed is not None:
+        job.failure = Failure.of(failed, job.source.count("\n") + 1)
+        raise OperationFailed(job.failure.words(job.name, MESSAGE))
+    encoded, _ = frozen_result(json.dumps(made).encode(), reply.fds)
+    return await asyncio.to_thread(_looked_at, encoded)
+
+
+def _parsed(reply: Reply) -> tuple[Any, Any]:
+    """What failed, or what was made; whoever takes that closes the descriptors."""
+    try:
+        told = json.loads(reply.content)
+        failed, made = told.get("failed"), told.get("made")
+    except (ValueError, AttributeError, RecursionError):
+        failed = made = None
+    if made is None or failed is not None:
+        for fd in reply.fds:
+            os.close(fd)
+    if (failed is None) == (made is None):
+        raise WorkerUnavailable("the worker's answer is no result of a function")
+    return failed, made
+
+
+def _looked_at(encoded: Encoded) -> Encoded:
+    """With what this side finds that it is, where it is not too large, since policies go by that; else nobody
+    counts its elements.
+
+    Raises:
+        WorkerUnavailable: it is no value.
+    """
+    summary = dataclasses.replace(encoded.summary, elements=None)
+    if encoded.size_bytes <= _LOOKED_AT_BYTES:
+        try:
+            value = values.decode(encoded.segments[0], room=values.Room(_LOOKED_AT_BYTES))
+            summary = dataclasses.replace(values.summarise(value), size_bytes=encoded.size_bytes)
+        except RemoteProtocolError as error:
+            raise WorkerUnavailable(f"what the function gave is no value: {error}") from None
+        except DuetError:  # its library is not installed here
+            pass
+    return dataclasses.replace(encoded, summary=summary)

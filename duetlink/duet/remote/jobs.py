@@ -1,0 +1,247 @@
+"""The owner's desk for whole functions: runs them in a process of their own, once somebody has said yes.
+
+The request for one is an ordinary one, whose content is not there yet. Nothing of the function is run, or
+even parsed, in the owner's kernel. That it is run changes nothing for the peer: what came of it leaves by the
+same answer as everything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import dataclasses
+import json
+import logging
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING
+
+from duetlink.audit import entry
+from duetlink.duet.asset import Content
+from duetlink.duet.incoming import PENDING, Incoming
+from duetlink.duet.policies.decision import Decision
+from duetlink.duet.policies.facts import Facts
+from duetlink.duet.recorder import BEGUN, described
+from duetlink.duet.remote import job_run
+from duetlink.duet.remote.job import Job
+from duetlink.duet.remote.job_intake import JobIntake
+from duetlink.errors import DuetError, OperationFailed, RequestAnswered, WorkerUnavailable
+from duetlink.link.link import Link
+from duetlink.link.transfer import COMPLETE, FAILED
+from duetlink.values.base import Encoded
+from duetlink.wire import schema_pb2 as pb
+from duetlink.worker.limits import Limits
+
+if TYPE_CHECKING:
+    from duetlink.duet.inbox import Inbox
+
+AT_ONCE = 2  # run; others wait
+KILLED = "killed"
+_MAX_EVENT_LINES = 20_000
+_LOG_WORDS = "what the function prints, and its progress"
+
+_log = logging.getLogger(__name__)
+
+
+class Jobs:
+    """Functions of one peer. Methods belong to the loop thread."""
+
+    def __init__(self, inbox: Inbox) -> None:
+        self._inbox = inbox
+        self._link: Link | None = None
+        self._intake = JobIntake(inbox)
+        self.take = self._intake.take
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._policy_runs: set[asyncio.Task[None]] = set()
+        self._reading = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="duetlink-read")
+
+    def attach(self, link: Link) -> None:
+        self._link = link
+        self._intake.attach(link)
+
+    async def close(self) -> None:
+        """End all that run; their workers are gone when this returns."""
+        running = list(self._policy_runs)
+        for task in running:
+            task.cancel()
+        for request in self._inbox.requests:
+            if request.job is not None and request.job.task is not None:
+                request.job.stop()
+                running.append(request.job.task)
+        await asyncio.gather(*running, return_exceptions=True)
+        self._reading.shutdown(wait=False)
+
+    # -- run -------------------------------------------------------------------------------------------------
+
+    async def make(self, request: Incoming, by: str, timeout_s: float | None = None) -> None:
+        """Return when the function has been run, and what came of it is there to be approved. Does nothing
+        where that is so. If cancelled, its worker is ended, unless somebody else has it run.
+
+        Raises:
+            OperationFailed: it has failed, as `job.failure` tells.
+            RequestAnswered: it was denied or withdrawn meanwhile.
+            AssetNotFound, AssetChanged: an input is no longer shared.
+            WorkerUnavailable: no worker can be had, or somebody has stopped it.
+            AuditUnavailable: it cannot be put down; it is not run.
+        """
+        job = request.job
+        assert job is not None
+        if job.made:
+            return
+        mine = not job.busy
+        if mine:
+            job.task = asyncio.ensure_future(self._run(request, job, by, timeout_s))
+        task = job.task
+        assert task is not None
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError:
+            if mine:
+                job.cancel()
+                await asyncio.wait((task,))
+            raise
+        if task.cancelled():
+            self._inbox.check_pending(request)
+            raise WorkerUnavailable(f"{job.name} was stopped")
+        task.result()
+
+    def start(self, request: Incoming, decision: Decision, facts: Facts) -> None:
+        """Run it since a policy says so, and let the policies decide about what came of it. From here on it
+        does not wait for a person.
+        """
+        assert request.job is not None
+        charge_back = self._inbox.policies.charge(decision, facts)  # before anything is awaited
+        task = asyncio.ensure_future(self._by_policy(request, decision.by, charge_back))
+        self._policy_runs.add(task)
+        task.add_done_callback(self._policy_runs.discard)
+        request.job.task = asyncio.ensure_future(self._run(request, request.job, decision.by, None))
+
+    async def _by_policy(self, request: Incoming, by: str, charge_back: Callable[[], None]) -> None:
+        try:
+            try:
+                await self.make(request, by)
+            except OperationFailed:  # that it fails tells the peer something, too: it stays charged
+                await self.fail(request, by)
+                return
+            except DuetError:
+                charge_back()
+                raise
+            charge_back()  # charged anew, with its size
+            await self._inbox.examine([request])
+        except RequestAnswered:
+            pass
+        except DuetError as error:
+            _log.warning("request %d was not answered by %s: %s", request.number, by, error)
+        if request.state == PENDING:
+            self._inbox.wait_for_person()
+
+    async def fail(self, request: Incoming, by: str) -> None:
+        """Tell the peer that its function has failed. Raises RequestAnswered, LinkClosed."""
+        job = request.job
+        assert job is not None
+        assert job.failure is not None
+        self._inbox.check_pending(request)
+        words = job.failure.words(job.name, self._inbox.settings.failure_detail)
+        await self._inbox.fail(request, words, by)
+
+    async def _run(self, request: Incoming, job: Job, by: str, timeout_s: float | None) -> None:
+        settings, recorder = self._inbox.settings, self._inbox.recorder
+        limits = Limits(
+            memory_bytes=settings.worker_memory_bytes,
+            wall_s=settings.worker_timeout_s if timeout_s is None else timeout_s,
+            result_bytes=settings.worker_result_bytes,
+        )
+        put_down = partial(described, entry.RUN, request.asset, request=request.number, by=by)
+        async with self._slots:
+            self._inbox.check_shared(request.asset)
+            await recorder.record(put_down(state=BEGUN), sync=False)
+            job.failure, job.running = None, True
+            self._inbox.on_change()
+            state = FAILED
+            try:
+                encoded = await job_run.run(job, limits, partial(self._heard, request, job))
+                await self._keep(request, job, encoded)
+                state = COMPLETE
+            except asyncio.CancelledError:
+                state = KILLED
+                raise
+            except OperationFailed:
+                state = KILLED if job.failure is not None and job.failure.stopped else FAILED
+                raise
+            finally:
+                job.running = False
+                recorder.note(put_down(state=state))
+                self._end_log(request, job)
+                self._inbox.on_change()
+
+    async def _keep(self, request: Incoming, job: Job, encoded: Encoded) -> None:
+        """What it made is what the request is for."""
+        content = Content(encoded)
+        content.prepare(self._reading.submit)
+        fingerprint = (await content.outgoing()).fingerprint.hex()
+        summary = encoded.summary
+        request.asset = dataclasses.replace(
+            request.asset,
+            revision=request.asset.revision + 1,
+            kind=summary.kind,
+            detail=summary.detail,
+            size_bytes=encoded.size_bytes,
+            elements=summary.elements,
+            fingerprint=fingerprint,
+        )
+        request.content = content
+        job.made = True
+
+    # -- what it says meanwhile ------------------------------------------------------------------------------
+
+    async def share_log(self, request: Incoming) -> None:
+        """Let the peer have what the function prints, has printed, and how far it is.
+
+        Raises:
+            AuditUnavailable: that cannot be put down; the peer gets nothing of it.
+        """
+        job = request.job
+        assert job is not None
+        if job.shared_lines is None:
+            begun = described(
+                entry.RELEASE, request.asset, request=request.number, state=BEGUN, reason=_LOG_WORDS
+            )
+            await self._inbox.recorder.record(dataclasses.replace(begun, size_bytes=None))
+            job.shared_lines = 0
+        self._tell_log(request, job)
+        if job.made:
+            self._end_log(request, job)
+
+    def _end_log(self, request: Incoming, job: Job) -> None:
+        """Put down how much of it the peer has."""
+        if job.shared_lines is None:
+            return
+        left_bytes = sum(len(line.encode()) + 1 for line in job.log.lines[: job.shared_lines])
+        ended = described(
+            entry.RELEASE, request.asset, request=request.number, state=COMPLETE, reason=_LOG_WORDS
+        )
+        self._inbox.recorder.note(
+            dataclasses.replace(ended, size_bytes=left_bytes, left_bytes=left_bytes, path="inline")
+        )
+
+    def _heard(self, request: Incoming, job: Job, name: str, content: bytes) -> None:
+        if name == "log":
+            job.log.add(content.decode(errors="replace").split("\n", _MAX_EVENT_LINES)[:_MAX_EVENT_LINES])
+        elif name == "progress":
+            try:
+                job.log.tell(json.loads(content))
+            except (ValueError, RecursionError):
+                return
+        self._tell_log(request, job)
+        self._inbox.on_change()
+
+    def _tell_log(self, request: Incoming, job: Job) -> None:
+        if job.shared_lines is None or self._link is None or request.state != PENDING:
+            return
+        lines = job.log.lines[job.shared_lines :]
+        job.shared_lines += len(lines)
+        for asker in request.askers:
+            told = pb.WorkLog(request_id=asker.request_id, lines=lines)
+            if job.log.fraction is not None:
+                told.fraction = job.log.fraction
+            self._link.rpc.tell_nowait(told)

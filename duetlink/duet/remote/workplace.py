@@ -1,0 +1,454 @@
+"""The owner's desk for the work of the peer: takes its steps, hands them to the worker, keeps them for the
+lineage.
+
+All that the peer sends goes through one queue, so that a request sees the results of all the steps before it,
+and of none behind it. The worker is started with the first step, and ends with the duet.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import dataclasses
+import hashlib
+import json
+import logging
+import os
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+
+from duetlink.audit import entry
+from duetlink.audit.entry import Entry
+from duetlink.duet.asset import AssetInfo, Content
+from duetlink.duet.catalogue import Catalogue, Mine
+from duetlink.duet.recorder import Recorder
+from duetlink.duet.remote.private import Open, Private, planned
+from duetlink.errors import (
+    AssetNotFound,
+    DuetError,
+    LimitExceeded,
+    NoMock,
+    OperationFailed,
+    RemoteProtocolError,
+    WorkerUnavailable,
+)
+from duetlink.link.link import Link
+from duetlink.operations import program as wire
+from duetlink.operations.effects import worst_effect
+from duetlink.operations.lineage import Lineage
+from duetlink.operations.log import ProgramLog
+from duetlink.operations.trace import LoggedValue
+from duetlink.privacy.ledger import Ledger
+from duetlink.settings import Settings
+from duetlink.values.base import Encoded, Part, Summary
+from duetlink.wire import schema_pb2 as pb
+from duetlink.worker.libraries import LIBRARIES
+from duetlink.worker.limits import Limits
+from duetlink.worker.memory import map_sealed, place
+from duetlink.worker.process import Worker
+
+MOST_WAITING = 128  # batches and requests that the worker has not come to
+_REPORT_BATCHES = 8
+_REPORT_S = 0.05
+_MAX_WORDS = 200  # characters
+_MAX_TEXT = 2_000
+_MOST_FAILURES = 1_000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Shift:
+    """One worker, from its start to its end, and what it was given."""
+
+    worker: Worker
+    log: ProgramLog
+    given: set[tuple[str, int]]
+
+
+class Workplace:
+    """What the peer's program does here. Methods belong to the loop thread."""
+
+    def __init__(self, catalogue: Catalogue, settings: Settings, recorder: Recorder, ledger: Ledger) -> None:
+        self._catalogue = catalogue
+        self._settings = settings
+        self._recorder = recorder
+        self._ledger = ledger
+        self._link: Link | None = None
+        self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
+        self._shift: _Shift | None = None
+        self._epoch = 0
+        self._why_ended = ""
+        self._warming = False
+        self._expected = 1  # number of the next batch
+        self._done = self._reported = 0
+        self._failures: list[tuple[int, str]] = []
+        self._report_later: asyncio.TimerHandle | None = None
+        self._frozen = 0  # results given to be looked at; each is a revision of its own
+        self._reading = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="duetlink-read")
+        self.on_change: Callable[[], None] = lambda: None
+
+    def attach(self, link: Link) -> None:
+        self._link = link
+        link.rpc.notice(pb.Work, self._take)
+        link.rpc.notice(pb.WorkQuery, self._asked)
+
+    async def run(self) -> None:
+        """Do what comes, one thing after the other, for as long as the link lives."""
+        try:
+            while True:
+                job = await self._queue.get()
+                try:
+                    await job()
+                except Exception:  # a defect of ours: whoever waits behind it must not wait for ever
+                    _log.exception("the peer's work has met a defect")
+                    await self.stop("a defect on the owner's side, whose log has the details")
+        finally:
+            await self.stop("the duet has ended")
+            self._reading.shutdown(wait=False)
+
+    async def stop(self, why: str) -> None:
+        """End the worker; its results are gone, and the peer hears why."""
+        shift, self._shift = self._shift, None
+        if shift is not None:
+            shift.worker.kill(why)
+            await shift.worker.close()
+        if self._epoch and not self._why_ended:
+            self._why_ended = why
+            self._report(ended=why)
+
+    def warm(self) -> None:
+        """The peer looks at a mock: it will want the worker, whose libraries take seconds to load."""
+        if self._shift is None and not self._warming:
+            self._warming = True
+            self._put(self._warm)
+
+    async def _warm(self) -> None:
+        try:
+            await self._working()
+        except DuetError as error:
+            _log.warning("no worker can be started: %s", error)
+        finally:
+            self._warming = False
+
+    @property
+    def worker(self) -> Worker | None:
+        """The process that works for the peer, once it has been started."""
+        return self._shift.worker if self._shift is not None else None
+
+    # -- what the peer sends ---------------------------------------------------------------------------------
+
+    def _take(self, work: pb.Work) -> None:
+        if work.epoch < self._epoch:  # it has not heard yet that the worker has ended
+            return
+        if work.epoch > self._epoch:
+            self._begin(work.epoch)
+        if work.number != self._expected:
+            raise RemoteProtocolError(f"the peer sent batch {work.number} of its work, not {self._expected}")
+        self._expected += 1
+        self._put(partial(self._do, work))
+
+    def _begin(self, epoch: int) -> None:
+        if epoch != self._epoch + 1 or (self._epoch and not self._why_ended):
+            raise RemoteProtocolError("the peer begins new work before the old has ended")
+        self._epoch, self._why_ended = epoch, ""
+        self._expected = 1
+        self._done = self._reported = 0
+        self._failures.clear()
+
+    def _put(self, job: Callable[[], Awaitable[None]]) -> None:
+        if self._queue.qsize() >= MOST_WAITING:
+            raise LimitExceeded(f"the peer has sent {MOST_WAITING} batches of work ahead of the worker")
+        self._queue.put_nowait(job)
+
+    async def freeze(self, result: int) -> Mine:
+        """A result as it is when all that came before is done: described, and never to change again.
+
+        Raises:
+            OperationFailed: it could not be made.
+            WorkerUnavailable: the worker has ended, or ends over it.
+            AssetNotFound, AssetChanged: what it was made from is no longer shared.
+        """
+        return await self._in_turn(partial(self._freeze, result))
+
+    async def release(self, result: int, asked: bytes) -> Mine:
+        """A private statistic in place of a result. Its budget has been charged when it is made.
+
+        Raises:
+            OperationRefused: no private statistic can be made of it; nothing was charged.
+            BudgetExceeded: there is not enough left; nothing was charged.
+            AuditUnavailable: the ledger cannot be written.
+            OperationFailed: it could not be made. It is paid for.
+            WorkerUnavailable: the worker has ended, or ends over it.
+        """
+        return await self._in_turn(partial(self._release, result, asked))
+
+    async def _in_turn(self, work: Callable[[], Awaitable[Mine]]) -> Mine:
+        """Do `work` when all that came before is done."""
+        made: asyncio.Future[Mine] = asyncio.get_running_loop().create_future()
+
+        async def job() -> None:
+            if made.cancelled():
+                return
+            try:
+                mine = await work()
+            except DuetError as error:
+                if not made.cancelled():
+                    made.set_exception(error)
+            except Exception:
+                if not made.cancelled():
+                    made.set_exception(WorkerUnavailable("a defect on the owner's side, whose log has it"))
+                raise
+            else:
+                if not made.cancelled():
+                    made.set_result(mine)
+
+        self._put(job)
+        return await made
+
+    # -- with the worker -------------------------------------------------------------------------------------
+
+    async def _do(self, work: pb.Work) -> None:
+        if work.epoch != self._epoch or self._why_ended:  # it has ended meanwhile
+            return
+        fds: list[int] = []
+        try:
+            steps = wire.inflate(work.steps)
+            shift = await self._working()
+            large = [value for value in work.values if value.HasField("offer")]
+            size_bytes = sum(value.offer.size_bytes for value in large)
+            if len(large) > wire.MAX_LARGE_VALUES or size_bytes > self._settings.worker_memory_bytes:
+                raise LimitExceeded(f"{len(large)} values of {size_bytes:,} bytes are too many at once")
+            for value in large:
+                fds.append(await self._pulled(value))
+            await self._open_assets(shift, steps)
+            position = shift.log.append(steps, [_value_of(value) for value in work.values])
+            reply = await shift.worker.call(
+                "run", work.SerializeToString(), fds, timeout_s=self._limits.wall_s
+            )
+            failures, failed = _failures(reply.content)
+            self._failures += failures
+            for number in failed:  # a step may have done a part of its work
+                shift.log.fail(position, number)
+        except DuetError as error:
+            await self._broken(error)
+            return
+        finally:
+            for fd in fds:
+                os.close(fd)
+        self._done = work.number
+        self._plan_report()
+
+    async def _freeze(self, result: int) -> Mine:
+        shift = self._open_shift()
+        asked = {"id": result, "max_bytes": self._limits.result_bytes}
+        try:
+            reply = await shift.worker.call("take", json.dumps(asked).encode(), timeout_s=self._limits.wall_s)
+        except WorkerUnavailable as error:
+            await self._broken(error)
+            raise
+        encoded, group = frozen_result(reply.content, reply.fds)
+        return await self._mine(encoded, group, await self._lineage(shift, result))
+
+    async def _release(self, result: int, asked: bytes) -> Mine:
+        shift = self._open_shift()
+        opened = {
+            (name, mine.info.revision): mine.open
+            for name, mine in self._catalogue.mine.items()
+            if mine.open is not None
+        }
+        private = await asyncio.to_thread(_planned, shift.log, result, asked, opened)
+        asset, statistic = private.route.asset, private.statistic
+        await asyncio.to_thread(self._ledger.charge, asset, statistic.cost, statistic.words())
+        self._catalogue.tell_budget(
+            asset, private.route.revision, await asyncio.to_thread(budget_words, self._ledger, asset)
+        )
+        reply = await shift.worker.call("release", private.to_json(), timeout_s=self._limits.wall_s)
+        encoded, group = frozen_result(reply.content, reply.fds)
+        lineage = await self._lineage(shift, result)
+        call = f".dp(epsilon={statistic.cost:f})"
+        lineage = dataclasses.replace(
+            lineage,
+            expression=f"{lineage.expression}{call}",
+            code=f"{lineage.code}{call}  # private {statistic.words()}",
+            operations=("dp",),
+        )
+        return await self._mine(encoded, group, lineage)
+
+    def _open_shift(self) -> _Shift:
+        if self._shift is None:
+            raise WorkerUnavailable(
+                f"{self._why_ended or 'nothing has been recorded'}; begin anew with duet.store[…]"
+            )
+        return self._shift
+
+    async def _lineage(self, shift: _Shift, result: int) -> Lineage:
+        try:
+            return await asyncio.to_thread(shift.log.lineage, result, worst_effect)
+        except LookupError:
+            raise OperationFailed(f"no step makes result {result}") from None
+
+    async def _mine(self, encoded: Encoded, group: int | None, lineage: Lineage) -> Mine:
+        """What is given to be looked at, as if it were shared."""
+        tags = dict.fromkeys(
+            tag
+            for name, revision in lineage.assets
+            for tag in self._catalogue.find_mine(name, revision).info.tags
+        )
+        self._frozen += 1
+        content = Content(encoded)
+        content.prepare(self._reading.submit)
+        outgoing = await content.outgoing()
+        info = AssetInfo(
+            lineage.expression,
+            self._frozen,
+            encoded.summary.kind,
+            encoded.summary.detail,
+            encoded.size_bytes,
+            tags=(*tags, *(operation for operation in lineage.operations if operation not in tags)),
+            elements=encoded.summary.elements,
+            lineage=lineage,
+            group=group,
+            fingerprint=outgoing.fingerprint.hex(),
+        )
+        return Mine(info, content)
+
+    async def _working(self) -> _Shift:
+        if self._shift is None:
+            worker = await Worker.start(self._limits, desk="program", libraries=tuple(LIBRARIES))
+            await worker.call("detail", self._settings.failure_detail.encode())
+            self._shift = _Shift(worker, ProgramLog(may_learn=False), set())
+            self.on_change()
+        return self._shift
+
+    @property
+    def _limits(self) -> Limits:
+        settings = self._settings
+        return Limits(
+            memory_bytes=settings.worker_memory_bytes,
+            wall_s=settings.worker_timeout_s,
+            result_bytes=settings.worker_result_bytes,
+        )
+
+    async def _open_assets(self, shift: _Shift, steps: bytes) -> None:
+        """Let the worker have what these steps open."""
+        for name, revision in wire.assets(steps):
+            if (name, revision) in shift.given:
+                continue
+            try:
+                mine = self._catalogue.find_mine(name, revision)
+                if mine.mock is None:
+                    raise NoMock(f"{name!r} has no mock, and is not there to be worked on")
+            except (AssetNotFound, NoMock, DuetError):
+                continue  # the step fails, and says which
+            outgoing = await mine.content.outgoing()
+            fd = await asyncio.to_thread(place, list(outgoing.pieces()), outgoing.size_bytes)
+            try:
+                header = {"name": name, "revision": revision, "size_bytes": outgoing.size_bytes}
+                await shift.worker.call("asset", json.dumps(header).encode(), [fd], lasting=True)
+            finally:
+                os.close(fd)
+            shift.given.add((name, revision))
+            await self._recorder.record(
+                Entry(
+                    kind=entry.RUN, name=name, revision=revision, reason="opened for the peer's operations"
+                ),
+                sync=False,
+            )
+
+    async def _pulled(self, value: pb.WorkValue) -> int:
+        assert self._link is not None
+        limit_bytes = self._settings.worker_memory_bytes
+        body = await self._link.imports.pull("argument", value.offer, limit_bytes)
+        # in place of the peer's word, which finds mix-ups and not attackers: lineages tell values apart by it
+        value.offer.fingerprint = await asyncio.to_thread(lambda: hashlib.sha256(body).digest())
+        return await asyncio.to_thread(place, [body], len(body))
+
+    async def _broken(self, error: DuetError) -> None:
+        """The worker has ended, or what came cannot be done at all: all that it had made is gone."""
+        _log.warning("the peer's work has ended: %s", error)
+        await self.stop(str(error))
+
+    # -- reports ---------------------------------------------------------------------------------------------
+
+    def _asked(self, query: pb.WorkQuery) -> None:
+        if query.epoch == self._epoch:
+            self._put(self._report_now)
+
+    async def _report_now(self) -> None:
+        self._report()
+
+    def _plan_report(self) -> None:
+        if self._failures or self._done - self._reported >= _REPORT_BATCHES:
+            self._report()
+        elif self._report_later is None:
+            self._report_later = asyncio.get_running_loop().call_later(_REPORT_S, self._report)
+
+    def _report(self, ended: str = "") -> None:
+        if self._report_later is not None:
+            self._report_later.cancel()
+            self._report_later = None
+        if self._link is None:
+            return
+        failures = [pb.WorkFailure(result=id_, text=text) for id_, text in self._failures]
+        self._failures.clear()
+        self._reported = self._done
+        self._link.rpc.tell_nowait(
+            pb.WorkReport(epoch=self._epoch, done=self._done, failures=failures, ended=ended)
+        )
+
+
+def budget_words(ledger: Ledger, asset: str) -> str:
+    """What may be spent of an asset's privacy, and what is left of it, for a person."""
+    return f"epsilon {ledger.total(asset) or 0:f}, {ledger.left(asset).normalize():f} left"
+
+
+def _planned(log: ProgramLog, result: int, asked: bytes, opened: dict[tuple[str, int], Open]) -> Private:
+    steps = [step for batch in log.batches() for step in wire.read(batch.content)]
+    return planned(steps, result, asked, opened)
+
+
+def _value_of(value: pb.WorkValue) -> LoggedValue:
+    """What the log keeps of a value: its kind in the peer's words, and which bytes they were."""
+    words = f"{value.kind[:_MAX_WORDS]} {value.detail[:_MAX_WORDS]}".strip()
+    is_large = value.HasField("offer")
+    return LoggedValue(
+        words, (value.offer.fingerprint if is_large else hashlib.sha256(value.body).digest()).hex()
+    )
+
+
+def _failures(content: bytes) -> tuple[list[tuple[int, str]], list[int]]:
+    """What the worker says of a batch: results that failed and why, and the numbers of the steps. It has
+    worked with the peer's data, so nothing of it is taken on trust.
+    """
+    try:
+        found = json.loads(content)
+        failures = [(int(id_), str(text)[:_MAX_TEXT]) for id_, text in found["failures"][:_MOST_FAILURES]]
+        return failures, [int(number) for number in found["failed"]]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise WorkerUnavailable("the worker's answer is no list of failures") from None
+
+
+def frozen_result(content: bytes, fds: Sequence[int]) -> tuple[Encoded, int | None]:
+    """A result that the worker gives out, mapped; its descriptor is closed."""
+    try:
+        told = json.loads(content)
+        summary = Summary(
+            str(told["kind"])[:_MAX_WORDS],
+            str(told["detail"])[:_MAX_TEXT],
+            int(told["size_bytes"]),
+            None if told["elements"] is None else int(told["elements"]),
+        )
+        parts = tuple(
+            Part(int(start), int(size), str(element), int(row)) for start, size, element, row in told["parts"]
+        )
+        group = None if told["group"] is None else int(told["group"])
+        (fd,) = fds
+        body = map_sealed(fd, summary.size_bytes, writable_copy=False)
+    except (ValueError, TypeError, KeyError, RecursionError, RemoteProtocolError):
+        raise WorkerUnavailable("the worker's answer is no result") from None
+    finally:
+        for fd in fds:
+            os.close(fd)
+    return Encoded((body,), summary.size_bytes, summary, parts), group

@@ -1,0 +1,111 @@
+"""What is known of an object without its content, as JSON: of an asset, or of a result that was asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Self
+
+from duetlink.duet.asset import AssetInfo, Content
+from duetlink.duet.state.fields import Fields
+from duetlink.operations.lineage import Lineage
+
+_MAX_CODE = 20_000  # characters; the digest is of all of it
+
+
+@dataclass(frozen=True, slots=True)
+class AssetRecord:
+    """One asset of an earlier kernel. Its revision goes on when the very same content is shared again."""
+
+    info: AssetInfo
+    fingerprint: str  # XXH3 of the encoded content, hexadecimal; empty: the kernel ended before it was known
+    shared: bool  # False: only its number is kept, so that no other content gets it
+
+    async def is_of(self, content: Content) -> bool:
+        """Whether that is the content that it had."""
+        return bool(self.fingerprint) and (await content.outgoing()).fingerprint.hex() == self.fingerprint
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "info": info_to_json(self.info),
+            "fingerprint": self.fingerprint,
+            "shared": self.shared,
+        }
+
+    @classmethod
+    def from_json(cls, record: object) -> Self:
+        """Raises ValueError."""
+        fields = Fields(record)
+        found = cls(info_from_json(fields.inner("info")), fields.text("fingerprint"), fields.flag("shared"))
+        fields.end()
+        return found
+
+
+def info_to_json(info: AssetInfo) -> dict[str, Any]:
+    """All but the budget, which the ledger knows."""
+    made = info.lineage
+    return {
+        "name": info.name,
+        "revision": info.revision,
+        "kind": info.kind,
+        "detail": info.detail,
+        "size_bytes": info.size_bytes,
+        "description": info.description,
+        "tags": info.tags,
+        "lossy": info.lossy,
+        "mock": info.mock,
+        "elements": info.elements,
+        "group": info.group,
+        "fingerprint": info.fingerprint,
+        "lineage": None
+        if made is None
+        else {
+            "assets": made.assets,
+            "operations": made.operations,
+            "steps": made.steps,
+            "code": made.code if len(made.code) <= _MAX_CODE else made.code[: _MAX_CODE - 1] + "…",
+            "digest": made.digest,
+            "expression": made.expression,
+        },
+    }
+
+
+def info_from_json(record: object) -> AssetInfo:
+    """Raises ValueError."""
+    fields = Fields(record)
+    lineage = fields.inner("lineage")
+    info = AssetInfo(
+        fields.text("name"),
+        fields.whole("revision"),
+        fields.text("kind"),
+        fields.text("detail"),
+        fields.whole("size_bytes"),
+        fields.text("description"),
+        fields.texts("tags"),
+        fields.text("lossy"),
+        fields.text("mock"),
+        elements=fields.whole_or_none("elements"),
+        lineage=None if lineage is None else _lineage(lineage),
+        group=fields.whole_or_none("group"),
+        fingerprint=fields.text("fingerprint"),
+    )
+    fields.end()
+    return info
+
+
+def _lineage(record: object) -> Lineage:
+    fields = Fields(record)
+    assets = []
+    for asset in fields.items("assets"):
+        if type(asset) is not list or [type(part) for part in asset] != [str, int]:
+            raise ValueError("a result was made from something that is no asset")
+        assets.append((asset[0], asset[1]))
+    found = Lineage(
+        tuple(assets),
+        fields.texts("operations"),
+        fields.whole("steps"),
+        fields.text("code"),
+        fields.text("digest"),
+        fields.text("expression"),
+    )
+    fields.end()
+    return found

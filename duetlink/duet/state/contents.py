@@ -1,0 +1,134 @@
+"""All that a state holds, read from its records."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Self, TypeVar
+
+from duetlink.duet.incoming import PENDING, Incoming
+from duetlink.duet.policies.policy import Policy
+from duetlink.duet.policies.usage import Usage
+from duetlink.duet.state import records
+from duetlink.duet.state.asset_record import AssetRecord
+from duetlink.duet.state.fields import Fields, texts
+from duetlink.duet.state.policy_record import policy_from_json, usage_from_json
+from duetlink.duet.state.records import ASSET, GRANT, ORDER, POLICY, REQUEST, Key
+from duetlink.duet.state.request_record import request_from_json
+
+HISTORY = 1_000  # requests that are kept when the next kernel begins, and those that wait or were granted
+
+Grant = tuple[str, str, int]  # peer, name, revision
+T = TypeVar("T")
+
+
+@dataclass(slots=True)
+class Contents:
+    """What the kernel before has left. Requests are in the order of their numbers."""
+
+    assets: dict[str, AssetRecord] = field(default_factory=dict)
+    policies: tuple[Policy, ...] = ()
+    usage: dict[str, Usage] = field(default_factory=dict)
+    requests: list[Incoming] = field(default_factory=list)
+    lost: frozenset[int] = frozenset()  # numbers of those that wait for what lived in that kernel
+    grants: dict[Grant, int] = field(default_factory=dict)  # the number of the request
+
+    @classmethod
+    def parse(cls, found: Mapping[Key, str]) -> Self:
+        """Raises ValueError for records that were not written like this, or do not fit together."""
+        kinds: dict[str, dict[Key, Any]] = {kind: {} for kind in (ASSET, POLICY, ORDER, REQUEST, GRANT)}
+        for key, text in found.items():
+            if key[0] not in kinds:
+                raise ValueError(f"there is a record of an unknown kind, {key[0][:40]!r}")
+            with _about(key):
+                kinds[key[0]][key] = records.load(text)
+        contents = cls()
+        for key, asset in _read(kinds[ASSET], AssetRecord.from_json):
+            _check(key, records.key(ASSET, asset.info.name))
+            contents.assets[asset.info.name] = asset
+        contents._parse_policies(kinds[POLICY], kinds[ORDER])
+        lost = []
+        for key, (request, of_asset) in _read(kinds[REQUEST], request_from_json):
+            _check(key, records.key(REQUEST, request.number))
+            contents.requests.append(request)
+            if request.state == PENDING and not of_asset:
+                lost.append(request.number)
+        contents.requests.sort(key=lambda request: request.number)
+        contents.lost = frozenset(lost)
+        contents._parse_grants(kinds[GRANT])
+        return contents
+
+    def _parse_policies(self, policies: Mapping[Key, Any], order: Mapping[Key, Any]) -> None:
+        named = {}
+        for key, (policy, usage) in _read(policies, _policy):
+            _check(key, records.key(POLICY, policy.name))
+            named[policy.name] = policy
+            self.usage[policy.name] = usage
+        names = [name for _, listed in _read(order, _names) for name in listed]
+        if sorted(names) != sorted(named):
+            raise ValueError("its policies are not those of their order")
+        self.policies = tuple(named[name] for name in names)
+
+    def _parse_grants(self, grants: Mapping[Key, Any]) -> None:
+        numbers = {request.number for request in self.requests}
+        for key, number in _read(grants, _number):
+            with _about(key):
+                about = records.load(key[1])
+                if type(about) is not list or [type(part) for part in about] != [str, str, int]:
+                    raise ValueError("it does not say who was granted what")
+                peer, name, revision = about
+                if number not in numbers:
+                    raise ValueError(f"its request {number} is missing")
+                self.grants[peer, name, revision] = number
+
+    def outdated(self) -> list[Incoming]:
+        """Requests that are no longer kept: answered long ago, and not granted."""
+        if not self.requests:
+            return []
+        first, granted = self.requests[-1].number - HISTORY + 1, set(self.grants.values())
+        return [
+            request
+            for request in self.requests
+            if request.number < first and request.state != PENDING and request.number not in granted
+        ]
+
+
+@contextmanager
+def _about(key: Key) -> Iterator[None]:
+    """Say of a ValueError in the block which record it is about."""
+    try:
+        yield
+    except ValueError as error:
+        raise ValueError(f"its record {key[0]} {key[1][:100]} cannot be read: {error}") from None
+
+
+def _read(found: Mapping[Key, Any], read: Callable[[object], T]) -> Iterator[tuple[Key, T]]:
+    for key, record in found.items():
+        with _about(key):
+            value = read(record)
+        yield key, value
+
+
+def _check(key: Key, right: Key) -> None:
+    if key != right:
+        raise ValueError(f"its record {key[0]} {key[1][:100]} is about something else")
+
+
+def _policy(record: object) -> tuple[Policy, Usage]:
+    fields = Fields(record)
+    found = policy_from_json(fields.inner("policy")), usage_from_json(fields.inner("usage"))
+    fields.end()
+    return found
+
+
+def _names(record: object) -> list[str]:
+    if type(record) is not list:
+        raise ValueError("it is no list")
+    return texts("names", record)
+
+
+def _number(record: object) -> int:
+    if type(record) is not int:
+        raise ValueError("it is no number")
+    return record

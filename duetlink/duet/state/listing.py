@@ -1,0 +1,130 @@
+"""What is kept, for a person at a terminal: every name, and what one of them holds."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from pathlib import Path
+
+from duetlink.duet.display import Table, size_text
+from duetlink.duet.incoming import PENDING
+from duetlink.duet.state.contents import Contents
+from duetlink.duet.state.file import StateFile
+from duetlink.duet.state.place import StatePlace, places
+from duetlink.duet.state.state import read
+from duetlink.errors import StateBroken, StateUnavailable
+
+_SHOWN = 100  # requests, the latest ones
+
+
+def contents_of(place: StatePlace) -> Contents:
+    """What it holds now, also while a kernel uses it. Raises StateBroken, StateUnavailable: there is none."""
+    if not place.exists():
+        raise StateUnavailable(
+            f"nothing is kept under the name {place.name!r} in {place.directory.parent}; see `duetlink state "
+            "list` for what is"
+        )
+    file = StateFile.open(place.file, read_only=True)
+    try:
+        return read(file)
+    finally:
+        file.close()
+
+
+def list_table(states: Path) -> Table:
+    """Every name, with what it holds in numbers."""
+    rows = []
+    for place in places(states):
+        try:
+            if place.exists():
+                rows.append(_row(place))
+        except (StateBroken, StateUnavailable) as error:
+            rows.append(
+                (place.name, f"cannot be read: duetlink state show {place.name}", "", "", "", _why(error))
+            )
+    headers = ("name", "in use by", "changed", "assets", "policies", "requests")
+    return Table(f"Kept in {states}", headers, rows, "nothing; duetlink.launch(resume=…) keeps something")
+
+
+def tables(place: StatePlace) -> Sequence[Table]:
+    """What one name holds."""
+    contents = contents_of(place)
+    return [_assets(contents), _policies(contents), _requests(contents), _grants(contents)]
+
+
+def _row(place: StatePlace) -> tuple[str, ...]:
+    contents = contents_of(place)
+    changed = max(path.stat().st_mtime for path in place.directory.glob(f"{place.file.name}*"))
+    pending = sum(request.state == PENDING for request in contents.requests)
+    return (
+        place.name,
+        (place.holder() or "another process") if place.is_held() else "",
+        datetime.datetime.fromtimestamp(changed).isoformat(" ", "minutes"),
+        str(sum(record.shared for record in contents.assets.values())),
+        str(len(contents.policies)),
+        f"{pending} pending of {len(contents.requests)}",
+    )
+
+
+def _why(error: Exception) -> str:
+    return "damaged" if isinstance(error, StateBroken) else str(error)
+
+
+def _assets(contents: Contents) -> Table:
+    rows = [
+        (
+            record.info.name,
+            str(record.info.revision),
+            f"{record.info.kind} {record.info.detail}",
+            size_text(record.info.size_bytes),
+            record.info.description,
+            ", ".join(record.info.tags),
+            record.info.mock,
+            record.fingerprint[:16],
+        )
+        for record in contents.assets.values()
+        if record.shared
+    ]
+    headers = ("name", "revision", "type", "size", "description", "tags", "mock", "fingerprint")
+    return Table("Assets, without their content", headers, rows, "none")
+
+
+def _policies(contents: Contents) -> Table:
+    rows = [
+        (str(place), policy.name, policy.action, policy.words(), contents.usage[policy.name].words())
+        for place, policy in enumerate(contents.policies)
+    ]
+    headers = ("#", "name", "action", "which requests, how much", "has let out")
+    return Table("Policies", headers, rows, "none")
+
+
+def _requests(contents: Contents) -> Table:
+    rows = [
+        (
+            str(request.number),
+            request.state,
+            request.peer_name,
+            request.asset.name,
+            request.reason,
+            request.by,
+            request.answer_reason,
+            request.arrived.astimezone().strftime("%Y-%m-%d %H:%M"),
+        )
+        for request in contents.requests[-_SHOWN:]
+    ]
+    number = len(contents.requests)
+    title = "Requests" if number <= _SHOWN else f"Requests, the latest {_SHOWN} of {number:,}"
+    headers = ("#", "state", "who", "object", "reason", "by", "answer", "when")
+    return Table(title, headers, rows, "none")
+
+
+def _grants(contents: Contents) -> Table:
+    rows = [
+        (peer, name, str(revision), str(number)) for (peer, name, revision), number in contents.grants.items()
+    ]
+    return Table(
+        "Granted by a person, also for the next time",
+        ("who", "object", "revision", "request"),
+        rows,
+        "nothing",
+    )

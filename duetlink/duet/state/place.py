@@ -1,0 +1,159 @@
+"""Where a state lies, and the lock that lets one kernel at a time use it."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import shutil
+import socket
+from pathlib import Path
+
+import filelock
+
+from duetlink.errors import SettingError, StateBroken, StateInUse, StateUnavailable
+
+DEFAULT = "default"  # the name behind `resume=True`
+
+# no name that hides, climbs, or that a file system would write otherwise
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")
+_LOCK, _HOLDER, _FILE, _LEDGER = "lock", "in-use-by", "state.sqlite", "privacy.jsonl"
+_FORGOTTEN = "_forgotten-"  # no name begins like this
+_LOCK_TIMEOUT_S = 0.3  # so that a launch is not refused because somebody looks whether it is held
+
+
+def check_name(name: object) -> str:
+    """Raises SettingError for what cannot be the name of a state."""
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise SettingError(
+            f"{name!r} cannot be the name under which a duet is kept: that has 1 to 64 letters, digits and "
+            ". _ -, the first of them a letter or digit, the last no dot"
+        )
+    return name
+
+
+class StatePlace:
+    """The directory of one name, which only its owner may read."""
+
+    def __init__(self, states: Path, name: str) -> None:
+        self.name = check_name(name)
+        self.directory = states / name
+        self.file = self.directory / _FILE
+        self.ledger = self.directory / _LEDGER
+        # released by the thread that writes, acquired by another one
+        self._lock = filelock.FileLock(
+            self.directory / _LOCK, timeout=_LOCK_TIMEOUT_S, mode=0o600, thread_local=False
+        )
+
+    def exists(self) -> bool:
+        """Whether a state was begun here.
+
+        Raises:
+            StateBroken: it was, and what it consists of is missing.
+        """
+        if self.file.exists():
+            return True
+        try:
+            left = {path.name for path in self.directory.iterdir()}
+        except OSError:
+            return False
+        # the first kernel may have ended before it had made the file
+        if left - {_LOCK, _HOLDER, _FILE + ".new", _FILE + ".new-journal"}:
+            raise StateBroken(
+                f"the state {self.name!r} has lost its file {self.file}, while others of it are there: bring "
+                f"it back, or begin anew with: duetlink state forget {self.name}"
+            )
+        return False
+
+    def hold(self) -> None:
+        """Let no other kernel use it until `release`.
+
+        Raises:
+            StateInUse: another one does.
+            StateUnavailable: the directory cannot be made or written to.
+        """
+        try:
+            self.directory.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self.directory.mkdir(mode=0o700, exist_ok=True)
+            if os.name == "posix":
+                self.directory.chmod(0o700)
+            self._lock.acquire()
+            self._sign()
+        except filelock.Timeout:
+            raise StateInUse(
+                f"the state {self.name!r} is in use by {self.holder() or 'another process'}: close that "
+                "duet, end that kernel, or launch with another name"
+            ) from None
+        except OSError as error:
+            raise unavailable(self.directory, error) from error
+
+    def release(self) -> None:
+        """Safe to call twice."""
+        if self._lock.is_locked:
+            with contextlib.suppress(OSError):
+                (self.directory / _HOLDER).unlink(missing_ok=True)
+            self._lock.release()
+
+    def holder(self) -> str:
+        """Which process uses it, in words; empty where nobody does, or it cannot be told."""
+        try:
+            found = json.loads((self.directory / _HOLDER).read_bytes())
+            process, host = found["process"], found["host"]
+        except (OSError, ValueError, TypeError, KeyError):
+            return ""
+        if type(process) is not int or type(host) is not str:
+            return ""
+        if host != socket.gethostname():
+            return f"process {process} on {host[:100]}"
+        return f"this process, {process}" if process == os.getpid() else f"process {process}"
+
+    def is_held(self) -> bool:
+        """Whether a kernel uses it now."""
+        if not (self.directory / _LOCK).exists():
+            return False
+        try:
+            with self._lock.acquire(timeout=0):
+                return False
+        except (filelock.Timeout, OSError):
+            return True
+
+    def remove(self) -> None:
+        """Delete all of it, for ever. Raises StateInUse, StateUnavailable."""
+        self.hold()
+        aside = self.directory.with_name(f"{_FORGOTTEN}{os.getpid()}-{self.name}")
+        try:
+            if os.name == "nt":  # no directory is renamed there while a file in it is open
+                self.release()
+            # whoever comes meanwhile finds all of it or nothing
+            self.directory.rename(aside)
+        except OSError as error:
+            raise unavailable(self.directory, error) from error
+        finally:
+            self._lock.release()
+        shutil.rmtree(aside, ignore_errors=True)
+
+    def _sign(self) -> None:
+        """Say who holds it. Not in the lock file: whoever tries to lock that one empties it."""
+        fd = os.open(self.directory / _HOLDER, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(fd, "w") as file:
+            json.dump({"process": os.getpid(), "host": socket.gethostname()}, file)
+
+
+def places(states: Path) -> list[StatePlace]:
+    """Those where a state may be, by name."""
+    try:
+        names = sorted(path.name for path in states.iterdir() if path.is_dir())
+    except OSError:
+        return []
+    return [StatePlace(states, name) for name in names if _NAME.fullmatch(name)]
+
+
+def unavailable(path: Path, error: Exception) -> StateUnavailable:
+    """The error that says what to do."""
+    words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return StateUnavailable(
+        f"what resume keeps in {path} cannot be read or written ({words}); nothing that has to be remembered "
+        "is let out until it can: make room or give access, or choose another directory with state_path in "
+        "the settings (DUETLINK_STATE_PATH)"
+    )

@@ -1,0 +1,30 @@
+"""The records of a state: each is JSON under a kind and a key, both in ASCII, whatever a name holds."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+Key = tuple[str, str]  # the kind, and what it is about as JSON
+
+ASSET = "asset"  # by name
+POLICY = "policy"  # by name, with what it has let out
+ORDER = "order"  # of the policies: one record
+REQUEST = "request"  # by number
+GRANT = "grant"  # by peer, name and revision: the number of the request that the person has granted
+
+
+def key(kind: str, *about: str | int) -> Key:
+    return kind, dump(about)
+
+
+def dump(content: object) -> str:
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def load(text: str) -> Any:
+    """Raises ValueError."""
+    try:
+        return json.loads(text)
+    except RecursionError:
+        raise ValueError("nested too deep") from None

@@ -1,0 +1,186 @@
+"""What one name of `launch(resume=…)` stands for, while a duet uses it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Self
+
+from duetlink.duet.asset import AssetInfo, Content
+from duetlink.duet.catalogue import Catalogue
+from duetlink.duet.inbox import Inbox
+from duetlink.duet.incoming import WITHDRAWN, Incoming
+from duetlink.duet.policies.policy import Policy
+from duetlink.duet.policies.usage import Usage
+from duetlink.duet.state.asset_record import AssetRecord
+from duetlink.duet.state.contents import Contents, Grant
+from duetlink.duet.state.file import StateFile, broken
+from duetlink.duet.state.keeper import Keeper
+from duetlink.duet.state.place import StatePlace
+from duetlink.duet.state.policy_record import policy_to_json, usage_to_json
+from duetlink.duet.state.records import ASSET, GRANT, ORDER, POLICY, REQUEST, Key, dump, key
+from duetlink.duet.state.request_record import is_of_asset, request_to_json
+from duetlink.duet.state.writer import StateWriter
+
+LOST = "its kernel has ended"  # of requests for results, and of functions
+
+# How long `share` waits for the fingerprint of a large object, and the end of a duet for those under way.
+_FINGERPRINT_WAIT_S = 0.1
+_LAST_FINGERPRINTS_S = 5.0
+
+
+class State(Keeper):
+    """Holds the lock from `open` to `close`. Without its content, an asset waits to be shared again."""
+
+    def __init__(self, place: StatePlace, file: StateFile, contents: Contents, *, grants: bool) -> None:
+        self.name, self.ledger = place.name, place.ledger
+        self._contents: Contents | None = contents  # until they are put back
+        self._granted: set[Grant] = set(contents.grants)
+        self._kept_policies = frozenset(contents.usage)
+        self._revisions = {name: record.info.revision for name, record in contents.assets.items()}
+        self._grants_hold = grants
+        self._reading: set[asyncio.Task[None]] = set()
+        self._writer = StateWriter(file, place.release)
+
+    @classmethod
+    def open(cls, states: Path, name: str, *, grants: bool = True) -> Self:
+        """The state of that name, a new one where there is none. With `grants`, what a person has granted to
+        a peer holds for one that gives itself the same name. Blocks.
+
+        Raises:
+            SettingError: it cannot be called like this.
+            StateInUse: another kernel uses it.
+            StateBroken: it is not as it was written.
+            StateUnavailable: it cannot be read or written.
+        """
+        place = StatePlace(states, name)
+        place.hold()
+        try:
+            file = StateFile.open(place.file) if place.exists() else StateFile.create(place.file)
+            try:
+                contents = read(file)
+                outdated = {key(REQUEST, request.number): None for request in contents.outdated()}
+                if outdated:
+                    file.write(outdated, sync=False)
+                    contents.requests = [
+                        request
+                        for request in contents.requests
+                        if key(REQUEST, request.number) not in outdated
+                    ]
+                return cls(place, file, contents, grants=grants)
+            except BaseException:
+                file.close()
+                raise
+        except BaseException:
+            place.release()
+            raise
+
+    @property
+    def failure(self) -> str:
+        return self._writer.failure
+
+    def restore(self, catalogue: Catalogue, inbox: Inbox) -> None:
+        assert self._contents is not None
+        contents, self._contents = self._contents, None
+        book = inbox.policies
+        catalogue.keeper = inbox.keeper = book.keeper = self
+        catalogue.resume(contents.assets)
+        book.resume(contents.policies, contents.usage)
+        by_number = {request.number: request for request in contents.requests}
+        granted = contents.grants.values() if self._grants_hold else ()
+        inbox.resume(contents.requests, [by_number[number] for number in granted])
+        for number in sorted(contents.lost):
+            request = by_number[number]
+            request.settle(WITHDRAWN, "", LOST)
+            self.request(request)
+            inbox.recorder.note(request.withdrawn_entry())
+
+    # -- what is told ----------------------------------------------------------------------------------------
+
+    async def shared(self, info: AssetInfo, content: Content) -> None:
+        self._revisions[info.name] = info.revision
+        self._put_asset(AssetRecord(info, "", shared=True))
+        reading = asyncio.ensure_future(self._read(info, content))
+        self._reading.add(reading)
+        reading.add_done_callback(self._reading.discard)
+        # so that it is there when the kernel dies at once; a large object takes its time
+        await asyncio.wait((reading,), timeout=_FINGERPRINT_WAIT_S)
+        await self.written(sync=False)
+
+    async def _read(self, info: AssetInfo, content: Content) -> None:
+        fingerprint = (await content.outgoing()).fingerprint.hex()
+        if self._revisions.get(info.name) == info.revision:
+            self._put_asset(AssetRecord(info, fingerprint, shared=True))
+
+    def unshared(self, info: AssetInfo) -> None:
+        self._revisions.pop(info.name, None)
+        self._put_asset(AssetRecord(info, "", shared=False))
+
+    def _put_asset(self, record: AssetRecord) -> None:
+        self._put(key(ASSET, record.info.name), record.to_json())
+
+    def retired(self, info: AssetInfo) -> None:
+        gone = {grant for grant in self._granted if grant[1:] == (info.name, info.revision)}
+        self._granted -= gone
+        self._writer.put({key(GRANT, *grant): None for grant in gone})
+
+    def policies(self, policies: Sequence[Policy], usage: Mapping[str, Usage]) -> None:
+        changes = {key(POLICY, name): None for name in self._kept_policies} | {
+            key(POLICY, policy.name): _policy(policy, usage.get(policy.name) or Usage())
+            for policy in policies
+        }
+        names = [policy.name for policy in policies]
+        self._kept_policies = frozenset(names)
+        self._writer.put(changes | {key(ORDER): dump(names)})
+
+    def charged(self, policy: Policy, usage: Usage) -> None:
+        if policy.name in self._kept_policies:  # not removed meanwhile
+            self._writer.put({key(POLICY, policy.name): _policy(policy, usage)})
+
+    def request(self, request: Incoming) -> None:
+        self._put(key(REQUEST, request.number), request_to_json(request))
+
+    def granted(self, request: Incoming) -> None:
+        if is_of_asset(request):
+            grant = _grant(request)
+            self._granted.add(grant)
+            self._put(key(GRANT, *grant), request.number)
+
+    def taken_back(self, request: Incoming) -> None:
+        if is_of_asset(request):
+            grant = _grant(request)
+            self._granted.discard(grant)
+            self._writer.put({key(GRANT, *grant): None})
+
+    async def written(self, *, sync: bool = True) -> None:
+        await self._writer.written(sync=sync)
+
+    async def close(self) -> None:
+        try:
+            if self._reading:
+                await asyncio.wait(self._reading, timeout=_LAST_FINGERPRINTS_S)
+        finally:
+            for reading in self._reading:
+                reading.cancel()
+            await self._writer.close()
+
+    def _put(self, about: Key, content: object) -> None:
+        self._writer.put({about: dump(content)})
+
+
+def read(file: StateFile) -> Contents:
+    """Everything in it. Raises StateBroken, StateUnavailable."""
+    found = file.read()
+    try:
+        return Contents.parse(found)
+    except ValueError as error:
+        raise broken(file.path, str(error)) from None
+
+
+def _policy(policy: Policy, usage: Usage) -> str:
+    return dump({"policy": policy_to_json(policy), "usage": usage_to_json(usage)})
+
+
+def _grant(request: Incoming) -> Grant:
+    return request.peer_name, request.asset.name, request.asset.revision

@@ -1,0 +1,114 @@
+"""Loop side of the file: changes are put into a queue, and written on a thread of its own in their order.
+
+All that waits when the thread gets there is one transaction. What could not be written is kept, and tried
+again together with what comes next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import logging
+import queue
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from duetlink.duet.state.file import StateFile
+from duetlink.duet.state.place import unavailable
+from duetlink.duet.state.records import Key
+from duetlink.errors import StateUnavailable
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    changes: Mapping[Key, str | None]
+    sync: bool = False
+    written: concurrent.futures.Future[None] | None = None
+
+
+class StateWriter:
+    """Owns the file from here on. `ended` is called on the thread, when the file is closed."""
+
+    def __init__(self, file: StateFile, ended: Callable[[], None] = lambda: None) -> None:
+        self.failure = ""  # of the last write, in words
+        self._file = file
+        self._ended = ended
+        self._waiting: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
+        self._unwritten: dict[Key, str | None] = {}
+        self._closed: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._closing = False
+        # no pool: those take no more work when the interpreter is ending, and an ending is put down too
+        self._thread = threading.Thread(target=self._work, name="duetlink-state", daemon=True)
+        self._thread.start()
+
+    def put(self, changes: Mapping[Key, str | None]) -> None:
+        """Write these records, or (None) take them out. After `close` nothing is written any more."""
+        if not self._closing:
+            self._waiting.put(_Batch(changes))
+
+    async def written(self, *, sync: bool = True) -> None:
+        """Return when all that was put before is written; with `sync`, when it is on the disk. Otherwise it
+        survives the process, and a power cut may take it.
+
+        Raises:
+            StateUnavailable: it is not, or not surely. It is tried again with the next change.
+        """
+        if self._closing:
+            raise StateUnavailable("this duet is closed, and what it keeps is")
+        written: concurrent.futures.Future[None] = concurrent.futures.Future()
+        self._waiting.put(_Batch({}, sync, written))
+        await asyncio.wrap_future(written)
+
+    async def close(self) -> None:
+        """Write what waits, close the file, end the thread. Safe to call twice."""
+        if not self._closing:
+            self._closing = True
+            self._waiting.put(None)
+        await asyncio.shield(asyncio.wrap_future(self._closed))
+
+    # -- on the thread ---------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        try:
+            open_ = True
+            while open_:
+                batches = [self._waiting.get()]
+                with contextlib.suppress(queue.Empty):
+                    while batches[-1] is not None:
+                        batches.append(self._waiting.get_nowait())
+                open_ = batches[-1] is not None
+                self._write([batch for batch in batches if batch is not None])
+        finally:
+            with contextlib.suppress(Exception):  # the records are written, or it was told that they are not
+                self._file.close()
+            self._ended()
+            self._closed.set_result(None)
+
+    def _write(self, batches: list[_Batch]) -> None:
+        for batch in batches:
+            self._unwritten |= batch.changes
+        sync = any(batch.sync for batch in batches)
+        failure = ""
+        if sync or self._unwritten:
+            try:
+                self._file.write(self._unwritten, sync=sync)
+                self._unwritten = {}
+            except StateUnavailable as error:
+                failure = str(error)
+            except Exception as error:  # whoever waits must not wait for ever
+                _log.exception("the state cannot be written")
+                failure = str(unavailable(self._file.path, error))
+        if failure and not self.failure:
+            _log.error("%s", failure)
+        self.failure = failure
+        for batch in batches:
+            if batch.written is None or not batch.written.set_running_or_notify_cancel():
+                continue
+            if failure:
+                batch.written.set_exception(StateUnavailable(failure))
+            else:
+                batch.written.set_result(None)

@@ -1,0 +1,49 @@
+"""What operations do, by the lists alone: for who reads a program and has neither its objects nor the
+libraries.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+from duetlink.operations.allowed import (
+    AGGREGATE,
+    BACKWARD,
+    EFFECTS,
+    ELEMENTWISE,
+    IN_PLACE,
+    LIBRARIES,
+    OTHER,
+    read_list,
+)
+
+_WORST = (ELEMENTWISE, AGGREGATE, OTHER, BACKWARD, IN_PLACE)
+
+
+def worst_effect(operation: str) -> str:
+    """The effect of a function; of a method, the worst that a class gives it. What is in no list, which the
+    worker refuses, counts as IN_PLACE.
+    """
+    if operation.startswith("@="):
+        return IN_PLACE
+    if operation.startswith("@"):
+        return OTHER
+    return _effects().get(operation, IN_PLACE)
+
+
+@functools.cache
+def _effects() -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for library in LIBRARIES:
+        listed = read_list(library)
+        module = listed["module"]
+        for effect, names in listed.get("functions", {}).items():
+            for name in names:
+                found[f"{module}.{name}" if module else name] = effect
+        for members in listed.get("classes", {}).values():
+            for effect in EFFECTS:
+                for name in members.get(effect, ()):
+                    known = found.get(f".{name}", effect)
+                    found[f".{name}"] = max(known, effect, key=_WORST.index)
+    return found

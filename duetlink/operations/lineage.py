@@ -1,0 +1,112 @@
+"""How a result was made: from which assets, by which operations, as code that a person reads, and as a
+digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sys
+from array import array
+from dataclasses import dataclass
+
+from duetlink.operations.code import code_of
+from duetlink.operations.literal import harmless
+from duetlink.operations.program import ASSET, VALUE
+from duetlink.operations.slice import Slice, slice_of
+from duetlink.operations.trace import Shape, Trace
+
+_MAX_EXPRESSION = 60  # characters
+_MAX_OPERATIONS = 1_000  # the lists have more, but nobody uses that many
+_VERSION = b"duetlink lineage 1\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Everything that a result may depend on is in it; it may name more."""
+
+    assets: tuple[tuple[str, int], ...]  # name and revision, by first use
+    operations: tuple[str, ...]  # by name, see `operation_name`; the last one is "…" where there are too many
+    steps: int  # operations, also the same one again
+    code: str  # Python; its last line is the result
+    digest: str  # SHA-256: the same for the same steps with the same literals and values, whatever their ids
+    expression: str  # a line of at most 60 characters, to call the result by
+
+
+def lineage(trace: Trace, result: int, position: int) -> Lineage:
+    """The lineage of the result of that id, by the batches before a position.
+
+    Raises:
+        LookupError: none of them makes it.
+    """
+    try:
+        found = slice_of(trace, trace.node(result), trace.batch_ends[position])
+    except LookupError:
+        raise LookupError(f"no step makes result {result}") from None
+    assets = dict.fromkeys(
+        (shape.arguments[0], shape.arguments[1]) for shape in found.shapes if shape.operation == ASSET
+    )
+    operations = sorted(
+        {operation_name(shape.operation) for shape in found.shapes if shape.operation not in (ASSET, VALUE)}
+    )
+    steps = sum(1 for number in found.steps if found.shapes[number].operation not in (ASSET, VALUE))
+    code = code_of(found)
+    if len(operations) > _MAX_OPERATIONS:
+        operations[_MAX_OPERATIONS:] = ["…"]
+    return Lineage(
+        tuple(assets),
+        tuple(operations),
+        steps,
+        code,
+        _digest(found),
+        _expression(code, steps, [name for name, _ in assets]),
+    )
+
+
+def operation_name(operation: str) -> str:
+    """An operation as a person, and a pattern of a policy, names it: a method and an attribute by its bare
+    name (`mean`, `T`; `grad=` where it is set), what is Python's own too (`getitem`, `add`, `len`), a
+    library's function by its path, such as `numpy.mean`. Characters that cannot be seen are escaped.
+    """
+    if operation.startswith("@="):
+        operation = f"{operation[2:]}="
+    elif operation[0] in ".@":
+        operation = operation[1:]
+    else:
+        operation = operation.removeprefix("operator.").removeprefix("builtins.")
+    return harmless(operation)
+
+
+def _expression(code: str, steps: int, assets: list[str]) -> str:
+    if "\n" not in code and "#" not in code and len(code) <= _MAX_EXPRESSION:
+        return code
+    told = f"result of {steps:,} step{'s' if steps != 1 else ''} on "
+    names = ", ".join(map(harmless, assets)) or "no asset"
+    room = _MAX_EXPRESSION - len(told)
+    return told + (names if len(names) <= room else names[: room - 1] + "…")
+
+
+def _digest(found: Slice) -> str:
+    """Shapes, values and numbers, each by its first appearance, so that nothing in it depends on ids."""
+    digest = hashlib.sha256(_VERSION)
+    for content in (
+        [_shape_digest(shape) for shape in found.shapes],
+        [[number, value.digest] for number, value in found.values.items()],
+        [len(found.steps), len(found.references), found.target, sorted(found.failed)],
+    ):
+        digest.update(json.dumps(content, separators=(",", ":")).encode() + b"\n")
+    for numbers in (found.steps, found.results, found.references):
+        digest.update(_little_endian(numbers))
+    return digest.hexdigest()
+
+
+def _shape_digest(shape: Shape) -> str:
+    content = [shape.operation, shape.arguments, shape.keywords, shape.gradients]
+    return hashlib.sha256(json.dumps(content, separators=(",", ":"), sort_keys=True).encode()).hexdigest()
+
+
+def _little_endian(numbers: array[int]) -> bytes:
+    if sys.byteorder == "big":  # pragma: no cover
+        numbers = numbers[:]
+        numbers.byteswap()
+    return numbers.tobytes()

@@ -1,0 +1,35 @@
+"""Lines of code that was found again: with what is to be said of them, and how deep they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, eq=False)
+class Line:
+    """A statement, or the head of a loop."""
+
+    text: str
+    gradients: bool  # whether torch records them
+    words: Sequence[str] = ()  # behind it
+    body: list[Line] | None = None  # of a loop
+
+
+def printed(lines: Sequence[Line], indent: str = "", inside: bool = False) -> list[str]:
+    """The text of each, with `torch.no_grad()` around what was done in it; `inside`, where that is around
+    all.
+    """
+    found = []
+    before = True
+    for line in lines:
+        gradients = line.gradients or inside
+        if before and not gradients:
+            found.append(f"{indent}with torch.no_grad():")
+        before = gradients
+        inner = indent if gradients else f"{indent}    "
+        words = f"  # {'; '.join(dict.fromkeys(line.words))}" if line.words else ""
+        found.append(f"{inner}{line.text}{words}")
+        if line.body is not None:
+            found += printed(line.body, f"{inner}    ", inside or not gradients)
+    return found

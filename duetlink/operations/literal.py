@@ -1,0 +1,61 @@
+"""A peer's texts and numbers as Python shows them, so that they can be taken for nothing else."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Any
+
+MAX_SHOWN = 60  # characters of a text
+_LONG_NUMBER = 40  # digits
+
+# Right to left: even without control characters they carry the quotes and commas around them along.
+_RIGHT_TO_LEFT = frozenset(("R", "AL", "AN"))
+# Letters and signs that look like nothing at all
+_BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def harmless(text: str) -> str:
+    """On one line, with escapes for characters that are not seen, or move others."""
+    return text if text.isascii() and text.isprintable() else "".join(map(_shown, " " + text, text))
+
+
+def literal(value: Any) -> str:
+    """A JSON text, number, true, false or null. Long ones are cut, outside of the quotes, and say so."""
+    if isinstance(value, str):
+        if len(value) <= MAX_SHOWN:
+            return quoted(value)
+        return f"{quoted(value[:MAX_SHOWN])} + characters({len(value) - MAX_SHOWN:,})".replace(",", "_")
+    if isinstance(value, bool) or value is None:
+        return repr(value)
+    if isinstance(value, int):
+        digits = repr(value)
+        return digits if len(digits) <= _LONG_NUMBER else f"int({literal(digits)})"
+    number = repr(float(value))
+    return number if number[-1] not in "fn" else f'float("{number}")'
+
+
+def quoted(text: str) -> str:
+    """A text in double quotes."""
+    escaped = (
+        _ESCAPES.get(character) or _shown(before, character)
+        for before, character in zip(" " + text, text, strict=False)
+    )
+    return f'"{"".join(escaped)}"'
+
+
+def _shown(before: str, character: str) -> str:
+    if " " <= character <= "~":
+        return character
+    category = unicodedata.category(character)
+    if (
+        not character.isprintable()
+        or character in _BLANK
+        or unicodedata.bidirectional(character) in _RIGHT_TO_LEFT
+        or (
+            category in ("Mn", "Me") and not (category == "Mn" and before.isalpha())
+        )  # would lie on what is before
+    ):
+        code = ord(character)
+        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+    return character

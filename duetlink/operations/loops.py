@@ -1,0 +1,110 @@
+"""Loops, and the rows of items in which they are looked for."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Item: TypeAlias = "int | Loop"  # a step, by its position, or a loop
+Reference: TypeAlias = tuple[int, int]  # the step, and the how manieth of its references
+Numbers: TypeAlias = NDArray[np.int64]
+
+_WINDOW = 6
+_QUICK = 8  # items that are compared one by one before many are at once
+
+
+@dataclass(slots=True, eq=False)
+class Loop:
+    """Rounds that do the same. Of a loop within, a result is that of its last round."""
+
+    rounds: Sequence[Sequence[Item]]
+    key: Hashable = None
+    outer: Sequence[Reference] = ()  # of the first round to what is outside
+    # references of the first round that mean, in the others, what the round before made -> by which step
+    carried: dict[Reference, int] = field(default_factory=dict)
+    initial: dict[int, int] = field(
+        default_factory=dict
+    )  # that result -> what is in its place in the first round
+    collected: set[int] = field(
+        default_factory=set
+    )  # results of the first round of which all rounds' are used later
+
+
+def results_of(item: Item, which: int) -> Iterator[int]:
+    """The steps of an item: of a loop, those of its first (0) or last (-1) round, in the same order."""
+    if isinstance(item, int):
+        yield item
+    else:
+        for part in item.rounds[which]:
+            yield from results_of(part, which)
+
+
+@dataclass(slots=True, eq=False)
+class Row:
+    """Items one behind the other, and by what their references are made."""
+
+    items: Sequence[Item]
+    keys: Numbers  # what each does
+    ends: Numbers  # of the references of each
+    makers: Numbers  # the item; below 0: none
+    slots: Numbers  # which of its results
+    sources: Sequence[Reference] | None  # None: items are steps
+
+    def begin(self, index: int) -> int:
+        """Where the references of an item begin."""
+        return int(self.ends[index - 1]) if index else 0
+
+    def source(self, index: int) -> Reference:
+        """Which one of a step it is, of all references."""
+        if self.sources is not None:
+            return self.sources[index]
+        step = int(np.searchsorted(self.ends, index, side="right"))
+        return step, index - self.begin(step)
+
+    def matching(self, position: int, period: int, keys: Sequence[int]) -> int:
+        """How many items from `position` on do the same as those `period` before them. `keys` is a list."""
+        here = position
+        while here < min(position + _QUICK, len(keys)):
+            if keys[here] != keys[here - period] or not self.same(here, period, 1):
+                return here - position
+            here += 1
+        many = 64
+        while here < len(keys):
+            many = min(many * 4, len(keys) - here)
+            fits = self.same(here, period, many)
+            here += fits
+            if fits < many:
+                break
+        return here - position
+
+    def same(self, position: int, period: int, count: int) -> int:
+        """How many of so many items from `position` on match the ones `period` before."""
+        alike = (
+            self.keys[position : position + count] == self.keys[position - period : position - period + count]
+        )
+        if not alike.all():
+            count = int(np.argmin(alike))
+            if not count:
+                return 0
+        begin, before = self.begin(position), self.begin(position - period)
+        size = int(self.ends[position + count - 1]) - begin
+        mine, theirs = self.makers[begin : begin + size], self.makers[before : before + size]
+        right = self.slots[begin : begin + size] == self.slots[before : before + size]
+        right &= (mine == theirs) | ((mine - theirs == period) & (theirs >= 0))
+        if right.all():
+            return count
+        wrong = begin + int(np.argmin(right))
+        return int(np.searchsorted(self.ends, wrong, side="right")) - position
+
+    def windows(self) -> list[int]:
+        """A number for each item and those behind it; where it is the same, they are most likely the same."""
+        padded = np.concatenate([self.keys, np.zeros(_WINDOW, np.int64)]).astype(np.uint64)
+        found = np.zeros(len(self.keys), np.uint64)
+        for offset in range(_WINDOW):
+            found = found * np.uint64(0x9E3779B97F4A7C15) + padded[offset : offset + len(self.keys)]
+        listed: list[int] = found.tolist()
+        return listed

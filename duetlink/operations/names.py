@@ -1,0 +1,80 @@
+"""Names for the variables of code that nobody has written: after assets and operations."""
+
+from __future__ import annotations
+
+import builtins
+import keyword
+import re
+
+COUNTERS = "ijk"  # of rounds
+_MAX_HINT = 24  # characters
+
+_MODULES = "np pd pl sm F torch sklearn statsmodels scipy operator math datetime"
+_OURS = "asset characters items operation constant malformed undefined"
+RESERVED = frozenset((*_MODULES.split(), *_OURS.split(), "_", *COUNTERS))  # what the code uses by itself
+_COMPARING = "eq ne lt le gt ge and or xor invert isnan isin logical_and logical_or logical_not"
+_COMPARISONS = frozenset(_COMPARING.split())
+# The result is in a way what the first argument was
+_KEEPING = "add sub mul truediv floordiv mod pow neg pos abs subtract multiply divide"
+_ALIKE = frozenset((*_KEEPING.split(), "getitem", "round", "clone", "copy", "to", "fit"))
+_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+
+
+class Names:
+    """Gives each name once."""
+
+    def __init__(self) -> None:
+        self._taken = set(RESERVED)
+
+    def new(self, hint: str) -> str:
+        """`hint` itself, or with a number."""
+        base = hint if usable(hint) else f"{hint}_" if usable(f"{hint}_") else "result"
+        name, count = base, 1
+        while name in self._taken:
+            count += 1
+            name = f"{base}_{count}"
+        self._taken.add(name)
+        return name
+
+    def reserve(self, name: str) -> None:
+        """Let nothing be called so."""
+        self._taken.add(name)
+
+
+def usable(name: str) -> bool:
+    """Whether it may be a variable, and is nothing else in Python. ASCII: letters of two scripts can look the
+    same.
+    """
+    return (
+        _IDENTIFIER.fullmatch(name) is not None
+        and not keyword.iskeyword(name)
+        and not hasattr(builtins, name)
+    )
+
+
+def is_identifier(name: str) -> bool:
+    """Whether it may stand behind a dot."""
+    return re.fullmatch(r"[A-Za-z_][A-Za-z0-9_]*", name) is not None and not keyword.iskeyword(name)
+
+
+def hint_of(operation: str, first: str, key: object = None) -> str:
+    """What to call the result of an operation on something called `first`; `key` is its second argument, if a
+    literal.
+    """
+    bare = operation.removeprefix("@").rpartition(".")[2].strip("_") or "result"
+    if bare in _COMPARISONS:
+        return "mask"
+    if bare == "getitem" and isinstance(key, str) and usable(key) and len(key) <= _MAX_HINT:
+        return key
+    if bare.endswith(("loss", "cross_entropy")):
+        return "loss"
+    if bare in _ALIKE:
+        return first or bare
+    if first.endswith(bare):
+        return first
+    if operation[0] in ".@" and first and len(first) + len(bare) < _MAX_HINT:
+        return f"{first}_{bare}"
+    # LogisticRegression, but not SVC
+    return (
+        re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", bare).lower()[:_MAX_HINT].strip("_")
+    )

@@ -1,0 +1,162 @@
+"""What is public of private data: a column, a frame or a matrix, and of which kinds. Never how many rows.
+
+These stand for the objects at the owner while a program is looked at. Two of them with equal `Rows` have the
+same rows in the same order, whatever the data is.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from duetlink.errors import SettingError
+
+# INT has 64 bits: a constant that does not fit into NARROW ones fails in some libraries, but only where there
+# is a row. They can be converted. OTHER can be filtered and looked at for missing items, and nothing else.
+BOOL, INT, NARROW, FLOAT, TEXT, OTHER = "bool", "int", "narrow", "float", "text", "other"
+NUMBERS = frozenset({INT, FLOAT})
+
+NUMPY, PANDAS, POLARS, TORCH = "numpy", "pandas", "polars", "torch"
+LIBRARIES = (NUMPY, PANDAS, POLARS, TORCH)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Those of one asset that are left after some filters: steps, by their place in the program."""
+
+    asset: str = ""
+    revision: int = 0
+    filters: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """`signless`: where a row stands may decide whether its zero is negative."""
+
+    library: str
+    kind: str
+    rows: Rows = Rows()
+    signless: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    library: str
+    columns: Mapping[str | int, str]  # kind by name
+    rows: Rows = Rows()
+
+
+@dataclass(frozen=True, slots=True)
+class Matrix:
+    library: str
+    kind: str
+    width: int
+    rows: Rows = Rows()
+
+
+Table = Column | Frame | Matrix
+
+
+def table_of(obj: Any) -> Table:
+    """What an asset is: its owner calls this when the asset gets a budget.
+
+    From then on the types of its columns and their names count as public, and so does whether a column of
+    objects holds texts only.
+
+    Raises:
+        SettingError: it has no rows to speak of; the message says what has.
+    """
+    library = type(obj).__module__.partition(".")[0]
+    if library in _DESCRIBE and library in sys.modules:
+        found = _DESCRIBE[library](obj)
+        if found is not None:
+            return found
+    raise SettingError(
+        f"private statistics cannot be made of a {type(obj).__name__} of this form: share a pandas or polars "
+        "frame or series with distinct column names, or an array or tensor of one or two dimensions"
+    )
+
+
+def _describe_numpy(obj: Any) -> Table | None:
+    import numpy as np
+
+    if type(obj) is not np.ndarray:  # a masked array or a matrix computes in its own way
+        return None
+    return _array(NUMPY, obj, _numpy_kind(obj.dtype))
+
+
+def _describe_torch(obj: Any) -> Table | None:
+    import torch
+
+    if type(obj) is not torch.Tensor or obj.layout != torch.strided or obj.device.type != "cpu":
+        return None
+    kinds = {torch.bool: BOOL, torch.int64: INT, torch.float32: FLOAT, torch.float64: FLOAT}
+    kinds |= dict.fromkeys((torch.int8, torch.int16, torch.int32, torch.uint8), NARROW)
+    return _array(TORCH, obj, kinds.get(obj.dtype, OTHER))
+
+
+def _array(library: str, obj: Any, kind: str) -> Table | None:
+    if obj.ndim == 1:
+        return Column(library, kind)
+    return Matrix(library, kind, int(obj.shape[1])) if obj.ndim == 2 else None
+
+
+def _describe_pandas(obj: Any) -> Table | None:
+    import pandas as pd
+
+    if type(obj) is pd.Series:
+        return Column(PANDAS, _pandas_kind(obj))
+    if type(obj) is not pd.DataFrame or not obj.columns.is_unique:
+        return None
+    named = {name: obj[name] for name in obj.columns if type(name) in (str, int)}
+    return Frame(PANDAS, {name: _pandas_kind(column) for name, column in named.items()})
+
+
+def _pandas_kind(column: Any) -> str:
+    import numpy as np
+    import pandas as pd
+
+    dtype = column.dtype
+    if isinstance(dtype, np.dtype):
+        if dtype.kind == "O" and pd.api.types.infer_dtype(column, skipna=True) in ("string", "empty"):
+            return TEXT
+        return _numpy_kind(dtype)
+    if isinstance(dtype, pd.CategoricalDtype):
+        texts = pd.api.types.infer_dtype(dtype.categories, skipna=True) in ("string", "empty")
+        return TEXT if texts else OTHER
+    # With pandas.NA comparisons are true, false or neither, and NumPy's functions fail on the last: only
+    # where the data has one. Arrow's own numbers fail where a sum overflows.
+    missing = getattr(dtype, "na_value", None)
+    return TEXT if isinstance(dtype, pd.StringDtype) and missing is not pd.NA else OTHER
+
+
+def _numpy_kind(dtype: Any) -> str:
+    if not dtype.isnative:
+        return OTHER
+    narrow = NARROW if dtype.itemsize < 8 else OTHER  # NumPy makes float64 of uint64 and int64
+    known = {"b": BOOL, "i": INT if dtype.itemsize == 8 else NARROW, "u": narrow, "U": TEXT}
+    known["f"] = FLOAT if dtype.itemsize in (4, 8) else OTHER
+    return known.get(dtype.kind, OTHER)
+
+
+def _describe_polars(obj: Any) -> Table | None:
+    import polars as pl
+
+    kinds: dict[Any, str] = {pl.Boolean: BOOL, pl.Int64: INT, pl.Float32: FLOAT, pl.Float64: FLOAT}
+    kinds |= dict.fromkeys((pl.Int8, pl.Int16, pl.Int32, pl.UInt8, pl.UInt16, pl.UInt32), NARROW)
+    kinds[pl.String] = TEXT
+    if type(obj) is pl.Series:
+        return Column(POLARS, kinds.get(obj.dtype, OTHER))
+    if type(obj) is not pl.DataFrame:
+        return None
+    return Frame(POLARS, {name: kinds.get(dtype, OTHER) for name, dtype in obj.schema.items()})
+
+
+_DESCRIBE = {
+    NUMPY: _describe_numpy,
+    PANDAS: _describe_pandas,
+    POLARS: _describe_polars,
+    TORCH: _describe_torch,
+}

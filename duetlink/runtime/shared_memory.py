@@ -1,0 +1,55 @@
+"""Memory behind a file descriptor, which another process can map: memfds, sealed once they are written.
+
+Theory. `memfd_create(2)` gives memory that has no name to leave behind, and goes when its last user goes,
+also when a process is killed. Sealed against writing, growing and shrinking (`fcntl(2)`, F_ADD_SEALS), its
+reader can trust it for ever. Where there are no memfds (macOS) it is a file that has been unlinked, and
+nothing seals it.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+import tempfile
+
+if sys.platform == "linux":
+    import fcntl
+
+    FIXED_SIZE = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
+    SEALS = FIXED_SIZE | fcntl.F_SEAL_SEAL | fcntl.F_SEAL_WRITE
+else:
+    FIXED_SIZE = SEALS = 0
+
+
+def create(name: str) -> int:
+    """A descriptor of empty memory, closed when a program is started. Raises OSError."""
+    if sys.platform == "linux":
+        return os.memfd_create(name, os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    fd, path = tempfile.mkstemp(prefix=name)
+    os.unlink(path)
+    return fd
+
+
+def write(fd: int, piece: memoryview, offset_bytes: int) -> None:
+    """Write all of `piece` at its place; any thread. Raises OSError where memory is full."""
+    while piece:
+        written = os.pwrite(fd, piece, offset_bytes)
+        piece = piece[written:]
+        offset_bytes += written
+
+
+def seal(fd: int, seals: int = SEALS) -> None:
+    """Make the content final, or with FIXED_SIZE the size. Raises OSError: EBUSY while one can write."""
+    if sys.platform == "linux":
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, seals)
+
+
+def is_sealed(fd: int, size_bytes: int) -> bool:
+    """Whether this is sealed memory of that size. Raises OSError for what has no seals at all."""
+    status = os.fstat(fd)
+    if not stat.S_ISREG(status.st_mode) or status.st_size != size_bytes:
+        return False
+    if sys.platform == "linux":
+        return fcntl.fcntl(fd, fcntl.F_GET_SEALS) & SEALS == SEALS
+    return True

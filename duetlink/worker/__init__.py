@@ -1,0 +1,1 @@
+"""The owner's worker: a process of its own, locked down, in which private data is worked on."""

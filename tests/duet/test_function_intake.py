@@ -1,0 +1,223 @@
+"""Functions as messages: those that no honest peer sends, and how what the peer says is shown."""
+
+from __future__ import annotations
+
+import json
+import os
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from duetlink import errors, values
+from duetlink.duet.asset import AssetInfo
+from duetlink.duet.catalogue import Mine
+from duetlink.duet.incoming import Incoming
+from duetlink.duet.remote import job_run
+from duetlink.duet.remote.job_intake import JobIntake
+from duetlink.duet.remote.job_log import JobLog
+from duetlink.operations.function import Call, digest_of, input_names, parse_call, show_call
+from duetlink.settings import Settings
+from duetlink.values.base import Encoded, Summary
+from duetlink.wire import schema_pb2 as pb
+from duetlink.worker.process import Reply
+
+
+def message(**changes: Any) -> pb.Job:
+    fields: dict[str, Any] = {"name": "f", "source": "def f(x):\n    return x\n", "call": b"[[1],{}]"}
+    return pb.Job(**fields | changes)
+
+
+INLINE = pb.JobInput(value=pb.WorkValue(body=b"x"))
+HOSTILE = {
+    "no name": (message(name=""), errors.OperationRefused),
+    "a name that is none": (message(name="os.system"), errors.OperationRefused),
+    "a keyword": (message(name="lambda"), errors.OperationRefused),
+    "a name that looks like another": (message(name="\u0430bove"), errors.OperationRefused),
+    "a long name": (message(name="f" * 101), errors.OperationRefused),
+    "a line that hides": (
+        message(source="def f():\n    # \rimport os\n    return 1"),
+        errors.OperationRefused,
+    ),
+    "a form feed": (message(source="def f():\x0c\n    return 1"), errors.OperationRefused),
+    "another direction": (message(source="def f():\n    return '\u202e'"), errors.OperationRefused),
+    "a long line": (message(source="def f(): return 1" + " " * 500), errors.OperationRefused),
+    "a long text": (message(source="# more\n" * 50_000), errors.OperationRefused),
+    "no call": (message(call=b""), errors.RemoteProtocolError),
+    "no JSON": (message(call=b"[["), errors.RemoteProtocolError),
+    "a deep call": (message(call=b"[" * 50_000), errors.RemoteProtocolError),
+    "a long number": (message(call=b"[[" + b"1" * 10_000 + b"],{}]"), errors.RemoteProtocolError),
+    "a long call": (message(call=b"[[" + b" " * 70_000 + b"],{}]"), errors.LimitExceeded),
+    "no list": (message(call=b'{"a":1}'), errors.RemoteProtocolError),
+    "an object": (message(call=b'[[{"a":1}],{}]'), errors.RemoteProtocolError),
+    "an unknown tag": (message(call=b'[[["f","builtins.eval"]],{}]'), errors.RemoteProtocolError),
+    "a constant": (message(call=b'[[["c","numpy.float32"]],{}]'), errors.RemoteProtocolError),
+    "no argument": (message(call=b"[[[]],{}]"), errors.RemoteProtocolError),
+    "a deep argument": (
+        message(call=b"[[" + b'["l",' * 30 + b"1" + b"]" * 30 + b"],{}]"),
+        errors.RemoteProtocolError,
+    ),
+    "an odd dict": (message(call=b'[[["d",1]],{}]'), errors.RemoteProtocolError),
+    "half a slice": (message(call=b'[[["s",1]],{}]'), errors.RemoteProtocolError),
+    "an input that is not there": (message(call=b"[[[0]],{}]"), errors.RemoteProtocolError),
+    "an input below 0": (message(call=b"[[[-1]],{}]", inputs=[INLINE]), errors.RemoteProtocolError),
+    "an input that nobody uses": (message(inputs=[INLINE]), errors.RemoteProtocolError),
+    "a keyword that is none": (message(call=b'[[],{"a b":1}]'), errors.RemoteProtocolError),
+    "many inputs": (message(inputs=[INLINE] * 65), errors.LimitExceeded),
+    "an input that is nothing": (
+        message(call=b"[[[0]],{}]", inputs=[pb.JobInput()]),
+        errors.RemoteProtocolError,
+    ),
+    "a large value": (
+        message(call=b"[[[0]],{}]", inputs=[pb.JobInput(value=pb.WorkValue(body=bytes(1024 * 1024 + 1)))]),
+        errors.LimitExceeded,
+    ),
+    "a value larger than anything": (
+        message(
+            call=b"[[[0]],{}]",
+            inputs=[pb.JobInput(value=pb.WorkValue(offer=pb.TransferOffer(size_bytes=1 << 62)))],
+        ),
+        errors.ValueRefused,
+    ),
+    "an asset without a mock": (
+        message(call=b"[[[0]],{}]", inputs=[pb.JobInput(asset=pb.JobAsset(name="x", revision=1))]),
+        errors.OperationRefused,
+    ),
+    "a result of no work": (
+        message(call=b"[[[0]],{}]", inputs=[pb.JobInput(result=7)]),
+        errors.WorkerUnavailable,
+    ),
+}
+
+
+class Nothing:
+    """As much of an inbox as a function that comes in is shown."""
+
+    settings = Settings()
+    pending: tuple[Incoming, ...] = ()
+
+    def __init__(self) -> None:
+        content: Any = SimpleNamespace()
+        mine = Mine(AssetInfo("x", 1, "float", "", 8), content)
+        self.catalogue = SimpleNamespace(find_mine=lambda name, revision: mine)
+        self.workplace = SimpleNamespace(freeze=self._freeze)
+
+    async def _freeze(self, result: int) -> Mine:
+        raise errors.WorkerUnavailable("nothing has been recorded")
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+async def test_a_message_that_is_no_function_is_refused(name: str) -> None:
+    inbox: Any = Nothing()
+    intake = JobIntake(inbox)
+    sent, error = HOSTILE[name]
+    with pytest.raises(error) as caught:
+        await intake.take(sent)
+    assert type(caught.value) is error
+    assert intake._arriving_bytes == 0
+
+
+async def test_what_the_peer_says_of_its_mocks_and_values_is_shown_harmless() -> None:
+    inbox: Any = Nothing()
+    body = b"y" * 100
+    value = pb.JobInput(value=pb.WorkValue(body=body, kind="k\n\x1b[2J" + "k" * 10_000, detail="\u202e"))
+    sent = message(
+        call=json.dumps([[[0], "\ud800\n'", float("nan")], {}]).encode(),
+        inputs=[value],
+        mock_kind="a" * 10_000,
+        mock_detail="b\x00",
+        mock_text="c" * 10**6,
+    )
+    job = await JobIntake(inbox).take(sent)
+    assert len(job.mock) < 5_000
+    assert job.info.lineage is not None
+    code = job.info.lineage.code
+    assert code.isprintable() is False  # but for its lines
+    assert all(line.isprintable() for line in code.split("\n"))
+    assert "said to be k\\x0a\\x1b[2Jkkk" in code.split("\n")[0]
+    assert len(code.split("\n")[0]) < 500
+    assert job.info.lineage.expression == 'f(input_0, "\\ud800\\n\'", float("nan"))'
+    assert (job.info.group, job.info.is_unmade) == (None, True)
+
+
+def test_progress_that_is_no_number_between_0_and_1_is_ignored() -> None:
+    log = JobLog()
+    for wrong in (None, "x", float("nan"), -1, 2, []):
+        log.tell(wrong)
+    assert log.fraction is None
+    log.add(["x" * 10_000] * 20_000)
+    assert sum(map(len, log.lines)) < 256 * 1024 + 100
+    assert log.lines[-1] == "… more is not kept"
+    assert len(log.lines[0]) == 2_000
+
+
+def test_a_call_is_shown_as_python() -> None:
+    content = json.dumps(
+        [
+            [[0], ["t", 1], ["t"], ["l", None, True, -1.5], ["d", "a", [1], 2, ["e"]], ["s", None, 3, None]],
+            {"z": ["z", 1, -2.0], "also": float("inf")},
+        ]
+    )
+    call = parse_call(content.encode(), 2)
+    assert show_call("f", call, ["ages", "input_1"]) == (
+        'f(ages, (1,), (), [None, True, -1.5], {"a": input_1, 2: ...}, slice(None, 3, None), '
+        'also=float("inf"), z=complex(1, -2.0))'
+    )
+
+
+def test_inputs_have_names_of_their_own() -> None:
+    assert input_names(["ages", "ages", "", "f", "two words", "lambda", "match", "a" * 101], "f") == [
+        "ages",
+        *(f"input_{number}" for number in range(1, 8)),
+    ]
+    assert input_names(["input_1", ""], "f") == ["input_0", "input_1"]
+    assert input_names(["print", "__x", "x"], "f") == ["input_0", "input_1", "x"]
+
+
+def test_the_digest_is_what_it_was_in_earlier_versions() -> None:
+    call = Call([1, [0]], {"b": "x", "a": 2.5})
+    known = [("asset", "ages")]
+    digest = digest_of("f", "def f(): pass\n", call, known)
+    assert digest == "2b1951f44b5346f1bf068a03a821482913e3bc60ee9720d3dba1e6fb99f23f28"
+    others = [
+        digest_of("g", "def f(): pass\n", call, known),
+        digest_of("f", "def f(): pass", call, known),
+        digest_of("f", "def f(): pass\n", Call([1.0, [0]], call.keywords), known),
+        digest_of("f", "def f(): pass\n", call, [("value", "ages")]),
+        digest_of("f", "def f(): pass\n", call, [("asset", "age")]),
+    ]
+    assert len({digest, *others}) == 6
+    assert digest_of("f", "def f(): pass\n", Call([1, [0]], {"a": 2.5, "b": "x"}), known) == digest
+
+
+# -- what a worker says that has run one ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"", b"[]", b"3", b"{}", b'{"failed": {}, "made": {}}', b"[" * 100_000, b'{"failed": null}', b"\xff"],
+)
+def test_an_answer_that_is_none_is_no_result(content: bytes) -> None:
+    fd = os.dup(0)
+    with pytest.raises(errors.WorkerUnavailable):
+        job_run._parsed(Reply(content, (fd,)))
+    with pytest.raises(OSError, match="Bad file descriptor"):
+        os.fstat(fd)
+
+
+def test_what_a_result_is_this_side_finds_out_itself() -> None:
+    encoded = values.encode([1, 2, 3])
+    body = memoryview(b"".join(encoded.segments))
+    claimed = Summary("float", "one number", len(body), 1)
+    looked_at = job_run._looked_at(Encoded((body,), len(body), claimed))
+    assert looked_at.summary == Summary("list", "3 items", len(body), 3)
+    with pytest.raises(errors.WorkerUnavailable, match="is no value"):
+        job_run._looked_at(Encoded((memoryview(b"DLV1 no value"),), 13, claimed))
+
+
+def test_of_a_result_that_is_too_large_to_be_looked_at_nobody_counts_the_elements(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(job_run, "_LOOKED_AT_BYTES", 10)
+    encoded = values.encode([1, 2, 3])
+    assert job_run._looked_at(encoded).summary.elements is None

@@ -1,0 +1,164 @@
+"""A client that is not ours: hostile steps, done by a desk of the worker here, or sent over a link.
+link.
+
+What our own client would refuse is of no matter here: nothing of it runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import pickle
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import torch
+
+from duetlink import values
+from duetlink.duet.duet import Duet
+from duetlink.duet.remote.workplace import Workplace
+from duetlink.operations.allowed import Allowed
+from duetlink.operations.effects import worst_effect
+from duetlink.operations.lineage import Lineage
+from duetlink.operations.log import ProgramLog
+from duetlink.wire import schema_pb2 as pb
+from duetlink.worker.memory import map_sealed, place
+from duetlink.worker.program import ProgramDesk, load_installed
+
+Step = list[Any]
+
+# what the steps of the tables begin with: the owner's array, frame, text and tensor
+X, FRAME, NAME, TENSOR = [1], [2], [3], [4]
+OPEN: list[Step] = [[id_, "asset", [name, 1]] for id_, name in enumerate(("x", "frame", "name", "tensor"), 1)]
+
+
+def secrets(number: int = 0) -> dict[str, Any]:
+    """The owner's data, and the same with other values for another number: never one that is round."""
+    x = np.array([7.25, 42.5, 13.75, 3.5]) + 16 * number
+    frame = pd.DataFrame({"who": ["Ada", "Bob", "Cy", "Di"], "age": x, "group": ["u", "u", "v", "v"]})
+    frame["who"] = [f"{who} {'Lovelace' if number == 0 else 'Byron'}" for who in frame["who"]]
+    name = "Ada Lovelace" if number == 0 else "Lord Byron"
+    return {"x": x, "frame": frame, "name": name, "tensor": torch.tensor(x)}
+
+
+@functools.cache
+def allowed() -> Allowed:
+    """The real lists, of all libraries."""
+    return load_installed()
+
+
+def packed(steps: Sequence[Step]) -> bytes:
+    return zlib.compress(json.dumps(steps).encode(), 1)
+
+
+class HostileDesk:
+    """The worker's desk, with the real lists and guards, and the owner's log of what it was sent."""
+
+    def __init__(self, assets: dict[str, Any] | None = None, detail: str = "type") -> None:
+        self._desk = ProgramDesk(allowed(), detail)
+        self._log = ProgramLog()
+        for name, asset in (secrets() if assets is None else assets).items():
+            encoded = values.encode(asset)
+            fd = place(encoded.segments, encoded.size_bytes)
+            header = {"name": name, "revision": 1, "size_bytes": encoded.size_bytes}
+            self._handle("asset", json.dumps(header).encode(), [fd])
+            os.close(fd)
+
+    def run(self, *steps: Step) -> dict[int, str]:
+        """Do a batch; what failed by its number in the batch, and in which words that is told."""
+        position = self._log.append(json.dumps(steps).encode())
+        told = self.batch(pb.Work(steps=packed(steps)))
+        for number in told["failed"]:
+            self._log.fail(position, number)
+        words = [text for _, text in told["failures"]]
+        return dict(zip(told["failed"], words, strict=False))
+
+    def batch(self, work: pb.Work) -> dict[str, Any]:
+        """Do a batch as it came; the reply. Raises RemoteProtocolError for one that is none."""
+        found: dict[str, Any] = json.loads(self._handle("run", work.SerializeToString())[0])
+        return found
+
+    def taken(self, result: int, max_bytes: int = 1 << 30) -> tuple[Any, dict[str, Any]]:
+        """What the owner's kernel gets of a result, and what it is told of it. Raises as the desk."""
+        asked = json.dumps({"id": result, "max_bytes": max_bytes}).encode()
+        content, fds = self._handle("take", asked)
+        told = json.loads(content)
+        return self._decoded(told, fds), told
+
+    def value(self, result: int) -> Any:
+        return self.taken(result)[0]
+
+    def state(self, result: int) -> bytes:
+        """All that a result holds, also of a model, which cannot be taken."""
+        found = self._desk._objects[result]
+        if hasattr(found, "state_dict"):
+            found = {name: part.tolist() for name, part in found.state_dict().items()}
+        elif hasattr(found, "get_params"):
+            found = repr(vars(found))
+        elif hasattr(found, "tolist"):
+            found = found.tolist()
+        return pickle.dumps(found)
+
+    def group(self, result: int) -> int | None:
+        found: int | None = self.taken(result)[1]["group"]
+        return found
+
+    def released(self, planned: bytes) -> dict[str, Any]:
+        """A private statistic, that was planned and charged."""
+        content, fds = self._handle("release", planned)
+        found: dict[str, Any] = self._decoded(json.loads(content), fds)
+        return found
+
+    def lineage(self, result: int) -> Lineage:
+        return self._log.lineage(result, worst_effect)
+
+    def logged(self) -> list[bytes]:
+        return [batch.content for batch in self._log.batches()]
+
+    def _handle(self, command: str, content: bytes, fds: Sequence[int] = ()) -> tuple[bytes, Sequence[int]]:
+        return self._desk.handle(command, content, fds, lambda name, content: None)
+
+    @staticmethod
+    def _decoded(told: dict[str, Any], fds: Sequence[int]) -> Any:
+        try:
+            return values.decode(map_sealed(fds[0], told["size_bytes"], writable_copy=True))
+        finally:
+            os.close(fds[0])
+
+
+class Attacker:
+    """The scientist's side of a link, with a program of its own. The scientist must have recorded nothing."""
+
+    def __init__(self, owner: Duet, scientist: Duet) -> None:
+        self.workplace: Workplace = owner._life.workplace
+        link = scientist._life.link
+        assert link is not None
+        self.rpc = link.rpc
+        self.thread = scientist._thread
+        self._number = 0
+        self.reports: list[pb.WorkReport] = []
+        self.rpc.notice(pb.WorkReport, self.reports.append)
+
+    def send(self, *steps: Step, epoch: int = 1, number: int | None = None, raw: bytes | None = None) -> None:
+        """Send a batch, with whatever numbers."""
+        self._number = self._number + 1 if number is None else number
+        steps_ = packed(steps) if raw is None else raw
+        self._tell(pb.Work(epoch=epoch, number=self._number, steps=steps_))
+
+    def ask(self, **fields: Any) -> pb.Answer:
+        """Ask for something, past our client. Raises the failure that the owner answers with."""
+        ask = pb.Ask(request_id=os.urandom(16), **fields)
+        return self.thread.run(self.rpc.call(ask, pb.Answer))
+
+    def call(self, message: Any, reply: Any) -> Any:
+        return self.thread.run(self.rpc.call(message, reply))
+
+    def _tell(self, message: Any) -> None:
+        async def tell() -> None:
+            self.rpc.tell_nowait(message)
+
+        self.thread.run(tell())

@@ -1,0 +1,80 @@
+"""The table of attempts as a whole: that it is long enough, and that SECURITY.md tells of all of it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from tests.remote import (  # noqa: F401 - each enters its attempts into the table
+    test_escapes_arguments,
+    test_escapes_flows,
+    test_escapes_groups,
+    test_escapes_limits,
+    test_escapes_lists,
+    test_escapes_private,
+    test_escapes_requests,
+    test_escapes_travel,
+    test_escapes_words,
+)
+from tests.remote.attempts import ATTEMPTS, OPEN, OUTCOMES
+from tests.remote.hostile import OPEN as OPENED
+from tests.remote.hostile import HostileDesk, Step, X
+
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENT = (ROOT / "SECURITY.md").read_text(encoding="utf-8")
+
+
+def test_there_are_enough_and_each_is_another() -> None:
+    assert len(ATTEMPTS) >= 60
+    assert len({(attempt.category, attempt.name) for attempt in ATTEMPTS}) == len(ATTEMPTS)
+    assert {attempt.outcome for attempt in ATTEMPTS} == set(OUTCOMES)
+
+
+def test_each_has_a_test_that_is_there() -> None:
+    for attempt in ATTEMPTS:
+        file, _, function = attempt.test.partition("::")
+        assert re.search(rf"^(async )?def {function}\(", (ROOT / file).read_text(), re.MULTILINE), attempt
+
+
+def test_the_document_has_a_line_for_each_category_with_its_outcomes_and_tests() -> None:
+    """`| category | refused, shown | `test_escapes_lists` |`"""
+    table = DOCUMENT.partition("## What was tried")[2].partition("\n## ")[0]
+    lines = re.findall(r"^\| ([^|]+) \| ([^|]+) \| ([^|]+) \|$", table, re.MULTILINE)[1:]
+    expected = []
+    for category in dict.fromkeys(attempt.category for attempt in ATTEMPTS):
+        rows = [attempt for attempt in ATTEMPTS if attempt.category == category]
+        outcomes = ", ".join(name for name in OUTCOMES if any(row.outcome == name for row in rows))
+        files = sorted({Path(row.test.partition("::")[0]).stem for row in rows})
+        expected.append((category, outcomes, ", ".join(f"`{file}`" for file in files)))
+    assert sorted(lines) == sorted(expected)
+
+
+def test_what_is_not_prevented_is_said() -> None:
+    said = DOCUMENT.partition("## What is not promised")[2].partition("\n## ")[0]
+    for words in (
+        *("Differences", "single rows", "Whether a step fails", "How long", "number of rows"),
+        *("approved function", "mock", "policy", "macOS", "root", "side channels"),
+    ):
+        assert words in said, words
+    assert len([attempt for attempt in ATTEMPTS if attempt.outcome == OPEN]) >= 5
+
+
+def test_what_was_written_into_ones_own_array_stays_at_the_owner() -> None:
+    """The hole of the original: what one had sent stayed one's own after private data was put into it."""
+    desk = HostileDesk()
+    everything: Step = ["s", None, None, None]
+    steps: list[Step] = [[10, "numpy.zeros", [4]], [0, "operator.setitem", [[10], everything, X]]]
+    assert desk.run(*OPENED, *steps) == {}
+    assert desk.lineage(10).assets == (("x", 1),)
+    assert desk.group(10) == 1
+
+
+def test_a_failed_write_spoils_what_it_was_to_change() -> None:
+    desk = HostileDesk()
+    copy: list[Step] = [[10, ".copy", [X]], [0, "operator.setitem", [[10], 99, 0.0]]]
+    assert len(desk.run(*OPENED, *copy, [11, "operator.add", [[10], 1]])) == 2
+
+
+def test_what_is_dropped_of_an_asset_stays() -> None:
+    desk = HostileDesk()
+    assert desk.run(*OPENED, [0, "drop", [1]], [10, "operator.add", [X, 1]]) == {}

@@ -1,0 +1,198 @@
+"""One person's value dressed as an aggregate of many: what `min_group` counts, and what it cannot see."""
+
+from __future__ import annotations
+
+import datetime
+
+import numpy as np
+import pandas as pd
+
+from duetlink.duet.policies.decision import decide
+from duetlink.duet.policies.facts import Facts
+from duetlink.duet.policies.policy import Policy
+from tests.remote.attempts import OPEN as NOT_PREVENTED
+from tests.remote.attempts import SHOWN, attempts, each
+from tests.remote.hostile import HostileDesk, Step, X
+
+ROWS = 20
+FRAME = [2]
+PEOPLE: list[Step] = [[1, "asset", ["x", 1]], [2, "asset", ["frame", 1]]]
+RESULT = 10
+R, ROW = [RESULT], ["s", 3, 4, None]
+WEIGHTS: list[Step] = [[11, "numpy.zeros", [ROWS]], [0, "operator.setitem", [[11], 3, 1.0]]]
+
+# 10 is the value of the person in row 3, or of every single one
+ALONE: dict[str, list[Step]] = {
+    "one row five times, by a list": [
+        [11, "operator.getitem", [X, ["l", 3, 3, 3, 3, 3]]],
+        [RESULT, ".mean", [[11]]],
+    ],
+    "one row five times, by an array": [
+        [11, "numpy.array", [["l", 3, 3, 3, 3, 3]]],
+        [12, "operator.getitem", [X, [11]]],
+        [RESULT, ".mean", [[12]]],
+    ],
+    "one row repeated": [
+        [11, "operator.getitem", [X, ROW]],
+        [12, "numpy.repeat", [[11], 9]],
+        [RESULT, ".mean", [[12]]],
+    ],
+    "one row broadcast": [
+        [11, "operator.getitem", [X, ROW]],
+        [12, "numpy.zeros", [9]],
+        [13, "operator.add", [[11], [12]]],
+        [RESULT, ".mean", [[13]]],
+    ],
+    "one row of a frame, by its label": [
+        [11, "@loc", [FRAME]],
+        [12, "operator.getitem", [[11], ["l", 3, 3, 3, 3, 3]]],
+        [13, "operator.getitem", [[12], "age"]],
+        [RESULT, ".mean", [[13]]],
+    ],
+    "one row's columns": [
+        [11, "@iloc", [FRAME]],
+        [12, "operator.getitem", [[11], 3]],
+        [13, "operator.getitem", [[12], ["l", "age", "age", "age", "age", "age"]]],
+        [RESULT, ".mean", [[13]]],
+    ],
+    "rows as columns": [
+        [11, "numpy.column_stack", [["l", X, X, X, X, X]]],
+        [12, "@T", [[11]]],
+        [RESULT, ".mean", [[12]], {"axis": 0}],
+    ],
+    "rows as columns, by broadcasting": [
+        [11, "numpy.zeros", [["t", ROWS, ROWS]]],
+        [12, "operator.add", [[11], X]],
+        [13, "operator.getitem", [[12], ["t", ["s", None, None, None], ["s", 0, 6, None]]]],
+        [RESULT, ".mean", [[13]], {"axis": 0}],
+    ],
+    "a frame joined with itself": [
+        [11, "pandas.concat", [["l", FRAME, FRAME, FRAME, FRAME, FRAME]]],
+        [12, ".groupby", [[11], "id"]],
+        [13, "operator.getitem", [[12], "age"]],
+        [RESULT, ".mean", [[13]]],
+    ],
+    "groups in which all but one are missing": [
+        [11, "operator.getitem", [FRAME, "age"]],
+        [12, "operator.eq", [[11], 3.5]],
+        [13, ".where", [[11], [12]]],
+        [14, "operator.getitem", [FRAME, "half"]],
+        [15, ".groupby", [[13], [14]]],
+        [RESULT, ".mean", [[15]]],
+    ],
+    "a column in which all but one are missing": [
+        [11, "operator.eq", [X, 3.5]],
+        [12, "numpy.where", [[11], X, float("nan")]],
+        [RESULT, "numpy.nanmean", [[12]]],
+    ],
+    "the largest": [[RESULT, ".max", [X]]],
+    "the middle": [[RESULT, "numpy.median", [X]]],
+    "all of them, by quantiles": [[11, "numpy.linspace", [0, 1, 19]], [RESULT, "numpy.quantile", [X, [11]]]],
+    "a description, with the largest": [[RESULT, ".describe", [FRAME]]],
+    "an aggregate of the peer's own, with one row in it": [
+        [11, "torch.from_numpy", [X]],
+        [12, "operator.getitem", [[11], ROW]],
+        [13, "torch.zeros", [100]],
+        [RESULT, "torch.nn.functional.mse_loss", [[13], [12]]],
+    ],
+    "a window of one": [[11, ".rolling", [FRAME, 1]], [RESULT, ".mean", [[11]], {"numeric_only": True}]],
+    "one row written over all others": [
+        [11, ".copy", [X]],
+        [12, "operator.getitem", [X, ROW]],
+        [0, "operator.setitem", [[11], ["e"], [12]]],
+        [RESULT, ".mean", [[11]]],
+    ],
+    "one row written into what had none": [
+        [11, "numpy.zeros", [ROWS]],
+        [12, "operator.getitem", [[11], ["s", None, None, None]]],
+        [0, "operator.setitem", [[12], ["e"], X]],
+        [RESULT, "numpy.asarray", [[11]]],
+    ],
+    "categories that a model in a pipeline has learnt": [
+        [11, "sklearn.preprocessing.OneHotEncoder", []],
+        [12, "sklearn.pipeline.make_pipeline", [[11]]],
+        [13, "operator.getitem", [FRAME, ["l", "id", "age"]]],
+        [14, ".fit", [[12], [13]]],
+        [RESULT, "@categories_", [[11]]],
+    ],
+    "statistics of a module that failed half-way": [
+        [11, "torch.nn.BatchNorm1d", [1], {"dtype": ["c", "torch.float64"]}],
+        [12, "torch.nn.Linear", [7, 7]],
+        [13, "torch.nn.Sequential", [[11], [12]]],
+        [14, "torch.from_numpy", [X]],
+        [15, ".reshape", [[14], ROWS, 1]],
+        [16, "operator.getitem", [[15], ["s", 3, 5, None]]],
+        [17, ".__call__", [[13], [16]]],
+        [18, "@running_mean", [[11]]],
+        [RESULT, ".clone", [[18]]],
+    ],
+}
+# the same, by what is no accident
+UNSEEN: dict[str, list[Step]] = {
+    "a sum with weights that are 0 but for one": [
+        *WEIGHTS,
+        [12, "operator.mul", [X, [11]]],
+        [RESULT, ".sum", [[12]]],
+    ],
+    "a mean over all but one, to be compared with that over all": [
+        [11, "operator.getitem", [X, ["s", 1, None, None]]],
+        [RESULT, ".mean", [[11]]],
+    ],
+}
+
+
+def desk() -> HostileDesk:
+    x = np.arange(ROWS) + 0.5
+    frame = pd.DataFrame({"id": np.arange(ROWS), "age": x, "half": ["a", "b"] * (ROWS // 2)})
+    return HostileDesk({"x": x, "frame": frame})
+
+
+def facts(group: int | None) -> Facts:
+    """Of a mean, made of so many rows."""
+    return Facts("x.mean()", "numpy.float64", (), "Sven", 8, 1, ("mean",), ("x",), "", "x.mean()", group)
+
+
+@each("one person dressed as a group", SHOWN, ALONE)
+def test_what_is_of_one_row_has_a_group_of_one(name: str) -> None:
+    attacked = desk()
+    failed = attacked.run(*PEOPLE, *ALONE[name])
+    assert len(failed) == ("half-way" in name)
+    assert attacked.group(RESULT) == 1
+
+
+@each("one person dressed as a group", NOT_PREVENTED, UNSEEN)
+def test_what_is_done_to_rows_before_is_not_seen(name: str) -> None:
+    attacked = desk()
+    attacked.run(*PEOPLE, *UNSEEN[name])
+    assert attacked.group(RESULT) in (ROWS, ROWS - 1)
+
+
+def test_honest_aggregates_have_their_groups() -> None:
+    honest = desk()
+    steps: list[Step] = [
+        [10, ".mean", [X]],
+        [11, "operator.gt", [X, 10]],
+        [12, "operator.getitem", [X, [11]]],
+        [13, ".mean", [[12]]],
+        [14, ".groupby", [FRAME, "half"]],
+        [15, "operator.getitem", [[14], "age"]],
+        [16, ".mean", [[15]]],
+        [17, "operator.getitem", [FRAME, "age"]],
+        [18, "operator.sub", [[17], [10]]],
+        [19, "operator.mul", [[18], [18]]],
+        [20, ".sum", [[19]]],
+        [21, ".groupby", [FRAME, "half"], {"as_index": False}],
+        [22, ".mean", [[21]]],
+        [23, "torch.from_numpy", [X]],
+        [24, ".mean", [[23]]],
+    ]
+    assert honest.run(*PEOPLE, *steps) == {}
+    assert [honest.group(result) for result in (10, 13, 16, 20, 22, 24)] == [20, 10, 10, 20, 10, 20]
+
+
+@attempts("one person dressed as a group", SHOWN, "a group of one, before a policy that wants five")
+def test_a_policy_leaves_a_group_of_one_to_the_person() -> None:
+    policy = Policy("approve", name="five", min_group=5)
+    now = datetime.datetime(2024, 1, 1, tzinfo=datetime.UTC)
+    assert decide([policy], facts(20), {}, now).action == "approve"
+    assert decide([policy], facts(1), {}, now).action == "wait"

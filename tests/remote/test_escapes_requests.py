@@ -1,0 +1,268 @@
+"""Two notebooks, and messages that our client would not send: requests, answers, batches, mocks, policies."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import threading
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from duetlink import Policy, errors
+from duetlink.duet.policies.facts import Facts
+from duetlink.duet.remote.workplace import MOST_WAITING, Workplace
+from duetlink.wire import schema_pb2 as pb
+from tests.remote.attempts import LIMITED, REFUSED, SHOWN, attempts, elsewhere
+from tests.remote.conftest import Bench
+from tests.remote.hostile import Attacker, packed
+
+PENDING = pb.Answer.PENDING
+
+
+def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        threading.Event().wait(0.005)
+
+
+@pytest.fixture(scope="module")
+def shared_attacker(shared_bench: Bench) -> Attacker:
+    shared_bench.owner.share(np.arange(8.0), "x", mock=np.zeros(8))
+    shared_bench.owner.share(np.arange(3.0), "secret", mock=np.zeros(3))
+    shared_bench.owner.share(np.arange(5.0), "bare")
+    shared_bench.scientist.wait_object("bare", 10)
+    attacker = Attacker(shared_bench.owner, shared_bench.scientist)
+    attacker.send([1, "asset", ["x", 1]], [2, "asset", ["secret", 1]], [3, ".sum", [[1]]])
+    return attacker
+
+
+@pytest.fixture
+def attacker(bench: Bench, shared_attacker: Attacker) -> Iterator[Attacker]:
+    """Nobody answers."""
+    bench.answer = lambda request: until(lambda: request.state != "pending")
+    yield shared_attacker
+    bench.owner.policies.clear()
+    for request in bench.owner.requests.pending:
+        request.deny("the test is over")
+
+
+@attempts("what a request tells before its answer", REFUSED, "shape, type and size of a result", "its group")
+def test_a_pending_request_tells_nothing(attacker: Attacker) -> None:
+    answer = attacker.ask(result=3, reason="how large is it?")
+    assert answer == pb.Answer(request_id=answer.request_id, state=PENDING)
+
+
+@attempts(
+    "objects that are not offered",
+    REFUSED,
+    "a result that there is not",
+    "an object without a mock, by a step",
+    "the mock of an object that has none",
+    "an object by a revision that there is not",
+    "an object by a name that there is not",
+)
+def test_what_is_not_there_cannot_be_had(attacker: Attacker) -> None:
+    with pytest.raises(errors.DuetError, match="77"):
+        attacker.ask(result=77)
+    attacker.send([10, "asset", ["bare", 1]])
+    with pytest.raises(errors.OperationFailed, match="'bare', revision 1, is not there to be worked on"):
+        attacker.ask(result=10)
+    with pytest.raises(errors.AssetNotFound, match="'bare' has no mock"):
+        attacker.call(pb.MockQuery(name="bare", revision=1), pb.TransferOffer)
+    with pytest.raises(errors.AssetChanged):
+        attacker.ask(name="x", revision=7)
+    with pytest.raises(errors.AssetNotFound):
+        attacker.ask(name="y", revision=1)
+
+
+@attempts(
+    "requests that are none",
+    REFUSED,
+    "a number of another length",
+    "a number that is pending",
+    "an end before its beginning",
+    "an end that is no number",
+    "a yes that the peer gives itself",
+)
+def test_requests_are_looked_at(attacker: Attacker, bench: Bench) -> None:
+    for fields in (
+        {"request_id": b"short"},
+        {"expires_s": -1.0},
+        {"expires_s": float("nan")},
+        {"expires_s": 1e12},
+    ):
+        asked = pb.Ask(**{"request_id": os.urandom(16), "result": 3, "reason": "wrong", **fields})  # type: ignore[arg-type]
+        with pytest.raises(errors.LocalProtocolError):
+            attacker.call(asked, pb.Answer)
+    number = os.urandom(16)
+    attacker.call(pb.Ask(request_id=number, result=3, reason="first"), pb.Answer)
+    with pytest.raises(errors.LocalProtocolError, match="of this number is pending"):
+        attacker.call(pb.Ask(request_id=number, result=3, reason="again"), pb.Answer)
+    attacker.call(pb.Answer(request_id=number, state=pb.Answer.APPROVED), pb.Done)
+    assert bench.owner.requests.pending[-1].reason == "first"
+
+
+@attempts(
+    "what the owner reads of a request", SHOWN, "markup", "line breaks", "direction", "a megabyte of reason"
+)
+def test_words_of_a_request_are_shown_as_words(attacker: Attacker, bench: Bench) -> None:
+    hostile = "<img src=x onerror=alert(1)>\n\x1b[2J\u202eapproved"
+    assert attacker.ask(result=3, reason=hostile + "x" * 1_000_000).state == PENDING
+    request = bench.owner.requests.pending[-1]
+    assert len(request.reason) == 2000
+    for shown in (repr(request), repr(bench.owner.requests)):
+        assert "\x1b" not in shown
+        assert "\u202e" not in shown
+    assert "<img" not in bench.owner.requests._repr_html_()
+    assert max(len(entry.reason) for entry in bench.owner.audit) <= 2000
+
+
+@attempts(
+    "a yes for something else", REFUSED, "the same steps with another content", "the content changed since"
+)
+def test_a_yes_is_for_one_content(attacker: Attacker, bench: Bench) -> None:
+    attacker.send([20, "torch.rand", [3]], [21, "torch.rand", [3]])
+    for result in (20, 21):
+        attacker.ask(result=result, reason="random")
+    first, second = [request for request in bench.owner.requests.pending if request.reason == "random"]
+    assert first.lineage is not None
+    assert second.lineage is not None
+    assert first.lineage.digest == second.lineage.digest
+    first.approve()
+    assert second.state == "pending"
+    attacker.send([22, ".copy", [[1]]])
+    attacker.ask(result=22, reason="before")
+    seen = bench.owner.requests.pending[-1]
+    attacker.send([0, "operator.setitem", [[22], 0, 99.0]])
+    attacker.ask(result=22, reason="after")
+    assert seen.preview() == "array([0., 1., 2., 3., 4., 5., 6., 7.])"
+    assert seen.state == "pending"
+
+
+@attempts(
+    "policies misled",
+    REFUSED,
+    "two objects, of which one is allowed",
+    "an operation that is not allowed, within",
+    "private data in what is made from nothing",
+)
+def test_a_policy_looks_at_all_that_went_in(attacker: Attacker, bench: Bench) -> None:
+    bench.owner.policies.add(Policy("approve", assets=("x",), operations=("sum", "add", "copy"), name="sums"))
+    attacker.send(
+        [30, "operator.getitem", [[2], 0]],
+        [31, "operator.add", [[3], [30]]],
+        [32, "numpy.zeros", [3]],
+        [0, "numpy.copyto", [[32], [2]]],
+        [33, ".max", [[1]]],
+        [34, "operator.add", [[33], [33]]],
+        [35, "operator.add", [[3], 1]],
+    )
+    assert [attacker.ask(result=result, reason="policy").state for result in (31, 32, 34)] == [PENDING] * 3
+    assert attacker.ask(result=35, reason="policy").state == pb.Answer.APPROVED
+
+
+@attempts("policies misled", LIMITED, "twenty at once, where three are allowed")
+def test_a_quota_holds_for_many_at_once(attacker: Attacker, bench: Bench) -> None:
+    bench.owner.policies.add(Policy("approve", assets=("x",), count=3, name="three"))
+    attacker.send(*([40 + i, "operator.add", [[3], i]] for i in range(20)))
+
+    async def ask(result: int) -> int:
+        asked = pb.Ask(request_id=os.urandom(16), result=result, reason="at once")
+        return (await attacker.rpc.call(asked, pb.Answer)).state
+
+    async def all_() -> list[int]:
+        return await asyncio.gather(*(ask(40 + i) for i in range(20)))
+
+    assert attacker.thread.run(all_()).count(pb.Answer.APPROVED) == 3
+
+
+@attempts("time", LIMITED, "how long a policy takes")
+def test_a_policy_looks_at_no_value() -> None:
+    names = {field.name for field in dataclasses.fields(Facts)}
+    assert names == {
+        *("name", "kind", "tags", "peer", "size_bytes", "elements", "operations", "assets", "code"),
+        *("lineage", "group", "is_made", "is_function"),
+    }
+
+
+@attempts("huge objects", LIMITED, "more large values than are taken", "larger values than there is memory")
+def test_values_are_counted_before_they_are_pulled(bench: Bench) -> None:
+    life = bench.owner._life
+
+    async def done(*sizes: int) -> str:
+        workplace = Workplace(life.catalogue, life.settings, life.recorder, life.ledger)
+        workplace._working = lambda: asyncio.sleep(0)  # type: ignore[method-assign, assignment, return-value]
+        offers = [pb.WorkValue(offer=pb.TransferOffer(size_bytes=size)) for size in sizes]
+        work = pb.Work(epoch=1, number=1, steps=packed([]), values=offers)
+        workplace._begin(1)
+        await workplace._do(work)
+        return workplace._why_ended
+
+    for sizes in ([1] * 17, [1 << 40]):
+        assert "too many at once" in bench.owner._thread.run(done(*sizes))
+
+
+@attempts(
+    "batches out of turn",
+    REFUSED,
+    "a batch sent twice",
+    "a batch left out",
+    "an epoch to come",
+    "an epoch before",
+    "more batches than are taken",
+)
+def test_batches_come_in_their_turn(bench: Bench) -> None:
+    life = bench.owner._life
+
+    async def take(*batches: tuple[int, int]) -> int:
+        workplace = Workplace(life.catalogue, life.settings, life.recorder, life.ledger)
+        for epoch, number in batches:
+            workplace._take(pb.Work(epoch=epoch, number=number, steps=packed([])))
+        return workplace._queue.qsize()
+
+    for wrong in ([(1, 1), (1, 1)], [(1, 1), (1, 3)], [(2, 1)], [(1, 1), (2, 1)], [(1, 0)]):
+        with pytest.raises(errors.RemoteProtocolError):
+            bench.owner._thread.run(take(*wrong))
+    assert bench.owner._thread.run(take((1, 1), (1, 2), (0, 7))) == 2
+    with pytest.raises(errors.LimitExceeded, match="ahead of the worker"):
+        bench.owner._thread.run(take(*((1, number) for number in range(1, MOST_WAITING + 2))))
+
+
+def more() -> Iterator[tuple[str, str, str, str]]:
+    requests, functions = "tests/remote/test_requests.py", "tests/duet/test_functions.py"
+    a_yes = "a yes for something else"
+    yield (
+        a_yes,
+        SHOWN,
+        f"{requests}::test_what_is_approved_is_what_was_there_when_it_was_asked_for",
+        "a change after",
+    )
+    yield (
+        a_yes,
+        REFUSED,
+        f"{requests}::test_a_result_of_what_is_no_longer_shared_is_denied",
+        "what is taken back",
+    )
+    yield (
+        "policies misled",
+        REFUSED,
+        f"{requests}::test_a_policy_for_one_code_fits_that_code_only",
+        "other code",
+    )
+    yield (
+        "reviewed functions",
+        REFUSED,
+        f"{functions}::test_it_reaches_nothing_but_its_inputs",
+        "files, sockets",
+    )
+    yield "reviewed functions", LIMITED, f"{functions}::test_it_may_take_so_long", "a loop without end"
+    source = "tests/duet/test_function_source.py::test_a_text_that_a_reader_would_not_see_as_it_is_is_refused"
+    yield "reviewed functions", REFUSED, source, "characters that are not seen"
+    kind = f"{functions}::test_a_class_of_errors_that_is_its_own_tells_nothing_by_its_name"
+    yield "reviewed functions", REFUSED, kind, "data in the name of an error"
+
+
+for category, outcome, test, name in more():
+    elsewhere(category, outcome, test, name)

@@ -1,0 +1,179 @@
+"""What the two sides read: failures that quote no data, and code that says what was done."""
+
+from __future__ import annotations
+
+import ast
+import json
+
+import pytest
+
+from duetlink.duet.code import Code
+from duetlink.errors import LimitExceeded, OperationFailed, RemoteProtocolError
+from duetlink.operations.effects import worst_effect
+from duetlink.operations.log import ProgramLog
+from duetlink.operations.trace import LoggedValue
+from tests.remote.attempts import OPEN as NOT_PREVENTED
+from tests.remote.attempts import REFUSED, SHOWN, attempts, each
+from tests.remote.hostile import FRAME, NAME, OPEN, HostileDesk, Step, X
+
+FLOAT: list[Step] = [[30, "operator.getitem", [X, 1]], [31, ".item", [[30]]]]
+ZEROS: Step = [10, "numpy.zeros", [4]]
+
+# the last step fails, or is refused, for a text or a number of the owner's
+QUOTES: dict[str, list[Step]] = {
+    "a number where an array is refused": [*FLOAT, [11, "numpy.sum", [X], {"out": [31]}]],
+    "a text as the name of a function": [[11, ".agg", [FRAME, NAME]]],
+    "a text as a type of items": [
+        [10, "operator.add", ["O ", NAME]],
+        [11, "numpy.zeros", [4], {"dtype": [10]}],
+    ],
+    "a text as a time zone": [
+        [10, "operator.add", ["dateutil/", NAME]],
+        [11, "pandas.Timestamp", ["2024"], {"tz": [10]}],
+    ],
+    "a text as a device": [[10, "torch.ones", [1]], [11, ".to", [[10], NAME]]],
+    "a text as a file": [[11, "sklearn.pipeline.make_pipeline", ["passthrough"], {"memory": NAME}]],
+    "a text as a parameter": [[10, "sklearn.svm.SVC", []], [11, ".set_output", [[10]], {"transform": NAME}]],
+    "a key that is not there": [[11, "operator.getitem", [FRAME, NAME]]],
+    "a label that is not there": [[10, "@loc", [FRAME]], [11, "operator.getitem", [[10], NAME]]],
+    "a text that is no number": [[11, "builtins.float", [NAME]]],
+    "a column of texts that are no numbers": [
+        [10, "operator.getitem", [FRAME, "who"]],
+        [11, ".astype", [[10], "float64"]],
+    ],
+    "a number of digits": [*FLOAT, [11, "builtins.int", [NAME, [31]]]],
+    "an index that is out of bounds": [
+        *FLOAT,
+        [32, "builtins.int", [[31]]],
+        [11, "operator.getitem", [X, [32]]],
+    ],
+    "a shape that does not fit": [*FLOAT, [32, "builtins.int", [[31]]], [11, ".reshape", [X, [32]]]],
+}
+
+
+@pytest.mark.parametrize("detail", ["silent", "type"])
+@each("the owner's data in the words of a failure", REFUSED, QUOTES)
+def test_a_failure_quotes_nothing(name: str, detail: str) -> None:
+    desk = HostileDesk(detail=detail)
+    assert desk.run(*OPEN, *QUOTES[name][:-1]) == {}
+    (words,) = desk.run(QUOTES[name][-1]).values()
+    for secret in ("Ada", "Lovelace", "42", "13.75"):
+        assert secret not in words
+    if detail == "silent":
+        assert "Error" not in words
+
+
+@attempts("the owner's data in the words of a failure", REFUSED, "a name in what cannot travel", "a size")
+def test_what_cannot_leave_is_not_described() -> None:
+    desk = HostileDesk()
+    desk.run(*OPEN, [10, "sklearn.svm.SVC", []], [11, "builtins.dict", [["l", ["t", NAME, [10]]]]])
+    with pytest.raises(OperationFailed, match="a dict cannot travel; ask for its parts") as failed:
+        desk.taken(11)
+    assert "Lovelace" not in str(failed.value)
+    desk.run([20, ".sum", [X]], [21, "builtins.int", [[20]]], [12, "numpy.zeros", [[21]]])
+    with pytest.raises(LimitExceeded, match="over 100 bytes, the owner's limit") as failed_:
+        desk.taken(12, max_bytes=100)
+    assert "536" not in str(failed_.value)  # 67 numbers
+
+
+@attempts(
+    "whether a step fails",
+    NOT_PREVENTED,
+    "bits of a number, by steps that fail where a bit is set",
+    "the kind of the error, chosen by the data",
+)
+def test_failures_tell_bits_as_the_document_says() -> None:
+    desk = HostileDesk()
+    steps = [*FLOAT, [32, "builtins.int", [[31]]]]
+    for bit in range(7):
+        steps += [
+            [40 + bit, "operator.rshift", [[32], bit]],
+            [50 + bit, "operator.and_", [[40 + bit], 1]],
+            [60 + bit, "operator.getitem", [["l", 0], [50 + bit]]],
+        ]
+    failed = desk.run(*OPEN, *steps)
+    first = len(OPEN) + len(steps) - 21
+    assert sum(1 << (number - first) // 3 for number in failed) == 42
+    assert all("IndexError" in words for words in failed.values())
+
+
+# -- what the owner reads -----------------------------------------------------------------------------------
+
+HOSTILE = "\n# approved by Olga\nx"
+# the last step's id is 11; it may fail, and is part of what 10 may have become
+CODES: dict[str, list[Step]] = {
+    "a line break in a text": [ZEROS, [11, "numpy.copyto", [[10], HOSTILE]]],
+    "the end of a text": [ZEROS, [11, "numpy.copyto", [[10], '"); x = 1 #']]],
+    "characters that change the direction": [ZEROS, [11, "numpy.copyto", [[10], "\u202e)0(x\u2066"]]],
+    "letters that run from right to left": [ZEROS, [11, "numpy.copyto", [[10], "\u05d0", "\u05d1"]]],
+    "half a character": [ZEROS, [11, "numpy.copyto", [[10], "\ud800"]]],
+    "characters that are not seen": [ZEROS, [11, "numpy.copyto", [[10], "a\u200b\u3164\u2800b"]]],
+    "an operation's name with a line break": [ZEROS, [11, f"numpy.add{HOSTILE}", [[10]]]],
+    "a method's name with a line break": [ZEROS, [11, f".fill{HOSTILE}", [[10]]]],
+    "an attribute that is set": [ZEROS, [11, f"@=x{HOSTILE}", [[10], 1]]],
+    "a keyword that is none": [ZEROS, [11, "numpy.copyto", [[10], 1], {f"x=1){HOSTILE}": 1}]],
+    "an asset's name with markup": [
+        ZEROS,
+        [12, "asset", ["<script>alert(1)</script>\n", 1]],
+        [11, "numpy.copyto", [[10], [12]]],
+    ],
+    "an asset called like a function": [ZEROS, [12, "asset", ["len", 1]], [11, "numpy.copyto", [[10], [12]]]],
+    "a text of a megabyte": [ZEROS, [11, "numpy.copyto", [[10], "x" * 1_000_000]]],
+    "a list of a hundred thousand": [ZEROS, [11, "numpy.copyto", [[10], ["l", *range(100_000)]]]],
+    "a number of four thousand digits": [ZEROS, [11, "numpy.copyto", [[10], 10**4000]]],
+    "fifteen thousand steps": [
+        ZEROS,
+        *([11 + i, "numpy.put", [[10], i % 4, i * i % 97]] for i in range(15_000)),
+    ],
+}
+
+
+@each("code that looks like another, or too long to be read", SHOWN, CODES)
+def test_code_is_what_it_looks_like(name: str) -> None:
+    desk = HostileDesk()
+    desk.run(*CODES[name])
+    lineage = desk.lineage(10)
+    ast.parse(lineage.code)
+    assert len(lineage.code) < 40_000
+    assert all(line.isprintable() for line in lineage.code.split("\n"))
+    assert not any("approved" in line and '"' not in line for line in lineage.code.split("\n"))
+    assert "script>" not in Code(lineage.code)._repr_html_()
+    assert len(lineage.expression) <= 60
+    assert lineage.expression.isprintable()
+
+
+@attempts("code that looks like another, or too long to be read", SHOWN, "words about a value")
+def test_the_peers_words_about_a_value_stay_a_comment() -> None:
+    log = ProgramLog()
+    words = LoggedValue("numpy.ndarray\nresult = 1 # <b>", "0" * 64)
+    log.append(json.dumps([[10, "value", [0]], [11, ".mean", [[10]]]]).encode(), [words])
+    code = log.lineage(11, worst_effect).code
+    assert code.split("\n")[0].startswith("value_1  # numpy.ndarray\\x0aresult = 1")
+    assert len(ast.parse(code).body) == 2
+
+
+@attempts("code that looks like another, or too long to be read", SHOWN, "a write that failed")
+def test_what_failed_is_not_shown_as_done() -> None:
+    desk = HostileDesk()
+    wipe: list[Step] = [[10, ".copy", [X]], [11, "operator.setitem", [[10], ["e"], ["l", 0, 0]]]]
+    assert list(desk.run(*OPEN, *wipe)) == [len(OPEN) + 1]
+    assert "failed" in desk.lineage(10).code
+
+
+@attempts(
+    "code that looks like another, or too long to be read",
+    REFUSED,
+    "arguments that are a text",
+    "arguments that are an object",
+    "an operation of a megabyte",
+    "a keyword of a megabyte",
+)
+def test_what_no_lineage_would_have_is_no_step() -> None:
+    for step in (
+        [10, "operator.add", "ab"],
+        [10, "operator.add", {"a": 1, "b": 2}],
+        [10, "x" * 1_000_000, []],
+        [10, "numpy.add", [1, 1], {"x" * 1_000_000: 1}],
+    ):
+        with pytest.raises(RemoteProtocolError, match="a step is no list"):
+            HostileDesk().run(step)

@@ -1,0 +1,245 @@
+"""Asking for results: what the owner sees and decides on, and what becomes of it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from duetlink import Mock, Policy, errors
+from duetlink.settings import Settings
+from tests.conftest import MakeDuets
+from tests.remote.conftest import Bench
+
+
+def until(condition: Callable[[], bool]) -> None:
+    while not condition():
+        threading.Event().wait(0.005)
+
+
+@pytest.fixture
+def unanswered(bench: Bench) -> Bench:
+    """Nobody answers; what is left waiting is denied in the end."""
+    bench.answer = lambda request: until(lambda: request.state != "pending")
+    return bench
+
+
+@pytest.fixture
+def policies(bench: Bench) -> Any:
+    yield bench.owner.policies
+    bench.owner.policies.clear()
+
+
+def deny_all(bench: Bench) -> None:
+    for request in bench.owner.requests.pending:
+        request.deny("the test is over")
+
+
+def test_the_same_result_asked_for_twice_is_one_request(unanswered: Bench) -> None:
+    x = unanswered.share(np.arange(4.0), "twice")
+    total = x.sum()
+    before = len(unanswered.owner.requests)
+    first, second = total.request("sum"), total.request("sum")
+    until(lambda: {first.state, second.state} == {"pending"})
+    other = total.request("another reason")
+    until(lambda: other.state == "pending")
+    assert [request.times for request in list(unanswered.owner.requests)[before:]] == [2, 1]
+    unanswered.owner.requests[before].approve()
+    assert [pending.result(20) for pending in (first, second, other)] == [6.0] * 3
+    assert total.get(reason="granted before") == 6.0
+
+
+def test_one_of_two_who_asked_takes_it_back(unanswered: Bench) -> None:
+    x = unanswered.share(np.arange(5.0), "back")
+    before = len(unanswered.owner.requests)
+    result = x.max()
+    first, second = result.request("m"), result.request("m")
+    until(lambda: len(unanswered.owner.requests) > before and unanswered.owner.requests[before].times == 2)
+    first.withdraw()
+    with pytest.raises(errors.RequestWithdrawn):
+        first.result(10)
+    unanswered.owner.requests[before].approve()
+    assert second.result(20) == 4.0
+
+
+def test_a_request_that_nobody_answers_in_time_expires(unanswered: Bench) -> None:
+    x = unanswered.share(np.arange(6.0), "late")
+    before = len(unanswered.owner.requests)
+    pending = x.min().request("hurry", expires_s=0.2)
+    with pytest.raises(errors.RequestDenied, match="nobody answered before it expired"):
+        pending.result(20)
+    request = unanswered.owner.requests[before]
+    assert request.state == "expired"
+    assert request.expires is not None
+    with pytest.raises(errors.RequestAnswered, match="is expired"):
+        request.approve()
+
+
+def test_what_is_approved_is_what_was_there_when_it_was_asked_for(unanswered: Bench) -> None:
+    x = unanswered.share(np.arange(3.0), "snapshot", mock=np.zeros(3))
+    own = x.copy()
+    pending = own.request("before")
+    until(lambda: pending.state == "pending")
+    own[:] = 77.0
+    unanswered.scientist.wait_done()
+    request = unanswered.owner.requests.pending[-1]
+    assert request.preview() == "array([0., 1., 2.])"
+    page = request._repr_html_()
+    assert "array([0., 1., 2.])" in page
+    assert "of single rows" in page
+    assert "copy" in page
+    request.approve()
+    assert "what would leave:" not in request._repr_html_()
+    np.testing.assert_array_equal(pending.result(20), [0.0, 1.0, 2.0])
+
+
+def test_a_result_of_what_is_no_longer_shared_is_denied(unanswered: Bench) -> None:
+    x = unanswered.share(np.arange(3.0), "gone", mock=np.zeros(3))
+    total = x.sum()
+    pending = total.request("why")
+    until(lambda: pending.state == "pending")
+    asset = unanswered.owner.store["gone"]
+    asset.unshare()  # type: ignore[attr-defined]
+    with pytest.raises(errors.RequestDenied, match="'gone' is no longer shared"):
+        pending.result(20)
+    with pytest.raises(errors.AssetNotFound):
+        total.get(reason="again")
+
+
+def test_an_object_without_a_mock_can_only_be_asked_for(bench: Bench) -> None:
+    bench.owner.share(np.arange(3.0), "bare")
+    bare = bench.scientist.wait_object("bare", 10)
+    with pytest.raises(errors.NoMock, match="share it with mock='auto'"):
+        bare + 1  # type: ignore[operator]
+    with pytest.raises(AttributeError, match="has no mock"):
+        bare.sum()  # type: ignore[attr-defined]
+    np.testing.assert_array_equal(bare.get(reason="as it is"), [0, 1, 2])
+
+
+# -- policies ----------------------------------------------------------------------------------------------
+
+
+def test_policies_look_at_how_a_result_was_made(unanswered: Bench, policies: Any) -> None:
+    x = unanswered.share(np.arange(10.0), "ages", mock=np.zeros(10))
+    policies.add(
+        Policy("approve", assets="ages", operations=("mean", "std"), max_elements=1, name="averages")
+    )
+    policies.add(Policy("deny", reason="averages only", name="rest"))
+    assert x.mean().get() == 4.5
+    assert x.std().get() == np.arange(10.0).std()
+    for ask in (
+        lambda: x.get(),
+        lambda: x.max().get(),
+        lambda: x[:1].mean().get(),
+        lambda: (x.mean() * 2).get(),
+    ):
+        with pytest.raises(errors.RequestDenied, match="averages only"):
+            ask()
+    assert policies.usage("averages") == "2 times, 2 elements"
+
+
+def test_a_policy_for_one_code_fits_that_code_only(unanswered: Bench, policies: Any) -> None:
+    x = unanswered.share(np.arange(8.0), "codes", mock=np.zeros(8))
+    before = len(unanswered.owner.requests)
+    pending = (x * 2).sum().request("first")
+    until(lambda: pending.state == "pending")
+    request = unanswered.owner.requests[before]
+    policies.add(request.like_this())
+    assert pending.result(20) == 56.0
+    assert (x * 2).sum().get(reason="the same steps, other ids") == 56.0
+    again = (x * 3).sum().request("another number")
+    until(lambda: again.state == "pending")
+    deny_all(unanswered)
+
+
+def test_a_group_must_be_large_enough(make_duets: MakeDuets) -> None:
+    unanswered = Bench(*make_duets())  # of its own: what others write in place makes groups smaller
+    policies = unanswered.owner.policies
+    frame = pd.DataFrame({"town": ["A"] * 6 + ["B"] * 2, "age": np.arange(8)})
+    x = unanswered.share(frame, "towns", mock=Mock(categories={"town": ["A", "B"]}))
+    policies.add(Policy("approve", min_group=5, name="five"))
+    assert x.age.mean().get() == 3.5
+    assert x[x.town == "A"].age.mean().get() == 2.5
+    small = [
+        x[x.town == "B"].age.mean(),
+        x.groupby("town").age.mean(),
+        x.age,
+        x.age + x.age.mean(),
+        x[["age"]].mean(axis=1),
+        x.age.iloc[:1].mean(),
+    ]
+    pending = [result.request(str(number)) for number, result in enumerate(small)]
+    until(lambda: all(one.state == "pending" for one in pending))
+    assert [request.group for request in unanswered.owner.requests.pending] == [2, 2, 1, 1, 1, 1]
+    decision = policies.explain(unanswered.owner.requests.pending[0])
+    assert "it may be made of 2 rows, fewer than 5" in repr(decision)
+    deny_all(unanswered)
+
+
+# -- the worker --------------------------------------------------------------------------------------------
+
+
+def test_work_ends_with_its_worker_and_begins_anew(make_duets: MakeDuets) -> None:
+    owner, scientist = make_duets()
+    owner.share(np.arange(4.0), "x", mock=np.zeros(4))
+    x: Any = scientist.wait_object("x", 10)
+    owner.policies.add(Policy("approve"))
+    old = x + 1
+    np.testing.assert_array_equal(old.get(), [1, 2, 3, 4])
+    worker = owner._life.workplace.worker
+    assert worker is not None
+    owner._thread.loop.call_soon_threadsafe(worker.kill, "its owner has ended it")
+    until(lambda: owner._life.workplace.worker is None or worker.ended.done())
+    with pytest.raises(errors.WorkerUnavailable, match="its owner has ended it"):
+        (old * 2).get()
+    with pytest.raises(errors.WorkerUnavailable, match="begin anew"):
+        old * 2
+    np.testing.assert_array_equal((x + 2).get(), [2, 3, 4, 5])
+
+
+def test_work_that_takes_too_long_ends(make_duets: MakeDuets) -> None:
+    owner, scientist = make_duets(worker_timeout_s=1.5)
+    owner.share(np.ones((9, 9)), "x", mock=np.zeros((1, 1)))
+    x: Any = scientist.wait_object("x", 10)
+    large = np.tile(x, (1000, 1000))  # 9,000 rows at the owner
+    with pytest.raises(errors.WorkerUnavailable, match=r"1\.5 s"):
+        (large @ large).sum().get()
+
+
+def test_settings_name_how_much_is_told_of_a_failure() -> None:
+    with pytest.raises(errors.SettingError, match="silent, type, message"):
+        Settings(failure_detail="all")
+
+
+@pytest.mark.parametrize(("detail", "told"), [("silent", "its owner can tell more"), ("type", "KeyError$")])
+def test_a_failure_tells_no_value(make_duets: MakeDuets, detail: str, told: str) -> None:
+    owner, scientist = make_duets(failure_detail=detail)
+    frame = pd.DataFrame({"name": ["Ada", "Bob"], "key": ["secret", "x"]})
+    owner.share(frame, "x", mock=Mock(categories={"key": ["a", "b"]}))
+    x: Any = scientist.wait_object("x", 10)
+    indexed = x.set_index("key")
+    with pytest.raises(errors.OperationFailed, match=told) as failed:
+        indexed.loc["a"].get()
+    assert "secret" not in str(failed.value)
+
+
+def test_a_defect_at_the_owner_ends_the_work_and_nobody_waits_for_ever(
+    make_duets: MakeDuets, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, scientist = make_duets()
+    owner.share(np.arange(4.0), "x", mock=np.zeros(4))
+    owner.policies.add(Policy("approve"))
+    x: Any = scientist.wait_object("x", 10)
+
+    async def defect(*_: object) -> None:
+        raise TypeError("a defect")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(owner._life.workplace, "_open_assets", defect)
+        with pytest.raises(errors.WorkerUnavailable, match="a defect on the owner's side"):
+            (x + 1).get()
+    np.testing.assert_array_equal((x + 2).get(), [2, 3, 4, 5])
