@@ -12,7 +12,6 @@ import json
 import os
 import queue
 import threading
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -28,11 +27,14 @@ class Console:
         self._commands = commands
         self._events = events
         self._waiting: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._closed = threading.Event()
         self._writer = threading.Thread(target=self._write, name="events", daemon=True)
         self._writer.start()
 
     def read(self, on_line: Callable[[bytes], None], on_end: Callable[[], object]) -> None:
-        """Call `on_line` on the running loop for every line, `on_end` when the kernel has closed its end."""
+        """Call `on_line` on the running loop for every line, `on_end` when the kernel has closed its end: unless
+        `close` follows within some seconds, this process is ended.
+        """
         loop = asyncio.get_running_loop()
         threading.Thread(
             target=self._read, args=(loop, on_line, on_end), name="commands", daemon=True
@@ -45,6 +47,7 @@ class Console:
 
     def close(self) -> None:
         """Send what waits, within a moment."""
+        self._closed.set()
         self._waiting.put(None)
         self._writer.join(1.0)
 
@@ -58,8 +61,8 @@ class Console:
                 for line in lines:
                     loop.call_soon_threadsafe(on_line, line)
             loop.call_soon_threadsafe(on_end)
-        time.sleep(_GRACE_S)
-        os._exit(1)  # the loop hangs, and nobody is left to see it
+        if not self._closed.wait(_GRACE_S):
+            os._exit(1)  # the loop hangs, and nobody is left to see it
 
     def _write(self) -> None:
         with contextlib.suppress(OSError):  # the kernel is gone, which `_read` notices

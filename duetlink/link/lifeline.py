@@ -16,6 +16,7 @@ from aioice.ice import get_host_addresses
 
 from duetlink.errors import DuetError, LinkClosed, PeerLost
 from duetlink.peer.connection import PeerConnection
+from duetlink.peer.deadline import Deadline
 from duetlink.peer.durable import DurableChannel
 from duetlink.settings import Settings
 
@@ -82,7 +83,7 @@ class Lifeline:
             self.on_lost(why)
             limit_s = self._settings.reconnect_timeout_s
             try:
-                async with asyncio.timeout(limit_s):
+                async with Deadline(limit_s):
                     await self._restore(reconnect)
             except TimeoutError:
                 self.on_dead(

@@ -148,6 +148,22 @@ asyncio.run(main())
     assert not helper.is_running() or helper.status() == psutil.STATUS_ZOMBIE
 
 
+def test_a_helper_whose_loop_hangs_does_not_outlive_its_kernel_either() -> None:
+    program = """
+import asyncio, threading
+from duetlink.carrier import console
+
+async def main():
+    console._GRACE_S = 0.1
+    console.Console().read(print, print)
+    threading.Event().wait()
+
+asyncio.run(main())
+"""
+    helper = subprocess.run([sys.executable, "-c", program], stdin=subprocess.DEVNULL, timeout=60)
+    assert helper.returncode == 1
+
+
 # -- the pipes -----------------------------------------------------------------------------------------------
 
 
@@ -171,8 +187,7 @@ async def test_a_kernel_that_does_not_read_holds_nothing_up() -> None:
 
 
 async def test_commands_come_line_by_line_however_they_are_cut(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetlink.carrier.console._GRACE_S", 0.0)
-    monkeypatch.setattr(os, "_exit", lambda status: None)
+    monkeypatch.setattr("duetlink.carrier.console._GRACE_S", 60.0)  # after which it would end the tests
     commands, kernel_writes = os.pipe()
     kernel_reads, events = os.pipe()
     console = Console(commands, events)
