@@ -32,8 +32,8 @@ class Console:
         self._writer.start()
 
     def read(self, on_line: Callable[[bytes], None], on_end: Callable[[], object]) -> None:
-        """Call `on_line` on the running loop for every line, `on_end` when the kernel has closed its end: unless
-        `close` follows within some seconds, this process is ended.
+        """Call `on_line` on the running loop for every line, `on_end` when the kernel has closed its end:
+        unless `close` follows within some seconds, this process is ended.
         """
         loop = asyncio.get_running_loop()
         threading.Thread(

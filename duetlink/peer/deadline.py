@@ -15,8 +15,8 @@ _STEP_S = 1.0
 
 
 class Deadline:
-    """`async with Deadline(time_s)` raises TimeoutError once `time_s` have been counted: not while this process
-    sleeps or is blocked, nor while `stands_still()`, which is asked once a second.
+    """`async with Deadline(time_s)` raises TimeoutError once `time_s` have been counted: not while this
+    process sleeps or is blocked, nor while `stands_still()`, which is asked once a second.
     """
 
     def __init__(self, time_s: float, stands_still: Callable[[], bool] = lambda: False) -> None:
