@@ -75,11 +75,12 @@ class Pair:
 
     def sleep(self, notebook: Notebook, time_s: float) -> None:
         """As a laptop does that is closed: no process of the notebook runs."""
-        processes = [psutil.Process(notebook.pid), *psutil.Process(notebook.pid).children(recursive=True)]
+        entered = psutil.Process(notebook.pid)  # nsenter, which stops by itself where its child does
+        processes = entered.children(recursive=True)
         for process in processes:
             process.send_signal(signal.SIGSTOP)
         threading.Event().wait(time_s)
-        for process in processes:
+        for process in (*processes, entered):
             process.send_signal(signal.SIGCONT)
 
     def close(self) -> None:
