@@ -16,6 +16,7 @@ that would make it do something else are refused by `guards.py`, and so is an ar
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import importlib
 import importlib.resources
@@ -73,6 +74,15 @@ class Allowed:
         self._loaded: set[str] = set()
         for library in libraries:
             self.load(library)
+
+    @classmethod
+    def installed(cls) -> Allowed:
+        """The lists of all libraries that are installed."""
+        allowed = cls()
+        for library in LIBRARIES:
+            with contextlib.suppress(ImportError):
+                allowed.load(library)
+        return allowed
 
     def load(self, library: str) -> None:
         """Add the list of one of LIBRARIES. Names that the installed version lacks are left out.

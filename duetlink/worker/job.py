@@ -13,11 +13,11 @@ from typing import Any
 from duetlink import values
 from duetlink.errors import LimitExceeded, OperationFailed, RemoteProtocolError
 from duetlink.operations.function import decode, parse_call
+from duetlink.worker import answers
 from duetlink.worker.console import KernelGone
 from duetlink.worker.desks import Emit
-from duetlink.worker.memory import map_sealed, place
+from duetlink.worker.memory import map_sealed
 from duetlink.worker.output import Output
-from duetlink.worker.program import described
 
 MODULE = "duetlink_function"
 _MAX_TEXT = 2_000
@@ -56,12 +56,11 @@ class JobDesk:
                 raise LimitExceeded(
                     f"the result has {encoded.size_bytes:,} bytes, over the {asked['max_bytes']:,} allowed"
                 )
-            memory = place(encoded.segments, encoded.size_bytes)
+            return answers.made(encoded)
         except KernelGone:
             raise
         except BaseException as error:  # SystemExit as well: the worker tells why
-            return json.dumps({"failed": job.failure(error)}).encode(), ()
-        return json.dumps({"made": described(encoded, 1)}).encode(), (memory,)
+            return answers.failed(job.failure(error))
 
 
 class _Job:

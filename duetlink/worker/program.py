@@ -30,7 +30,6 @@ from duetlink.operations.allowed import (
     BACKWARD,
     ELEMENTWISE,
     IN_PLACE,
-    LIBRARIES,
     LOCAL,
     Allowed,
 )
@@ -39,16 +38,15 @@ from duetlink.operations.items import check_items
 from duetlink.operations.program import Step
 from duetlink.privacy.release import FAILED, plan
 from duetlink.privacy.statistic import Statistic
-from duetlink.values.base import Encoded
 from duetlink.wire import schema_pb2 as pb
-from duetlink.worker import groups, separation
+from duetlink.worker import answers, groups, separation
 from duetlink.worker.console import KernelGone
 from duetlink.worker.groups import EVERYBODY
-from duetlink.worker.memory import map_sealed, place
+from duetlink.worker.memory import map_sealed
+from duetlink.worker.quick import operators
 
 SILENT, TYPE, MESSAGE = DETAILS = ("silent", "type", "message")  # how much of a failure is told
 MOST_OBJECTS = 1_000_000
-_MOST_FAILURES = 100  # told of one batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +67,14 @@ class ProgramDesk:
     """The objects of one program, from its first step to the end of the worker."""
 
     def __init__(self, allowed: Allowed | None = None, detail: str = TYPE) -> None:
-        self._allowed = allowed if allowed is not None else load_installed()
+        self._allowed = allowed if allowed is not None else Allowed.installed()
         self._detail = detail
         self._assets: dict[tuple[str, int], memoryview] = {}
         self._untouched: dict[tuple[str, int], memoryview] = {}  # the same, which no step can write to
         self._objects: dict[int, Any] = {}
         # of results, see groups.py; what is not there may be one row's
         self._groups: dict[int, groups.Group] = {}
-        self._operate = _operators(self._allowed, self._objects, self._groups)
+        self._operate = operators(self._allowed, self._objects, self._groups)
         # what was written in place can be seen from anywhere; what a model, say, keeps, from all that holds
         # it
         self._most: groups.Group = EVERYBODY
@@ -121,9 +119,7 @@ class ProgramDesk:
         return b"", ()
 
     def _run(self, content: bytes, fds: Sequence[int]) -> tuple[bytes, Sequence[int]]:
-        """Do a batch. The reply has the failures: id (0 for a step that makes nothing) and text; and which
-        steps of the batch failed.
-        """
+        """Do a batch; the answer says what has failed."""
         work = pb.Work.FromString(content)
         bodies: list[memoryview] = []
         large = iter(fds)
@@ -145,9 +141,8 @@ class ProgramDesk:
             failure = self._do(step, bodies)
             if failure is not None:
                 failed.append(number)
-                if len(failures) < _MOST_FAILURES:
-                    failures.append((step.id, failure.text))
-        return json.dumps({"failures": failures, "failed": failed}).encode(), ()
+                failures.append((step.id, failure.text))
+        return answers.batch(failures, failed)
 
     def _give(self, content: bytes, fds: Sequence[int]) -> tuple[bytes, Sequence[int]]:
         """A result as bytes in memory, with what a person wants to know of it."""
@@ -168,10 +163,9 @@ class ProgramDesk:
             raise too_large
         group = min(self._groups.get(id_, 1), self._most)
         try:
-            memory = place(encoded.segments, encoded.size_bytes)
+            return answers.result(encoded, group)
         except WorkLimit:  # in its words it tells the size
             raise too_large from None
-        return json.dumps(described(encoded, group)).encode(), (memory,)
 
     def _release(self, content: bytes, fds: Sequence[int]) -> tuple[bytes, Sequence[int]]:
         """A private statistic of a result. It is paid for already."""
@@ -191,10 +185,7 @@ class ProgramDesk:
         except BaseException:  # which would tell of the data; a panic of a library in Rust is no Exception
             raise OperationFailed(FAILED) from None
         released = planned.release(column)
-        encoded = values.encode(dataclasses.asdict(released))
-        return json.dumps(described(encoded, EVERYBODY)).encode(), (
-            place(encoded.segments, encoded.size_bytes),
-        )
+        return answers.result(values.encode(dataclasses.asdict(released)), EVERYBODY)
 
     # -- one step --------------------------------------------------------------------------------------------
 
@@ -431,72 +422,6 @@ class ProgramDesk:
         return f"{_shown(step)} failed on the real data: {type(error).__name__}: {str(error)[:500]}"
 
 
-def _operators(
-    allowed: Allowed, objects: dict[int, Any], groups_: dict[int, groups.Group]
-) -> Callable[[Any], bool]:
-    """A function that does a step that is an operator between two results or numbers, the most frequent kind,
-    in a quarter of the time that another takes. It returns False where it is another, or fails: then nothing
-    has been done.
-    """
-    kinds = _QuickKinds()
-    calls = {
-        function.name: function.call
-        for function in allowed.functions()
-        if function.effect == ELEMENTWISE and function.name.startswith("operator.")
-    }
-
-    def operate(raw: Any) -> bool:
-        try:
-            id_, operation, (one, other) = raw
-            call = calls[operation]
-            if type(id_) is not int or not 0 < id_ < 1 << 53 or id_ in objects:
-                return False
-            group: groups.Group = EVERYBODY
-            private = None
-            if type(one) is list:
-                (reference,) = one
-                if type(reference) is not int:  # 1.0 and True would be found as 1
-                    return False
-                private = one = objects[reference]
-                group = groups_.get(reference, 1)
-            if type(other) is list:
-                (reference,) = other
-                if type(reference) is not int:
-                    return False
-                other = objects[reference]
-                its = groups_.get(reference, 1)
-                if its < group:
-                    group, private = its, other
-            if not (kinds[type(one)] and kinds[type(other)]):
-                return False
-            result = call(one, other)
-        except Exception:  # done once more, the long way, which tells why
-            return False
-        objects[id_] = result
-        if group != 1 and (group != groups.ROWS or _shape(private) == _shape(result)):
-            groups_[id_] = group
-        return True
-
-    return operate
-
-
-def _shape(obj: Any) -> Any:
-    return getattr(obj, "shape", None)
-
-
-class _QuickKinds(dict[type, bool]):
-    """Whether operators on such objects need no look at them: numbers, arrays, tensors, columns, frames."""
-
-    def __missing__(self, kind: type) -> bool:
-        name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
-        number = any(base.__module__ == "numpy" and base.__name__ == "number" for base in kind.__mro__)
-        found = self[kind] = number or kind in (int, float, bool) or name in _QUICK
-        return found
-
-
-_QUICK = frozenset(
-    ("numpy.ndarray", "numpy.bool", "torch.Tensor", "torch.Parameter", "pandas.Series", "pandas.DataFrame")
-)
 _MODULES = re.compile(r"torch\.nn\.[A-Z]")  # their first weights are random
 
 
@@ -512,31 +437,5 @@ def _finished(result: Any) -> Any:
     return list(result) if isinstance(result, Iterator) else result
 
 
-def load_installed() -> Allowed:
-    """The lists of all libraries that are installed."""
-    allowed = Allowed()
-    for library in LIBRARIES:
-        try:
-            allowed.load(library)
-        except ImportError:
-            continue
-    return allowed
-
-
 def _shown(step: Step) -> str:
     return f"step {step.id} ({step.operation})" if step.id else step.operation
-
-
-def described(encoded: Encoded, group: groups.Group) -> dict[str, Any]:
-    """What goes to the kernel beside the memory of a result."""
-    summary = encoded.summary
-    return {
-        "kind": summary.kind,
-        "detail": summary.detail,
-        "elements": summary.elements,
-        "size_bytes": encoded.size_bytes,
-        "parts": [
-            (part.start_bytes, part.size_bytes, part.element, part.row_bytes) for part in encoded.parts
-        ],
-        "group": None if group >= EVERYBODY else int(group),
-    }

@@ -27,7 +27,7 @@ from duetlink.operations.lineage import Lineage
 from duetlink.operations.log import ProgramLog
 from duetlink.wire import schema_pb2 as pb
 from duetlink.worker.memory import map_sealed, place
-from duetlink.worker.program import ProgramDesk, load_installed
+from duetlink.worker.program import ProgramDesk
 
 Step = list[Any]
 
@@ -48,7 +48,7 @@ def secrets(number: int = 0) -> dict[str, Any]:
 @functools.cache
 def allowed() -> Allowed:
     """The real lists, of all libraries."""
-    return load_installed()
+    return Allowed.installed()
 
 
 def packed(steps: Sequence[Step]) -> bytes:

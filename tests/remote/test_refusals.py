@@ -17,9 +17,10 @@ import torch
 from duetlink import values
 from duetlink.errors import DuetError
 from duetlink.operations import program as wire
+from duetlink.operations.allowed import Allowed
 from duetlink.wire import schema_pb2 as pb
 from duetlink.worker.memory import place
-from duetlink.worker.program import TYPE, ProgramDesk, load_installed
+from duetlink.worker.program import TYPE, ProgramDesk
 from tests.remote.refusals import REFUSED, Attempt
 
 SECRET = 4711.25  # in every asset; no words of a failure may hold it
@@ -34,7 +35,7 @@ ASSETS: dict[str, Any] = {
 
 @pytest.fixture(scope="module")
 def allowed() -> Any:
-    return load_installed()
+    return Allowed.installed()
 
 
 class Bench:

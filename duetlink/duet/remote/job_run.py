@@ -6,17 +6,16 @@ import asyncio
 import dataclasses
 import json
 import os
-from typing import Any
 
 from duetlink import values
 from duetlink.duet.remote.failure import MESSAGE, Failure
 from duetlink.duet.remote.job import Job
-from duetlink.duet.remote.workplace import frozen_result
 from duetlink.errors import DuetError, OperationFailed, RemoteProtocolError, WorkerUnavailable
 from duetlink.operations import function
 from duetlink.values.base import Encoded
+from duetlink.worker import answers
 from duetlink.worker.limits import Limits
-from duetlink.worker.process import OnEvent, Reply, Worker
+from duetlink.worker.process import OnEvent, Worker
 
 _LOOKED_AT_BYTES = 64 * 1024 * 1024  # of a result: what it is, this side finds out itself
 
@@ -57,27 +56,11 @@ async def _work(worker: Worker, job: Job) -> Encoded:
         "max_bytes": worker.limits.result_bytes,
     }
     reply = await worker.call("run", json.dumps(asked).encode())
-    failed, made = _parsed(reply)
-    if failed is not None:
-        job.failure = Failure.of(failed, job.source.count("\n") + 1)
+    outcome = answers.read_outcome(reply.content, reply.fds)
+    if not isinstance(outcome, Encoded):
+        job.failure = Failure.of(outcome, job.source.count("\n") + 1)
         raise OperationFailed(job.failure.words(job.name, MESSAGE))
-    encoded, _ = frozen_result(json.dumps(made).encode(), reply.fds)
-    return await asyncio.to_thread(_looked_at, encoded)
-
-
-def _parsed(reply: Reply) -> tuple[Any, Any]:
-    """What failed, or what was made; whoever takes that closes the descriptors."""
-    try:
-        told = json.loads(reply.content)
-        failed, made = told.get("failed"), told.get("made")
-    except (ValueError, AttributeError, RecursionError):
-        failed = made = None
-    if made is None or failed is not None:
-        for fd in reply.fds:
-            os.close(fd)
-    if (failed is None) == (made is None):
-        raise WorkerUnavailable("the worker's answer is no result of a function")
-    return failed, made
+    return await asyncio.to_thread(_looked_at, outcome)
 
 
 def _looked_at(encoded: Encoded) -> Encoded:

@@ -14,7 +14,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
@@ -41,19 +41,18 @@ from duetlink.operations.log import ProgramLog
 from duetlink.operations.trace import LoggedValue
 from duetlink.privacy.ledger import Ledger
 from duetlink.settings import Settings
-from duetlink.values.base import Encoded, Part, Summary
+from duetlink.values.base import Encoded
 from duetlink.wire import schema_pb2 as pb
+from duetlink.worker import answers
+from duetlink.worker.answers import MAX_WORDS
 from duetlink.worker.libraries import LIBRARIES
 from duetlink.worker.limits import Limits
-from duetlink.worker.memory import map_sealed, place
+from duetlink.worker.memory import place
 from duetlink.worker.process import Worker
 
 MOST_WAITING = 128  # batches and requests that the worker has not come to
 _REPORT_BATCHES = 8
 _REPORT_S = 0.05
-_MAX_WORDS = 200  # characters
-_MAX_TEXT = 2_000
-_MOST_FAILURES = 1_000
 
 _log = logging.getLogger(__name__)
 
@@ -227,7 +226,7 @@ class Workplace:
             reply = await shift.worker.call(
                 "run", work.SerializeToString(), fds, timeout_s=self._limits.wall_s
             )
-            failures, failed = _failures(reply.content)
+            failures, failed = answers.read_batch(reply.content)
             self._failures += failures
             for number in failed:  # a step may have done a part of its work
                 shift.log.fail(position, number)
@@ -248,7 +247,7 @@ class Workplace:
         except WorkerUnavailable as error:
             await self._broken(error)
             raise
-        encoded, group = frozen_result(reply.content, reply.fds)
+        encoded, group = answers.read_result(reply.content, reply.fds)
         return await self._mine(encoded, group, await self._lineage(shift, result))
 
     async def _release(self, result: int, asked: bytes) -> Mine:
@@ -265,7 +264,7 @@ class Workplace:
             asset, private.route.revision, await asyncio.to_thread(budget_words, self._ledger, asset)
         )
         reply = await shift.worker.call("release", private.to_json(), timeout_s=self._limits.wall_s)
-        encoded, group = frozen_result(reply.content, reply.fds)
+        encoded, group = answers.read_result(reply.content, reply.fds)
         lineage = await self._lineage(shift, result)
         call = f".dp(epsilon={statistic.cost:f})"
         lineage = dataclasses.replace(
@@ -411,44 +410,8 @@ def _planned(log: ProgramLog, result: int, asked: bytes, opened: dict[tuple[str,
 
 def _value_of(value: pb.WorkValue) -> LoggedValue:
     """What the log keeps of a value: its kind in the peer's words, and which bytes they were."""
-    words = f"{value.kind[:_MAX_WORDS]} {value.detail[:_MAX_WORDS]}".strip()
+    words = f"{value.kind[:MAX_WORDS]} {value.detail[:MAX_WORDS]}".strip()
     is_large = value.HasField("offer")
     return LoggedValue(
         words, (value.offer.fingerprint if is_large else hashlib.sha256(value.body).digest()).hex()
     )
-
-
-def _failures(content: bytes) -> tuple[list[tuple[int, str]], list[int]]:
-    """What the worker says of a batch: results that failed and why, and the numbers of the steps. It has
-    worked with the peer's data, so nothing of it is taken on trust.
-    """
-    try:
-        found = json.loads(content)
-        failures = [(int(id_), str(text)[:_MAX_TEXT]) for id_, text in found["failures"][:_MOST_FAILURES]]
-        return failures, [int(number) for number in found["failed"]]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        raise WorkerUnavailable("the worker's answer is no list of failures") from None
-
-
-def frozen_result(content: bytes, fds: Sequence[int]) -> tuple[Encoded, int | None]:
-    """A result that the worker gives out, mapped; its descriptor is closed."""
-    try:
-        told = json.loads(content)
-        summary = Summary(
-            str(told["kind"])[:_MAX_WORDS],
-            str(told["detail"])[:_MAX_TEXT],
-            int(told["size_bytes"]),
-            None if told["elements"] is None else int(told["elements"]),
-        )
-        parts = tuple(
-            Part(int(start), int(size), str(element), int(row)) for start, size, element, row in told["parts"]
-        )
-        group = None if told["group"] is None else int(told["group"])
-        (fd,) = fds
-        body = map_sealed(fd, summary.size_bytes, writable_copy=False)
-    except (ValueError, TypeError, KeyError, RecursionError, RemoteProtocolError):
-        raise WorkerUnavailable("the worker's answer is no result") from None
-    finally:
-        for fd in fds:
-            os.close(fd)
-    return Encoded((body,), summary.size_bytes, summary, parts), group

@@ -1,0 +1,133 @@
+"""What a worker answers: written there, read by its kernel.
+
+It has worked with the peer's steps, or a function's text, so the kernel takes nothing of it on trust: what is
+no such answer is WorkerUnavailable. Of the descriptors that come with one, none stays open.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from duetlink.errors import RemoteProtocolError, WorkerUnavailable
+from duetlink.values.base import Encoded, Part, Summary
+from duetlink.worker.groups import EVERYBODY, Group
+from duetlink.worker.memory import map_sealed, place
+
+MAX_TEXT = 2_000  # characters
+MAX_WORDS = 200
+_MOST_FAILURES = 100  # told of one batch
+
+Answer = tuple[bytes, Sequence[int]]
+Failures = list[tuple[int, str]]
+
+
+# -- a batch of steps ----------------------------------------------------------------------------------------
+
+
+def batch(failures: Sequence[tuple[int, str]], failed: Sequence[int]) -> Answer:
+    """Of results that failed, the id (0: a step that makes none) and why; and the numbers of all failed steps
+    in the batch.
+    """
+    return json.dumps({"failures": failures[:_MOST_FAILURES], "failed": failed}).encode(), ()
+
+
+def read_batch(content: bytes) -> tuple[Failures, list[int]]:
+    """Raises WorkerUnavailable."""
+    try:
+        told = json.loads(content)
+        failures = [(int(id_), str(text)[:MAX_TEXT]) for id_, text in told["failures"][:_MOST_FAILURES]]
+        return failures, [int(number) for number in told["failed"]]
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        raise WorkerUnavailable("the worker's answer is no list of failures") from None
+
+
+# -- a result of steps ---------------------------------------------------------------------------------------
+
+
+def result(encoded: Encoded, group: Group) -> Answer:
+    """A value and its smallest group, see groups.py. Raises WorkLimit: there is no memory for it."""
+    memory = place(encoded.segments, encoded.size_bytes)
+    return json.dumps(_described(encoded, group)).encode(), (memory,)
+
+
+def read_result(content: bytes, fds: Sequence[int]) -> tuple[Encoded, int | None]:
+    """The value, mapped, and its smallest group, None where that is everybody. Raises WorkerUnavailable."""
+    return _taken(_parsed(content), fds)
+
+
+# -- the outcome of a function -------------------------------------------------------------------------------
+
+
+def made(encoded: Encoded) -> Answer:
+    """Raises WorkLimit: there is no memory for it."""
+    memory = place(encoded.segments, encoded.size_bytes)
+    return json.dumps({"made": _described(encoded, 1)}).encode(), (memory,)
+
+
+def failed(failure: dict[str, Any]) -> Answer:
+    return json.dumps({"failed": failure}).encode(), ()
+
+
+def read_outcome(content: bytes, fds: Sequence[int]) -> Encoded | dict[str, Any]:
+    """What was made, or what is told of its failure. Raises WorkerUnavailable."""
+    told = _parsed(content)
+    failure, found = (told.get("failed"), told.get("made")) if isinstance(told, dict) else (None, None)
+    if isinstance(failure, dict) and found is None:
+        _close(fds)
+        return failure
+    encoded, _ = _taken(found if failure is None else None, fds)
+    return encoded
+
+
+# -- a value -------------------------------------------------------------------------------------------------
+
+
+def _described(encoded: Encoded, group: Group) -> dict[str, Any]:
+    summary = encoded.summary
+    return {
+        "kind": summary.kind,
+        "detail": summary.detail,
+        "elements": summary.elements,
+        "size_bytes": encoded.size_bytes,
+        "parts": [
+            (part.start_bytes, part.size_bytes, part.element, part.row_bytes) for part in encoded.parts
+        ],
+        "group": None if group >= EVERYBODY else int(group),
+    }
+
+
+def _taken(told: Any, fds: Sequence[int]) -> tuple[Encoded, int | None]:
+    try:
+        summary = Summary(
+            str(told["kind"])[:MAX_WORDS],
+            str(told["detail"])[:MAX_TEXT],
+            int(told["size_bytes"]),
+            None if told["elements"] is None else int(told["elements"]),
+        )
+        parts = tuple(
+            Part(int(start), int(size), str(element), int(row)) for start, size, element, row in told["parts"]
+        )
+        group = None if told["group"] is None else int(told["group"])
+        (fd,) = fds
+        body = map_sealed(fd, summary.size_bytes, writable_copy=False)
+    except (ValueError, TypeError, KeyError, OverflowError, RemoteProtocolError):
+        raise WorkerUnavailable("the worker's answer is no result") from None
+    finally:
+        _close(fds)
+    return Encoded((body,), summary.size_bytes, summary, parts), group
+
+
+def _parsed(content: bytes) -> Any:
+    """None where it is no JSON, which is no answer either."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _close(fds: Sequence[int]) -> None:
+    for fd in fds:
+        os.close(fd)
