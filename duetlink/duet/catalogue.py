@@ -24,6 +24,19 @@ from duetlink.wire import schema_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True)
+class Offer:
+    """An object that is to be shared or given, made ready."""
+
+    name: str
+    content: Content
+    description: str
+    tags: tuple[str, ...]
+    mock: Content | None = None
+    mock_words: str = ""  # how it was made
+    open: Open | None = None  # to private statistics
+
+
+@dataclass(frozen=True, slots=True)
 class Mine:
     """An asset of this side."""
 
@@ -88,30 +101,21 @@ class Catalogue:
             await self._link.ladder.prepare(await content.outgoing())
             del content  # it may be large, and no longer shared when the next one comes
 
-    async def share(
-        self,
-        name: str,
-        content: Content,
-        description: str,
-        tags: tuple[str, ...],
-        mock: Content | None = None,
-        mock_words: str = "",
-        open_: Open | None = None,
-        budget_words: str = "",
-    ) -> Mine:
-        """Offer `content` under `name`, with what the peer may have in its place; an asset of that name is
+    async def share(self, offer: Offer, budget_words: str = "") -> Mine:
+        """Tell the peer of an object, with what it may have in its place; an asset of that name is
         replaced by a new revision. What an earlier kernel has shared goes on as the revision that it was,
         when it is that very content.
 
         Raises:
             AuditUnavailable: it could not be put down, and is not offered.
         """
+        name, content = offer.name, offer.content
         awaited = self.awaiting.get(name)
         goes_on = awaited is not None and await awaited.is_of(content)
         revision = awaited.info.revision if awaited is not None and goes_on else None
-        info = self.describe(name, content, description, tags, revision)
-        info = dataclasses.replace(info, mock=mock_words, budget=budget_words)
-        asset = Mine(info, content, mock, open_)
+        info = self.describe(offer, revision)
+        info = dataclasses.replace(info, mock=offer.mock_words, budget=budget_words)
+        asset = Mine(info, content, offer.mock, offer.open)
         await self._recorder.record(described(SHARE, asset.info), sync=False)
         await self.keeper.shared(asset.info, content)
         replaced = self.mine.get(name)
@@ -128,15 +132,9 @@ class Catalogue:
             self._preparing.put_nowait(content)
         return asset
 
-    def describe(
-        self,
-        name: str,
-        content: Content,
-        description: str,
-        tags: tuple[str, ...],
-        revision: int | None = None,
-    ) -> AssetInfo:
-        """That revision of `name`, or the next one."""
+    def describe(self, offer: Offer, revision: int | None = None) -> AssetInfo:
+        """That revision of an asset, or the next one."""
+        name, content = offer.name, offer.content
         if revision is None:
             revision = self._revisions[name] = self._revisions.get(name, 0) + 1
         summary = content.summary
@@ -146,8 +144,8 @@ class Catalogue:
             summary.kind,
             summary.detail,
             content.size_bytes,
-            description,
-            tags,
+            offer.description,
+            offer.tags,
             content.lossy,
             elements=summary.elements,
         )

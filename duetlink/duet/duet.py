@@ -4,29 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import atexit
-import concurrent.futures
 import contextlib
 import datetime
-from collections.abc import Awaitable, Callable, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from duetlink.codecs.gradients.compressor import GradientCompressor
 from duetlink.doctor.report import Report
-from duetlink.duet.asset import Content, check_description
 from duetlink.duet.audit import Audit
+from duetlink.duet.catalogue import Offer
 from duetlink.duet.compression import SharedCompression, TuningView
 from duetlink.duet.display import Table, size_text
-from duetlink.duet.gradients import MARK, Gradients
 from duetlink.duet.incoming import Incoming
 from duetlink.duet.life import CLOSED, CONNECTED, RECONNECTING, Life
+from duetlink.duet.offering import Offering
 from duetlink.duet.panel import Panel, make_panel
 from duetlink.duet.pointer import Described, wait_future
 from duetlink.duet.policies.policies import Policies
 from duetlink.duet.progress import Progress
 from duetlink.duet.remote.budget import Budget
 from duetlink.duet.remote.place import fetch, place
-from duetlink.duet.remote.private import Open
 from duetlink.duet.remote.workplace import budget_words
 from duetlink.duet.requests import Request, RequestTable
 from duetlink.duet.store import Asset, Store
@@ -39,16 +37,13 @@ from duetlink.errors import (
     PairingTimeout,
     PanelUnavailable,
     RequestTimeout,
-    SettingError,
 )
 from duetlink.link.history import Second
 from duetlink.link.link import Link
 from duetlink.link.traffic import Statistics
-from duetlink.privacy.table import table_of
 from duetlink.runtime.loop import LoopThread
 from duetlink.tuning import Compression
 from duetlink.values.lossy import Lossy, undone_where_it_fails
-from duetlink.values.lossy import lossy as lossy_mark
 
 T = TypeVar("T")
 
@@ -65,9 +60,8 @@ class Duet:
         self._life = life
         self._thread = thread
         self._panel: Panel | None = None
-        self._gradients = Gradients()
+        self._offering = Offering()
         life.workbench.use(thread)
-        self._fingerprints = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="duetlink-read")
         _open_duets.add(self)
 
     # -- how it stands ---------------------------------------------------------------------------------------
@@ -232,75 +226,25 @@ class Duet:
         """
         if self._life.state == CLOSED:
             raise self._life.closed_error()
-        mark = self._lossy(lossy, name)
-        with undone_where_it_fails(mark):
-            content, labels = self._content(obj, name, description, tags, mark)
-            twin, words = self._mock(obj, mock)
-            open_ = None
-            if budget is not None:
-                if twin is None:
-                    raise SettingError("statistics are asked for by operations on a mock: give one as well")
-                open_ = Open(budget, table_of(obj))
-            return self._thread.run(self._share(name, content, description, labels, twin, words, open_))
+        with self._marked(lossy, name) as mark:
+            offer = self._offering.ready(obj, name, description, tags, mark, mock, budget)
+            return self._thread.run(self._share(offer))
 
-    async def _share(
-        self,
-        name: str,
-        content: Content,
-        description: str,
-        tags: tuple[str, ...],
-        twin: Content | None,
-        words: str,
-        open_: Open | None,
-    ) -> Asset:
-        catalogue, ledger = self._life.catalogue, self._life.ledger
-        told = ""
-        if open_ is not None:
-            await asyncio.to_thread(ledger.set_budget, name, open_.budget.total)
-            told = await asyncio.to_thread(budget_words, ledger, name)
-        mine = await catalogue.share(name, content, description, tags, twin, words, open_, told)
+    async def _share(self, offer: Offer) -> Asset:
+        catalogue, ledger, words = self._life.catalogue, self._life.ledger, ""
+        if offer.open is not None:
+            await asyncio.to_thread(ledger.set_budget, offer.name, offer.open.budget.total)
+            words = await asyncio.to_thread(budget_words, ledger, offer.name)
+        mine = await catalogue.share(offer, words)
         return Asset(mine.info, catalogue, self._thread)
 
-    def _content(
-        self,
-        obj: object,
-        name: str,
-        description: str,
-        tags: Iterable[str],
-        lossy: Lossy | None,
-    ) -> tuple[Content, tuple[str, ...]]:
-        """What of `obj` is to leave, with its fingerprint under way, and the tags as they are kept."""
-        tags = (tags,) if isinstance(tags, str) else tuple(tags)
-        check_description(name, description, tags)
-        content = Content.of(obj, lossy)
-        content.prepare(self._fingerprints.submit)
-        return content, tags
-
-    def _mock(self, obj: object, mock: object) -> tuple[Content | None, str]:
-        """What the peer works with in place of `obj`, ready to leave, and how it was made."""
-        if mock is None:
-            return None, ""
-        from duetlink.mocks import Mock, check, describe, make
-
-        if (isinstance(mock, str) and mock == "auto") or isinstance(mock, Mock):
-            how = mock if isinstance(mock, Mock) else Mock()
-            mock, words = make(obj, how), describe(how, obj)
-        else:
-            check(obj, mock)
-            words = "given by its owner"
-        content = Content.of(mock)
-        content.prepare(self._fingerprints.submit)
-        return content, words
-
-    def _lossy(self, mark: str | GradientCompressor | None, name: str) -> Lossy | None:
-        """What a mark means, as far as both sides allow it."""
-        if mark is None:
-            return None
+    @contextlib.contextmanager
+    def _marked(self, lossy: str | GradientCompressor | None, name: str) -> Iterator[Lossy | None]:
+        """What a mark means, as far as both sides allow it. Where the block fails, it has changed nothing."""
         link = self._life.link
-        compression = link.agreement.compression if link is not None else Compression()
-        found = lossy_mark(self._gradients.by(compression) if mark == MARK else mark, name)
-        compression.check_bound(found.words, found.bound)
-        return found
+        mark = self._offering.mark(lossy, name, link.agreement.compression if link else Compression())
+        with undone_where_it_fails(mark):
+            yield mark
 
     @property
     def store(self) -> Store:
@@ -343,10 +287,9 @@ class Duet:
             LinkClosed, TransferFailed: it did not arrive.
         """
         self._link()  # before the work of encoding
-        mark = self._lossy(lossy, name)
-        with undone_where_it_fails(mark):
-            content, tags = self._content(obj, name, description, tags, mark)
-            gift = self._life.giving.prepare(name, content, description, tags)
+        with self._marked(lossy, name) as mark:
+            offer = self._offering.ready(obj, name, description, tags, mark)
+            gift = self._life.giving.prepare(offer)
             with Progress(name) as progress:
                 self._thread.run(self._life.giving.give(gift), on_wait=lambda: progress.show(gift.transfer))
 
@@ -478,7 +421,7 @@ class Duet:
             with contextlib.suppress(LinkClosed):  # closed by another thread meanwhile
                 self._thread.run(self._life.close(reason))
             self._thread.stop()
-        self._fingerprints.shutdown(wait=False, cancel_futures=True)
+        self._offering.close()
         _open_duets.discard(self)
 
     def __enter__(self) -> Self:

@@ -9,7 +9,7 @@ from functools import partial
 from duetlink import values
 from duetlink.audit.entry import GIFT
 from duetlink.duet.asset import AssetInfo, Content
-from duetlink.duet.catalogue import Catalogue, Received
+from duetlink.duet.catalogue import Catalogue, Offer, Received
 from duetlink.duet.recorder import Recorder, leaving
 from duetlink.errors import DuetError, LimitExceeded, LinkClosed, TransferCancelled, ValueRefused
 from duetlink.link.link import Link
@@ -44,9 +44,9 @@ class Giving:
         self._link = link
         link.rpc.handle(pb.Delivery, self._take)
 
-    def prepare(self, name: str, content: Content, description: str, tags: tuple[str, ...]) -> Gift:
-        """A gift of the next revision of `name`."""
-        return Gift(self._catalogue.describe(name, content, description, tags), content)
+    def prepare(self, offer: Offer) -> Gift:
+        """A gift of the next revision of its name."""
+        return Gift(self._catalogue.describe(offer), offer.content)
 
     async def give(self, gift: Gift) -> None:
         """Return when the peer has the object. If cancelled, the peer is told and keeps nothing.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from types import SimpleNamespace
 from typing import Any
 
@@ -20,7 +19,6 @@ from duetlink.operations.function import Call, digest_of, input_names, parse_cal
 from duetlink.settings import Settings
 from duetlink.values.base import Encoded, Summary
 from duetlink.wire import schema_pb2 as pb
-from duetlink.worker.process import Reply
 
 
 def message(**changes: Any) -> pb.Job:
@@ -191,18 +189,6 @@ def test_the_digest_is_what_it_was_in_earlier_versions() -> None:
 
 
 # -- what a worker says that has run one ---------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "content",
-    [b"", b"[]", b"3", b"{}", b'{"failed": {}, "made": {}}', b"[" * 100_000, b'{"failed": null}', b"\xff"],
-)
-def test_an_answer_that_is_none_is_no_result(content: bytes) -> None:
-    fd = os.dup(0)
-    with pytest.raises(errors.WorkerUnavailable):
-        job_run._parsed(Reply(content, (fd,)))
-    with pytest.raises(OSError, match="Bad file descriptor"):
-        os.fstat(fd)
 
 
 def test_what_a_result_is_this_side_finds_out_itself() -> None:

@@ -49,7 +49,7 @@ def total(count: int) -> Array:
 
 def left_out(duet: duetlink.Duet) -> Array:
     """Of the one tensor that a duet has sent."""
-    state = duet._gradients.by(duet._link().agreement.compression).state_dict()
+    state = duet._offering._gradients.by(duet._link().agreement.compression).state_dict()
     (residual,) = [array for key, array in state.items() if key.startswith("residual/")]
     return residual
 

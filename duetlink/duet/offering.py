@@ -1,0 +1,83 @@
+"""Objects made ready to be shared or given, on the thread that does so: encoded, with a mock, with marks."""
+
+from __future__ import annotations
+
+import concurrent.futures
+from collections.abc import Iterable
+
+from duetlink.codecs.gradients.compressor import GradientCompressor
+from duetlink.duet.asset import Content, check_description
+from duetlink.duet.catalogue import Offer
+from duetlink.duet.gradients import MARK, Gradients
+from duetlink.duet.remote.budget import Budget
+from duetlink.duet.remote.private import Open
+from duetlink.errors import SettingError
+from duetlink.privacy.table import table_of
+from duetlink.tuning import Compression
+from duetlink.values.lossy import Lossy
+from duetlink.values.lossy import lossy as lossy_mark
+
+
+class Offering:
+    """Of one duet. Any thread may call."""
+
+    def __init__(self) -> None:
+        self._gradients = Gradients()
+        self._fingerprints = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="duetlink-read")
+
+    def mark(
+        self, lossy: str | GradientCompressor | None, name: str, compression: Compression
+    ) -> Lossy | None:
+        """What `lossy` means for the object `name`.
+
+        Raises:
+            SettingError: it means nothing, or `compression` forbids it. UnknownCodec.
+        """
+        if lossy is None:
+            return None
+        found = lossy_mark(self._gradients.by(compression) if lossy == MARK else lossy, name)
+        compression.check_bound(found.words, found.bound)
+        return found
+
+    def ready(
+        self,
+        obj: object,
+        name: str,
+        description: str,
+        tags: Iterable[str],
+        mark: Lossy | None,
+        mock: object = None,
+        budget: Budget | None = None,
+    ) -> Offer:
+        """What of `obj` is to leave, and of its mock; their fingerprints are under way.
+
+        Raises:
+            UnsupportedValue: objects of this type cannot travel.
+            SettingError: name, description, tags, mock or budget cannot be used.
+        """
+        tags = (tags,) if isinstance(tags, str) else tuple(tags)
+        check_description(name, description, tags)
+        content = self._content(obj, mark)
+        twin, words = (None, "") if mock is None else self._mock(obj, mock)
+        if budget is not None and twin is None:
+            raise SettingError("statistics are asked for by operations on a mock: give one as well")
+        opened = Open(budget, table_of(obj)) if budget is not None else None
+        return Offer(name, content, description, tags, twin, words, opened)
+
+    def close(self) -> None:
+        self._fingerprints.shutdown(wait=False, cancel_futures=True)
+
+    def _content(self, obj: object, mark: Lossy | None = None) -> Content:
+        content = Content.of(obj, mark)
+        content.prepare(self._fingerprints.submit)
+        return content
+
+    def _mock(self, obj: object, mock: object) -> tuple[Content, str]:
+        """What the peer works with in place of `obj`, and how it was made."""
+        from duetlink.mocks import Mock, check, describe, make
+
+        if (isinstance(mock, str) and mock == "auto") or isinstance(mock, Mock):
+            how = mock if isinstance(mock, Mock) else Mock()
+            return self._content(make(obj, how)), describe(how, obj)
+        check(obj, mock)
+        return self._content(mock), "given by its owner"
