@@ -27,6 +27,7 @@ class Call:
 
     number: int
     timeout_s: float
+    memory: bool  # whether its reply may come with memory
     reply: asyncio.Future[Reply]
 
 
@@ -42,17 +43,22 @@ class Calls:
     def __bool__(self) -> bool:
         return bool(self._waiting)
 
+    @property
+    def memory(self) -> bool:
+        """Whether the worker is at a call whose reply may come with memory."""
+        return bool(self._waiting) and self._waiting[0].memory
+
     def next_number(self) -> int:
         """Of the call that is added next. Raises LocalProtocolError where too many wait."""
         if len(self._waiting) >= MAX_CALLS:
             raise LocalProtocolError(f"{MAX_CALLS} calls wait for the worker already")
         return self._made + 1
 
-    def add(self, number: int, timeout_s: float) -> Call:
+    def add(self, number: int, timeout_s: float, *, memory: bool = False) -> Call:
         """A call that was sent just now."""
         assert number == self._made + 1
         self._made = number
-        call = Call(number, timeout_s, asyncio.get_running_loop().create_future())
+        call = Call(number, timeout_s, memory, asyncio.get_running_loop().create_future())
         self._waiting.append(call)
         if len(self._waiting) == 1:
             self._await_first()

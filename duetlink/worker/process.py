@@ -130,6 +130,7 @@ class Worker:
         timeout_s: float | None = None,
         *,
         lasting: bool = False,
+        memory: bool = False,
     ) -> Reply:
         """Have a command done, after those of earlier calls. Calls need not wait for each other.
 
@@ -140,6 +141,8 @@ class Worker:
             timeout_s: instead of the limits' `wall_s`.
             lasting: the worker maps the memory of `fds` for good, so it does not count against its limit,
                 also where it is mapped to be written to. For assets, each once.
+            memory: the reply may come with memory, up to the limits' `result_bytes`. A worker that wants some
+                for another call is ended.
 
         Raises:
             WorkLimit: this call or one before it took more time, memory or processor than it may. The worker
@@ -156,7 +159,8 @@ class Worker:
         if lasting:
             allowance.raise_for(self.pid, fds)
         self._send({"call": number, "command": command}, content, fds)
-        call = self._calls.add(number, self.limits.wall_s if timeout_s is None else timeout_s)
+        wall_s = self.limits.wall_s if timeout_s is None else timeout_s
+        call = self._calls.add(number, wall_s, memory=memory)
         try:
             return await call.reply
         except asyncio.CancelledError:
@@ -276,7 +280,7 @@ class Worker:
         self._ready.set_result(ready)
 
     def _make_room(self, number: Any, size_bytes: Any) -> None:
-        if not self._calls:
+        if not self._calls.memory:
             raise RemoteProtocolError("it wants memory for nothing")
         try:
             fds = [self._rooms.make(number, size_bytes)]

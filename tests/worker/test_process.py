@@ -79,7 +79,10 @@ async def test_errors_come_as_what_they_are_or_by_their_name_only(start_worker: 
 async def test_a_call_that_is_given_up_is_done_and_its_reply_thrown_away(start_worker: StartWorker) -> None:
     worker = await start_worker()
     before = len(os.listdir("/dev/fd"))
-    calls = [asyncio.ensure_future(worker.call(*call)) for call in (("sleep", b"0.1"), ("place", b"abc"))]
+    calls = [
+        asyncio.ensure_future(worker.call(*call, memory=True))
+        for call in (("sleep", b"0.1"), ("place", b"abc"))
+    ]
     await asyncio.sleep(0)
     for call in calls:
         call.cancel()
@@ -125,7 +128,7 @@ async def test_an_asset_is_mapped_and_a_result_comes_back_sealed(start_worker: S
     assert (await worker.call("map_writable", b"7", [fd])).content == b"\xffriv"
     assert bytes(map_sealed(fd, 7)) == b"private"
     os.close(fd)
-    reply = await worker.call("place", b"a result")
+    reply = await worker.call("place", b"a result", memory=True)
     assert reply.content == b"in memory"
     assert bytes(map_sealed(reply.fds[0], 8)) == b"a result"
     os.close(reply.fds[0])
@@ -136,15 +139,15 @@ async def test_descriptors_stay_as_many_over_many_calls(start_worker: StartWorke
     fd = place([b"private"], 7)
     before = len(os.listdir("/dev/fd")), (await worker.call("descriptors")).content
     for number in range(50):
-        reply = await worker.call("place", b"%d" % number)
+        reply = await worker.call("place", b"%d" % number, memory=True)
         assert bytes(map_sealed(reply.fds[0], len(str(number)))) == b"%d" % number
         os.close(reply.fds[0])
         await worker.call("map", b"7", [fd] * 16)
         await worker.call("release")
         with pytest.raises(RemoteFailure):
-            await worker.call("place_and_fail", b"x" * 600)
+            await worker.call("place_and_fail", b"x" * 600, memory=True)
         with pytest.raises(OperationFailed):
-            await worker.call("place_zeros", b"1001")
+            await worker.call("place_zeros", b"1001", memory=True)
     assert (len(os.listdir("/dev/fd")), (await worker.call("descriptors")).content) == before
     os.close(fd)
 
@@ -152,8 +155,18 @@ async def test_descriptors_stay_as_many_over_many_calls(start_worker: StartWorke
 async def test_a_result_over_the_limit_is_refused_and_the_worker_lives(start_worker: StartWorker) -> None:
     worker = await start_worker(Limits(result_bytes=1 * MIB))
     with pytest.raises(OperationFailed, match="result of 1,048,577 bytes is over the 1,048,576"):
-        await worker.call("place_zeros", b"1048577")
-    os.close((await worker.call("place_zeros", b"1048576")).fds[0])
+        await worker.call("place_zeros", b"1048577", memory=True)
+    os.close((await worker.call("place_zeros", b"1048576", memory=True)).fds[0])
+
+
+@linux_only
+async def test_memory_that_no_call_is_answered_with_ends_it(start_worker: StartWorker) -> None:
+    worker = await start_worker()
+    before = len(os.listdir("/dev/fd"))
+    with pytest.raises(WorkerUnavailable, match="wants memory for nothing"):
+        await worker.call("place", b"a result")
+    await worker.close()
+    assert len(os.listdir("/dev/fd")) < before
 
 
 @linux_only
@@ -175,7 +188,7 @@ async def test_assets_do_not_count_against_the_limit_of_memory(start_worker: Sta
 async def test_a_result_that_the_worker_can_still_change_ends_it(start_worker: StartWorker) -> None:
     worker = await start_worker()
     with pytest.raises(WorkerUnavailable, match="cannot be sealed"):
-        await worker.call("place_and_keep_writable", b"x" * 5000)
+        await worker.call("place_and_keep_writable", b"x" * 5000, memory=True)
 
 
 @linux_only
@@ -368,7 +381,7 @@ async def test_a_worker_that_breaks_the_protocol_is_ended(
 ) -> None:
     worker = await start_worker(desk="wrong")
     before = len(os.listdir("/dev/fd"))
-    calls = [asyncio.ensure_future(worker.call("send", content)) for _ in range(2)]
+    calls = [asyncio.ensure_future(worker.call("send", content, memory=True)) for _ in range(2)]
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert type(outcomes[1]) is WorkerUnavailable
     assert "the worker broke its protocol" in str(outcomes[1])

@@ -55,7 +55,7 @@ async def _work(worker: Worker, job: Job) -> Encoded:
         "call": function.write_call(job.call.arguments, job.call.keywords).decode(),
         "max_bytes": worker.limits.result_bytes,
     }
-    reply = await worker.call("run", json.dumps(asked).encode())
+    reply = await worker.call("run", json.dumps(asked).encode(), memory=True)
     outcome = answers.read_outcome(reply.content, reply.fds)
     if not isinstance(outcome, Encoded):
         job.failure = Failure.of(outcome, job.source.count("\n") + 1)

@@ -243,7 +243,9 @@ class Workplace:
         shift = self._open_shift()
         asked = {"id": result, "max_bytes": self._limits.result_bytes}
         try:
-            reply = await shift.worker.call("take", json.dumps(asked).encode(), timeout_s=self._limits.wall_s)
+            reply = await shift.worker.call(
+                "take", json.dumps(asked).encode(), timeout_s=self._limits.wall_s, memory=True
+            )
         except WorkerUnavailable as error:
             await self._broken(error)
             raise
@@ -263,7 +265,9 @@ class Workplace:
         self._catalogue.tell_budget(
             asset, private.route.revision, await asyncio.to_thread(budget_words, self._ledger, asset)
         )
-        reply = await shift.worker.call("release", private.to_json(), timeout_s=self._limits.wall_s)
+        reply = await shift.worker.call(
+            "release", private.to_json(), timeout_s=self._limits.wall_s, memory=True
+        )
         encoded, group = answers.read_result(reply.content, reply.fds)
         lineage = await self._lineage(shift, result)
         call = f".dp(epsilon={statistic.cost:f})"
