@@ -88,8 +88,13 @@ class Model:
 MODELS = (Model("MLP", perceptron, 0.2), Model("CNN", convolutional, 0.1))
 
 
-def _top_k(name: str, density: float, index: str = "auto", value: str = "lossless") -> Method:
-    return Method(name, lambda worker: TopK(density, index=index, value=value, seed=worker), flat=True)
+def _top_k(
+    name: str, density: float, index: str = "auto", value: str = "lossless", rate: float = 1.0
+) -> Method:
+    def make(worker: int) -> TopK:
+        return TopK(density, index=index, value=value, seed=worker)
+
+    return Method(name, make, rate, flat=True)
 
 
 def _dgc(density: float, value: str) -> Method:
@@ -118,6 +123,8 @@ METHODS = (
         for name in ("qsgd", "natural", "block8", "block4", "bfloat16")
     ),
     *(_top_k(f"10 %: {index} x {value}", 0.1, index, value) for index, value in DEEP_REDUCE),
+    # what comes late does less harm in smaller steps
+    _top_k("10 %: auto x block4, 0.7 of the rate", 0.1, "auto", "block4", 0.7),
 )
 
 

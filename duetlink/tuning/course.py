@@ -269,11 +269,12 @@ class Course:
         if latest is None:
             self._due = True  # faster than it was, nobody knows how much
             return
-        retreat = self._probation.blame(now_s)
-        if retreat is not None:
+        slower = before is None or latest < before  # no choice is to blame for a link that is faster
+        if slower and (retreat := self._probation.blame(now_s)) is not None:
             self._retreat(retreat, now_s)
             return
         self._probation.forget()
+        self._changes = 0
         self._exploration.link_changed()
         self._knowledge.set_goodput(self._path, latest)
         self._due = True

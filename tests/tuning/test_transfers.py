@@ -176,3 +176,24 @@ def test_the_first_chunk_of_a_hurried_object_is_small(make_bench: MakeBench) -> 
         run.run()
         chunks[objective] = max(size for _, size, choice in run.log if not choice.raw)
     assert chunks == {"throughput": MIB, "latency": MIB // 2}
+
+
+@pytest.mark.parametrize("speed", [30, 60, 120])
+def test_a_link_that_turns_out_to_be_faster_is_no_codecs_fault(make_bench: MakeBench, speed: float) -> None:
+    bench = make_bench(10)
+    link = Link([(0.0, speed)], buffer_bytes=500_000)
+    run = bench.transfer([(0, "1.2x")], link, 128 * MIB)
+    run.run()
+    assert not [decision.why for decision in bench.history if "instead of" in decision.why]
+    assert {choice.raw for _, _, choice in run.log} == {False}
+
+
+def test_changes_on_a_link_that_was_do_not_count_on_the_one_that_is(make_bench: MakeBench) -> None:
+    """Some that were taken back, then a link on which a codec is worth a fifth."""
+    bench = make_bench(150)
+    link = Link([(0.0, 150), (3.0, 12.5)], loopback_from=50)
+    run = bench.transfer([(0, "2x"), (100 * MIB, "1.2x")], link, 700 * MIB)
+    run.run()
+    assert [decision.after.codec for decision in bench.history if decision.when_s < 3][-1] == "raw"
+    assert sum(decision.when_s < 3 for decision in bench.history) >= 4
+    assert {choice.codec.name for sent_s, _, choice in run.log if sent_s >= 6} == {"planes"}
