@@ -104,6 +104,11 @@ class Knowledge:
             length_s = _FIRST_PAUSE_S if before is None else min(_LONGEST_PAUSE_S, 2 * before.length_s)
             self._pauses[path, kind, key] = _Pause(now_s + length_s, length_s, goodput)
 
+    def acquit(self, path: str, kind: Kind, key: Key) -> None:
+        """It was not the choice that made things worse."""
+        with self._lock:
+            self._pauses.pop((path, kind, key), None)
+
     def paused(self, path: str, kind: Kind, key: Key, now_s: float, goodput: float | None) -> bool:
         with self._lock:
             pause = self._pauses.get((path, kind, key))

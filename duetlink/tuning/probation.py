@@ -7,7 +7,7 @@ change -> chunks under it, timed (stretch.py) -> as good as what was there befor
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from duetlink.tuning.choice import Choice
@@ -33,6 +33,7 @@ class _Change:
     goodput_before: float | None
     settling: bool = False  # it took an earlier one back; nothing else is tried before it is measured
     told: bool = False  # its outcome is known, and may still turn out to be worse
+    blamed: Sequence[Choice] = ()  # what it gave up, if that was for a link that seemed to have changed
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,7 @@ class Retreat:
     choice: Choice | None
     why: str
     goodput_before: float | None
+    blamed: Sequence[Choice] = ()
 
 
 class Probation:
@@ -79,6 +81,7 @@ class Probation:
         assert self._change is not None
         self._change.settling = True
         self._change.goodput_before = retreat.goodput_before
+        self._change.blamed = retreat.blamed
 
     def sent(self, choice: Choice, raw_bytes: int, wire_bytes: int, passed_s: float, held: bool) -> None:
         """A chunk has left under the choice in force; see `Stretch.sent`."""
@@ -113,7 +116,11 @@ class Probation:
         return self._retreat(change, None, now_s)
 
     def forget(self) -> None:
-        """It is another link: nothing that was measured counts any more."""
+        """It is another link: nothing that was measured counts any more, and what was blamed was not it."""
+        outlook = self._outlook
+        if self._change is not None:
+            for choice in self._change.blamed:
+                outlook.knowledge.acquit(outlook.path, self._change.subject.kind, choice.key)
         self._change, self._stretch = None, None
         self._outcomes.clear()
 
@@ -163,7 +170,8 @@ class Probation:
         disappointing = subject.choice
         if disappointing is None or disappointing == back or back.codec.name in outlook.failed:
             return Retreat(subject, None, "", goodput)
-        for choice in self._no_lighter(subject, disappointing):
+        given_up = self._no_lighter(subject, disappointing)
+        for choice in given_up:
             outlook.knowledge.pause(outlook.path, subject.kind, choice.key, now_s, goodput)
         if not disappointing.raw:  # what was measured beside its encoding is not the link's speed
             outlook.goodput = Goodput(goodput)
@@ -171,7 +179,7 @@ class Probation:
             f"{disappointing} brought {in_words(measured) if measured else 'less'} instead of the"
             f" {in_words(self._outcomes[back])} of {back}"
         )
-        return Retreat(subject, back, why, goodput)
+        return Retreat(subject, back, why, goodput, given_up if measured is None else ())
 
     def _no_lighter(self, subject: Subject, disappointing: Choice) -> list[Choice]:
         """A choice that did not pay, and those that ask more of the processors for hardly fewer bytes."""
