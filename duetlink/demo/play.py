@@ -28,6 +28,7 @@ from duetlink.demo.summary import TELL, told
 GIVE_CODE = "give-code"  # an owner's: before it runs, a person would have told the code
 TAKE_CODE = "take-code"  # the scientist's: its CODE = "…" is replaced, or CODE_NAME = "…" for each owner-name
 
+_ASK_AGAIN_S = 0.5
 _PLACEHOLDER = re.compile(r'^(CODE\w*) = ".*"$', re.MULTILINE)
 
 
@@ -135,9 +136,14 @@ async def _first_failure(*steps: Any) -> None:
         for task in done:
             task.result()
     finally:
+        # again and again: before Python 3.12 `asyncio.wait_for`, which nbclient uses, can miss a cancellation
+        while pending := [task for task in tasks if not task.done()]:
+            for task in pending:
+                task.cancel()
+            await asyncio.wait(pending, timeout=_ASK_AGAIN_S)
         for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+            if not task.cancelled():
+                task.exception()  # of no interest beside the first
 
 
 @contextlib.contextmanager

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import os
 import shutil
 import signal
@@ -11,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from duetlink.demo import play
+from duetlink.demo.errors import DemoFailed
 from tests.demo.played import NOTEBOOKS, left_behind
 
 pytestmark = pytest.mark.slow
@@ -82,3 +86,22 @@ def test_an_interrupted_demo_leaves_nothing(
         process.kill()
         process.communicate()
     assert left_behind(environment) == []
+
+
+async def test_a_step_that_misses_a_cancellation_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(play, "_ASK_AGAIN_S", 0.01)
+    asked = 0
+
+    async def misses_two() -> None:
+        nonlocal asked
+        while asked < 3:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            asked += 1
+
+    async def fails() -> None:
+        raise DemoFailed("the first")
+
+    with pytest.raises(DemoFailed, match="the first"):
+        await play._first_failure(misses_two(), fails())
+    assert asked == 3
