@@ -12,7 +12,7 @@ from pathlib import Path
 import filelock
 
 from duetlink.audit.entry import MAX_LINE_BYTES, RECOVERED, Entry, canonical, parse
-from duetlink.audit.files import sync_directory
+from duetlink.audit.files import lock_beside, sync_directory
 from duetlink.audit.head import OPEN_FLAGS, Head, read_head, write_head
 from duetlink.errors import AuditUnavailable
 
@@ -40,9 +40,7 @@ class AuditLog:
     ) -> None:
         self.path = path
         self._now = now
-        self._lock = filelock.FileLock(
-            path.with_name(path.name + ".lock"), timeout=lock_timeout_s, mode=0o600
-        )
+        self._lock = lock_beside(path, lock_timeout_s)
 
     def append(self, entries: Sequence[Entry], *, sync: bool = True) -> int:
         """Write `entries` in this order, all or none; returns the position in the file where they begin.

@@ -11,7 +11,9 @@ import io
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from duetlink.errors import MissingLibrary
 
 MAX_CELL = 120  # characters
 MAX_ROWS = 60  # of a longer table the beginning and the end are shown
@@ -19,6 +21,15 @@ MAX_ROWS = 60  # of a longer table the beginning and the end are shown
 T = TypeVar("T")
 
 _STYLE = "text-align:left;padding:2px 10px 2px 0;vertical-align:top"
+
+
+def imported_pandas() -> Any:
+    """pandas, for a `to_pandas`. Raises MissingLibrary."""
+    try:
+        import pandas
+    except ImportError:
+        raise MissingLibrary("to_pandas() needs pandas: pip install pandas") from None
+    return pandas
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import time
 from collections.abc import Callable, Generator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from duetlink.duet.asking import ASKING, COMPLETE, DENIED, PENDING, Asking, Question
@@ -20,7 +21,6 @@ from duetlink.errors import OperationRefused, RequestTimeout, RequestWithdrawn
 from duetlink.runtime.loop import LoopThread
 
 if TYPE_CHECKING:
-    from duetlink.duet.remote.submission import Submission
     from duetlink.duet.remote.workbench import Workbench
 
 
@@ -147,7 +147,8 @@ class Pointer(Remote, Described):
         """Ask the owner for the object and return at once. Awaitable; see PendingRequest. After `expires_s`
         the owner can no longer say yes.
         """
-        return PendingRequest(self._info, reason, self._asking, self._thread, expires_s=expires_s or 0.0)
+        question = partial(Question, self._info, reason, expires_s=expires_s or 0.0)
+        return PendingRequest(question, self._asking, self._thread)
 
     def get(self, *, reason: str = "", timeout_s: float | None = None) -> Any:
         """Ask the owner for the object, wait for the answer, and return a copy of it.
@@ -179,25 +180,10 @@ class ReceivedObject(Described):
 class PendingRequest:
     """A request on its way: made, answered, fetched in the background. Use from any thread."""
 
-    def __init__(
-        self,
-        info: AssetInfo,
-        reason: str,
-        asking: Asking,
-        thread: LoopThread,
-        *,
-        pointer: Any = None,
-        expires_s: float = 0.0,
-        statistic: bytes = b"",
-        job: Submission | None = None,
-    ) -> None:
-        self._info = info
-        self._reason = reason
+    def __init__(self, make: Callable[[], Question], asking: Asking, thread: LoopThread) -> None:
+        """`make` is called on the loop thread: a question owns a future of it."""
         self._thread = thread
-        # on the loop: a question owns a future of it
-        self._question: Question = thread.run(
-            _make_question(info, reason, pointer, expires_s, statistic, job)
-        )
+        self._question = thread.run(_made(make))
         self._future: concurrent.futures.Future[Any] = thread.submit(asking.fetch(self._question))
 
     @property
@@ -207,7 +193,7 @@ class PendingRequest:
 
     @property
     def reason(self) -> str:
-        return self._reason
+        return self._question.reason
 
     @property
     def log(self) -> LogLines:
@@ -227,7 +213,7 @@ class PendingRequest:
         Raises:
             RequestDenied, RequestTimeout, RequestWithdrawn, AssetChanged, TransferFailed, LinkClosed.
         """
-        with Progress(self._info.name) as progress:
+        with Progress(self._question.asset.name) as progress:
             waiting = wait_future(
                 self._future,
                 timeout_s,
@@ -236,13 +222,13 @@ class PendingRequest:
             )
         if not waiting:
             raise RequestTimeout(
-                f"no answer to the request for {self._info.name!r} within {timeout_s:g} s; "
+                f"no answer to the request for {self._question.asset.name!r} within {timeout_s:g} s; "
                 "ask again with a longer one, or use request(), which waits in the owner's queue"
             )
         try:
             return self._future.result()
         except concurrent.futures.CancelledError:
-            raise RequestWithdrawn(f"the request for {self._info.name!r} was withdrawn") from None
+            raise RequestWithdrawn(f"the request for {self._question.asset.name!r} was withdrawn") from None
 
     def result_or_withdraw(self, timeout_s: float | None = None) -> Any:
         """`result`; whatever keeps it from coming, an interrupt too, withdraws the request."""
@@ -260,18 +246,16 @@ class PendingRequest:
         return asyncio.wrap_future(self._future).__await__()
 
     def __repr__(self) -> str:
-        return f"<PendingRequest for {visible(self._info.name)!r}: {self.state}>"
+        return f"<PendingRequest for {visible(self._question.asset.name)!r}: {self.state}>"
 
     def _repr_html_(self) -> str:
         words = {PENDING: "waits for the owner", COMPLETE: "here: .result()", DENIED: "denied"}
-        row = (self._info.name, self._reason, words.get(self.state, self.state))
+        row = (self._question.asset.name, self._question.reason, words.get(self.state, self.state))
         return Table("Request", ("object", "reason", "state"), [row])._repr_html_()
 
 
-async def _make_question(
-    info: AssetInfo, reason: str, pointer: Any, expires_s: float, statistic: bytes, job: Submission | None
-) -> Question:
-    return Question(info, reason, pointer, expires_s, statistic, job)
+async def _made(make: Callable[[], Question]) -> Question:
+    return make()
 
 
 def wait_future(

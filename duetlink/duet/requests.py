@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any, overload
 
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.code import Code
-from duetlink.duet.display import Table, size_text, visible
+from duetlink.duet.display import Table, imported_pandas, size_text, visible
 from duetlink.duet.inbox import Inbox
 from duetlink.duet.incoming import PENDING, Incoming
 from duetlink.duet.policies.policy import Policy, literal
 from duetlink.duet.preview import preview_of
 from duetlink.duet.remote import review
 from duetlink.duet.remote.job_log import LogLines
-from duetlink.errors import DuetError, MissingLibrary, SettingError
+from duetlink.errors import DuetError, SettingError
 from duetlink.operations.lineage import Lineage
 from duetlink.runtime.loop import LoopThread
 
@@ -309,10 +309,7 @@ class RequestTable(Sequence[Request]):
 
     def to_pandas(self) -> pd.DataFrame:
         """A frame with a row for each, by number. Raises MissingLibrary: pandas is not installed."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingLibrary("to_pandas() needs pandas: pip install pandas") from None
+        pd = imported_pandas()
         rows = [
             {
                 "state": request.state,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from duetlink.duet.asking import Asking
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.catalogue import Catalogue
-from duetlink.duet.display import Table, shortened, size_text
+from duetlink.duet.display import Table, imported_pandas, shortened, size_text
 from duetlink.duet.pointer import Described, Pointer, ReceivedObject
 from duetlink.duet.remote.workbench import Workbench
-from duetlink.errors import AssetNotFound, MissingLibrary
+from duetlink.errors import AssetNotFound
 from duetlink.runtime.loop import LoopThread
 
 if TYPE_CHECKING:
@@ -82,10 +82,7 @@ class Store(Mapping[str, Described]):
 
     def to_pandas(self) -> pd.DataFrame:
         """A frame with a row for each, by name. Raises MissingLibrary: pandas is not installed."""
-        try:
-            import pandas as pd
-        except ImportError:
-            raise MissingLibrary("to_pandas() needs pandas: pip install pandas") from None
+        pd = imported_pandas()
         entries = self._entries()
         return pd.DataFrame(
             [[_PLACES[type(entry)], *(getattr(entry, column) for column in _COLUMNS)] for entry in entries],

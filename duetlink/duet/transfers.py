@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from duetlink.duet.asking import Question
 from duetlink.duet.display import Table, size_text, visible
@@ -147,7 +148,8 @@ class SharedTransfer:
             info = self._life.catalogue.peer.get(origin.asset.name)
             if info is None:
                 raise AssetNotFound(f"the peer no longer shares {origin.asset.name!r}")
-            pending = PendingRequest(info, origin.reason, self._life.asking, self._thread)
+            question = partial(Question, info, origin.reason)
+            pending = PendingRequest(question, self._life.asking, self._thread)
             self._transfer.origin = None
             return pending
         assert isinstance(origin, Gift)

@@ -17,6 +17,7 @@ from pathlib import Path
 
 import filelock
 
+from duetlink.audit.files import lock_beside
 from duetlink.audit.head import Head
 from duetlink.errors import AuditBroken, AuditUnavailable, BudgetExceeded, DuetError, SettingError
 from duetlink.privacy import book
@@ -60,9 +61,7 @@ class Ledger:
     ) -> None:
         self.path = path
         self._now = now
-        self._lock = filelock.FileLock(
-            path.with_name(path.name + ".lock"), timeout=lock_timeout_s, mode=0o600
-        )
+        self._lock = lock_beside(path, lock_timeout_s)
         self._state = _State()  # for whoever holds the lock
 
     def set_budget(self, asset: str, epsilon_total: Amount, why: str = "") -> None:

@@ -7,14 +7,13 @@ no such answer is WorkerUnavailable. Of the descriptors that come with one, none
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Sequence
 from typing import Any
 
 from duetlink.errors import RemoteProtocolError, WorkerUnavailable
 from duetlink.values.base import Encoded, Part, Summary
 from duetlink.worker.groups import EVERYBODY, Group
-from duetlink.worker.memory import map_sealed, place
+from duetlink.worker.memory import close_all, map_sealed, place
 
 MAX_TEXT = 2_000  # characters
 MAX_WORDS = 200
@@ -76,7 +75,7 @@ def read_outcome(content: bytes, fds: Sequence[int]) -> Encoded | dict[str, Any]
     told = _parsed(content)
     failure, found = (told.get("failed"), told.get("made")) if isinstance(told, dict) else (None, None)
     if isinstance(failure, dict) and found is None:
-        _close(fds)
+        close_all(fds)
         return failure
     encoded, _ = _taken(found if failure is None else None, fds)
     return encoded
@@ -116,7 +115,7 @@ def _taken(told: Any, fds: Sequence[int]) -> tuple[Encoded, int | None]:
     except (ValueError, TypeError, KeyError, OverflowError, RemoteProtocolError):
         raise WorkerUnavailable("the worker's answer is no result") from None
     finally:
-        _close(fds)
+        close_all(fds)
     return Encoded((body,), summary.size_bytes, summary, parts), group
 
 
@@ -126,8 +125,3 @@ def _parsed(content: bytes) -> Any:
         return json.loads(content)
     except (ValueError, RecursionError):
         return None
-
-
-def _close(fds: Sequence[int]) -> None:
-    for fd in fds:
-        os.close(fd)

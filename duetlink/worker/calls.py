@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from duetlink.errors import LocalProtocolError, RemoteProtocolError
+from duetlink.worker.memory import close_all
 
 MAX_CALLS = 1000
 
@@ -104,8 +104,3 @@ class Calls:
             first = self._waiting[0]
             loop = asyncio.get_running_loop()
             self._timer = loop.call_later(first.timeout_s, self._on_late, first)
-
-
-def close_all(fds: Sequence[int]) -> None:
-    for fd in fds:
-        os.close(fd)

@@ -11,6 +11,7 @@ from typing import Any
 
 from duetlink.errors import RemoteProtocolError
 from duetlink.worker.frames import Frame, FrameReader, head
+from duetlink.worker.memory import close_all
 
 _RECEIVE_BYTES = 256 * 1024
 _TURNS = 16  # reads before others on the loop get theirs
@@ -81,7 +82,7 @@ class Channel:
         self._loop.remove_writer(self._socket)
         self._socket.close()
         for frame in self._outgoing:
-            _close_all(frame.fds)
+            close_all(frame.fds)
         self._outgoing.clear()
         self._on_end(why, broken)
 
@@ -137,7 +138,7 @@ class Channel:
         while frame.pieces:
             if frame.fds:
                 sent = socket.send_fds(self._socket, [frame.pieces[0]], frame.fds)
-                _close_all(frame.fds)
+                close_all(frame.fds)
                 frame.fds = []
             else:
                 sent = self._socket.sendmsg(frame.pieces)
@@ -154,11 +155,6 @@ def _duplicates(fds: Sequence[int]) -> list[int]:
         for fd in fds:
             made.append(os.dup(fd))
     except OSError:
-        _close_all(made)
+        close_all(made)
         raise
     return made
-
-
-def _close_all(fds: Sequence[int]) -> None:
-    for fd in fds:
-        os.close(fd)

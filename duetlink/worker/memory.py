@@ -72,6 +72,11 @@ def place(pieces: Iterable[memoryview | bytes], size_bytes: int) -> int:
     return fd
 
 
+def close_all(fds: Iterable[int]) -> None:
+    for fd in fds:
+        os.close(fd)
+
+
 def map_sealed(fd: int, size_bytes: int, writable_copy: bool = False) -> memoryview:
     """What sealed memory holds, not copied. The descriptor stays the caller's, who may close it at once.
 

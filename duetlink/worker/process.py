@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from duetlink.errors import RemoteProtocolError, SettingError, WorkerUnavailable, WorkLimit
 from duetlink.worker import allowance, endings, failures, usage
-from duetlink.worker.calls import Call, Calls, Reply, close_all
+from duetlink.worker.calls import Call, Calls, Reply
 from duetlink.worker.channel import Channel
 from duetlink.worker.desks import DESKS
 from duetlink.worker.endings import Ending
@@ -20,6 +20,7 @@ from duetlink.worker.frames import Frame
 from duetlink.worker.isolation import Isolation
 from duetlink.worker.libraries import LIBRARIES
 from duetlink.worker.limits import Limits
+from duetlink.worker.memory import close_all
 from duetlink.worker.rooms import Rooms
 from duetlink.worker.spawn import BOOTSTRAP, spawn
 

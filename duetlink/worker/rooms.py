@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from duetlink.errors import RemoteProtocolError, WorkLimit
 from duetlink.runtime import shared_memory
 from duetlink.worker import memory
@@ -64,7 +62,6 @@ class Rooms:
 
     def clear(self) -> None:
         """Give all of it up."""
-        for fd in self._fds.values():
-            os.close(fd)
+        memory.close_all(self._fds.values())
         self._fds.clear()
         self._made_bytes = self._asked = 0

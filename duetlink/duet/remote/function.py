@@ -7,6 +7,7 @@ import html
 from typing import TYPE_CHECKING, Any
 
 from duetlink import values
+from duetlink.duet.asking import Question
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.code import Code
 from duetlink.duet.display import visible
@@ -92,7 +93,8 @@ class Call:
             ) from error
         thread, asking = self._workbench.connected()
         info = AssetInfo(f"{self._submission.name}(…)", 0, summary.kind, summary.detail, 0)
-        return PendingRequest(info, reason, asking, thread, expires_s=expires_s or 0.0, job=self._submission)
+        question = functools.partial(Question, info, reason, expires_s=expires_s or 0.0, job=self._submission)
+        return PendingRequest(question, asking, thread)
 
     def get(self, *, reason: str = "", timeout_s: float | None = None) -> Any:
         """Submit it, wait for the answer, and return what the function makes of the real data.

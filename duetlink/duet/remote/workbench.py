@@ -7,10 +7,11 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from functools import partial
 from typing import Any
 
 from duetlink import values
-from duetlink.duet.asking import Asking
+from duetlink.duet.asking import Asking, Question
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.catalogue import Catalogue
 from duetlink.duet.pointer import PendingRequest
@@ -139,12 +140,7 @@ class Workbench:
     def _ask(self, remote: Remote, reason: str, expires_s: float | None, statistic: bytes) -> PendingRequest:
         assert self._thread is not None
         info = AssetInfo(remote._title(), 0, type(remote._mock).__name__, "", 0)
-        return PendingRequest(
-            info,
-            reason,
-            self._asking,
-            self._thread,
-            pointer=remote,
-            expires_s=expires_s or 0.0,
-            statistic=statistic,
+        question = partial(
+            Question, info, reason, pointer=remote, expires_s=expires_s or 0.0, statistic=statistic
         )
+        return PendingRequest(question, self._asking, self._thread)

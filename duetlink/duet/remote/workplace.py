@@ -47,7 +47,7 @@ from duetlink.worker import answers
 from duetlink.worker.answers import MAX_WORDS
 from duetlink.worker.libraries import LIBRARIES
 from duetlink.worker.limits import Limits
-from duetlink.worker.memory import place
+from duetlink.worker.memory import close_all, place
 from duetlink.worker.process import Worker
 
 MOST_WAITING = 128  # batches and requests that the worker has not come to
@@ -234,8 +234,7 @@ class Workplace:
             await self._broken(error)
             return
         finally:
-            for fd in fds:
-                os.close(fd)
+            close_all(fds)
         self._done = work.number
         self._plan_report()
 
