@@ -32,6 +32,8 @@ FIXED = (
     "raw",
     "pcodec",
     "planes",
+    "frame_of_reference",
+    "decimals",
     "sparse",
     "zstd",
     "lz4",

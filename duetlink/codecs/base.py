@@ -84,6 +84,10 @@ class Codec(ABC):
         """Whether arrays of these items can be encoded."""
         return True
 
+    def suits(self, array: Array, element: Element) -> bool:
+        """Whether a short look at the array, which the codec accepts, gives hope that it becomes smaller."""
+        return True
+
     def bound(self, element: Element, level: int) -> Bound:
         """What is promised of each decoded item."""
         return LOSSLESS

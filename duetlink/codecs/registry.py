@@ -32,6 +32,8 @@ _OURS = (
     ("duetlink.codecs.planes", "Planes"),
     ("duetlink.codecs.blosc2_bitshuffle", "Blosc2Bitshuffle"),
     ("duetlink.codecs.blosc2_bytedelta", "Blosc2Bytedelta"),
+    ("duetlink.codecs.frame_of_reference", "FrameOfReference"),
+    ("duetlink.codecs.decimals", "Decimals"),
     ("duetlink.codecs.sparse", "Sparse"),
     ("duetlink.codecs.delta", "Delta"),
     ("duetlink.codecs.lossy.float16", "Float16"),

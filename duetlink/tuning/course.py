@@ -15,7 +15,7 @@ from duetlink.codecs.element import Element
 from duetlink.codecs.registry import named
 from duetlink.errors import DuetError
 from duetlink.tuning.choice import Choice
-from duetlink.tuning.compression import AUTO, FEWEST_BYTES, role_of
+from duetlink.tuning.compression import AUTO, FEWEST_BYTES, LEAST_CPU, role_of
 from duetlink.tuning.decision import Decision, Plan
 from duetlink.tuning.exploration import GAIN, Exploration
 from duetlink.tuning.knowledge import Knowledge
@@ -24,7 +24,7 @@ from duetlink.tuning.outlook import Outlook, place
 from duetlink.tuning.probation import Probation, Retreat
 from duetlink.tuning.reason import in_words, reason
 from duetlink.tuning.sample import SAMPLE_BYTES, Features, features, take
-from duetlink.tuning.shape import chunk_bytes, workers
+from duetlink.tuning.shape import KIB, chunk_bytes, workers
 from duetlink.tuning.subject import Subject, Subjects
 
 _GAIN_BYTES = 1.005
@@ -33,6 +33,7 @@ _MANY_CHANGES = 4  # in one transfer, after which a change needs a gain of a fif
 _LOOK_EVERY = 16
 _LOOK_EVERY_FAST = 64
 _SAMPLE_S = 0.0004
+_SMALL_BYTES = 16 * KIB  # to try codecs on fewer takes longer than it can save
 
 _UNSEEN = Features(7.5, 0.0, 0.0)
 
@@ -91,7 +92,7 @@ class Course:
 
     def encoded(self, choice: Choice, raw_bytes: int, encoded_bytes: int, elapsed_s: float) -> None:
         """A worker has encoded a chunk."""
-        if choice.raw or not raw_bytes:
+        if choice.raw or raw_bytes < _SMALL_BYTES:
             return
         with self._lock:
             subject = self._exploration.rehearsed(choice) or self._subjects.sent_by(choice)
@@ -173,8 +174,8 @@ class Course:
             return self._named(element, now_s), True
         if settings.pin and (pinned := self._pinned(element)) is not None:
             return pinned, True
-        if not array.nbytes:
-            return self._outlook.raw, False
+        if array.nbytes < _SMALL_BYTES:
+            return self._small(array, element), False
         subject = self._subject(array, element)
         if self._due or subject.choice is None:
             self._decide(subject, array, now_s)
@@ -182,6 +183,17 @@ class Course:
             subject, self.chunk_bytes, now_s, chunks=self._chunks, settled=not self._due
         )
         return (subject.choice or self._outlook.raw, True) if rehearsal is None else (rehearsal, False)
+
+    def _small(self, array: Array, element: Element) -> Choice:
+        """What is in force for such items, or what suits most bytes."""
+        outlook = self._outlook
+        if (subject := self._subjects.latest(element)) is not None and subject.choice is not None:
+            return subject.choice
+        few = outlook.settings.objective == FEWEST_BYTES
+        zstd = Choice(named("zstd"), 9 if few else 3)
+        usable = zstd.codec.name in self._knowledge.available and zstd.codec.name not in outlook.failed
+        idle = outlook.fast or outlook.settings.objective == LEAST_CPU
+        return zstd if array.nbytes and usable and (few or not idle) else outlook.raw
 
     def _named(self, element: Element, now_s: float) -> Choice:
         """What the settings say."""

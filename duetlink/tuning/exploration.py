@@ -128,8 +128,7 @@ class Exploration:
         """Whether a try is worth its time: it could win at the ratio that one may hope for, and is not far
         behind at the ratio that is usual."""
         usual = self._outlook.figures(subject, choice, None)
-        ease = min(1.0, subject.ease(subject.kind))
-        usual = dataclasses.replace(usual, ratio=usual.ratio * ease)
+        usual = dataclasses.replace(usual, ratio=usual.ratio * subject.ease(subject.kind))
         hoped_ratio = min(usual.ratio, HOPED_RATIO[subject.kind])
         if not any(line.processor_bound for line in ranking.lines):
             hoped_ratio /= 4
@@ -145,6 +144,9 @@ class Exploration:
     def _try(self, subject: Subject, choice: Choice, sample: Array) -> float | None:
         """The encoded share of a sample; None where the codec fails."""
         knowledge = self._outlook.knowledge
+        if not choice.codec.suits(sample, subject.element):
+            subject.sampled(choice.key, 1.0)
+            return 1.0
         begin_s = knowledge.clock()
         try:
             encoded = choice.codec.encode(sample, subject.element, choice.level)

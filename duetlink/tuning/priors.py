@@ -7,6 +7,7 @@ gives way to a measured one; a codec that is not in the table is tried first.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -63,6 +64,8 @@ _PRIORS: dict[str, dict[int | None, Prior]] = {
     "bytedelta": {None: Prior((98, 0.861), (60, 0.65), (117, 0.036), 800)},
     "planes": {None: Prior((472, 0.840), (240, 0.56), (339, 0.029), 900)},
     "pcodec": {None: Prior((154, 0.830), (160, 0.48), (368, 0.0107), 1070)},
+    "decimals": {None: Prior((500, 0.20), (500, 0.20), (800, 0.010), 2000)},  # where they are
+    "frame_of_reference": {None: Prior((900, 0.80), (900, 0.30), (1200, 0.03), 2500)},
     "sparse": {None: Prior((900, 1.03), (500, 0.53), (900, 0.012), 1000)},
     "zlib": {None: Prior((25, 0.928), (13, 0.63), (177, 0.0172), 250)},
     "lzma": {None: Prior((2.8, 0.925), (1.85, 0.545), (17, 0.0156), 60)},
@@ -72,6 +75,7 @@ _PRIORS: dict[str, dict[int | None, Prior]] = {
 _NEVER = frozenset({"raw", "delta"})
 
 
+@functools.cache
 def prior(key: Key, kind: Kind) -> Figures:
     """What is assumed of a codec at a level."""
     levels = _PRIORS.get(key[0], {})

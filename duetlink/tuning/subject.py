@@ -35,11 +35,14 @@ class Subject:
         return self._sampled.get(key) if seen is None else seen
 
     def ease(self, kind: Kind) -> float:
-        """How much smaller than is usual codecs make these data, down to a tenth: those that were tried speak
-        for the others."""
-        keys = {*self._sampled, *self._seen}
-        usual = [(self.ratio(key) or 1.0) / prior(key, kind).ratio for key in keys]
-        return max(0.1, min(usual, default=1.0))
+        """What codecs make of these data as a multiple of what is usual, down to a tenth: the best of those
+        that were tried speaks for the others; one that makes nothing of them does not, nor one alone that
+        does worse than usual.
+        """
+        ratios = {**self._sampled, **self._seen}
+        eases = [ratio / prior(key, kind).ratio for key, ratio in ratios.items() if ratio < 1]
+        least = min(eases, default=1.0)
+        return max(0.1, least if len(eases) > 1 else min(1.0, least))
 
     def seen(self, key: Key) -> bool:
         """Whether a real chunk has been encoded so."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from duetlink.codecs.base import BYTES, TENSOR
+from duetlink.codecs.decimals import Decimals
+from duetlink.codecs.frame_of_reference import FrameOfReference
 from duetlink.codecs.lz4_ import Lz4
 from duetlink.codecs.lzma_ import Lzma
 from duetlink.codecs.pcodec_ import Pcodec
@@ -41,6 +43,14 @@ class TestPcodec(CodecContract):
 
 class TestPlanes(CodecContract):
     codec = Planes()
+
+
+class TestFrameOfReference(CodecContract):
+    codec = FrameOfReference()
+
+
+class TestDecimals(CodecContract):
+    codec = Decimals()
 
 
 class TestSparse(CodecContract):

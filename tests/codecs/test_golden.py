@@ -40,6 +40,16 @@ def test_a_golden_file_decodes(codec) -> None:
             371: -1,
             372: 9_000_000_000,
         }
+    elif codec.name == "frame_of_reference":
+        assert (array.dtype, array.shape) == (np.int64, (120, 4))
+        assert array.tolist() == [[-40, 7, 1099511627776, 7], [9, -(2**63), 0, 2**63 - 1]] * 60
+    elif codec.name == "decimals":
+        assert (array.dtype, array.shape) == (np.float64, (605,))
+        assert array[:3].tolist() == [-3.0, -2.99, -2.98]
+        assert array[597:600].tolist() == [2.97, 2.98, 2.99]
+        others = [0x8000_0000_0000_0000, 0x7FF8_0000_0000_BEEF, 0x3FD5_5555_5555_5555]
+        assert array[600:603].view(np.uint64).tolist() == others
+        assert array[603:].tolist() == [1e15, 0.125]
     elif codec.kind == BYTES:
         assert array.tobytes() == b"the same again, and " * 12 + bytes(range(40))
     else:

@@ -31,6 +31,8 @@ NUMBERS = {
     "bytedelta": 19,
     "sparse": 20,
     "delta": 21,
+    "frame_of_reference": 22,
+    "decimals": 23,
 }
 
 
