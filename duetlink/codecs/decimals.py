@@ -1,10 +1,10 @@
 """Floating point numbers that were decimals: 12.34 as the integer 1234 and two digits after the point.
 
 ALP (Afroozeh, Kuffo and Boncz 2023, "ALP: Adaptive Lossless floating-Point Compression", SIGMOD): what was
-measured or typed has few digits, and the nearest float64 to such a decimal is integer / 10^digits, because
-division is rounded correctly. The division decodes, in float64 for float32 too, so an encoder knows what comes
-back. Each vector has its digits, as few as will do; the integers go the way of frame_of_reference.py. What does
-not come back so, as a NaN or a negative zero, stands in an array of zeros instead, for sparse.py.
+measured or typed has few digits, and the float64 nearest to such a decimal is integer / 10^digits, because
+division is rounded correctly. The division decodes, in float64 for float32 too, and an encoder sees what
+comes back. Each vector has its digits, as few as will do; the integers go on to frame_of_reference.py. What
+does not come back so, as a NaN or a negative zero, stands in an array of zeros instead, for sparse.py.
 
     form u8: 0 | the array as it is
              1 | size of the digits u32 | of the integers u64 | digits (zstd) | integers | exceptions, if any
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 import struct
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ _FEW = 0.02  # share of exceptions for which no more digits are tried
 _MORE_DIGITS = 2  # than the look at a vector found
 _SPARSE = Sparse()
 
-Floats = NDArray[np.floating]  # float32 or float64
+Floats = NDArray[Any]  # float32 or float64
 Integers = NDArray[np.float64]  # that are whole
 Digits = NDArray[np.uint8]
 Mask = NDArray[np.bool_]
@@ -93,7 +93,7 @@ class Decimals(Codec):
         integers = frame_of_reference.decode(rest[start:end], _INTEGERS[element.name], items)
         digits = np.frombuffer(zstd.decompress(rest[_SIZES.size : start], len(integers)), np.uint8)
         found = (integers / _POWERS[digits][:, np.newaxis]).astype(element.storage, copy=False)
-        flat = found.reshape(-1)[:items]
+        flat: Array = found.reshape(-1)[:items]
         if end < len(rest):
             others = _SPARSE.decode(rest[end:], element, (items,))
             np.copyto(flat, others, where=_words(others) != 0)
@@ -156,4 +156,5 @@ def _fill(integers: Integers, exact: Mask) -> None:
 
 
 def _words(items: Floats) -> NDArray[np.unsignedinteger]:
-    return items.view(f"<u{items.itemsize}")
+    words: NDArray[np.unsignedinteger] = items.view(f"<u{items.itemsize}")
+    return words

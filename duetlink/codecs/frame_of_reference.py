@@ -1,4 +1,4 @@
-"""Integers as what they are above the least one near them, in as few bytes as that takes, and those in planes.
+"""Integers as what they are above the least one near them: in as few bytes as that takes, by planes.
 
 Frame of reference (Goldstein et al. 1998, "Compressing relations and indexes"): an array is cut into vectors,
 each with its least item. What is left is small wherever neighbours are of one size, whatever their type could

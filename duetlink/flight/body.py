@@ -21,6 +21,7 @@ from duetlink.errors import AssetChanged, LocalProtocolError, TransferFailed
 from duetlink.flight import layout
 from duetlink.flight.fingerprint import LEAF_BYTES, Fingerprint, join_leaves, leaf_digest
 from duetlink.flight.layout import Run
+from duetlink.tuning.sample import places
 from duetlink.values.base import Part
 
 # What a process may go on holding after its values are gone is bounded by this.
@@ -101,6 +102,20 @@ class Outgoing:
         if octets.ctypes.data % run.element.size_bytes:
             octets = octets.copy()
         return octets.view(run.element.storage)
+
+    def sample(self, block: Run, ahead_bytes: int) -> Array:
+        """A few items of what begins with `block`, goes on for `ahead_bytes` and is of its kind."""
+        index = bisect_right(self.runs, block.start_bytes, key=lambda run: run.end_bytes)
+        end_bytes = max(block.end_bytes, min(self.runs[index].end_bytes, block.start_bytes + ahead_bytes))
+        width = block.element.size_bytes
+        return np.concatenate(
+            [
+                self.array(
+                    Run(block.start_bytes + start * width, block.start_bytes + end * width, block.element)
+                )
+                for start, end in places((end_bytes - block.start_bytes) // width, width)
+            ]
+        )
 
     def verify_leaf(self, leaf: int) -> None:
         """Read a leaf once more; raises AssetChanged if it is not as it was."""

@@ -12,6 +12,7 @@ dropped, and the rest is looked at once more when it goes on: hours may have pas
 from __future__ import annotations
 
 import dataclasses
+import functools
 import time
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -39,6 +40,7 @@ _NAP_S = 0.1
 
 _SMALL_BYTES = 512  # a chunk's header and a decision are not worth it
 _SAMPLE_BYTES = 64 * 1024
+_AHEAD_CHUNKS = 16  # that codecs are tried for: columns of a table differ from one to the next
 _WORTHWHILE = 0.9  # a change that is no smaller than this, encoded, is not worth the trouble
 
 
@@ -49,7 +51,12 @@ class Course(Protocol):
     workers: int
 
     def choose(
-        self, array: Array, element: Element, now_s: float, cpu_load: float | None
+        self,
+        array: Array,
+        element: Element,
+        now_s: float,
+        cpu_load: float | None,
+        sample: Callable[[], Array] | None,
     ) -> Choice | None: ...
     def encoded(self, choice: Choice, raw_bytes: int, encoded_bytes: int, elapsed_s: float) -> None: ...
     def failed(self, choice: Choice) -> None: ...
@@ -66,7 +73,14 @@ class PlainCourse:
         self.chunk_bytes = chunk_bytes
         self.workers = workers
 
-    def choose(self, array: Array, element: Element, now_s: float, cpu_load: float | None) -> Choice | None:
+    def choose(
+        self,
+        array: Array,
+        element: Element,
+        now_s: float,
+        cpu_load: float | None,
+        sample: Callable[[], Array] | None,
+    ) -> Choice | None:
         return None
 
     def encoded(self, choice: Choice, raw_bytes: int, encoded_bytes: int, elapsed_s: float) -> None:
@@ -242,7 +256,9 @@ class Sending:
         change = self._reference.change(block, array) if self._reference is not None else None
         content, element = (array, block.element) if change is None else change
         now_s = time.monotonic()
-        choice = self._course.choose(content, element, now_s, _CPU.load(now_s))
+        ahead = functools.partial(self._outgoing.sample, block, _AHEAD_CHUNKS * self._course.chunk_bytes)
+        sample = ahead if change is None else None
+        choice = self._course.choose(content, element, now_s, _CPU.load(now_s), sample)
         if choice is None or choice.raw:
             return _raw(array)
         return self._pool.submit(self._encode, block, array, change, choice)

@@ -6,8 +6,10 @@ out, `probation.py` whether a change was for the better, `shape.py` how large ch
 
 from __future__ import annotations
 
+import functools
 import threading
 from collections import deque
+from collections.abc import Callable
 
 from duetlink.codecs import chunk
 from duetlink.codecs.base import Array
@@ -76,15 +78,23 @@ class Course:
 
     # -- what the transfer calls ----------------------------------------------------------------------------
 
-    def choose(self, array: Array, element: Element, now_s: float, cpu_load: float | None = None) -> Choice:
+    def choose(
+        self,
+        array: Array,
+        element: Element,
+        now_s: float,
+        cpu_load: float | None = None,
+        sample: Callable[[], Array] | None = None,
+    ) -> Choice:
         """What the next chunk is encoded with. `array` is the chunk, C-contiguous, of `element.storage`.
 
-        `cpu_load` is the share of all processors that is in use, 0 to 1.
+        `cpu_load` is the share of all processors that is in use, 0 to 1. `sample` makes a flat array of a few
+        items of this chunk and those after it; without it they are taken from the chunk.
         """
         with self._lock:
             # what this transfer encodes loads them as well
             self._outlook.others_load = cpu_load if self._probation.sending_raw else None
-            choice, in_force = self._choose(array, element, now_s)
+            choice, in_force = self._choose(array, element, now_s, sample or functools.partial(take, array))
             self._queue.append((choice, in_force))
             self._chunks += 1
         self._publish()
@@ -163,7 +173,9 @@ class Course:
 
     # -- choosing -------------------------------------------------------------------------------------------
 
-    def _choose(self, array: Array, element: Element, now_s: float) -> tuple[Choice, bool]:
+    def _choose(
+        self, array: Array, element: Element, now_s: float, sample: Callable[[], Array]
+    ) -> tuple[Choice, bool]:
         """For the next chunk, and whether that is the choice in force."""
         settings = self._knowledge.compression
         if settings is not self._outlook.settings:
@@ -178,7 +190,7 @@ class Course:
             return self._small(array, element), False
         subject = self._subject(array, element)
         if self._due or subject.choice is None:
-            self._decide(subject, array, now_s)
+            self._decide(subject, sample, now_s)
         rehearsal = self._exploration.rehearsal(
             subject, self.chunk_bytes, now_s, chunks=self._chunks, settled=not self._due
         )
@@ -248,14 +260,14 @@ class Course:
         self._due |= subject is not before
         return subject
 
-    def _decide(self, subject: Subject, array: Array, now_s: float) -> None:
+    def _decide(self, subject: Subject, sample: Callable[[], Array], now_s: float) -> None:
         """Find the best choice, and change to it if it is better by enough."""
         if self._probation.settling and subject.choice is not None:
             return
         self._due = False
         outlook = self._outlook
         self._decided_speed = outlook.speed
-        ranking = self._exploration.rank(subject, array, self.chunk_bytes, now_s)
+        ranking = self._exploration.rank(subject, sample, self.chunk_bytes, now_s)
         figures, best, current = ranking.figures, ranking.best(), subject.choice
         if current is None or current not in figures:
             current = outlook.raw if outlook.raw in figures else best

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable
 
 from duetlink.codecs.base import BYTES, Array
 from duetlink.tuning.choice import Choice
@@ -16,7 +17,7 @@ from duetlink.tuning.model import RAW, Figures
 from duetlink.tuning.outlook import Outlook, place
 from duetlink.tuning.priors import FAST_BYTES_PER_S, HOPED_RATIO, known, prior
 from duetlink.tuning.ranking import Ranking
-from duetlink.tuning.sample import SAMPLE_BYTES, Kind, take
+from duetlink.tuning.sample import SAMPLE_BYTES, Kind
 from duetlink.tuning.subject import Subject
 
 GAIN = 1.05  # for a change of choice
@@ -37,6 +38,7 @@ class Exploration:
     def __init__(self, outlook: Outlook) -> None:
         self._outlook = outlook
         self._spent = 0.0  # share of the transfer's time
+        self._rate = 0.0  # bytes of the array per second, by the best choice known
         self._rehearsals = 0
         self._rehearsing: tuple[Subject, Choice] | None = None
 
@@ -47,8 +49,8 @@ class Exploration:
         self._rehearsals = 0
 
     def spend(self, cost_s: float, *, first: bool = False) -> bool:
-        """Take time for exploring, if the transfer is long enough."""
-        share = cost_s * (self._outlook.speed or _UNKNOWN_RATE) / self._outlook.size_bytes
+        """Take time for exploring, if the transfer is long enough, encoded as well as is known."""
+        share = cost_s * max(self._rate, self._outlook.speed or _UNKNOWN_RATE) / self._outlook.size_bytes
         return self._take(share, 2 * self._budget if first else self._budget)
 
     def _take(self, share: float, most: float) -> bool:
@@ -63,23 +65,25 @@ class Exploration:
 
     # -- samples --------------------------------------------------------------------------------------------
 
-    def rank(self, subject: Subject, array: Array, chunk_bytes: int, now_s: float) -> Ranking:
-        """All choices that are allowed and known, after trying what could win on a sample of `array`."""
+    def rank(self, subject: Subject, sample: Callable[[], Array], chunk_bytes: int, now_s: float) -> Ranking:
+        """All choices that are allowed and known, after trying what could win on a sample."""
         ranking, untried = self._known(subject, chunk_bytes, now_s)
-        sample: Array | None = None
+        self._rate = ranking.rate()
+        taken: Array | None = None
         untried.sort(key=lambda choice: ranking.regret_of(self._outlook.figures(subject, choice, None)))
         for choice in untried:
             if not self._promising(ranking, subject, choice):
                 continue
-            if not self.spend(self._trial_s(subject, choice, array), first=sample is None):
+            if not self.spend(self._trial_s(subject, choice), first=taken is None):
                 continue
-            sample = take(array) if sample is None else sample
-            ratio = self._try(subject, choice, sample)
+            taken = sample() if taken is None else taken
+            ratio = self._try(subject, choice, taken)
             if ratio is None:
                 continue
             figures = self._outlook.figures(subject, choice, ratio)
             if self._outlook.allowed(figures):
                 ranking = self._ranking({**ranking.figures, choice: figures}, chunk_bytes)
+                self._rate = ranking.rate()
         self._load(ranking, subject)
         return ranking
 
@@ -137,9 +141,9 @@ class Exploration:
             return False
         return not known(choice.key) or ranking.regret_of(usual) < _HOPELESS * ranking.regret(ranking.best())
 
-    def _trial_s(self, subject: Subject, choice: Choice, array: Array) -> float:
+    def _trial_s(self, subject: Subject, choice: Choice) -> float:
         speed = self._outlook.figures(subject, choice, None).encode
-        return _CALL_S + min(SAMPLE_BYTES, array.nbytes) / speed
+        return _CALL_S + SAMPLE_BYTES / speed
 
     def _try(self, subject: Subject, choice: Choice, sample: Array) -> float | None:
         """The encoded share of a sample; None where the codec fails."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from duetlink.tuning.choice import Choice
 from duetlink.tuning.compression import FEWEST_BYTES
-from duetlink.tuning.model import Figures, Line, cost, cpu_s
+from duetlink.tuning.model import Figures, Line, cost, cpu_s, rate
 
 # What a link whose speed nobody has measured may carry, in bytes per second.
 POSSIBLE_GOODPUT = (1e6, 4e6, 16e6, 64e6, 250e6, 800e6)
@@ -54,6 +54,11 @@ class Ranking:
         least = min(self._regret.values())
         alike = [choice for choice, found in self._regret.items() if found <= least * self._alike]
         return min(alike, key=lambda choice: cpu_s(self.figures[choice], self.lines[0]))
+
+    def rate(self) -> float:
+        """Bytes of arrays per second of the best, on the line where it is slowest."""
+        best = self.figures[self.best()]
+        return min(rate(best, line) for line in self.lines)
 
     def lighter(self, one: Choice, other: Choice) -> bool:
         """Whether `one` takes much less processor time for as few bytes, where bytes are what counts."""

@@ -46,14 +46,19 @@ class Features:
         return Kind.NOISE if self.entropy_bits >= _NOISE_BITS and self.repeats < 0.02 else Kind.DENSE
 
 
-def take(array: Array, limit_bytes: int = SAMPLE_BYTES) -> Array:
-    """At most `limit_bytes` of an array's items, flat: eight pieces at equal distances, joined in order."""
+def take(array: Array) -> Array:
+    """At most SAMPLE_BYTES of an array's items, flat and in order."""
     flat = array.reshape(-1)
-    if flat.nbytes <= limit_bytes:
-        return flat
-    piece = max(1, limit_bytes // _PIECES // flat.itemsize)
-    starts = np.linspace(0, len(flat) - piece, _PIECES).astype(np.intp)
-    return np.concatenate([flat[start : start + piece] for start in starts])
+    pieces = [flat[start:end] for start, end in places(flat.size, flat.itemsize)]
+    return pieces[0] if len(pieces) == 1 else np.concatenate(pieces)
+
+
+def places(items: int, item_bytes: int) -> list[tuple[int, int]]:
+    """Which of so many items make a sample: all, or eight pieces (start, end) at equal distances."""
+    if items * item_bytes <= SAMPLE_BYTES:
+        return [(0, items)]
+    piece = max(1, SAMPLE_BYTES // _PIECES // item_bytes)
+    return [(start, start + piece) for start in np.linspace(0, items - piece, _PIECES).astype(int).tolist()]
 
 
 def features(sample: Array) -> Features:

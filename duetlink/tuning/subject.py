@@ -9,8 +9,8 @@ from duetlink.tuning.choice import Choice, Key
 from duetlink.tuning.priors import prior
 from duetlink.tuning.sample import Features, Kind
 
-_NEWEST = 0.3  # weight of the latest chunk
-_DRIFT = 0.2  # by which a ratio may move before the others are looked at again
+_NEWEST = 0.1  # least weight of the latest chunk
+_DRIFT = 1.2  # factor by which a ratio may move before the others are looked at again; squared each time
 
 
 class Subject:
@@ -24,6 +24,8 @@ class Subject:
         self._sampled: dict[Key, float] = {}
         self._seen: dict[Key, float] = {}
         self._first_seen: dict[Key, float] = {}
+        self._chunks: dict[Key, int] = {}
+        self._drift = _DRIFT
 
     @property
     def kind(self) -> Kind:
@@ -54,14 +56,16 @@ class Subject:
 
     def encoded(self, key: Key, ratio: float) -> bool:
         """A chunk was encoded; returns whether the data have drifted, so that the others' ratios are void."""
-        before = self._seen.get(key)
-        latest = ratio if before is None else before + _NEWEST * (ratio - before)
+        before = self._seen.get(key, ratio)
+        self._chunks[key] = self._chunks.get(key, 0) + 1
+        latest = before + max(_NEWEST, 1 / self._chunks[key]) * (ratio - before)
         self._seen[key] = latest
         first = self._first_seen.setdefault(key, ratio)
-        if abs(latest - first) <= _DRIFT * first:
+        if 1 / self._drift <= latest / first <= self._drift:
             return False
+        self._drift **= 2  # the parts of an object that differ from chunk to chunk are one kind of data
         self._sampled.clear()
-        self._seen, self._first_seen = {key: latest}, {key: latest}
+        self._seen, self._first_seen, self._chunks = {key: latest}, {key: latest}, {key: 1}
         return True
 
 

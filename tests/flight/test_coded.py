@@ -37,7 +37,7 @@ class Turns(PlainCourse):
         self.failures: list[Choice] = []
         self.wire_bytes = 0
 
-    def choose(self, array: Array, element: Element, now_s: float, cpu_load: float | None) -> Choice:
+    def choose(self, array: Array, element: Element, now_s: float, *others: object) -> Choice:
         self.taken += 1
         return self.choices[self.taken % len(self.choices)]
 

@@ -30,7 +30,7 @@ class Noting(PlainCourse):
         super().__init__(CHUNK, workers=2)
         self.told: list[str] = []
 
-    def choose(self, array: Array, element: Element, now_s: float, cpu_load: float | None) -> Choice:
+    def choose(self, array: Array, element: Element, now_s: float, *others: object) -> Choice:
         return ZSTD
 
     def encoded(self, choice: Choice, raw_bytes: int, encoded_bytes: int, elapsed_s: float) -> None:
