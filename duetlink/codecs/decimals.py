@@ -56,7 +56,7 @@ class Decimals(Codec):
 
     def suits(self, array: Array, element: Element) -> bool:
         flat: Floats = array.reshape(-1)
-        look = flat[:: max(1, flat.size // _LOOK_ITEMS)]
+        look = flat[:: flat.size // _LOOK_ITEMS | 1]  # odd: columns of a table may lie side by side
         every = np.arange(len(_POWERS), dtype=np.uint8)
         _, exact = _integers(np.broadcast_to(look, (len(every), look.size)), every)
         return bool((exact.any(axis=0) | np.isnan(look)).sum() >= _ENOUGH * look.size)
@@ -102,8 +102,7 @@ class Decimals(Codec):
 
 def _decimals(vectors: Floats) -> tuple[Digits, Integers, Mask]:
     """By vector: how many digits, and the integers; and which items these give back."""
-    stride = max(1, vectors.shape[1] // _LOOK_ITEMS_OF_VECTOR)
-    digits = _fewest_digits(vectors[:, ::stride])
+    digits = _fewest_digits(vectors[:, :: vectors.shape[1] // _LOOK_ITEMS_OF_VECTOR | 1])
     integers, exact = _integers(vectors, digits)
     if exact.all():
         return digits, integers, exact
