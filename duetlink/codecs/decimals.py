@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 from duetlink.codecs import frame_of_reference, zstd
 from duetlink.codecs.base import TENSOR, Array, Codec
 from duetlink.codecs.element import BY_NAME, Element
+from duetlink.codecs.scratch import scratch
 from duetlink.codecs.sparse import Sparse
 from duetlink.errors import MalformedChunk
 
@@ -59,7 +60,8 @@ class Decimals(Codec):
         look = flat[:: flat.size // _LOOK_ITEMS | 1]  # odd: columns of a table may lie side by side
         every = np.arange(len(_POWERS), dtype=np.uint8)
         _, exact = _integers(np.broadcast_to(look, (len(every), look.size)), every)
-        return bool((exact.any(axis=0) | np.isnan(look)).sum() >= _ENOUGH * look.size)
+        others = look != 0  # zeros are for all codecs
+        return bool((exact.any(axis=0) | np.isnan(look))[others].sum() >= _ENOUGH * max(1, others.sum()))
 
     def encode(self, array: Array, element: Element, level: int) -> bytes:
         flat: Floats = array.reshape(-1)
@@ -75,7 +77,8 @@ class Decimals(Codec):
             others = np.where(exact, vectors.dtype.type(0), vectors).reshape(-1)[: flat.size]
             exceptions = _SPARSE.encode(others, element, _SPARSE.level)
         coded_digits = zstd.compress(digits.data, zstd.ENTROPY)
-        whole = integers.astype(_INTEGERS[element.name].storage)
+        whole = scratch("decimals, whole", integers.shape, _INTEGERS[element.name].storage)
+        np.copyto(whole, integers, casting="unsafe")
         coded = frame_of_reference.encode(whole, flat.size)
         sizes = _SIZES.pack(len(coded_digits), len(coded))
         return b"".join((_DECIMALS, sizes, coded_digits, coded, exceptions))
@@ -103,7 +106,7 @@ class Decimals(Codec):
 def _decimals(vectors: Floats) -> tuple[Digits, Integers, Mask]:
     """By vector: how many digits, and the integers; and which items these give back."""
     digits = _fewest_digits(vectors[:, :: vectors.shape[1] // _LOOK_ITEMS_OF_VECTOR | 1])
-    integers, exact = _integers(vectors, digits)
+    integers, exact = _integers(vectors, digits, scratch("decimals", vectors.shape, np.float64))
     if exact.all():
         return digits, integers, exact
     for _ in range(_MORE_DIGITS):
@@ -134,14 +137,17 @@ def _fewest_digits(rows: Floats) -> Digits:
     return digits
 
 
-def _integers(vectors: Floats, digits: Digits) -> tuple[Integers, Mask]:
-    """The items without their point, and which of them come back bit for bit."""
+def _integers(vectors: Floats, digits: Digits, integers: Integers | None = None) -> tuple[Integers, Mask]:
+    """The items without their point, put into `integers`, and which of them come back bit for bit."""
     powers = _POWERS[digits][:, np.newaxis]
     most = _MOST[vectors.dtype.name]
+    back = scratch("decimals, back", vectors.shape, np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        integers: Integers = np.rint(vectors * powers)
+        integers = np.multiply(vectors, powers, out=integers)
+        np.rint(integers, out=integers)
         integers += 0.0  # makes a negative zero a positive one
-        exact: Mask = _words((integers / powers).astype(vectors.dtype, copy=False)) == _words(vectors)
+        np.divide(integers, powers, out=back)
+        exact: Mask = _words(back.astype(vectors.dtype, copy=False)) == _words(vectors)
         if not (-most <= integers.min(initial=0.0) and integers.max(initial=0.0) <= most):  # or NaN
             exact &= np.abs(integers) <= most
     return integers, exact

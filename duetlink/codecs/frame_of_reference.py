@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from duetlink.codecs.base import TENSOR, Array, Codec
 from duetlink.codecs.element import BY_NAME, BY_NUMBER, Element
 from duetlink.codecs.planes import Planes
+from duetlink.codecs.scratch import scratch
 from duetlink.errors import MalformedChunk
 
 _SHORTEST, _LONGEST = 6, 9  # log2 of a vector's items
@@ -68,9 +69,14 @@ def vectors_of(flat: Array) -> Vectors:
 def encode(vectors: Vectors, items: int) -> bytes:
     """The first `items` of integers in vectors."""
     least = vectors.min(axis=1, keepdims=True)
-    offsets, width = _narrow(_words(vectors) - _words(least))
+    words = _words(vectors)
+    offsets = scratch("frame of reference", words.shape, words.dtype)
+    np.subtract(words, _words(least), out=offsets)
+    width = _narrowest(offsets)
+    narrow = scratch("frame of reference, narrow", offsets.shape, width.storage)
+    np.copyto(narrow, offsets, casting="unsafe")
     head = _HEAD.pack(vectors.shape[1].bit_length() - 1, width.number)
-    return b"".join((head, _encode_least(least), _PLANES.encode(offsets.reshape(-1)[:items], width, 1)))
+    return b"".join((head, _encode_least(least), _PLANES.encode(narrow.reshape(-1)[:items], width, 1)))
 
 
 def decode(payload: memoryview, element: Element, items: int) -> Vectors:
@@ -90,8 +96,9 @@ def decode(payload: memoryview, element: Element, items: int) -> Vectors:
 
 def _encode_least(least: Vectors) -> bytes:
     base = least.min()
-    offsets, width = _narrow(_words(least) - _words(base))
-    planes = _PLANES.encode(offsets, width, 1)
+    offsets = _words(least) - _words(base)
+    width = _narrowest(offsets)
+    planes = _PLANES.encode(offsets.astype(width.storage), width, 1)
     return _LEAST.pack(_words(base).astype(np.uint64).view(np.int64), width.number, len(planes)) + planes
 
 
@@ -106,11 +113,10 @@ def _decode_least(data: memoryview, element: Element, count: int) -> tuple[Unsig
     return offsets.astype(word) + np.int64(base).astype(word), rest[size:]
 
 
-def _narrow(offsets: Unsigned) -> tuple[Unsigned, Element]:
-    """In the fewest bytes that hold them all."""
+def _narrowest(offsets: Unsigned) -> Element:
+    """The fewest bytes that hold them all."""
     widest = int(offsets.max())
-    width = next(known for known in _WIDTHS if widest < 256**known.size_bytes)
-    return offsets.astype(width.storage, copy=False), width
+    return next(known for known in _WIDTHS if widest < 256**known.size_bytes)
 
 
 def _width(number: int, element: Element) -> Element:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 import struct
+from collections.abc import Iterator
 from typing import ClassVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import NDArray
 from duetlink.codecs import zstd
 from duetlink.codecs.base import TENSOR, Array, Codec
 from duetlink.codecs.element import Element
+from duetlink.codecs.scratch import scratch
 from duetlink.errors import MalformedChunk
 
 Plane = NDArray[np.uint8]
@@ -37,7 +39,7 @@ class Planes(Codec):
     level: ClassVar[int] = 1
 
     def encode(self, array: Array, element: Element, level: int) -> bytes:
-        planes = [_compress(plane, level) for plane in _split(array, element)]
+        planes = [bytes(_compress(plane, level)) for plane in _split(array, element)]
         return b"".join((struct.pack(f"<{len(planes)}Q", *map(len, planes)), *planes))
 
     def decode(self, payload: memoryview, element: Element, shape: tuple[int, ...]) -> Array:
@@ -64,14 +66,19 @@ def _rotated(element: Element) -> bool:
     return element.is_float or element.storage.kind == "c"
 
 
-def _split(array: Array, element: Element) -> list[Plane]:
+def _split(array: Array, element: Element) -> Iterator[Plane]:
+    """The planes, lowest first; each holds until the next one is asked for."""
     words = array.reshape(-1).view(_word(element))
     bits = 8 * words.itemsize
+    shifted = scratch("planes, shifted", words.shape, words.dtype)
+    plane = scratch("planes", words.shape, np.uint8)
     if _rotated(element):
-        sign = words >> (bits - 1)
-        words = words << 1
-        words |= sign
-    return [(words >> shift).astype(np.uint8) for shift in range(0, bits, 8)]
+        rotated = np.left_shift(words, 1, out=scratch("planes, rotated", words.shape, words.dtype))
+        rotated |= np.right_shift(words, bits - 1, out=shifted)
+        words = rotated
+    for shift in range(0, bits, 8):
+        np.copyto(plane, np.right_shift(words, shift, out=shifted), casting="unsafe")
+        yield plane
 
 
 def _join(planes: list[Plane], element: Element) -> NDArray[np.unsignedinteger]:

@@ -7,7 +7,6 @@ than the pool has threads and one, so memory is bounded whatever the peer sends.
 from __future__ import annotations
 
 import threading
-import time
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
@@ -20,6 +19,7 @@ from duetlink.codecs.base import Array
 from duetlink.codecs.registry import by_number
 from duetlink.errors import DuetError, TransferFailed, UndecodableChunk
 from duetlink.flight.body import Landing, Version
+from duetlink.runtime.cpu import Stopwatch
 
 CODED = b"\x01"
 MAX_BLOCK_BYTES = 4 * 1024 * 1024
@@ -42,7 +42,7 @@ class Decoding:
         try:
             header = chunk.read_header(data, MAX_BLOCK_BYTES)
             by_number(header.codec).load()  # not part of its speed
-            begin_s = time.monotonic()
+            stopwatch = Stopwatch()
 
             def version(name: bytes) -> Array:  # see sending.Reference
                 start = int.from_bytes(name[8:], "little")
@@ -57,7 +57,7 @@ class Decoding:
             raise UndecodableChunk(f"a codec is installed here, but does not load: {error}") from None
         if not header.bound.lossless:
             raise UndecodableChunk("the peer encoded bytes in a way that does not keep them")
-        self._add(by_number(header.codec).name, array.nbytes, time.monotonic() - begin_s)
+        self._add(by_number(header.codec).name, array.nbytes, stopwatch.elapsed_s())
         return chunk.as_bytes(array)
 
     def _add(self, codec: str, raw_bytes: int, elapsed_s: float) -> None:

@@ -30,7 +30,7 @@ from duetlink.flight.body import Outgoing
 from duetlink.flight.fingerprint import LEAF_BYTES
 from duetlink.flight.gate import Gate
 from duetlink.flight.layout import Run
-from duetlink.runtime.cpu import CpuMeter
+from duetlink.runtime.cpu import CpuMeter, Stopwatch
 from duetlink.tuning import Choice, RateCap
 
 _CPU = CpuMeter()
@@ -267,13 +267,13 @@ class Sending:
         self, block: Run, array: Array, change: tuple[Array, Element] | None, choice: Choice
     ) -> Parcel:
         content, element = (array, block.element) if change is None else change
-        begin_s = time.monotonic()
+        stopwatch = Stopwatch()
         try:
             encoded = chunk.encode(content, choice.codec, choice.level, element)
         except CodecFailed:
             self._course.failed(choice)
             return _raw(array)
-        self._course.encoded(choice, array.nbytes, len(encoded), time.monotonic() - begin_s)
+        self._course.encoded(choice, array.nbytes, len(encoded), stopwatch.elapsed_s())
         if change is not None and self._reference is not None:
             encoded = self._reference.wrap(block, encoded)
         if len(encoded) >= array.nbytes:

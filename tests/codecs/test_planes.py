@@ -19,15 +19,15 @@ WEIGHTS = np.random.default_rng(1).normal(0, 0.02, 1 << 17).astype(np.float32)
 
 def test_the_topmost_plane_holds_the_exponents_and_the_lowest_bit_the_sign() -> None:
     array = np.array([1.0, -1.0, 2.0, -0.5, 1.5], np.float32)
-    low, _, high, exponents = _split(array, FLOAT32)
-    assert exponents.tolist() == [127, 127, 128, 126, 127]
-    assert low.tolist() == [0, 1, 0, 1, 0]
-    assert high.tolist() == [0, 0, 0, 0, 0x80]
+    low, _, high, exponents = (plane.tolist() for plane in _split(array, FLOAT32))
+    assert exponents == [127, 127, 128, 126, 127]
+    assert low == [0, 1, 0, 1, 0]
+    assert high == [0, 0, 0, 0, 0x80]
 
 
 def test_integers_are_split_as_they_are() -> None:
-    low, high = _split(np.array([0x1234, 0xFFFE], np.uint16), BY_NAME["uint16"])
-    assert (low.tolist(), high.tolist()) == ([0x34, 0xFE], [0x12, 0xFF])
+    low, high = (plane.tolist() for plane in _split(np.array([0x1234, 0xFFFE], np.uint16), BY_NAME["uint16"]))
+    assert (low, high) == ([0x34, 0xFE], [0x12, 0xFF])
 
 
 @pytest.mark.parametrize(("element", "ratio"), [(FLOAT32, 1.19), (BFLOAT16, 1.46)])
