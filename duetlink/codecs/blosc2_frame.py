@@ -4,8 +4,8 @@ The library believes the header of a chunk: sizes beyond its buffers, filters an
 from plugins, memory left as it was. So the header is compared, byte by byte, with the only ones that `encode`
 makes, and the library sees none that differs.
 
-Blosc2 is an optional library. It takes half a second to import: that is left to the first use, or to
-the tuner, who loads it beside a transfer that it might have made faster.
+Blosc2 is an optional library. It takes up to half a second to import: that is left to the first use, or to
+the tuner, who loads it after a transfer that it might have made faster.
 """
 
 from __future__ import annotations

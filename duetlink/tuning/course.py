@@ -169,6 +169,7 @@ class Course:
             if measured is not None:
                 self._knowledge.set_goodput(self._path, measured)
             self._probation.finish()
+            self._exploration.finished()
         self._publish()
 
     # -- choosing -------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Callable
 
-from duetlink.codecs.base import BYTES, Array
+from duetlink.codecs.base import BYTES, Array, Codec
 from duetlink.tuning.choice import Choice
 from duetlink.tuning.compression import FEWEST_BYTES
 from duetlink.tuning.model import RAW, Figures
@@ -30,6 +30,7 @@ _MAX_REHEARSALS = 8
 _FIRST_REHEARSAL = 4  # chunks; the first ones fill the pipeline, and a slow one would delay all
 _CALL_S = 0.00005
 _UNKNOWN_RATE = 200e6
+_LONG_S = 10.0
 
 
 class Exploration:
@@ -39,6 +40,7 @@ class Exploration:
         self._outlook = outlook
         self._spent = 0.0  # share of the transfer's time
         self._rate = 0.0  # bytes of the array per second, by the best choice known
+        self._wanted: dict[str, Codec] = {}  # not loaded, but they could win
         self._rehearsals = 0
         self._rehearsing: tuple[Subject, Choice] | None = None
 
@@ -88,12 +90,22 @@ class Exploration:
         return ranking
 
     def _load(self, ranking: Ranking, subject: Subject) -> None:
-        """What is not loaded but could win is there for a later decision."""
-        if subject.kind is Kind.NOISE or self._outlook.speed is None:
+        """What is not loaded but could win is there for a later decision: of this transfer if it is a long
+        one, for Python does little else while it imports."""
+        outlook = self._outlook
+        if subject.kind is Kind.NOISE or outlook.speed is None:
             return
-        for choice in self._outlook.unready(subject.element):
+        for choice in outlook.unready(subject.element):
             if self._promising(ranking, subject, choice):
-                self._outlook.knowledge.load(choice.codec)
+                self._wanted[choice.codec.name] = choice.codec
+        if outlook.size_bytes > _LONG_S * max(self._rate, outlook.speed):
+            self.finished()
+
+    def finished(self) -> None:
+        """Nothing is in the way of loading codecs now."""
+        for codec in self._wanted.values():
+            self._outlook.knowledge.load(codec)
+        self._wanted.clear()
 
     def _known(self, subject: Subject, chunk_bytes: int, now_s: float) -> tuple[Ranking, list[Choice]]:
         """The choices that are allowed and known, and those that would have to be tried."""

@@ -56,6 +56,7 @@ class Probation:
         self._change: _Change | None = None
         self._stretch: Stretch | None = None
         self._outcomes: dict[Choice, float] = {}  # measured on this link, as it is now
+        self._hearsay = False  # whether the only one is raw, as other transfers have measured it
 
     @property
     def sending_raw(self) -> bool:
@@ -71,9 +72,10 @@ class Probation:
         """A choice was changed, for such data."""
         speed = self._outlook.speed
         if self._stretch is not None and (measured := self._stretch.rate) is not None:
-            self._outcomes[self._stretch.choice] = measured
+            self._measured(self._stretch.choice, measured)
         if not self._outcomes and speed is not None:
-            self._outcomes[self._outlook.raw] = speed  # as others have measured it
+            self._outcomes[self._outlook.raw] = speed
+            self._hearsay = True
         self._change = _Change(decision, subject, speed)
 
     def settle(self, retreat: Retreat) -> None:
@@ -97,7 +99,9 @@ class Probation:
         after, measured = change.decision.after, stretch.rate
         if measured is None or stretch.choice.key != (after.codec, after.level):
             return None
-        self._outcomes[stretch.choice] = measured
+        if self._hearsay and not stretch.settled:
+            return None  # the beginning of a transfer is slower than what others measured
+        self._measured(stretch.choice, measured)
         worse = measured < _WORSE * max(self._outcomes.values())
         # fewer bytes, or less processor time, may take longer: that was asked for
         if worse and not self._steered and self._outlook.settings.objective in (THROUGHPUT, LATENCY):
@@ -107,6 +111,11 @@ class Probation:
         if stretch.long:
             self._change = None
         return None
+
+    def _measured(self, choice: Choice, rate: float) -> None:
+        self._outcomes[choice] = rate
+        if choice.raw:
+            self._hearsay = False
 
     def blame(self, now_s: float) -> Retreat | None:
         """The link seems to have changed: a retreat where the latest change may be what slowed it down."""
@@ -123,6 +132,7 @@ class Probation:
                 outlook.knowledge.acquit(outlook.path, self._change.subject.kind, choice.key)
         self._change, self._stretch = None, None
         self._outcomes.clear()
+        self._hearsay = False
 
     def rested(self) -> None:
         """The sender kept back by itself: what comes now begins with empty buffers, and is timed anew."""
@@ -155,6 +165,8 @@ class Probation:
         key = stretch.choice.key
         figures = outlook.figures(subject, stretch.choice, subject.ratio(key))
         achieved = (outlook.goodput.measured or 0.0) / figures.ratio
+        if achieved >= max(self._outcomes.values()):
+            return False  # slower or not, it is the best that there was
         if achieved > _CPU_SHARE * figures.encode * outlook.knowledge.cpus:
             return True
         if not outlook.knowledge.speeds.decode_measured(key, subject.kind):

@@ -48,6 +48,11 @@ class Stretch:
         return self._chunks >= _LONG
 
     @property
+    def settled(self) -> bool:
+        """Whether it has lasted for so long that its beginning does not matter."""
+        return self._time_s >= _ENOUGH_S or self.long
+
+    @property
     def rate(self) -> float | None:
         """None until there is enough to judge by."""
         if self._chunks < _SKIPPED + _CHUNKS or self._time_s <= 0:

@@ -26,7 +26,7 @@ def test_raw_is_taken_where_all_else_is_too_slow_though_it_disappointed(make_ben
     subject = Subject(FLOAT32, features(take(WEIGHTS)))
     subject.sampled(("lzma", 6), 0.9)
     knowledge.pause("tcp", subject.kind, outlook.raw.key, 0.0, None)
-    assert Exploration(outlook).rank(subject, WEIGHTS, MIB, 1.0).best().raw
+    assert Exploration(outlook).rank(subject, lambda: WEIGHTS, MIB, 1.0).best().raw
 
 
 def test_what_a_codec_writes_in_any_case_counts_as_in_a_large_chunk(make_bench: MakeBench) -> None:
@@ -79,13 +79,20 @@ def used(bench: Bench, kind: str, speed: float) -> set[str]:
     return {choice.codec.name for _, _, choice in run.log}
 
 
-def test_a_codec_that_could_win_is_loaded_beside_the_transfer(make_bench: MakeBench) -> None:
-    bench = make_bench(12.5)
+@pytest.mark.parametrize(("speed", "before_the_end"), [(12.5, False), (1.25, True)])
+def test_a_codec_that_could_win_is_loaded_beside_a_long_transfer_and_after_a_short_one(
+    make_bench: MakeBench, speed: float, before_the_end: bool
+) -> None:
+    bench = make_bench(speed)
     codec = unload(bench, "pcodec")
-    bench.transfer([(0, "2x")], Link([(0.0, 12.5)])).run()
+    course = bench.course()
+    course.choose(DATA["2x"], FLOAT32, 0.0)
+    loaded(bench)
+    assert codec.there == before_the_end
+    course.finished(1.0)
     loaded(bench)
     assert codec.there
-    assert "pcodec" in used(bench, "2x", 12.5)
+    assert "pcodec" in used(bench, "2x", speed)
 
 
 @pytest.mark.parametrize(("kind", "speed"), [("noise", 12.5), ("2x", 800)])
