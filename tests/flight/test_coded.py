@@ -82,6 +82,22 @@ def parcels(
     return list(sending.parcels())
 
 
+def test_a_sample_is_of_what_comes_next_of_the_same_kind() -> None:
+    columns = np.repeat(np.arange(40.0), 16 * 1024)  # 128 KiB each
+    body = outgoing([columns, np.full(100_000, 7, np.int32)])
+    floats = next(run for run in body.runs if run.element.name == "float64")
+
+    def columns_in_sample(column: int, ahead_bytes: int) -> list[float]:
+        start = floats.start_bytes + column * 128 * 1024
+        sample = body.sample(Run(start, start + 128 * 1024, floats.element), ahead_bytes)
+        assert sample.nbytes == 64 * 1024
+        return sorted(set(sample.tolist()))
+
+    assert columns_in_sample(3, 0) == [3.0]  # of the block itself at least
+    assert columns_in_sample(3, 8 * 128 * 1024) == [3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0]
+    assert columns_in_sample(38, 1 << 30) == [38.0, 39.0]  # what lies behind are other items
+
+
 class Reader:
     """A Flight stream that holds these (bytes, metadata)."""
 

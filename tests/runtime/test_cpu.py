@@ -1,4 +1,4 @@
-"""The meter of processor load."""
+"""The meter of processor load, and what work takes of one."""
 
 from __future__ import annotations
 
@@ -43,3 +43,21 @@ def test_here_it_is_a_share() -> None:
     meter = cpu.CpuMeter()
     meter.load(0.0)
     assert (found := meter.load(1.0)) is None or 0 <= found <= 1
+
+
+@pytest.mark.parametrize(
+    ("passed_s", "worked_s", "elapsed_s"), [(3.0, 0.5, 0.5), (5.5, 0.5, 5.5), (1.0, 0.0, 1.0)]
+)
+def test_work_is_the_processors_time_unless_it_waited_for_most_of_it(
+    monkeypatch: pytest.MonkeyPatch, passed_s: float, worked_s: float, elapsed_s: float
+) -> None:
+    monkeypatch.setattr(cpu.time, "perf_counter", iter([10.0, 10.0 + passed_s]).__next__)
+    monkeypatch.setattr(cpu, "_CLOCK", iter([2.0, 2.0 + worked_s]).__next__)
+    assert cpu.Stopwatch().elapsed_s() == elapsed_s
+
+
+def test_a_stopwatch_runs_while_its_thread_works() -> None:
+    stopwatch, sums = cpu.Stopwatch(), 0
+    while not stopwatch.elapsed_s():
+        sums += 1
+    assert stopwatch.elapsed_s() > 0

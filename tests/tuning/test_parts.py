@@ -15,6 +15,7 @@ from duetlink.tuning.model import RAW, Figures, Line, cost, delivery_s, rate
 from duetlink.tuning.priors import choices
 from duetlink.tuning.sample import Kind, features, take
 from duetlink.tuning.speeds import Speeds
+from duetlink.tuning.subject import Subject
 from tests.tuning.simulation import DATA
 
 MIB = 1 << 20
@@ -47,6 +48,28 @@ def test_a_sample_is_at_most_64_kib_of_the_items(length: int, dtype: str) -> Non
     assert sample.nbytes <= 65536
     assert sample.nbytes == min(array.nbytes, 65536)
     features(sample)
+
+
+def test_parts_that_differ_are_no_change_of_the_data_but_once() -> None:
+    subject = Subject(FLOAT32, features(take(DATA["1.2x"])))
+    changes = [number for number in range(200) if subject.encoded(("zstd", 1), [0.5, 0.1][number % 2])]
+    assert changes == [1]
+    assert subject.ratio(("zstd", 1)) == pytest.approx(0.3, abs=0.05)
+    assert any(subject.encoded(("zstd", 1), 0.9) for _ in range(20))  # this is one
+
+
+def test_what_was_tried_speaks_for_the_others() -> None:
+    subject = Subject(FLOAT32, features(take(DATA["1.2x"])))
+    assert subject.kind is Kind.DENSE
+    assert subject.ease(Kind.DENSE) == 1.0
+    subject.sampled(("decimals", 0), 1.0)  # they are none: that says nothing of the others
+    assert subject.ease(Kind.DENSE) == 1.0
+    subject.sampled(("planes", 1), 0.9240)
+    assert subject.ease(Kind.DENSE) == 1.0  # one alone may be wrong for these data
+    subject.sampled(("pcodec", 8), 0.9130)
+    assert subject.ease(Kind.DENSE) == pytest.approx(1.1)
+    subject.sampled(("zstd", 3), 0.4635)
+    assert subject.ease(Kind.DENSE) == pytest.approx(0.5)
 
 
 # -- model
