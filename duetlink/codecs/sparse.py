@@ -26,6 +26,8 @@ _GAPS, _BITMAP = 0, 1
 _GAP_ELEMENTS = tuple(BY_NAME[name] for name in ("uint8", "uint16", "uint32", "uint64"))
 _HEAD = struct.Struct("<BBQ")
 _BLOCK_ITEMS = 1 << 16  # gaps that become places at a time
+_LOOK_ITEMS = 4096
+_WORTHWHILE = 0.4  # share of items that are not zero
 _CLEAR = 1.25  # an estimate that is off by this factor decides nothing
 
 Places = NDArray[np.int64]
@@ -41,6 +43,11 @@ class Sparse(Codec):
     levels: ClassVar[range] = Pcodec.levels
     level: ClassVar[int] = Pcodec.level
     overhead_bytes: ClassVar[int] = 2 * Pcodec.overhead_bytes + 30
+
+    def suits(self, array: Array, element: Element) -> bool:
+        flat = array.reshape(-1)
+        look = np.ascontiguousarray(flat[:: flat.size // _LOOK_ITEMS | 1])
+        return int(np.count_nonzero(_present(look, element))) <= _WORTHWHILE * look.size
 
     def encode(self, array: Array, element: Element, level: int) -> bytes:
         flat = array.reshape(-1)

@@ -202,11 +202,10 @@ class Course:
         outlook = self._outlook
         if (subject := self._subjects.latest(element)) is not None and subject.choice is not None:
             return subject.choice
-        few = outlook.settings.objective == FEWEST_BYTES
-        zstd = Choice(named("zstd"), 9 if few else 3)
+        objective, zstd = outlook.settings.objective, Choice(named("zstd"), 3)
         usable = zstd.codec.name in self._knowledge.available and zstd.codec.name not in outlook.failed
-        idle = outlook.fast or outlook.settings.objective == LEAST_CPU
-        return zstd if array.nbytes and usable and (few or not idle) else outlook.raw
+        worth_it = objective == FEWEST_BYTES or not (outlook.fast or objective == LEAST_CPU)
+        return zstd if array.nbytes and usable and worth_it else outlook.raw
 
     def _named(self, element: Element, now_s: float) -> Choice:
         """What the settings say."""

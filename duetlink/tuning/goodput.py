@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import deque
 
-_HELD_SHARE = 0.2  # of the time between two moments, for the sender to count as held
+_HELD_SHARE = 0.7  # of the time between two moments; less is what the processors were busy with
 _HELD_S = 0.0015
 _MESSAGE_S = 0.01  # what a message may cost on any link, where processors are busy
 _LARGE_BYTES = 256 << 10  # of larger ones the link's share is clear all the same

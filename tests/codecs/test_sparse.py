@@ -90,6 +90,13 @@ def test_the_smaller_form_is_chosen(density: float, form: int) -> None:
     assert _HEAD.unpack_from(SPARSE.encode(sparse_normal(density), BY_NAME["float32"], 8))[0] == form
 
 
+@pytest.mark.parametrize(
+    ("density", "suits"), [(0.0, True), (0.1, True), (0.35, True), (0.45, False), (1.0, False)]
+)
+def test_it_suits_what_is_mostly_zero(density: float, suits: bool) -> None:
+    assert SPARSE.suits(sparse_normal(density), BY_NAME["float32"]) == suits
+
+
 def test_gaps_describe_runs() -> None:
     array = np.zeros((512, 64), np.float32)
     array[::2] = np.random.default_rng(2).normal(size=(256, 64))

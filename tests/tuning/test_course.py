@@ -156,6 +156,37 @@ def test_busy_processors_speak_against_encoding(make_bench: MakeBench) -> None:
     assert busy.codec.name != "pcodec"
 
 
+@pytest.mark.parametrize(
+    ("speed", "objective", "expected"),
+    [
+        (12.5, "throughput", "zstd 3"),
+        (None, "throughput", "zstd 3"),
+        (800, "throughput", "raw"),
+        (800, "bytes", "zstd 3"),
+        (12.5, "cpu", "raw"),
+    ],
+)
+def test_nothing_is_tried_for_what_is_small(
+    make_bench: MakeBench, speed: float | None, objective: str, expected: str
+) -> None:
+    bench = make_bench(speed, compression=Compression(objective=objective))
+    course = bench.course()
+    assert str(course.choose(DATA["2x"][:4095], FLOAT32, 0.0)) == expected
+    assert bench.world.trials == 0
+    assert not list(bench.history)
+
+
+def test_the_small_end_of_an_array_goes_the_way_of_the_rest(make_bench: MakeBench) -> None:
+    bench = make_bench(12.5)
+    bench.world.kind = "2x"
+    course = bench.course()
+    whole = course.choose(DATA["2x"], FLOAT32, 0.0)
+    assert whole.codec.name == "pcodec"
+    assert course.choose(DATA["2x"][:100], FLOAT32, 0.1) == whole
+    course.encoded(whole, 400, 400, 0.1)  # of so little, neither the size nor the time says anything
+    assert course.choose(DATA["2x"], FLOAT32, 0.2) == whole
+
+
 def test_link_changed_forgets_the_speed(make_bench: MakeBench) -> None:
     bench = make_bench(800)
     bench.tuner.link_changed()

@@ -141,6 +141,14 @@ def test_a_slow_encoder_does_not_make_a_slow_link() -> None:
     assert goodput.estimate == pytest.approx(10e6)
 
 
+def test_a_transport_that_waits_for_busy_processors_does_not_either() -> None:
+    goodput, now_s = Goodput(100e6), 0.0
+    for _ in range(50):  # 60 ms of encoding by all processors, then 40 until the transport gets its turn
+        now_s += 0.1
+        goodput.sent(1_000_000, 0.04, now_s)
+    assert goodput.estimate == 100e6
+
+
 def test_a_sender_that_is_never_held_knows_a_lower_bound() -> None:
     goodput = Goodput(5e6)
     for count in range(1, 101):
