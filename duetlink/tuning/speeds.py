@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import statistics
 import threading
 from typing import Any
 
@@ -12,6 +12,7 @@ from duetlink.tuning.sample import Kind
 
 _NEWEST = 0.3  # weight of the latest chunk
 _LIMIT = 1024
+_MOST_GAIN = 4.5
 
 # (codec, level), name of the element, kind of data
 Place = tuple[Key, str, Kind]
@@ -24,7 +25,8 @@ class Speeds:
         self._encode: dict[Place, float] = {}
         self._decode: dict[tuple[str, Kind], float] = {}
         self._tried: dict[Place, float] = {}
-        self._machine = 0.0  # how much faster than the table's, as a logarithm
+        self._gains: dict[Place, float] = {}  # how many times faster than the table says
+        self._machine = 1.0  # what is typical of those that were measured here
         self._lock = threading.Lock()
 
     def encode(self, place: Place) -> float:
@@ -34,7 +36,7 @@ class Speeds:
             tried = self._tried.get(place)
             if tried is not None and not known(place[0]):
                 return tried
-            assumed = prior(place[0], place[2]).encode * math.exp(self._machine)
+            assumed = prior(place[0], place[2]).encode * self._machine
             # 64 KiB run slower than a chunk does, but not that much slower
             return assumed if tried is None else max(tried, min(assumed, 2 * tried))
 
@@ -59,8 +61,8 @@ class Speeds:
         with self._lock:
             speed = _average(self._encode, place, size_bytes / elapsed_s)
             if known(place[0]):
-                gain = math.log(speed / prior(place[0], place[2]).encode)
-                self._machine += 0.1 * (min(1.5, max(-1.5, gain)) - self._machine)
+                _keep(self._gains, place, speed / prior(place[0], place[2]).encode)
+                self._machine = _typical(list(self._gains.values()))
 
     def decoded(self, codec: str, kind: Kind, size_bytes: int, elapsed_s: float) -> None:
         """The peer has decoded a chunk."""
@@ -68,6 +70,12 @@ class Speeds:
             return
         with self._lock:
             _average(self._decode, (codec, kind), size_bytes / elapsed_s)
+
+
+def _typical(gains: list[float]) -> float:
+    """The median, drawn to 1 where it is of few codecs: each differs from the table in its own way."""
+    median = min(_MOST_GAIN, max(1 / _MOST_GAIN, statistics.median(gains)))
+    return float(median ** (len(gains) / (len(gains) + 1)))
 
 
 def _average(table: dict[Any, float], place: Any, speed: float) -> float:

@@ -212,10 +212,14 @@ def test_speeds_are_assumed_then_measured() -> None:
     place = (("planes", 1), "float32", Kind.DENSE)
     assert speeds.encode(place) == 472e6
     for _ in range(20):
-        speeds.encoded(place, MIB, MIB / 100e6)
-    assert speeds.encode(place) == pytest.approx(100e6)
+        speeds.encoded(place, MIB, MIB / 118e6)
+    assert speeds.encode(place) == pytest.approx(118e6)
     # a machine that is slow at one codec is expected to be slow at the others
-    assert speeds.encode((("pcodec", 8), "float32", Kind.DENSE)) < 100e6
+    pcodec = (("pcodec", 8), "float32", Kind.DENSE)
+    assert speeds.encode(pcodec) == pytest.approx(154e6 * 0.25**0.5)
+    for key, speed in ((("zstd", 3), 195e6), (("lz4", 1), 600e6)):  # half as fast as the table says
+        speeds.encoded((key, "float32", Kind.DENSE), MIB, MIB / speed)
+    assert speeds.encode(pcodec) == pytest.approx(154e6 * 0.5**0.75)
 
 
 # -- pacing
