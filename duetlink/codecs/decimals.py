@@ -56,16 +56,14 @@ class Decimals(Codec):
         return element.name in _INTEGERS
 
     def suits(self, array: Array, element: Element) -> bool:
-        flat: Floats = array.reshape(-1)
-        look = flat[:: flat.size // _LOOK_ITEMS | 1]  # odd: columns of a table may lie side by side
-        every = np.arange(len(_POWERS), dtype=np.uint8)
-        _, exact = _integers(np.broadcast_to(look, (len(every), look.size)), every)
-        others = look != 0  # zeros are for all codecs
-        return bool((exact.any(axis=0) | np.isnan(look))[others].sum() >= _ENOUGH * max(1, others.sum()))
+        look, decimal = _look(array.reshape(-1))
+        others = look != 0  # zeros are decimals, but any codec's
+        return int(decimal[others].sum()) >= _ENOUGH * max(1, int(others.sum()))
 
     def encode(self, array: Array, element: Element, level: int) -> bytes:
         flat: Floats = array.reshape(-1)
-        if not self.suits(flat, element) or not flat.size:
+        look, decimal = _look(flat)
+        if int(decimal.sum()) < _ENOUGH * max(1, look.size):
             return _AS_IT_IS + flat.tobytes()
         vectors: Floats = frame_of_reference.vectors_of(flat)
         digits, integers, exact = _decimals(vectors)
@@ -101,6 +99,14 @@ class Decimals(Codec):
             others = _SPARSE.decode(rest[end:], element, (items,))
             np.copyto(flat, others, where=_words(others) != 0)
         return flat.reshape(shape)
+
+
+def _look(flat: Floats) -> tuple[Floats, Mask]:
+    """A few items, and which of them are decimals, or missing."""
+    look = flat[:: flat.size // _LOOK_ITEMS | 1]  # odd: columns of a table may lie side by side
+    every = np.arange(len(_POWERS), dtype=np.uint8)
+    _, exact = _integers(np.broadcast_to(look, (len(every), look.size)), every)
+    return look, exact.any(axis=0) | np.isnan(look)
 
 
 def _decimals(vectors: Floats) -> tuple[Digits, Integers, Mask]:

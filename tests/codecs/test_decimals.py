@@ -85,6 +85,17 @@ def test_what_are_no_decimals_is_seen_at_a_glance(array: np.ndarray) -> None:
     assert size_of(array) < array.nbytes + 100
 
 
+def test_zeros_are_decimals_but_no_reason_to_try() -> None:
+    zeros = np.zeros(5000)
+    assert not CODEC.suits(zeros, FLOAT64)
+    assert size_of(zeros) < 300
+    zeros[::10] = RANDOM.normal(size=500)
+    assert not CODEC.suits(zeros, FLOAT64)
+    assert size_of(zeros) < 500 * 8 + 1000
+    zeros[::10] = np.round(zeros[::10], 1)
+    assert CODEC.suits(zeros, FLOAT64)
+
+
 def test_where_a_glance_was_wrong_nothing_is_lost() -> None:
     array = RANDOM.normal(0, 0.02, 8192)
     array[:: array.size // 128 | 1] = 0.5
