@@ -160,11 +160,11 @@ class Exploration:
     def _try(self, subject: Subject, choice: Choice, sample: Array) -> float | None:
         """The encoded share of a sample; None where the codec fails."""
         knowledge = self._outlook.knowledge
-        if not choice.codec.suits(sample, subject.element):
-            subject.sampled(choice.key, 1.0)
-            return 1.0
-        begin_s = knowledge.clock()
         try:
+            if not choice.codec.suits(sample, subject.element):
+                subject.sampled(choice.key, 1.0)
+                return 1.0
+            begin_s = knowledge.clock()
             encoded = choice.codec.encode(sample, subject.element, choice.level)
         except Exception:
             self._outlook.failed[choice.codec.name] = f"{choice.codec.name} failed to encode a sample"

@@ -56,7 +56,7 @@ class Probation:
         self._change: _Change | None = None
         self._stretch: Stretch | None = None
         self._outcomes: dict[Choice, float] = {}  # measured on this link, as it is now
-        self._hearsay = False  # whether the only one is raw, as other transfers have measured it
+        self._hearsay = False  # whether that of raw is what other transfers have measured
 
     @property
     def sending_raw(self) -> bool:
