@@ -105,8 +105,8 @@ def _best(old: Array, new: Array, elements: tuple[Element, ...], level: int) -> 
     """What makes the change between two samples smallest."""
     found = []
     for element in elements:
-        size, codec = smallest.smallest(_between(old, new, element), element, _CODECS, level)
-        found.append((size, codec, element))
+        payload, codec = smallest.smallest(_between(old, new, element), element, _CODECS, level)
+        found.append((len(payload), codec, element))
     _, codec, element = min(found, key=lambda tried: tried[0])
     return codec, element
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from duetlink.codecs.base import Array, Codec
+from duetlink.codecs.base import Array, Codec, Octets
 from duetlink.codecs.element import Element
 from duetlink.codecs.pcodec_ import Pcodec
 from duetlink.codecs.planes import Planes
@@ -34,11 +34,11 @@ def sample(array: Array) -> Array:
     return np.concatenate([array[start : start + length] for start in starts])
 
 
-def smallest(array: Array, element: Element, codecs: Sequence[Codec], level: int) -> tuple[int, Codec]:
-    """The bytes of `array`, and the codec that made them so few. `level` is pcodec's."""
+def smallest(array: Array, element: Element, codecs: Sequence[Codec], level: int) -> tuple[Octets, Codec]:
+    """`array` in the fewest bytes, and the codec that made them so few. `level` is pcodec's."""
     return min(
-        ((len(codec.encode(array, element, level_of(codec, level))), codec) for codec in codecs),
-        key=lambda found: found[0],
+        ((codec.encode(array, element, level_of(codec, level)), codec) for codec in codecs),
+        key=lambda found: len(found[0]),
     )
 
 
@@ -50,8 +50,9 @@ def level_of(codec: Codec, level: int) -> int:
 def encode(array: Array, element: Element, level: int) -> bytes:
     """A flat array by the codec that is best on a sample of it, or as it is. `level` is pcodec's."""
     part = sample(array)
-    _, codec = smallest(part, element, _CODECS, level)
-    payload = codec.encode(array, element, level_of(codec, level))
+    payload, codec = smallest(part, element, _CODECS, level)
+    if part is not array:
+        payload = codec.encode(array, element, level_of(codec, level))
     if len(payload) >= array.nbytes:
         codec = _DECODERS[Raw.number]
         payload = codec.encode(array, element, codec.level)

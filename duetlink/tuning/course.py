@@ -115,7 +115,7 @@ class Course:
             if subject.encoded(choice.key, ratio):
                 self._look = True
                 self._news = "the data have changed"
-            self._due |= new or self._look
+            self._due |= new or self._look or self._closer(subject)
 
     def failed(self, choice: Choice) -> None:
         """The codec could not encode a chunk, which goes as it is. It is not chosen again here."""
@@ -166,7 +166,7 @@ class Course:
         """The transfer is over, complete or not."""
         with self._lock:
             measured = self._outlook.goodput.measured
-            if measured is not None:
+            if measured is not None and self._outlook.goodput.lasting:
                 self._knowledge.set_goodput(self._path, measured)
             self._probation.finish()
             self._exploration.finished()
@@ -278,6 +278,7 @@ class Course:
             gain *= gain
         if ranking.regret(best) * gain > ranking.regret(current) and not ranking.lighter(best, current):
             best = current
+        subject.decided = figures[best].ratio
         if best != subject.choice:
             line = None if outlook.speed is None else ranking.lines[0]
             why = reason(outlook.settings.objective, best, figures[best], line, self._news)
@@ -321,6 +322,14 @@ class Course:
             return
         if decided is None or not 0.85 <= speed / decided <= 1.18:
             self._due = True
+
+    def _closer(self, subject: Subject) -> bool:
+        """Whether the size of what is in force is known better than when that was decided, by as much as
+        decides: where only bytes count, two codecs may be alike."""
+        ratio = subject.ratio(subject.choice.key) if subject.choice is not None else None
+        if ratio is None or self._outlook.settings.objective != FEWEST_BYTES:
+            return False
+        return not 1 / _GAIN_BYTES <= ratio / subject.decided <= _GAIN_BYTES
 
     def _change(
         self, subject: Subject, choice: Choice, figures: Figures | None, why: str, now_s: float

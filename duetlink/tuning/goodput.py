@@ -23,6 +23,7 @@ _LONG_CHUNK_S = 0.4  # one chunk that took so long is evidence enough
 _CHANGE = 2.0
 _SETTLED_S = 0.02
 _SETTLED_BYTES = 8 << 20
+_LASTING_S = 0.25
 _BUFFER_BYTES = 4 << 20  # what may vanish into buffers without a link behind them
 _HOPE = 2.0  # times more than a sender that is never held, a link may well carry
 _LONG_HOPE = 4.0
@@ -49,6 +50,11 @@ class Goodput:
         if self._total_s < _SETTLED_S and self._total_bytes < _SETTLED_BYTES:
             return None
         return self._total_bytes / self._total_s if self._total_s > 0 else None
+
+    @property
+    def lasting(self) -> bool:
+        """Whether what was measured holds beyond this transfer: the beginning of one says little."""
+        return self._total_s >= _LASTING_S or self._total_bytes >= _SETTLED_BYTES
 
     @property
     def estimate(self) -> float | None:

@@ -20,6 +20,7 @@ class Subject:
         self.element = element
         self.features = features
         self.choice: Choice | None = None
+        self.decided = 1.0  # what its choice was thought to make of the data
         self.looked_at = 0  # how many chunks had been chosen when its data were sampled last
         self._sampled: dict[Key, float] = {}
         self._seen: dict[Key, float] = {}

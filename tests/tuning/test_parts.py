@@ -149,6 +149,15 @@ def test_a_transport_that_waits_for_busy_processors_does_not_either() -> None:
     assert goodput.estimate == 100e6
 
 
+@pytest.mark.parametrize(("chunks", "lasting"), [(2, False), (9, True)])
+def test_what_a_beginning_says_of_a_link_is_not_for_the_next_transfer(chunks: int, lasting: bool) -> None:
+    goodput = Goodput()
+    for number in range(1, chunks + 2):
+        goodput.sent(100_000, 0.03, number * 0.03)
+    assert goodput.measured == pytest.approx(100_000 / 0.03)
+    assert goodput.lasting == lasting
+
+
 def test_a_sender_that_is_never_held_knows_a_lower_bound() -> None:
     goodput = Goodput(5e6)
     for count in range(1, 101):
