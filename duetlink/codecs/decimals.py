@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from duetlink.codecs import frame_of_reference, zstd
 from duetlink.codecs.base import TENSOR, Array, Codec
-from duetlink.codecs.element import BY_NAME, Element
+from duetlink.codecs.element import BY_NAME, Element, words
 from duetlink.codecs.scratch import scratch
 from duetlink.codecs.sparse import Sparse
 from duetlink.errors import MalformedChunk
@@ -69,7 +69,7 @@ class Decimals(Codec):
         digits, integers, exact = _decimals(vectors)
         exceptions = b""
         if not exact.all():
-            if exact.mean() < 1 - _ENOUGH:
+            if exact.mean() < 1 - _ENOUGH:  # what is missing counted as a decimal, and is none here
                 return _AS_IT_IS + flat.tobytes()
             _fill(integers, exact)
             others = np.where(exact, vectors.dtype.type(0), vectors).reshape(-1)[: flat.size]
@@ -97,7 +97,7 @@ class Decimals(Codec):
         flat: Array = found.reshape(-1)[:items]
         if end < len(rest):
             others = _SPARSE.decode(rest[end:], element, (items,))
-            np.copyto(flat, others, where=_words(others) != 0)
+            np.copyto(flat, others, where=words(others) != 0)
         return flat.reshape(shape)
 
 
@@ -153,7 +153,7 @@ def _integers(vectors: Floats, digits: Digits, integers: Integers | None = None)
         np.rint(integers, out=integers)
         integers += 0.0  # makes a negative zero a positive one
         np.divide(integers, powers, out=back)
-        exact: Mask = _words(back.astype(vectors.dtype, copy=False)) == _words(vectors)
+        exact: Mask = words(back.astype(vectors.dtype, copy=False)) == words(vectors)
         if not (-most <= integers.min(initial=0.0) and integers.max(initial=0.0) <= most):  # or NaN
             exact &= np.abs(integers) <= most
     return integers, exact
@@ -164,8 +164,3 @@ def _fill(integers: Integers, exact: Mask) -> None:
     least = np.where(exact, integers, np.inf).min(axis=1, keepdims=True)
     least[np.isinf(least)] = 0.0
     np.copyto(integers, least, where=~exact)
-
-
-def _words(items: Floats) -> NDArray[np.unsignedinteger]:
-    words: NDArray[np.unsignedinteger] = items.view(f"<u{items.itemsize}")
-    return words

@@ -62,9 +62,21 @@ ELEMENTS = (
 BY_NUMBER = {element.number: element for element in ELEMENTS}
 BY_NAME = {element.name: element for element in ELEMENTS}
 
+UNSIGNED = tuple(BY_NAME[name] for name in ("uint8", "uint16", "uint32", "uint64"))
+
 UINT8 = BY_NAME["uint8"]
 FLOAT32 = BY_NAME["float32"]
 BFLOAT16 = BY_NAME["bfloat16"]
+
+
+def narrowest(widest: int) -> Element:
+    """The unsigned integers of the fewest bytes that hold `widest`, which must be below 2^64."""
+    return next(element for element in UNSIGNED if widest < 256**element.size_bytes)
+
+
+def words(array: NDArray[np.generic]) -> NDArray[np.unsignedinteger]:
+    """The same bits, as unsigned integers as wide as the items, which may be 8 bytes wide."""
+    return array.view(f"<u{array.itemsize}")
 
 
 def element_of(array: NDArray[np.generic]) -> Element:

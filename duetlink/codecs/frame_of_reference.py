@@ -21,14 +21,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duetlink.codecs.base import TENSOR, Array, Codec
-from duetlink.codecs.element import BY_NAME, BY_NUMBER, Element
+from duetlink.codecs.element import BY_NUMBER, UNSIGNED, Element, narrowest, words
 from duetlink.codecs.planes import Planes
 from duetlink.codecs.scratch import scratch
 from duetlink.errors import MalformedChunk
 
 _SHORTEST, _LONGEST = 6, 9  # log2 of a vector's items
 _MANY_VECTORS = 256  # before they are longer: columns of a small table do not share them
-_WIDTHS = tuple(BY_NAME[name] for name in ("uint8", "uint16", "uint32", "uint64"))
 _HEAD = struct.Struct("<BB")
 _LEAST = struct.Struct("<qBI")
 _PLANES = Planes()
@@ -69,10 +68,10 @@ def vectors_of(flat: Array) -> Vectors:
 def encode(vectors: Vectors, items: int) -> bytes:
     """The first `items` of integers in vectors."""
     least = vectors.min(axis=1, keepdims=True)
-    words = _words(vectors)
-    offsets = scratch("frame of reference", words.shape, words.dtype)
-    np.subtract(words, _words(least), out=offsets)
-    width = _narrowest(offsets)
+    unsigned = words(vectors)
+    offsets = scratch("frame of reference", unsigned.shape, unsigned.dtype)
+    np.subtract(unsigned, words(least), out=offsets)
+    width = narrowest(int(offsets.max()))
     narrow = scratch("frame of reference, narrow", offsets.shape, width.storage)
     np.copyto(narrow, offsets, casting="unsafe")
     head = _HEAD.pack(vectors.shape[1].bit_length() - 1, width.number)
@@ -88,18 +87,18 @@ def decode(payload: memoryview, element: Element, items: int) -> Vectors:
     count = -(-items >> log2)
     least, rest = _decode_least(payload[_HEAD.size :], element, count)
     vectors = np.zeros((count, 1 << log2), element.storage)
-    words = _words(vectors)
-    words.reshape(-1)[:items] = _PLANES.decode(rest, width, (items,))
-    words += least  # wraps round, as the difference did
+    unsigned = words(vectors)
+    unsigned.reshape(-1)[:items] = _PLANES.decode(rest, width, (items,))
+    unsigned += least  # wraps round, as the difference did
     return vectors
 
 
 def _encode_least(least: Vectors) -> bytes:
     base = least.min()
-    offsets = _words(least) - _words(base)
-    width = _narrowest(offsets)
+    offsets = words(least) - words(base)
+    width = narrowest(int(offsets.max()))
     planes = _PLANES.encode(offsets.astype(width.storage), width, 1)
-    return _LEAST.pack(_words(base).astype(np.uint64).view(np.int64), width.number, len(planes)) + planes
+    return _LEAST.pack(words(base).astype(np.uint64).view(np.int64), width.number, len(planes)) + planes
 
 
 def _decode_least(data: memoryview, element: Element, count: int) -> tuple[Unsigned, memoryview]:
@@ -109,23 +108,12 @@ def _decode_least(data: memoryview, element: Element, count: int) -> tuple[Unsig
     if size > len(rest):
         raise MalformedChunk(f"least integers of {size} bytes in {len(rest)}")
     offsets = _PLANES.decode(rest[:size], _width(number, element), (count, 1))
-    word = _words(np.empty(0, element.storage)).dtype
+    word = words(np.empty(0, element.storage)).dtype
     return offsets.astype(word) + np.int64(base).astype(word), rest[size:]
-
-
-def _narrowest(offsets: Unsigned) -> Element:
-    """The fewest bytes that hold them all."""
-    widest = int(offsets.max())
-    return next(known for known in _WIDTHS if widest < 256**known.size_bytes)
 
 
 def _width(number: int, element: Element) -> Element:
     width = BY_NUMBER.get(number)
-    if width not in _WIDTHS or width.size_bytes > element.size_bytes:
+    if width not in UNSIGNED or width.size_bytes > element.size_bytes:
         raise MalformedChunk(f"offsets of element {number} for {element.name}")
     return width
-
-
-def _words(array: Array) -> Unsigned:
-    """The same bits, as integers that wrap round."""
-    return array.view(f"<u{array.itemsize}")

@@ -18,12 +18,11 @@ from numpy.typing import NDArray
 
 from duetlink.codecs import smallest
 from duetlink.codecs.base import TENSOR, Array, Codec, array_bytes
-from duetlink.codecs.element import BY_NAME, BY_NUMBER, UINT8, Element
+from duetlink.codecs.element import BY_NUMBER, UINT8, UNSIGNED, Element, narrowest
 from duetlink.codecs.pcodec_ import Pcodec
 from duetlink.errors import MalformedChunk
 
 _GAPS, _BITMAP = 0, 1
-_GAP_ELEMENTS = tuple(BY_NAME[name] for name in ("uint8", "uint16", "uint32", "uint64"))
 _HEAD = struct.Struct("<BBQ")
 _BLOCK_ITEMS = 1 << 16  # gaps that become places at a time
 _LOOK_ITEMS = 4096
@@ -61,7 +60,7 @@ class Sparse(Codec):
         form, number, count = _HEAD.unpack_from(payload)
         array = np.zeros(math.prod(shape), element.storage)
         gap_element = BY_NUMBER.get(number)
-        if form not in (_GAPS, _BITMAP) or gap_element not in _GAP_ELEMENTS or count > array.size:
+        if form not in (_GAPS, _BITMAP) or gap_element not in UNSIGNED or count > array.size:
             raise MalformedChunk(f"{count} of {array.size} items in form {form}, gaps of element {number}")
         rest = payload[_HEAD.size :]
         if form == _BITMAP:
@@ -102,8 +101,7 @@ def _encode_places(
 def _gaps(places: Places) -> tuple[NDArray[np.unsignedinteger], Element]:
     """How many zeros are before each place, in the narrowest integers that hold all."""
     gaps = np.diff(places, prepend=-1) - 1
-    widest = int(gaps.max(initial=0))
-    element = next(known for known in _GAP_ELEMENTS if widest < 256**known.size_bytes)
+    element = narrowest(int(gaps.max(initial=0)))
     return gaps.astype(element.storage), element
 
 

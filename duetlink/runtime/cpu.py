@@ -1,4 +1,4 @@
-"""How busy this machine's processors are."""
+"""How busy this machine's processors are, and what work takes of one."""
 
 from __future__ import annotations
 
