@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import threading
 import time
 from collections.abc import Callable
@@ -37,6 +36,7 @@ from duetlink.paths.tcp import TcpPath
 from duetlink.paths.udp import UdpPath
 from duetlink.peer.connection import PeerConnection
 from duetlink.peer.rpc import Rpc
+from duetlink.runtime import cpu, machine
 from duetlink.settings import Settings
 from duetlink.wire import schema_pb2 as pb
 
@@ -56,7 +56,7 @@ class Link:
         self._lifeline = Lifeline(connection, settings)
         self._settings = settings
         self._io = ThreadPoolExecutor(_IO_THREADS, thread_name_prefix="duetlink-io")
-        workers = min(os.cpu_count() or 1, _MOST_CODEC_THREADS)
+        workers = min(cpu.count(), _MOST_CODEC_THREADS)
         self._codec_pool = ThreadPoolExecutor(workers, thread_name_prefix="duetlink-codec")
         self._decoding = Decoding(self._codec_pool, workers)
         self._identity: Identity = create_identity()
@@ -103,6 +103,7 @@ class Link:
             name=name,
             certificate_pem=self._identity.certificate_pem,
             codecs=[codec.name for codec in codecs()],
+            machine=machine.mark(self._identity.certificate_pem),
         )
         await self.rpc.call(mine, pb.Done, timeout_s=timeout_s)
         async with asyncio.timeout(timeout_s):
@@ -120,10 +121,15 @@ class Link:
         self._lifeline.start(self.reconnect)
 
     def _agree(self, theirs: pb.Introduction, initiator: bool) -> None:
-        """Begin with the codecs that both sides have."""
+        """Begin with the codecs that both sides have, on the processors that they have."""
         available = frozenset(codec.name for codec in codecs()) & frozenset(theirs.codecs)
         self.agreement = Agreement(self.rpc, available, initiator=initiator)
-        self.tuning = Tuning(self.rpc, self.agreement, self._decoding.workers)
+        self.tuning = Tuning(
+            self.rpc,
+            self.agreement,
+            workers=self._decoding.workers,
+            together=machine.is_marked(theirs.certificate_pem, theirs.machine),
+        )
 
     def _make_paths(self, peer_certificate_pem: bytes, initiator: bool) -> None:
         context = PathContext(

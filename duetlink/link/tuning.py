@@ -11,6 +11,7 @@ from collections.abc import Callable
 from duetlink.errors import RemoteProtocolError
 from duetlink.link.agreement import Agreement
 from duetlink.peer.rpc import Rpc
+from duetlink.runtime import cpu
 from duetlink.settings import PATHS
 from duetlink.tuning import Compression, Decision, History, RateCap, Tuner
 from duetlink.wire import json_
@@ -22,7 +23,8 @@ _HISTORY = 256
 class Tuning:
     """Methods belong to the loop thread; the tuner itself and the histories are for any."""
 
-    def __init__(self, rpc: Rpc, agreement: Agreement, workers: int) -> None:
+    def __init__(self, rpc: Rpc, agreement: Agreement, *, workers: int, together: bool) -> None:
+        """`workers`: threads that encode. `together`: the peer is on this machine."""
         self.mine = History(_HISTORY)
         self._theirs = History(_HISTORY)
         self._arrived_s: OrderedDict[int, float] = OrderedDict()  # by number: when the peer told it
@@ -30,7 +32,15 @@ class Tuning:
         self.on_change: Callable[[], None] = lambda: None  # called on the loop
         self._rpc = rpc
         self._loop = asyncio.get_running_loop()
-        self.tuner = Tuner(agreement.compression, agreement.available, workers, self._record, time.monotonic)
+        self.tuner = Tuner(
+            agreement.compression,
+            agreement.available,
+            cpu.count(),
+            self._record,
+            cpu.work_clock,
+            workers=workers,
+            together=together,
+        )
         agreement.on_change = self._changed
         rpc.notice(pb.TunerDecision, self._told)
         rpc.notice(pb.PathSpeed, self._measured)

@@ -1,4 +1,4 @@
-"""How busy this machine's processors are, and what work takes of one."""
+"""How many processors there are, how busy they are, and what work takes of one."""
 
 from __future__ import annotations
 
@@ -11,7 +11,19 @@ _STAT = Path("/proc/stat")
 _EVERY_S = 0.5
 _WAITED = 10.0  # times the processor's, from which on time has passed in waiting
 _FINE_S = 1e-4  # a coarser clock cannot time one chunk
-_CLOCK = time.thread_time if time.get_clock_info("thread_time").resolution <= _FINE_S else time.perf_counter
+
+# Seconds that this thread has worked; where no clock for that is fine enough, that have passed.
+work_clock = (
+    time.thread_time if time.get_clock_info("thread_time").resolution <= _FINE_S else time.perf_counter
+)
+
+
+def count() -> int:
+    """How many processors this process may use, at least 1."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # macOS, Windows
+        return os.cpu_count() or 1
 
 
 class Stopwatch:
@@ -23,10 +35,10 @@ class Stopwatch:
     """
 
     def __init__(self) -> None:
-        self._begin = time.perf_counter(), _CLOCK()
+        self._begin = time.perf_counter(), work_clock()
 
     def elapsed_s(self) -> float:
-        passed_s, worked_s = time.perf_counter() - self._begin[0], _CLOCK() - self._begin[1]
+        passed_s, worked_s = time.perf_counter() - self._begin[0], work_clock() - self._begin[1]
         return worked_s if passed_s < _WAITED * worked_s else passed_s
 
 

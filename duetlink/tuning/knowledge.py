@@ -20,7 +20,6 @@ from duetlink.tuning.speeds import Speeds
 
 _logger = logging.getLogger(__name__)
 
-_MAX_WORKERS = 8
 _FIRST_PAUSE_S = 10.0
 _LONGEST_PAUSE_S = 320.0
 _SAME_LINK = 2.0
@@ -49,11 +48,15 @@ class Knowledge:
         cpus: int,
         record: Callable[[Decision], None],
         clock: Callable[[], float],
+        *,
+        workers: int,
+        together: bool,
     ) -> None:
         self.compression = compression
         self.available = available
-        self.workers = max(1, min(_MAX_WORKERS, cpus))
-        self.cpus = max(1, cpus)
+        self.workers = workers
+        self.cpus = cpus
+        self.together = together
         self.record = record
         self.clock = clock
         self.speeds = Speeds()

@@ -6,7 +6,8 @@ takes
     max(1 / (encode * workers), ratio / goodput, 1 / (decode * workers))  seconds,
 
 with encode and decode in bytes of arrays per second of one worker, and ratio the encoded share of the bytes.
-On one machine there is a fourth part: a link that is limited by processors loses what codecs take of them.
+Where both ends are on one machine there is a fourth part, the processors: they encode, send, receive and
+decode. A link that is limited by processors is taken for one of that kind.
 The first chunk passes all parts one after another.
 """
 
@@ -43,13 +44,15 @@ RAW = Figures(math.inf, math.inf, 1.0)
 @dataclass(frozen=True, slots=True)
 class Line:
     """Of one path: bytes per second, threads that encode and decode, processors of this machine, processor
-    seconds per byte sent and received, and the time of a round trip."""
+    seconds per byte sent and received, the time of a round trip, and whether the peer's processors are the
+    same ones."""
 
     goodput: float
     workers: float
     cpus: int
     wire_cpu_s: float = 2e-9
     round_trip_s: float = 0.0
+    together: bool = False
 
     @property
     def processor_bound(self) -> bool:
@@ -60,7 +63,7 @@ def rate(figures: Figures, line: Line) -> float:
     """Bytes of arrays per second, once a transfer runs."""
     workers = line.workers
     slowest = min(figures.encode * workers, line.goodput / figures.ratio, figures.decode * workers)
-    if line.processor_bound:
+    if line.together or line.processor_bound:
         wire_s = min(line.cpus / line.goodput, _MOST_WIRE_CPU_S)
         slowest = min(slowest, line.cpus / (_codec_s(figures) + figures.ratio * wire_s))
     return slowest

@@ -53,8 +53,16 @@ class Outlook:
         speed, floor = self.speed, self.goodput.floor or 0.0
         possible = [goodput for goodput in POSSIBLE_GOODPUT if goodput >= floor] or [floor]
         wire_cpu_s = WIRE_CPU_S.get(self.path, OTHER_WIRE_CPU_S)
+        knowledge = self.knowledge
         return [
-            Line(goodput, self._workers(goodput), self.knowledge.cpus, wire_cpu_s, self._round_trip_s)
+            Line(
+                goodput,
+                self._workers(goodput),
+                knowledge.cpus,
+                wire_cpu_s,
+                self._round_trip_s,
+                knowledge.together,
+            )
             for goodput in ([speed] if speed is not None else possible)
         ]
 

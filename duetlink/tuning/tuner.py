@@ -30,11 +30,18 @@ class Tuner:
         cpus: int,
         record: Callable[[Decision], None],
         clock: Callable[[], float] = time.perf_counter,
+        *,
+        workers: int | None = None,
+        together: bool = False,
     ) -> None:
         """`available` are the codecs that both sides have, by name. `record` is called with each decision,
         and once more when its outcome is known, on the thread that brought it about. `clock` times the
-        encoding of samples, and nothing else."""
-        self._knowledge = Knowledge(compression, available, cpus, record, clock)
+        encoding of samples, and nothing else. `workers` threads encode, and as many decode: one per processor
+        if not given. `together`: those of the peer are the same processors.
+        """
+        self._knowledge = Knowledge(
+            compression, available, cpus, record, clock, workers=workers or cpus, together=together
+        )
 
     @property
     def compression(self) -> Compression:

@@ -14,12 +14,12 @@ from tests.tuning.simulation import MIB, Link, Simulation, World, codecs_of
 class Bench:
     """One tuner and the world that it lives in."""
 
-    def __init__(self, codecs: list[Codec], world: World, compression: Compression) -> None:
+    def __init__(self, codecs: list[Codec], world: World, compression: Compression, together: bool) -> None:
         self.world, self.codecs = world, codecs
         self.history = History(1000)
         self.running: Simulation | None = None
         names = frozenset(codec.name for codec in codecs)
-        self.tuner = Tuner(compression, names, 2, self.history.add, clock=self._clock)
+        self.tuner = Tuner(compression, names, 2, self.history.add, clock=self._clock, together=together)
 
     def _clock(self) -> float:
         return self.running.now if self.running is not None else 0.0
@@ -45,12 +45,13 @@ def make_bench(monkeypatch: pytest.MonkeyPatch) -> MakeBench:
         slowdown: float = 1.0,
         names: dict[str, str] | None = None,
         compression: Compression | None = None,
+        together: bool = False,
     ) -> Bench:
         """`speed` of the path, in MB/s, where it is known already."""
         world = World()
         codecs = codecs_of(world, slowdown, names)
         monkeypatch.setattr(knowledge, "codecs", lambda: tuple(codecs))
-        bench = Bench(codecs, world, compression or Compression())
+        bench = Bench(codecs, world, compression or Compression(), together)
         if speed is not None:
             bench.tuner.path_speed("tcp", speed * 1e6)
         return bench

@@ -162,14 +162,20 @@ def codecs_of(world: World, slowdown: float = 1.0, names: dict[str, str] | None 
 
 @dataclass
 class Link:
-    """`rates`: (from when on, MB/s). From `loopback_from` on it is one machine, and shares processors."""
+    """`rates`: (from when on, MB/s). From `loopback_from` on it is one machine, and shares processors: one to
+    send and one to receive, or `wire_cpu_s` of their time per byte.
+    """
 
     rates: list[tuple[float, float]]
     buffer_bytes: int = 4_000_000
     loopback_from: float = 400
+    wire_cpu_s: float | None = None
 
     def at(self, now_s: float) -> float:
         return next(rate for since, rate in reversed(self.rates) if since <= now_s) * MB
+
+    def processors(self, now_s: float) -> float:
+        return 2.0 if self.wire_cpu_s is None else self.wire_cpu_s * self.at(now_s)
 
     def next_change(self, now_s: float) -> float:
         return min((since for since, _ in self.rates if since > now_s + 1e-12), default=math.inf)
@@ -305,7 +311,7 @@ class Simulation:
         if self.link.at(self.now) < self.link.loopback_from * MB:
             share = min(1.0, self.cpus / active) if active else 1.0
             return share, self.link.at(self.now) if draining else 0.0, 1.0
-        jobs = active + decoders + (2 if draining else 0)
+        jobs = active + decoders + (self.link.processors(self.now) if draining else 0)
         share = min(1.0, self.cpus / jobs) if jobs else 1.0
         return share, share * self.link.at(self.now) if draining else 0.0, share
 

@@ -89,6 +89,14 @@ def test_a_link_of_processors_loses_what_codecs_take() -> None:
     assert rate(Figures(500e6, 1000e6, 0.8), line) == pytest.approx(2 / (2e-9 + 1e-9 + 0.8 * 5e-9))
 
 
+def test_two_ends_on_one_machine_share_its_processors() -> None:
+    figures = Figures(500e6, 1000e6, 0.1)
+    assert rate(figures, Line(117e6, 2, 2)) == 1000e6  # each encodes and decodes with two
+    together = Line(117e6, 2, 2, together=True)
+    assert rate(figures, together) == pytest.approx(2 / (2e-9 + 1e-9 + 0.1 * 5e-9))
+    assert rate(RAW, together) == 117e6
+
+
 def test_one_chunk_passes_one_part_after_another() -> None:
     assert delivery_s(Figures(100.0, 200.0, 0.5), Line(10.0, 2, 2, 0.0, 3.0), 100, 100) == 3 + 1 + 5 + 0.5
 

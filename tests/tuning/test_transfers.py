@@ -35,6 +35,16 @@ def test_no_single_codec_is_much_better(
     assert taken <= 1.03 * raw
 
 
+@pytest.mark.parametrize("kind", ["noise", "1.2x", "2x"])
+@pytest.mark.parametrize("speed", [30, 117, 250])
+def test_two_ends_may_share_their_processors(make_bench: MakeBench, speed: float, kind: str) -> None:
+    link = Link([(0.0, speed)], loopback_from=0, wire_cpu_s=5e-9)
+    taken = make_bench(speed, together=True).transfer([(0, kind)], link).run()
+    best, raw = best_fixed(kind, link, 64 * MIB)
+    assert taken <= 1.05 * best
+    assert taken <= 1.03 * raw
+
+
 @pytest.mark.parametrize("kind", ["noise", "1.2x"])
 def test_a_fast_link_is_left_alone(make_bench: MakeBench, kind: str) -> None:
     bench = make_bench(800)
