@@ -76,12 +76,16 @@ class Prober:
 
 
 def _speed(arrivals: list[tuple[float, int]], alone: bool) -> Speed | None:
-    """From the bytes that came once the path had settled, or from all where it was over before."""
-    if len(arrivals) < 2:
+    """From the bytes that came once the path had settled. Where it was over before, their second half counts:
+    the first tells how congestion control found its rate, and what a token bucket had saved.
+    """
+    if not arrivals:
         return None
-    first_s = arrivals[0][0]
-    counted = [arrival for arrival in arrivals if arrival[0] - first_s >= SETTLE_S]
-    if len(counted) < 2:
-        counted = arrivals
-    (begin_s, begin_bytes), (end_s, end_bytes) = counted[0], counted[-1]
-    return Speed((end_bytes - begin_bytes) / (end_s - begin_s), alone) if end_s > begin_s else None
+    (first_s, _), (_, all_bytes) = arrivals[0], arrivals[-1]
+    settled = [arrival for arrival in arrivals if arrival[0] - first_s >= SETTLE_S]
+    later = [arrival for arrival in arrivals if 2 * arrival[1] >= all_bytes]
+    for counted in filter(None, (settled, later, arrivals)):
+        (begin_s, begin_bytes), (end_s, end_bytes) = counted[0], counted[-1]
+        if end_s > begin_s:
+            return Speed((end_bytes - begin_bytes) / (end_s - begin_s), alone)
+    return None

@@ -9,6 +9,7 @@ from duetlink.tuning.choice import Choice, Key
 from duetlink.tuning.priors import prior
 from duetlink.tuning.sample import Features, Kind
 
+_FEW = 8  # chunks, which say less than a sample from all over what comes next
 _NEWEST = 0.1  # least weight of the latest chunk
 _DRIFT = 1.2  # factor by which a ratio may move before the others are looked at again; squared each time
 
@@ -24,7 +25,7 @@ class Subject:
         self.looked_at = 0  # how many chunks had been chosen when its data were sampled last
         self._sampled: dict[Key, float] = {}
         self._seen: dict[Key, float] = {}
-        self._first_seen: dict[Key, float] = {}
+        self._expected: dict[Key, float] = {}
         self._chunks: dict[Key, int] = {}
         self._drift = _DRIFT
 
@@ -61,12 +62,12 @@ class Subject:
         self._chunks[key] = self._chunks.get(key, 0) + 1
         latest = before + max(_NEWEST, 1 / self._chunks[key]) * (ratio - before)
         self._seen[key] = latest
-        first = self._first_seen.setdefault(key, ratio)
-        if 1 / self._drift <= latest / first <= self._drift:
+        expected = self._expected.setdefault(key, self._sampled.get(key, ratio))
+        if self._chunks[key] < _FEW or 1 / self._drift <= latest / expected <= self._drift:
             return False
         self._drift **= 2  # the parts of an object that differ from chunk to chunk are one kind of data
         self._sampled.clear()
-        self._seen, self._first_seen, self._chunks = {key: latest}, {key: latest}, {key: 1}
+        self._seen, self._expected, self._chunks = {key: latest}, {key: latest}, {key: 1}
         return True
 
 

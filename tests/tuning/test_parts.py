@@ -53,7 +53,7 @@ def test_a_sample_is_at_most_64_kib_of_the_items(length: int, dtype: str) -> Non
 def test_parts_that_differ_are_no_change_of_the_data_but_once() -> None:
     subject = Subject(FLOAT32, features(take(DATA["1.2x"])))
     changes = [number for number in range(200) if subject.encoded(("zstd", 1), [0.5, 0.1][number % 2])]
-    assert changes == [1]
+    assert changes == [7]  # what few chunks say is not enough
     assert subject.ratio(("zstd", 1)) == pytest.approx(0.3, abs=0.05)
     assert any(subject.encoded(("zstd", 1), 0.9) for _ in range(20))  # this is one
 
