@@ -20,6 +20,7 @@ from duetlink.codecs.registry import by_number
 from duetlink.errors import DuetError, TransferFailed, UndecodableChunk
 from duetlink.flight.body import Landing, Version
 from duetlink.runtime.cpu import Stopwatch
+from duetlink.tuning.speeds import SMALL_BYTES
 
 CODED = b"\x01"
 MAX_BLOCK_BYTES = 4 * 1024 * 1024
@@ -57,7 +58,8 @@ class Decoding:
             raise UndecodableChunk(f"a codec is installed here, but does not load: {error}") from None
         if not header.bound.lossless:
             raise UndecodableChunk("the peer encoded bytes in a way that does not keep them")
-        self._add(by_number(header.codec).name, array.nbytes, stopwatch.elapsed_s())
+        if array.nbytes >= SMALL_BYTES:
+            self._add(by_number(header.codec).name, array.nbytes, stopwatch.elapsed_s())
         return chunk.as_bytes(array)
 
     def _add(self, codec: str, raw_bytes: int, elapsed_s: float) -> None:

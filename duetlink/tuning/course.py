@@ -26,16 +26,17 @@ from duetlink.tuning.outlook import Outlook, place
 from duetlink.tuning.probation import Probation, Retreat
 from duetlink.tuning.reason import in_words, reason
 from duetlink.tuning.sample import SAMPLE_BYTES, Features, features, take
-from duetlink.tuning.shape import KIB, chunk_bytes, workers
+from duetlink.tuning.shape import chunk_bytes, workers
+from duetlink.tuning.speeds import SMALL_BYTES
 from duetlink.tuning.subject import Subject, Subjects
 
 _GAIN_BYTES = 1.005
 _DWELL = 8  # chunks, within which another change needs more reason
 _MANY_CHANGES = 4  # in one transfer, after which a change needs a gain of a fifth
+_PROCESSORS_SHARE = 0.6  # of what they can do, from which on they may be what is slow
 _LOOK_EVERY = 16
 _LOOK_EVERY_FAST = 64
 _SAMPLE_S = 0.0004
-_SMALL_BYTES = 16 * KIB  # to try codecs on fewer takes longer than it can save
 
 _UNSEEN = Features(7.5, 0.0, 0.0)
 
@@ -102,7 +103,7 @@ class Course:
 
     def encoded(self, choice: Choice, raw_bytes: int, encoded_bytes: int, elapsed_s: float) -> None:
         """A worker has encoded a chunk."""
-        if choice.raw or raw_bytes < _SMALL_BYTES:
+        if choice.raw or raw_bytes < SMALL_BYTES:
             return
         with self._lock:
             subject = self._exploration.rehearsed(choice) or self._subjects.sent_by(choice)
@@ -112,10 +113,11 @@ class Course:
             self._knowledge.speeds.encoded(place(subject, choice), raw_bytes, elapsed_s)
             self._exploration.end_rehearsal(choice)
             ratio = self._outlook.ratio(choice, raw_bytes, max(0, encoded_bytes - chunk.HEADER_BYTES))
-            if subject.encoded(choice.key, ratio):
+            changed = subject.encoded(choice.key, ratio)
+            if changed:
                 self._look = True
                 self._news = "the data have changed"
-            self._due |= new or self._look or self._closer(subject)
+            self._due |= new or changed or self._closer(subject)
 
     def failed(self, choice: Choice) -> None:
         """The codec could not encode a chunk, which goes as it is. It is not chosen again here."""
@@ -139,7 +141,9 @@ class Course:
             passed_s = max(elapsed_s, now_s - self._last_s)
             self._last_s = now_s
             before = self._outlook.speed
-            held, changed = self._outlook.goodput.sent(wire_bytes, elapsed_s, now_s)
+            held, changed = self._outlook.goodput.sent(
+                wire_bytes, elapsed_s, now_s, processors=self._processors_held(choice, raw_bytes, passed_s)
+            )
             if in_force:
                 self._probation.sent(choice, raw_bytes, wire_bytes, passed_s, held)
             if changed:
@@ -160,7 +164,8 @@ class Course:
         """The peer has decoded a chunk in that time."""
         with self._lock:
             for subject in self._subjects:
-                self._knowledge.speeds.decoded(codec_name, subject.kind, raw_bytes, elapsed_s)
+                if subject.sent_with(codec_name):
+                    self._knowledge.speeds.decoded(codec_name, subject.kind, raw_bytes, elapsed_s)
 
     def finished(self, now_s: float) -> None:
         """The transfer is over, complete or not."""
@@ -187,7 +192,7 @@ class Course:
             return self._named(element, now_s), True
         if settings.pin and (pinned := self._pinned(element)) is not None:
             return pinned, True
-        if array.nbytes < _SMALL_BYTES:
+        if array.nbytes < SMALL_BYTES:
             return self._small(array, element), False
         subject = self._subject(array, element)
         if self._due or subject.choice is None:
@@ -288,6 +293,14 @@ class Course:
         self._news = ""
 
     # -- what comes of it -----------------------------------------------------------------------------------
+
+    def _processors_held(self, choice: Choice, raw_bytes: int, passed_s: float) -> bool:
+        """Whether a chunk took about as long as processors need for it, so that this says little of the link."""
+        subject = None if choice.raw else self._subjects.sent_by(choice)
+        if subject is None:
+            return False
+        bound = self._outlook.processors_rate(subject, choice)
+        return raw_bytes > _PROCESSORS_SHARE * bound * passed_s
 
     def _link_changed(self, before: float | None, now_s: float) -> None:
         latest = self._outlook.goodput.measured

@@ -4,7 +4,7 @@ The transport has buffers: what it takes at once says nothing about the link. Wh
 were full. Between two such moments as many bytes have left as were put in, if the buffers did not run empty
 in between, which they did not if the sender was held for a good share of the time. So speed is taken from
 holding moment to holding moment. A sender that is never held is slower than the link, and its own rate is a
-lower bound.
+lower bound. So it is where processors may have held it: the receiver takes no more than it can decode.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ class Goodput:
         self._last_s: float | None = None
         self._anchored = False
         self._bytes, self._time_s, self._held_s = 0, 0.0, 0.0  # since the last holding moment
-        self._free_bytes, self._free_s = 0, 0.0  # since the sender was last held
+        self._free_bytes, self._free_s = 0, 0.0  # since the link last held the sender
+        self._free_held_s = 0.0  # of which something else, processors, may have held it
         self._patience_s = _PATIENCE_S
 
     @property
@@ -59,19 +60,29 @@ class Goodput:
     @property
     def estimate(self) -> float | None:
         known, floor = self.measured or self._seed, self.floor
+        if floor is not None and self._processors_held:
+            return max(known or 0.0, floor)
         if floor is not None and self._free_s >= self._patience_s:
             return max(known or 0.0, _LONG_HOPE * floor)
         return known if floor is None or (known or 0.0) >= floor else _HOPE * floor
 
     @property
     def floor(self) -> float | None:
-        """What the link carries at least, where the sender is not held; else None."""
+        """What the link carries at least, where it does not hold the sender; else None."""
         if self._free_bytes <= 2 * _BUFFER_BYTES or self._free_s < _SETTLED_S:
             return None
         return (self._free_bytes - _BUFFER_BYTES) / self._free_s
 
-    def sent(self, wire_bytes: int, elapsed_s: float, now_s: float) -> tuple[bool, bool]:
-        """The transport held the sender for `elapsed_s` until `now_s`, and has taken the bytes.
+    @property
+    def _processors_held(self) -> bool:
+        """Whether, rather than free, the sender was held by something that need not be the link."""
+        return self._free_held_s >= _HELD_SHARE * self._free_s > 0
+
+    def sent(
+        self, wire_bytes: int, elapsed_s: float, now_s: float, *, processors: bool = False
+    ) -> tuple[bool, bool]:
+        """The transport held the sender for `elapsed_s` until `now_s`, and has taken the bytes. `processors`:
+        it may be for them, here or there, that it took so long.
 
         Returns whether that was a holding moment, and whether the link has changed: by more than a factor of
         two, in which case what was measured before is forgotten.
@@ -82,28 +93,37 @@ class Goodput:
         self._time_s += passed_s
         clear = elapsed_s >= _MESSAGE_S or wire_bytes >= _LARGE_BYTES
         self._held_s += elapsed_s * clear
-        if not clear or elapsed_s < max(_HELD_S, _HELD_SHARE * passed_s):
+        held = clear and elapsed_s >= max(_HELD_S, _HELD_SHARE * passed_s)
+        if processors or not held:
             self._free_bytes += wire_bytes
             self._free_s += passed_s
-            return False, self._outgrown()
+            if held:
+                self._free_held_s += elapsed_s
+                self._restart()
+            return held, self._outgrown()
         if self.floor is not None:  # what was measured before so long a time says little by now
             self._seed = self.estimate
             self._forget()
             self._anchored = False
         if self._free_s >= self._patience_s:
             self._patience_s *= 2
-        self._free_bytes, self._free_s = 0, 0.0
+        self._free_bytes, self._free_s, self._free_held_s = 0, 0.0, 0.0
         anchored = self._anchored and self._held_s >= _HELD_SHARE * self._time_s
         piece = self._bytes, self._time_s
+        self._restart()
         self._anchored = True
-        self._bytes, self._time_s, self._held_s = 0, 0.0, 0.0
         return True, anchored and self._add(piece)
 
     def rested(self, now_s: float) -> None:
         """The sender kept back by itself until now: that says nothing of the link, and buffers ran empty."""
-        self._last_s, self._anchored = now_s, False
+        self._last_s = now_s
+        self._restart()
+        self._free_bytes, self._free_s, self._free_held_s = 0, 0.0, 0.0
+
+    def _restart(self) -> None:
+        """What leaves next begins a piece, from the next holding moment on."""
+        self._anchored = False
         self._bytes, self._time_s, self._held_s = 0, 0.0, 0.0
-        self._free_bytes, self._free_s = 0, 0.0
 
     def _outgrown(self) -> bool:
         """Whether the sender, never held, is faster than the link was: then it is another link."""
@@ -112,7 +132,7 @@ class Goodput:
             return False
         self._forget()
         self._anchored = False
-        self._seed = _HOPE * floor
+        self._seed = floor if self._processors_held else _HOPE * floor
         return before is not None and self._seed > _CHANGE * before
 
     def _add(self, piece: tuple[int, float]) -> bool:

@@ -61,8 +61,12 @@ class Line:
 
 def rate(figures: Figures, line: Line) -> float:
     """Bytes of arrays per second, once a transfer runs."""
-    workers = line.workers
-    slowest = min(figures.encode * workers, line.goodput / figures.ratio, figures.decode * workers)
+    return min(line.goodput / figures.ratio, processors_rate(figures, line))
+
+
+def processors_rate(figures: Figures, line: Line) -> float:
+    """As `rate`, if it were for the processors alone."""
+    slowest = min(figures.encode, figures.decode) * line.workers
     if line.together or line.processor_bound:
         wire_s = min(line.cpus / line.goodput, _MOST_WIRE_CPU_S)
         slowest = min(slowest, line.cpus / (_codec_s(figures) + figures.ratio * wire_s))

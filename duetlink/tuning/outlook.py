@@ -8,7 +8,7 @@ from duetlink.tuning.choice import Choice
 from duetlink.tuning.compression import FEWEST_BYTES
 from duetlink.tuning.goodput import Goodput
 from duetlink.tuning.knowledge import Knowledge
-from duetlink.tuning.model import Figures, Line
+from duetlink.tuning.model import Figures, Line, processors_rate
 from duetlink.tuning.priors import FAST_BYTES_PER_S, OTHER_WIRE_CPU_S, WIRE_CPU_S, prior
 from duetlink.tuning.ranking import POSSIBLE_GOODPUT
 from duetlink.tuning.speeds import Place
@@ -92,6 +92,11 @@ class Outlook:
             speeds.decode(choice.key, subject.kind),
             max(1e-6, usual if ratio is None else ratio),
         )
+
+    def processors_rate(self, subject: Subject, choice: Choice) -> float:
+        """Bytes of arrays per second that the processors of both ends allow."""
+        figures = self.figures(subject, choice, subject.ratio(choice.key))
+        return min(processors_rate(figures, line) for line in self.lines())
 
     def ratio(self, choice: Choice, raw_bytes: int, encoded_bytes: int) -> float:
         """The encoded share of a chunk as large as they can be here, by what was seen of a smaller one."""

@@ -10,6 +10,7 @@ from duetlink.tuning.choice import Key
 from duetlink.tuning.priors import known, prior
 from duetlink.tuning.sample import Kind
 
+SMALL_BYTES = 16 * 1024  # of an array: what codecs take for less is what a call takes
 _NEWEST = 0.3  # weight of the latest chunk
 _LIMIT = 1024
 _MOST_GAIN = 4.5

@@ -28,6 +28,7 @@ class Subject:
         self._expected: dict[Key, float] = {}
         self._chunks: dict[Key, int] = {}
         self._drift = _DRIFT
+        self._sent_with: set[str] = set()
 
     @property
     def kind(self) -> Kind:
@@ -52,12 +53,17 @@ class Subject:
         """Whether a real chunk has been encoded so."""
         return key in self._seen
 
+    def sent_with(self, codec_name: str) -> bool:
+        """Whether a real chunk has been encoded by it, at any level."""
+        return codec_name in self._sent_with
+
     def sampled(self, key: Key, ratio: float) -> None:
         """A sample was encoded."""
         self._sampled[key] = ratio
 
     def encoded(self, key: Key, ratio: float) -> bool:
         """A chunk was encoded; returns whether the data have drifted, so that the others' ratios are void."""
+        self._sent_with.add(key[0])
         before = self._seen.get(key, ratio)
         self._chunks[key] = self._chunks.get(key, 0) + 1
         latest = before + max(_NEWEST, 1 / self._chunks[key]) * (ratio - before)
