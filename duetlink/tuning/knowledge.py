@@ -65,6 +65,7 @@ class Knowledge:
         self._pauses: dict[tuple[str, Kind, Key], _Pause] = {}
         self._latest: dict[tuple[str, str], Choice] = {}
         self._loaded: set[str] = set()  # or could not be
+        self._tried: set[str] = set()
         self._loader: threading.Thread | None = None
         self._lock = threading.Lock()
 
@@ -81,6 +82,13 @@ class Knowledge:
             self._loaded.add(codec.name)
             self._loader = threading.Thread(target=_load, args=(codec,), name=f"load-{codec.name}")
             self._loader.start()
+
+    def first_try(self, codec: Codec) -> bool:
+        """Whether nobody has asked that before."""
+        with self._lock:
+            first = codec.name not in self._tried
+            self._tried.add(codec.name)
+            return first
 
     def goodput(self, path: str) -> float | None:
         """Bytes per second, as measured last."""
