@@ -55,7 +55,7 @@ class Course(Protocol):
         array: Array,
         element: Element,
         now_s: float,
-        cpu_load: float | None,
+        others_load: float | None,
         sample: Callable[[], Array] | None,
     ) -> Choice | None: ...
     def encoded(self, choice: Choice, raw_bytes: int, encoded_bytes: int, elapsed_s: float) -> None: ...
@@ -78,7 +78,7 @@ class PlainCourse:
         array: Array,
         element: Element,
         now_s: float,
-        cpu_load: float | None,
+        others_load: float | None,
         sample: Callable[[], Array] | None,
     ) -> Choice | None:
         return None

@@ -43,12 +43,13 @@ class Stopwatch:
 
 
 class CpuMeter:
-    """The share of all processors that is in use, by any process. Any thread may ask."""
+    """The share of all processors that other programs use. Any thread may ask."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._asked_s = float("-inf")
         self._before = (0, 0)
+        self._own_s = 0.0
         self._load: float | None = None
 
     def load(self, now_s: float) -> float | None:
@@ -56,31 +57,39 @@ class CpuMeter:
         second.
         """
         with self._lock:
-            if now_s - self._asked_s >= _EVERY_S:
+            if (passed_s := now_s - self._asked_s) >= _EVERY_S:
                 self._asked_s = now_s
-                self._look()
+                self._look(passed_s)
             return self._load
 
-    def _look(self) -> None:
+    def _look(self, passed_s: float) -> None:
+        before_s, self._own_s = self._own_s, time.process_time()
+        own = (self._own_s - before_s) / passed_s / (os.cpu_count() or 1)
+        load = self._all()
+        self._load = None if load is None else min(1.0, max(0.0, load - own))
+
+    def _all(self) -> float | None:
+        """The share that is in use, by any process; None at first."""
         now = _busy_and_all()
         if now is None:
-            self._load = _load_average()
-            return
-        busy, every = now[0] - self._before[0], now[1] - self._before[1]
-        if self._before != (0, 0) and every > 0:
-            self._load = busy / every
-        self._before = now
+            return _load_average()
+        (busy_before, all_before), self._before = self._before, now
+        if not all_before or now[1] <= all_before:
+            return None
+        return (now[0] - busy_before) / (now[1] - all_before)
 
 
 def _busy_and_all() -> tuple[int, int] | None:
-    """Clock ticks of all processors since the system started (proc(5)); Linux only."""
+    """Clock ticks of all processors since the system started (proc(5)); Linux only. Busy is what programs
+    were: interrupts are mostly those of the network, which is ours.
+    """
     try:
         line = _STAT.read_text(encoding="ascii").split("\n", 1)[0]
     except OSError:
         return None
     user, nice, system, idle, iowait, irq, softirq, steal = (int(ticks) for ticks in line.split()[1:9])
-    busy = user + nice + system + irq + softirq + steal
-    return busy, busy + idle + iowait
+    busy = user + nice + system + steal
+    return busy, busy + idle + iowait + irq + softirq
 
 
 def _load_average() -> float | None:

@@ -84,18 +84,18 @@ class Course:
         array: Array,
         element: Element,
         now_s: float,
-        cpu_load: float | None = None,
+        others_load: float | None = None,
         sample: Callable[[], Array] | None = None,
     ) -> Choice:
         """What the next chunk is encoded with. `array` is the chunk, C-contiguous, of `element.storage`.
 
-        `cpu_load` is the share of all processors that is in use, 0 to 1. `sample` makes a flat array of a few
-        items of this chunk and those after it; without it they are taken from the chunk.
+        `others_load` is the share of all processors that other programs use, 0 to 1. `sample` makes a flat
+        array of a few items of this chunk and those after it; without it they are taken from the chunk.
         """
         with self._lock:
-            # what this transfer encodes loads them as well
-            self._outlook.others_load = cpu_load if self._probation.sending_raw else None
-            choice, in_force = self._choose(array, element, now_s, sample or functools.partial(take, array))
+            self._outlook.others_load = others_load
+            sample = functools.cache(sample or functools.partial(take, array))
+            choice, in_force = self._choose(array, element, now_s, sample)
             self._queue.append((choice, in_force))
             self._chunks += 1
         self._publish()
@@ -194,7 +194,7 @@ class Course:
             return pinned, True
         if array.nbytes < SMALL_BYTES:
             return self._small(array, element), False
-        subject = self._subject(array, element)
+        subject = self._subject(array, element, sample)
         if self._due or subject.choice is None:
             self._decide(subject, sample, now_s)
         rehearsal = self._exploration.rehearsal(
@@ -251,8 +251,8 @@ class Course:
             self._shape(subject, choice)
         return choice
 
-    def _subject(self, array: Array, element: Element) -> Subject:
-        """The kind of data of this chunk: looked at now and then, taken for that of its predecessor else."""
+    def _subject(self, array: Array, element: Element, sample: Callable[[], Array]) -> Subject:
+        """The kind of data that begins here: looked at now and then, taken for that of what was before else."""
         before = self._subjects.latest(element)
         every = _LOOK_EVERY_FAST if self._outlook.fast else _LOOK_EVERY
         if before is not None and not self._look and self._chunks - before.looked_at < every:
@@ -260,7 +260,7 @@ class Course:
         if not self._exploration.spend(_SAMPLE_S * min(1.0, array.nbytes / SAMPLE_BYTES)):
             return before or self._subjects.meet(element, _UNSEEN)
         self._look = False
-        subject = self._subjects.meet(element, features(take(array)))
+        subject = self._subjects.meet(element, features(sample()))
         subject.looked_at = self._chunks
         self._due |= subject is not before
         return subject
@@ -295,7 +295,7 @@ class Course:
     # -- what comes of it -----------------------------------------------------------------------------------
 
     def _processors_held(self, choice: Choice, raw_bytes: int, passed_s: float) -> bool:
-        """Whether a chunk took about as long as processors need for it, so that this says little of the link."""
+        """Whether a chunk took about as long as processors need for it, and so says little of the link."""
         subject = None if choice.raw else self._subjects.sent_by(choice)
         if subject is None:
             return False

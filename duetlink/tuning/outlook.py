@@ -69,8 +69,8 @@ class Outlook:
     def _workers(self, goodput: float) -> float:
         """Threads that may encode; fewer where other programs use the processors."""
         workers = self.knowledge.workers
-        # on a fast link the load is our own, and the model accounts for it
-        if self.others_load is None or Line(goodput, 1, 1).processor_bound:
+        # a load that the peer makes is our own, and the model accounts for it; so it is on a fast link
+        if self.others_load is None or self.knowledge.together or Line(goodput, 1, 1).processor_bound:
             return workers
         return min(workers, max(0.5, self.knowledge.cpus * (1 - self.others_load)))
 

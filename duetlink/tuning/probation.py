@@ -59,11 +59,6 @@ class Probation:
         self._hearsay = False  # whether that of raw is what other transfers have measured
 
     @property
-    def sending_raw(self) -> bool:
-        """Whether what leaves at the moment leaves as it is."""
-        return self._stretch is None or self._stretch.choice.raw
-
-    @property
     def settling(self) -> bool:
         """Whether a retreat is under way, beside which nothing is to be tried."""
         return self._change is not None and self._change.settling

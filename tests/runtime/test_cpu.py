@@ -20,6 +20,14 @@ def ticks(busy: int, idle: int) -> str:
     return f"cpu  {busy} 0 0 {idle} 0 0 0 0 0 0\ncpu0 1 2 3\n"
 
 
+@pytest.fixture(autouse=True)
+def own_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Processor time of this process."""
+    own = [3.0]
+    monkeypatch.setattr(cpu.time, "process_time", lambda: own[0])
+    return own
+
+
 def test_load_is_the_share_of_ticks_since_the_last_look(stat: Path) -> None:
     meter = cpu.CpuMeter()
     stat.write_text(ticks(100, 900))
@@ -29,6 +37,21 @@ def test_load_is_the_share_of_ticks_since_the_last_look(stat: Path) -> None:
     assert meter.load(0.5) == 0.3
     stat.write_text(ticks(230, 970))
     assert meter.load(1.0) == 1.0
+
+
+def test_what_this_process_uses_is_no_load(
+    stat: Path, own_s: list[float], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(cpu.os, "cpu_count", lambda: 2)
+    meter = cpu.CpuMeter()
+    stat.write_text(ticks(100, 900))
+    meter.load(0.0)
+    stat.write_text(ticks(160, 940))  # 60 of 100 ticks, which are half a second of two processors
+    own_s[0] += 0.4
+    assert meter.load(0.5) == pytest.approx(0.6 - 0.4)
+    stat.write_text(ticks(170, 1030))
+    own_s[0] += 0.3  # ticks are coarse
+    assert meter.load(1.0) == 0.0
 
 
 def test_without_ticks_the_load_average_does(stat: Path, monkeypatch: pytest.MonkeyPatch) -> None:

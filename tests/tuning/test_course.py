@@ -150,8 +150,8 @@ def test_a_rate_cap_counts_as_the_link(make_bench: MakeBench) -> None:
 def test_busy_processors_speak_against_encoding(make_bench: MakeBench) -> None:
     bench = make_bench(125)
     bench.world.kind = "1.2x"
-    idle = bench.course().choose(WEIGHTS, FLOAT32, 0.0, cpu_load=0.0)
-    busy = bench.course().choose(WEIGHTS, FLOAT32, 0.0, cpu_load=0.95)
+    idle = bench.course().choose(WEIGHTS, FLOAT32, 0.0, others_load=0.0)
+    busy = bench.course().choose(WEIGHTS, FLOAT32, 0.0, others_load=0.95)
     assert not idle.raw
     assert busy.codec.name != "pcodec"
 
