@@ -81,10 +81,8 @@ class Exploration:
                 continue
             taken = sample() if taken is None else taken
             ratio = self._try(subject, choice, taken)
-            if ratio is None:
-                continue
-            figures = self._outlook.figures(subject, choice, ratio)
-            if self._outlook.allowed(figures):
+            figures = None if ratio is None else self._usable(subject, choice, ratio, now_s)
+            if figures is not None:
                 ranking = self._ranking({**ranking.figures, choice: figures}, chunk_bytes)
                 self._rate = ranking.rate()
         self._load(ranking, subject)
@@ -111,30 +109,35 @@ class Exploration:
     def _known(self, subject: Subject, chunk_bytes: int, now_s: float) -> tuple[Ranking, list[Choice]]:
         """The choices that are allowed and known, and those that would have to be tried."""
         outlook = self._outlook
-        speed = outlook.speed
-
-        def paused(choice: Choice) -> bool:
-            return outlook.knowledge.paused(outlook.path, subject.kind, choice.key, now_s, speed)
-
         figures = {outlook.raw: RAW}
         untried = []
         for choice in outlook.candidates(subject.element):
             if subject.kind is Kind.NOISE and not subject.seen(choice.key):
                 continue  # the sample says that there is nothing to win
-            if paused(choice):
-                continue
             ratio = subject.ratio(choice.key)
             if ratio is None:
                 untried.append(choice)
-            elif outlook.allowed(found := outlook.figures(subject, choice, ratio)):
+            elif (found := self._usable(subject, choice, ratio, now_s)) is not None:
                 figures[choice] = found
         ranking = self._ranking(figures, chunk_bytes)
         others = (choice for choice in figures if not choice.raw)
         # the objective may allow none of the others
-        if paused(outlook.raw) and any(math.isfinite(ranking.regret(choice)) for choice in others):
+        if self._paused(subject, outlook.raw, 1.0, now_s) and any(
+            math.isfinite(ranking.regret(choice)) for choice in others
+        ):
             del figures[outlook.raw]
             ranking = self._ranking(figures, chunk_bytes)
         return ranking, untried
+
+    def _usable(self, subject: Subject, choice: Choice, ratio: float, now_s: float) -> Figures | None:
+        """What a choice brings that makes that share of the data; None where it may not be taken."""
+        figures = self._outlook.figures(subject, choice, ratio)
+        usable = self._outlook.allowed(figures) and not self._paused(subject, choice, ratio, now_s)
+        return figures if usable else None
+
+    def _paused(self, subject: Subject, choice: Choice, ratio: float, now_s: float) -> bool:
+        outlook = self._outlook
+        return outlook.knowledge.paused(outlook.path, place(subject, choice), now_s, outlook.speed, ratio)
 
     def _ranking(self, figures: dict[Choice, Figures], chunk_bytes: int) -> Ranking:
         outlook = self._outlook

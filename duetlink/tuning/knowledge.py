@@ -11,31 +11,33 @@ from dataclasses import dataclass
 from duetlink.codecs.base import Codec
 from duetlink.codecs.element import Element
 from duetlink.codecs.registry import codecs
-from duetlink.tuning.choice import Choice, Key
+from duetlink.tuning.choice import Choice
 from duetlink.tuning.compression import Compression, role_of
 from duetlink.tuning.decision import Decision
 from duetlink.tuning.priors import choices
-from duetlink.tuning.sample import Kind
-from duetlink.tuning.speeds import Speeds
+from duetlink.tuning.speeds import Place, Speeds
 
 _logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S = 10.0
 _LONGEST_PAUSE_S = 320.0
 _SAME_LINK = 2.0
+MUCH_SMALLER = 0.8  # a ratio that makes other data, or another choice, of this one
 
 
 @dataclass(frozen=True, slots=True)
 class _Pause:
-    """A choice that made things worse than the model said, on a link of that goodput."""
+    """A choice that made things worse than the model said, on a link of that goodput and for data of which it
+    makes that share."""
 
     until_s: float
     length_s: float
     goodput: float | None
+    ratio: float
 
-    def holds(self, now_s: float, goodput: float | None) -> bool:
+    def holds(self, now_s: float, goodput: float | None, ratio: float) -> bool:
         other_link = self.goodput and goodput and not 1 / _SAME_LINK <= goodput / self.goodput <= _SAME_LINK
-        return now_s < self.until_s and not other_link
+        return now_s < self.until_s and not other_link and ratio > MUCH_SMALLER * self.ratio
 
 
 class Knowledge:
@@ -62,7 +64,7 @@ class Knowledge:
         self.speeds = Speeds()
         self.numbers: Iterator[int] = itertools.count()
         self._goodput: dict[str, float] = {}
-        self._pauses: dict[tuple[str, Kind, Key], _Pause] = {}
+        self._pauses: dict[tuple[str, Place], _Pause] = {}
         self._latest: dict[tuple[str, str], Choice] = {}
         self._loaded: set[str] = set()  # or could not be
         self._tried: set[str] = set()
@@ -108,22 +110,24 @@ class Knowledge:
         with self._lock:
             self._latest[path, element.name] = choice
 
-    def pause(self, path: str, kind: Kind, key: Key, now_s: float, goodput: float | None) -> None:
-        """Do not choose it for a while: longer each time, while the link is the same."""
+    def pause(self, path: str, place: Place, now_s: float, goodput: float | None, ratio: float) -> None:
+        """Do not choose it for a while: longer each time, while the link is the same. `ratio`: of the data at
+        hand.
+        """
         with self._lock:
-            before = self._pauses.get((path, kind, key))
+            before = self._pauses.get((path, place))
             length_s = _FIRST_PAUSE_S if before is None else min(_LONGEST_PAUSE_S, 2 * before.length_s)
-            self._pauses[path, kind, key] = _Pause(now_s + length_s, length_s, goodput)
+            self._pauses[path, place] = _Pause(now_s + length_s, length_s, goodput, ratio)
 
-    def acquit(self, path: str, kind: Kind, key: Key) -> None:
+    def acquit(self, path: str, place: Place) -> None:
         """It was not the choice that made things worse."""
         with self._lock:
-            self._pauses.pop((path, kind, key), None)
+            self._pauses.pop((path, place), None)
 
-    def paused(self, path: str, kind: Kind, key: Key, now_s: float, goodput: float | None) -> bool:
+    def paused(self, path: str, place: Place, now_s: float, goodput: float | None, ratio: float) -> bool:
         with self._lock:
-            pause = self._pauses.get((path, kind, key))
-            return pause is not None and pause.holds(now_s, goodput)
+            pause = self._pauses.get((path, place))
+            return pause is not None and pause.holds(now_s, goodput, ratio)
 
     def link_changed(self) -> None:
         """Forget what the link was like."""

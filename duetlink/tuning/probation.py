@@ -14,13 +14,13 @@ from duetlink.tuning.choice import Choice
 from duetlink.tuning.compression import LATENCY, THROUGHPUT
 from duetlink.tuning.decision import Decision
 from duetlink.tuning.goodput import Goodput
-from duetlink.tuning.outlook import Outlook
+from duetlink.tuning.knowledge import MUCH_SMALLER
+from duetlink.tuning.outlook import Outlook, place
 from duetlink.tuning.reason import in_words
 from duetlink.tuning.stretch import Stretch
 from duetlink.tuning.subject import Subject
 
 _WORSE = 0.97  # of the rate before a change, below which it is taken back
-_MUCH_SMALLER = 0.8
 _CPU_SHARE = 0.1  # of all processors, from which encoding may slow the link down
 
 
@@ -124,7 +124,7 @@ class Probation:
         outlook = self._outlook
         if self._change is not None:
             for choice in self._change.blamed:
-                outlook.knowledge.acquit(outlook.path, self._change.subject.kind, choice.key)
+                outlook.knowledge.acquit(outlook.path, place(self._change.subject, choice))
         self._change, self._stretch = None, None
         self._outcomes.clear()
         self._hearsay = False
@@ -179,7 +179,8 @@ class Probation:
             return Retreat(subject, None, "", goodput)
         given_up = self._no_lighter(subject, disappointing)
         for choice in given_up:
-            outlook.knowledge.pause(outlook.path, subject.kind, choice.key, now_s, goodput)
+            ratio = outlook.figures(subject, choice, subject.ratio(choice.key)).ratio
+            outlook.knowledge.pause(outlook.path, place(subject, choice), now_s, goodput, ratio)
         if not disappointing.raw:  # what was measured beside its encoding is not the link's speed
             outlook.goodput = Goodput(goodput)
         why = (
@@ -197,7 +198,7 @@ class Probation:
         usual = outlook.figures(subject, disappointing, subject.ratio(disappointing.key))
         for choice in outlook.knowledge.candidates(subject.element):
             figures = outlook.figures(subject, choice, subject.ratio(choice.key))
-            heavier = figures.encode <= usual.encode and figures.ratio > _MUCH_SMALLER * usual.ratio
+            heavier = figures.encode <= usual.encode and figures.ratio > MUCH_SMALLER * usual.ratio
             if heavier and choice != disappointing:
                 found.append(choice)
         return found

@@ -5,15 +5,15 @@ from __future__ import annotations
 import pytest
 
 from duetlink.codecs.base import Array
-from duetlink.codecs.element import FLOAT32, Element
+from duetlink.codecs.element import BY_NAME, FLOAT32, Element
 from duetlink.codecs.registry import named
 from duetlink.tuning import Compression
 from duetlink.tuning.choice import Choice
 from duetlink.tuning.exploration import Exploration
 from duetlink.tuning.model import Figures, Line
-from duetlink.tuning.outlook import Outlook
+from duetlink.tuning.outlook import Outlook, place
 from duetlink.tuning.ranking import Ranking
-from duetlink.tuning.sample import features, take
+from duetlink.tuning.sample import Kind, features, take
 from duetlink.tuning.subject import Subject
 from tests.tuning.conftest import Bench, MakeBench
 from tests.tuning.simulation import DATA, MIB, FakeCodec, Link
@@ -26,8 +26,26 @@ def test_raw_is_taken_where_all_else_is_too_slow_though_it_disappointed(make_ben
     outlook = Outlook(knowledge, "tcp", 64 * MIB, 0.0)
     subject = Subject(FLOAT32, features(take(WEIGHTS)))
     subject.sampled(("lzma", 6), 0.9)
-    knowledge.pause("tcp", subject.kind, outlook.raw.key, 0.0, None)
+    knowledge.pause("tcp", place(subject, outlook.raw), 0.0, None, 1.0)
     assert Exploration(outlook).rank(subject, lambda: WEIGHTS, MIB, 1.0).best().raw
+
+
+def test_a_choice_that_disappointed_is_left_out_for_such_data_only(make_bench: MakeBench) -> None:
+    bench = make_bench(1.25)
+    knowledge = bench.tuner._knowledge
+    outlook = Outlook(knowledge, "tcp", 64 * MIB, 0.0)
+    (pcodec,) = [choice for choice in knowledge.candidates(FLOAT32) if choice.codec.name == "pcodec"]
+
+    def best(kind: str, element: Element) -> Choice:
+        bench.world.kind = kind
+        subject = Subject(element, features(take(WEIGHTS)))
+        return Exploration(outlook).rank(subject, lambda: take(DATA[kind]), MIB, 1.0).best()
+
+    assert best("1.2x", FLOAT32) == pcodec
+    knowledge.pause("tcp", (pcodec.key, "float32", Kind.DENSE), 0.0, None, 0.83)
+    assert best("1.2x", FLOAT32) != pcodec
+    assert best("2x", FLOAT32) == pcodec  # it makes half as much of these
+    assert best("1.2x", BY_NAME["float64"]) == pcodec
 
 
 def test_what_a_codec_writes_in_any_case_counts_as_in_a_large_chunk(make_bench: MakeBench) -> None:
