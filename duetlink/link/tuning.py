@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
 import time
 from collections import OrderedDict
@@ -40,10 +41,12 @@ class Tuning:
             cpu.work_clock,
             workers=workers,
             together=together,
+            wanted=self._want,
         )
         agreement.on_change = self._changed
         rpc.notice(pb.TunerDecision, self._told)
         rpc.notice(pb.PathSpeed, self._measured)
+        rpc.notice(pb.CodecWanted, lambda wanted: self.tuner.load(wanted.name))
 
     def _changed(self, compression: Compression) -> None:
         self.tuner.set_compression(compression)
@@ -55,6 +58,11 @@ class Tuning:
         self.mine.add(decision)
         content = json_.dump(decision.to_wire())
         self._loop.call_soon_threadsafe(self._tell, pb.TunerDecision(content=content))
+
+    def _want(self, codec: str) -> None:
+        """Called on whichever thread loads one."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._rpc.tell_nowait, pb.CodecWanted(name=codec))
 
     def _tell(self, decision: pb.TunerDecision) -> None:
         self._rpc.tell_nowait(decision)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import logging
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -14,10 +13,9 @@ from duetlink.codecs.registry import codecs
 from duetlink.tuning.choice import Choice
 from duetlink.tuning.compression import Compression, role_of
 from duetlink.tuning.decision import Decision
+from duetlink.tuning.loading import Loader
 from duetlink.tuning.priors import choices
 from duetlink.tuning.speeds import Place, Speeds
-
-_logger = logging.getLogger(__name__)
 
 _FIRST_PAUSE_S = 10.0
 _LONGEST_PAUSE_S = 320.0
@@ -53,6 +51,7 @@ class Knowledge:
         *,
         workers: int,
         together: bool,
+        wanted: Callable[[str], None],
     ) -> None:
         self.compression = compression
         self.available = available
@@ -60,15 +59,15 @@ class Knowledge:
         self.cpus = cpus
         self.together = together
         self.record = record
+        self.wanted = wanted
         self.clock = clock
         self.speeds = Speeds()
         self.numbers: Iterator[int] = itertools.count()
         self._goodput: dict[str, float] = {}
         self._pauses: dict[tuple[str, Place], _Pause] = {}
         self._latest: dict[tuple[str, str], Choice] = {}
-        self._loaded: set[str] = set()  # or could not be
         self._tried: set[str] = set()
-        self._loader: threading.Thread | None = None
+        self._loader = Loader()
         self._lock = threading.Lock()
 
     def candidates(self, element: Element) -> list[Choice]:
@@ -77,13 +76,15 @@ class Knowledge:
         return [choice for codec in there for choice in choices(codec, element, role_of(element))]
 
     def load(self, codec: Codec) -> None:
-        """Make it ready in a while. One at a time: they may need the same library."""
-        with self._lock:
-            if codec.name in self._loaded or (self._loader is not None and self._loader.is_alive()):
-                return
-            self._loaded.add(codec.name)
-            self._loader = threading.Thread(target=_load, args=(codec,), name=f"load-{codec.name}")
-            self._loader.start()
+        """Make it ready in a while, and let the peer do so, who will have to decode."""
+        if self._loader.load(codec):
+            self.wanted(codec.name)
+
+    def load_for_peer(self, name: str) -> None:
+        """The peer has asked for that codec, which it is about to encode with."""
+        codec = next((codec for codec in codecs() if codec.name == name), None)
+        if codec is not None and name in self.available:
+            self._loader.load(codec)
 
     def first_try(self, codec: Codec) -> bool:
         """Whether nobody has asked that before."""
@@ -134,10 +135,3 @@ class Knowledge:
         with self._lock:
             self._goodput.clear()
             self._pauses.clear()
-
-
-def _load(codec: Codec) -> None:
-    try:
-        codec.load()
-    except Exception as error:  # it stays what it is: not ready
-        _logger.warning("codec %s is installed, but does not load: %s", codec.name, error)

@@ -33,14 +33,23 @@ class Tuner:
         *,
         workers: int | None = None,
         together: bool = False,
+        wanted: Callable[[str], None] = lambda codec: None,
     ) -> None:
         """`available` are the codecs that both sides have, by name. `record` is called with each decision,
         and once more when its outcome is known, on the thread that brought it about. `clock` times the
         encoding of samples, and nothing else. `workers` threads encode, and as many decode: one per processor
-        if not given. `together`: those of the peer are the same processors.
+        if not given. `together`: those of the peer are the same processors. `wanted` is called with the name
+        of a codec that is being loaded here, and is to be loaded by the peer: see `load`.
         """
         self._knowledge = Knowledge(
-            compression, available, cpus, record, clock, workers=workers or cpus, together=together
+            compression,
+            available,
+            cpus,
+            record,
+            clock,
+            workers=workers or cpus,
+            together=together,
+            wanted=wanted,
         )
 
     @property
@@ -56,6 +65,10 @@ class Tuner:
         """A path was measured by other means."""
         if bytes_per_s > 0:
             self._knowledge.set_goodput(path, bytes_per_s)
+
+    def load(self, name: str) -> None:
+        """The peer's tuner wants a codec: make it ready, if both sides have it, before chunks wait for it."""
+        self._knowledge.load_for_peer(name)
 
     def link_changed(self) -> None:
         """Forget how fast paths are: they lead elsewhere now."""

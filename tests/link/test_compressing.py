@@ -70,6 +70,17 @@ async def test_a_change_of_either_side_is_in_force_on_both(pair: tuple[Link, Lin
         assert dict(compression.codec) == {"bytes": "auto", "tensor": "zstd", "gradient": "auto"}
 
 
+async def test_a_codec_that_one_side_wants_is_loaded_by_the_other(
+    pair: tuple[Link, Link], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = pair
+    loading: list[str] = []
+    monkeypatch.setattr(other.tuning.tuner, "load", loading.append)
+    await asyncio.to_thread(one.tuning.tuner._knowledge.load, registry.named("bitshuffle"))
+    await one.ping()
+    assert loading == ["bitshuffle"]
+
+
 @pytest.mark.parametrize("asking", [0, 1])
 async def test_what_cannot_be_is_refused_and_changes_nothing(pair: tuple[Link, Link], asking: int) -> None:
     for fields in (

@@ -7,7 +7,7 @@ import pytest
 from duetlink.codecs.base import Array
 from duetlink.codecs.element import BY_NAME, FLOAT32, Element
 from duetlink.codecs.registry import named
-from duetlink.tuning import Compression
+from duetlink.tuning import Compression, History, Tuner
 from duetlink.tuning.choice import Choice
 from duetlink.tuning.exploration import Exploration
 from duetlink.tuning.model import Figures, Line
@@ -86,9 +86,7 @@ def unload(bench: Bench, name: str) -> Unloaded:
 
 def loaded(bench: Bench) -> None:
     """Return when nothing is being loaded any more."""
-    loader = bench.tuner._knowledge._loader
-    if loader is not None:
-        loader.join()
+    bench.tuner._knowledge._loader.join()
 
 
 def used(bench: Bench, kind: str, speed: float) -> set[str]:
@@ -112,6 +110,24 @@ def test_a_codec_that_could_win_is_loaded_beside_a_long_transfer_and_after_a_sho
     loaded(bench)
     assert codec.there
     assert "pcodec" in used(bench, "2x", speed)
+
+
+def test_what_is_loaded_here_is_loaded_by_the_peer(make_bench: MakeBench) -> None:
+    bench = make_bench(12.5)
+    codec = unload(bench, "pcodec")
+    asked: list[str] = []
+    bench.tuner._knowledge.wanted = asked.append
+    for _ in range(2):
+        used(bench, "2x", 12.5)
+    assert asked == ["pcodec"]
+    loaded(bench)
+    codec.there = False  # as it is at the peer
+    peer = Tuner(Compression(), frozenset({"pcodec"}), 2, History().add)
+    for name in ("nonesuch", "zstd", "pcodec"):  # zstd: not for both
+        peer.load(name)
+    peer._knowledge._loader.join()
+    assert codec.there
+    assert peer._knowledge._loader._asked == {"pcodec"}
 
 
 class Cold(FakeCodec):
