@@ -168,21 +168,23 @@ class Exploration:
             if not choice.codec.suits(sample, subject.element):
                 subject.sampled(choice.key, 1.0)
                 return 1.0
-            begin_s = knowledge.clock()
-            encoded = choice.codec.encode(sample, subject.element, choice.level)
-            elapsed_s = knowledge.clock() - begin_s
+            encoded_bytes, elapsed_s = self._encode(subject, choice, sample)
             if knowledge.first_try(choice.codec) and elapsed_s > _COLD * self._trial_s(subject, choice):
-                begin_s = knowledge.clock()
-                choice.codec.encode(sample, subject.element, choice.level)
-                elapsed_s = min(elapsed_s, knowledge.clock() - begin_s)
+                elapsed_s = min(elapsed_s, self._encode(subject, choice, sample)[1])
         except Exception:
             self._outlook.failed[choice.codec.name] = f"{choice.codec.name} failed to encode a sample"
             return None
-        ratio = self._outlook.ratio(choice, sample.nbytes, len(encoded))
+        ratio = self._outlook.ratio(choice, sample.nbytes, encoded_bytes)
         subject.sampled(choice.key, ratio)
         if elapsed_s > 0:
             knowledge.speeds.tried(place(subject, choice), sample.nbytes / elapsed_s)
         return ratio
+
+    def _encode(self, subject: Subject, choice: Choice, sample: Array) -> tuple[int, float]:
+        """How many bytes a sample becomes, and what that takes."""
+        begin_s = self._outlook.knowledge.clock()
+        encoded = choice.codec.encode(sample, subject.element, choice.level)
+        return len(encoded), self._outlook.knowledge.clock() - begin_s
 
     # -- whole chunks ---------------------------------------------------------------------------------------
 

@@ -18,6 +18,10 @@ _NOISE_BITS = 7.97  # bytes drawn at random have 8; a sample of 64 KiB says that
 _REDUNDANT_BITS = 7.0
 _SPARSE_BITS = 1.0
 
+# Samples that differ by less may be of the same data.
+_ALIKE_BITS = 0.25
+_ALIKE_SHARE = 0.05
+
 
 class Kind(enum.Enum):
     """Classes in which speeds and ratios of codecs differ by more than the codec does."""
@@ -44,6 +48,16 @@ class Features:
         if self.entropy_bits <= _REDUNDANT_BITS or self.zero_fraction >= 0.2 or self.repeats >= 0.2:
             return Kind.REDUNDANT
         return Kind.NOISE if self.entropy_bits >= _NOISE_BITS and self.repeats < 0.02 else Kind.DENSE
+
+    def alike(self, other: Features) -> bool:
+        """Whether the other sample may be of the same data, which may lie where two kinds meet."""
+        if Kind.NOISE in (self.kind, other.kind):
+            return self.kind is other.kind
+        return (
+            abs(self.entropy_bits - other.entropy_bits) <= _ALIKE_BITS
+            and abs(self.zero_fraction - other.zero_fraction) <= _ALIKE_SHARE
+            and abs(self.repeats - other.repeats) <= _ALIKE_SHARE
+        )
 
 
 def take(array: Array) -> Array:

@@ -93,6 +93,9 @@ class Subjects:
 
     def meet(self, element: Element, features: Features) -> Subject:
         """The subject of such data, now the latest of its element."""
+        latest = self._latest.get(element.name)
+        if latest is not None and latest.features.alike(features):
+            return latest
         subject = self._all.setdefault((element.name, features.kind), Subject(element, features))
         self._latest[element.name] = subject
         return subject

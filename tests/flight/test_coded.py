@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from duetlink.codecs import chunk, named
 from duetlink.codecs.base import Array, Bound, Codec
-from duetlink.codecs.element import FLOAT32, Element
+from duetlink.codecs.element import BY_NAME, FLOAT32, Element
 from duetlink.errors import TransferFailed, UndecodableChunk
 from duetlink.flight.body import Landing, Outgoing
 from duetlink.flight.layout import Run
@@ -113,6 +113,14 @@ class Reader:
 def land(landing: Landing, sent: Sequence[Parcel], pool: ThreadPoolExecutor) -> None:
     reader = Reader([(parcel.data, CODED if parcel.coded else b"") for parcel in sent])
     Receiving(reader, landing, Decoding(pool, 2)).land()
+
+
+def test_what_a_call_takes_is_no_speed_of_decoding(pool: ThreadPoolExecutor) -> None:
+    decoding = Decoding(pool, 2)
+    for items in (100, 20_000):
+        array = np.arange(items, dtype=np.float64)
+        decoding.decode(memoryview(chunk.encode(array, named("zstd"), 1, BY_NAME["float64"])))
+    assert [raw_bytes for raw_bytes, _ in decoding.take().values()] == [160_000]
 
 
 @given(

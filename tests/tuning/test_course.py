@@ -11,6 +11,7 @@ from duetlink.codecs.element import FLOAT32, UINT8, Element
 from duetlink.codecs.registry import named
 from duetlink.tuning import Compression, Course, History, Tuner, knowledge
 from duetlink.tuning.choice import Choice
+from duetlink.tuning.exploration import Exploration
 from tests.tuning.conftest import MakeBench
 from tests.tuning.simulation import DATA, MIB, Link
 
@@ -198,6 +199,23 @@ def test_empty_chunks_and_nothing_sent(make_bench: MakeBench) -> None:
     assert course.choose(WEIGHTS[:0], FLOAT32, 0.0).raw
     course.sent(0, 0, 0.0, 0.0)
     course.finished(0.0)
+
+
+def test_a_look_that_cannot_be_afforded_makes_no_decisions(
+    make_bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make_bench(12.5)
+    bench.world.kind = "2x"
+    course = bench.course()
+    choice = course.choose(DATA["2x"], FLOAT32, 0.0)
+    ranked: list[int] = []
+    rank = Exploration.rank
+    monkeypatch.setattr(Exploration, "spend", lambda self, cost_s, first=False: False)
+    monkeypatch.setattr(Exploration, "rank", lambda *args: ranked.append(1) or rank(*args))
+    for number in range(1, 40):  # from the 20th on they are others
+        course.choose(DATA["2x"], FLOAT32, number * 0.1)
+        course.encoded(choice, MIB, MIB // (4 if number < 20 else 2), 0.01)
+    assert 1 <= len(ranked) <= 3
 
 
 def test_threads_may_call_at_once() -> None:

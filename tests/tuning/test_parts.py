@@ -13,9 +13,9 @@ from duetlink.tuning import RateCap
 from duetlink.tuning.goodput import Goodput
 from duetlink.tuning.model import RAW, Figures, Line, cost, delivery_s, rate
 from duetlink.tuning.priors import choices
-from duetlink.tuning.sample import Kind, features, take
+from duetlink.tuning.sample import Features, Kind, features, take
 from duetlink.tuning.speeds import Speeds
-from duetlink.tuning.subject import Subject
+from duetlink.tuning.subject import Subject, Subjects
 from tests.tuning.simulation import DATA
 
 MIB = 1 << 20
@@ -56,6 +56,25 @@ def test_parts_that_differ_are_no_change_of_the_data_but_once() -> None:
     assert changes == [7]  # what few chunks say is not enough
     assert subject.ratio(("zstd", 1)) == pytest.approx(0.3, abs=0.05)
     assert any(subject.encoded(("zstd", 1), 0.9) for _ in range(20))  # this is one
+
+
+def test_data_between_two_kinds_are_one_subject() -> None:
+    subjects = Subjects()
+    one = subjects.meet(FLOAT32, Features(1.4, 0.901, 0.40))
+    assert one.kind is Kind.SPARSE
+    other = Features(1.5, 0.898, 0.42)
+    assert other.kind is Kind.REDUNDANT
+    assert subjects.meet(FLOAT32, other) is one
+    assert subjects.meet(UINT8, other) is not one
+    assert subjects.meet(FLOAT32, Features(4.0, 0.5, 0.1)).kind is Kind.REDUNDANT
+    assert subjects.meet(FLOAT32, Features(1.4, 0.901, 0.40)) is one
+
+
+def test_noise_is_like_nothing_else() -> None:
+    subjects = Subjects()
+    noise, dense = Features(7.98, 0.0, 0.0), Features(7.9, 0.0, 0.0)
+    assert (noise.kind, dense.kind) == (Kind.NOISE, Kind.DENSE)
+    assert subjects.meet(FLOAT32, noise) is not subjects.meet(FLOAT32, dense)
 
 
 def test_what_was_tried_speaks_for_the_others() -> None:
@@ -155,6 +174,28 @@ def test_a_transport_that_waits_for_busy_processors_does_not_either() -> None:
         now_s += 0.1
         goodput.sent(1_000_000, 0.04, now_s)
     assert goodput.estimate == 100e6
+
+
+def test_a_sender_that_processors_hold_knows_a_lower_bound() -> None:
+    goodput, now_s = Goodput(100e6), 0.0
+    for _ in range(100):
+        now_s += 0.02
+        assert goodput.sent(1_000_000, 0.02, now_s, processors=True) == (True, False)
+    assert (goodput.estimate, goodput.measured) == (100e6, None)  # 50 MB/s say nothing against it
+    goodput, now_s = Goodput(30e6), 0.0
+    for _ in range(100):
+        now_s += 0.02
+        goodput.sent(1_000_000, 0.02, now_s, processors=True)
+    assert goodput.estimate == pytest.approx(50e6, rel=0.05)  # no hope for more: it may be the link
+
+
+def test_what_the_link_held_after_that_is_measured_by_itself() -> None:
+    goodput, now_s = Goodput(100e6), 0.0
+    for _ in range(20):
+        now_s += 0.02
+        goodput.sent(1_000_000, 0.02, now_s, processors=True)
+    fill(goodput, MIB, 80e6, 20, now_s)
+    assert goodput.estimate == pytest.approx(80e6)
 
 
 @pytest.mark.parametrize(("chunks", "lasting"), [(2, False), (9, True)])
