@@ -15,7 +15,13 @@ from duetlink.errors import MalformedChunk
 
 CODEC = FrameOfReference()
 INT64 = BY_NAME["int64"]
-RANDOM = np.random.default_rng(4)
+
+
+def random() -> np.random.Generator:
+    """Made anew: what a test draws must not depend on those before it."""
+    return np.random.default_rng(4)
+
+
 WIDTH_AT = 1  # of the payload: the element of the offsets
 
 
@@ -26,12 +32,12 @@ def size_of(array: np.ndarray) -> int:
 
 
 def test_two_digits_in_eight_bytes_take_less_than_seven_bits() -> None:
-    array = RANDOM.integers(0, 100, 1 << 17)
+    array = random().integers(0, 100, 1 << 17)
     assert size_of(array) * 8 < 6.8 * array.size  # log2(100) = 6.64
 
 
 def test_what_counts_is_the_distance_to_the_least_one_near() -> None:
-    array = RANDOM.integers(0, 100, 1 << 17) + np.repeat(RANDOM.integers(-(2**62), 2**62, 256), 512)
+    array = random().integers(0, 100, 1 << 17) + np.repeat(random().integers(-(2**62), 2**62, 256), 512)
     assert CODEC.encode(array, INT64, 0)[WIDTH_AT] == BY_NAME["uint8"].number
     assert size_of(array) * 8 < 7.2 * array.size
 
