@@ -252,7 +252,7 @@ class Course:
         return choice
 
     def _subject(self, array: Array, element: Element, sample: Callable[[], Array]) -> Subject:
-        """The kind of data that begins here: looked at now and then, taken for that of before else."""
+        """The kind of data that begins here: looked at now and then, in between as it was before."""
         before = self._subjects.latest(element)
         every = _LOOK_EVERY_FAST if self._outlook.fast else _LOOK_EVERY
         if before is not None and not self._look and self._chunks - before.looked_at < every:

@@ -97,7 +97,7 @@ def test_zeros_are_decimals_but_no_reason_to_try() -> None:
     assert size_of(zeros) < 300
     zeros[::10] = random().normal(size=500)
     assert not CODEC.suits(zeros, FLOAT64)
-    assert size_of(zeros) < 500 * 8 + 1600
+    assert size_of(zeros) < 500 * 8 + 1000
     zeros[::10] = np.round(zeros[::10], 1)
     assert CODEC.suits(zeros, FLOAT64)
 
