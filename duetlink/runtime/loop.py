@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from duetlink.errors import LinkClosed, LocalProtocolError
+from duetlink.runtime.turns import turns
 
 T = TypeVar("T")
 
@@ -104,7 +105,8 @@ class LoopThread:
         asyncio.set_event_loop(self._loop)
         self._loop.call_soon(started.set)
         try:
-            self._loop.run_forever()
+            with turns.quick():
+                self._loop.run_forever()
         finally:
             try:
                 tasks = asyncio.all_tasks(self._loop)

@@ -35,7 +35,6 @@ from duetlink_widgets.contract import (
     Tick,
 )
 from duetlink_widgets.timeline import Timeline
-from duetlink_widgets.turns import LONGEST_S, turns
 
 PUBLISH_S = 0.1  # changes within this time are published together
 NOTICE_S = 5.0  # no more than one in this time
@@ -82,24 +81,16 @@ class Feed:
 
     def heard(self, message: Mapping[str, Any]) -> None:
         """A page says something."""
-        if message.get("kind") == "command":
-            turns.quicken()
-            if not self._post(self._obey, message):
-                turns.settle()
-        else:
-            self._post(self._take, message)
+        self._post(self._obey if message.get("kind") == "command" else self._take, message)
 
     def close(self) -> None:
         """Stop following, and end the thread."""
         self._unwatch()
         self._thread.stop()
 
-    def _post(self, callback: Any, *args: Any) -> bool:
-        """Whether it will be called: not once this is closed."""
-        with contextlib.suppress(RuntimeError):
+    def _post(self, callback: Any, *args: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # once this is closed, nobody is there to hear it
             self._thread.loop.call_soon_threadsafe(callback, *args)
-            return True
-        return False
 
     # -- what is published -----------------------------------------------------------------------------------
 
@@ -225,17 +216,12 @@ class Feed:
         self._outlet.say(asdict(tick), self._timeline.new_rows())
 
     def _obey(self, message: Mapping[str, Any]) -> None:
-        settle = contextlib.ExitStack()  # once, by whichever comes first
-        settle.callback(turns.settle)
         command_id = message.get("command_id")
         if not isinstance(command_id, str) or len(self._commands) >= _MOST_COMMANDS:
-            settle.close()
             return
-        asyncio.get_running_loop().call_later(LONGEST_S, settle.close)
         task = asyncio.ensure_future(self._answer(command_id, message.get("name"), message.get("args")))
         self._commands.add(task)
         task.add_done_callback(self._commands.discard)
-        task.add_done_callback(lambda task: settle.close())
 
     async def _answer(self, command_id: str, name: object, args: object) -> None:
         try:
