@@ -17,6 +17,10 @@ CELLS = {
     "idle": "",
     "while a cell sleeps": "import time; time.sleep({})",
     "while a cell spins in pure Python": "import time\nend = time.time() + {}\nwhile time.time() < end: pass",
+    "while a cell looks for a file every millisecond": (
+        "import os, time\nend = time.time() + {}\n"
+        "while time.time() < end: os.path.exists('/'), sum(range(100_000))"
+    ),
 }
 _CELL_S = 12
 
