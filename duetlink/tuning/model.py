@@ -6,8 +6,8 @@ takes
     max(1 / (encode * workers), ratio / goodput, 1 / (decode * workers))  seconds,
 
 with encode and decode in bytes of arrays per second of one worker, and ratio the encoded share of the bytes.
-Where both ends are on one machine there is a fourth part, the processors: they encode, send, receive and
-decode. A link that is limited by processors is taken for one of that kind.
+Where both ends are on one machine there is a fourth part, the processors: they read, encode, send, receive,
+decode and land. A link that is limited by processors is taken for one of that kind.
 The first chunk passes all parts one after another.
 """
 
@@ -21,6 +21,8 @@ from duetlink.tuning.compression import FEWEST_BYTES, LATENCY, LEAST_CPU
 # Above this rate a link is taken for limited by processors: TLS on both ends, often of one machine.
 PROCESSOR_BOUND_BYTES_PER_S = 250e6
 _MOST_WIRE_CPU_S = 5e-9
+# Per byte of an array, on both sides together, however small it becomes: to digest, gather and land it.
+_ARRAY_CPU_S = 0.8e-9
 
 # How much slower than raw a choice may be that takes less processor time.
 _CPU_PATIENCE = 1.05
@@ -68,8 +70,8 @@ def processors_rate(figures: Figures, line: Line) -> float:
     """As `rate`, if it were for the processors alone."""
     slowest = min(figures.encode, figures.decode) * line.workers
     if line.together or line.processor_bound:
-        wire_s = min(line.cpus / line.goodput, _MOST_WIRE_CPU_S)
-        slowest = min(slowest, line.cpus / (_codec_s(figures) + figures.ratio * wire_s))
+        wire_s = max(0.0, min(line.cpus / line.goodput, _MOST_WIRE_CPU_S) - _ARRAY_CPU_S)
+        slowest = min(slowest, line.cpus / (_ARRAY_CPU_S + _codec_s(figures) + figures.ratio * wire_s))
     return slowest
 
 

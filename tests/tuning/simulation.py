@@ -163,19 +163,22 @@ def codecs_of(world: World, slowdown: float = 1.0, names: dict[str, str] | None 
 @dataclass
 class Link:
     """`rates`: (from when on, MB/s). From `loopback_from` on it is one machine, and shares processors: one to
-    send and one to receive, or `wire_cpu_s` of their time per byte.
+    send and one to receive, or `wire_cpu_s` of their time per byte, and `array_cpu_s` per byte of an array.
     """
 
     rates: list[tuple[float, float]]
     buffer_bytes: int = 4_000_000
     loopback_from: float = 400
     wire_cpu_s: float | None = None
+    array_cpu_s: float = 0.0
 
     def at(self, now_s: float) -> float:
         return next(rate for since, rate in reversed(self.rates) if since <= now_s) * MB
 
-    def processors(self, now_s: float) -> float:
-        return 2.0 if self.wire_cpu_s is None else self.wire_cpu_s * self.at(now_s)
+    def processors(self, now_s: float, ratio: float) -> float:
+        if self.wire_cpu_s is None:
+            return 2.0
+        return (self.wire_cpu_s + self.array_cpu_s / ratio) * self.at(now_s)
 
     def next_change(self, now_s: float) -> float:
         return min((since for since, _ in self.rates if since > now_s + 1e-12), default=math.inf)
@@ -311,9 +314,13 @@ class Simulation:
         if self.link.at(self.now) < self.link.loopback_from * MB:
             share = min(1.0, self.cpus / active) if active else 1.0
             return share, self.link.at(self.now) if draining else 0.0, 1.0
-        jobs = active + decoders + (self.link.processors(self.now) if draining else 0)
-        share = min(1.0, self.cpus / jobs) if jobs else 1.0
-        return share, share * self.link.at(self.now) if draining else 0.0, share
+        jobs, head = active + decoders, self._wire[0] if draining else None
+        wanted = self.link.processors(self.now, head.wire / head.raw) if head is not None else 0.0
+        if wanted <= 2 * self.cpus / (jobs + 2):  # two threads that want so little have it
+            share, drained = (min(1.0, (self.cpus - wanted) / jobs) if jobs else 1.0), 1.0
+        else:
+            share = drained = min(1.0, self.cpus / (jobs + wanted))
+        return share, drained * self.link.at(self.now) if draining else 0.0, share
 
     def _active(self) -> list[_Chunk]:
         return list(self._encoding)[: self.course.workers]
@@ -339,7 +346,7 @@ class Simulation:
         self._drained = min(self._pushed, self._drained + drain * seconds)
         for chunk in active:
             chunk.left_s -= encode * seconds
-            chunk.elapsed_s += seconds
+            chunk.elapsed_s += encode * seconds  # processor time, as the real one counts
             if chunk.left_s <= 1e-9:
                 self._encoding.remove(chunk)
                 chunk.ready, chunk.wire = True, int(chunk.raw * chunk.choice.codec.at(chunk.kind).ratio) + 60
@@ -349,10 +356,8 @@ class Simulation:
             if chunk.decode_s <= 1e-9:
                 self._decoding.remove(chunk)
                 self._delivered += chunk.raw
-                speed = chunk.choice.codec.at(chunk.kind).decode * MB * decode
-                self._tell(
-                    partial(self.course.decoded, chunk.choice.codec.name, chunk.raw, chunk.raw / speed)
-                )
+                decode_s = chunk.raw / chunk.choice.codec.at(chunk.kind).decode / MB
+                self._tell(partial(self.course.decoded, chunk.choice.codec.name, chunk.raw, decode_s))
         while self._wire and self._wire[0].end <= self._drained + 1e-3:
             chunk = self._wire.popleft()
             if chunk.choice.raw:
