@@ -29,7 +29,8 @@ _REHEARSED = 1.1
 _MAX_REHEARSALS = 8
 _FIRST_REHEARSAL = 4  # chunks; the first ones fill the pipeline, and a slow one would delay all
 _CALL_S = 0.00005
-_COLD = 2.0  # times as long as assumed: it may be that it had never run before
+_FEW_ITEMS = 128  # take about as long as none
+_MOST_CALL = 4.0  # times as long as its items, at most, a sample is thought to take
 _UNKNOWN_RATE = 200e6
 _LONG_S = 10.0
 
@@ -168,16 +169,20 @@ class Exploration:
             if not choice.codec.suits(sample, subject.element):
                 subject.sampled(choice.key, 1.0)
                 return 1.0
+            few = sample[:_FEW_ITEMS]
+            _, call_s = self._encode(subject, choice, few)  # code and memory are at hand from here on
+            if (known_s := knowledge.call_s(choice.codec)) is None:
+                _, known_s = self._encode(subject, choice, few)
+                knowledge.set_call_s(choice.codec, known_s)
             encoded_bytes, elapsed_s = self._encode(subject, choice, sample)
-            if knowledge.first_try(choice.codec) and elapsed_s > _COLD * self._trial_s(subject, choice):
-                elapsed_s = min(elapsed_s, self._encode(subject, choice, sample)[1])
         except Exception:
             self._outlook.failed[choice.codec.name] = f"{choice.codec.name} failed to encode a sample"
             return None
         ratio = self._outlook.ratio(choice, sample.nbytes, encoded_bytes)
         subject.sampled(choice.key, ratio)
-        if elapsed_s > 0:
-            knowledge.speeds.tried(place(subject, choice), sample.nbytes / elapsed_s)
+        items_s = max(elapsed_s - min(call_s, known_s), elapsed_s / _MOST_CALL)
+        if items_s > 0:
+            knowledge.speeds.tried(place(subject, choice), sample.nbytes / items_s)
         return ratio
 
     def _encode(self, subject: Subject, choice: Choice, sample: Array) -> tuple[int, float]:

@@ -66,7 +66,7 @@ class Knowledge:
         self._goodput: dict[str, float] = {}
         self._pauses: dict[tuple[str, Place], _Pause] = {}
         self._latest: dict[tuple[str, str], Choice] = {}
-        self._tried: set[str] = set()
+        self._call_s: dict[str, float] = {}
         self._loader = Loader()
         self._lock = threading.Lock()
 
@@ -86,12 +86,14 @@ class Knowledge:
         if codec is not None and name in self.available:
             self._loader.load(codec)
 
-    def first_try(self, codec: Codec) -> bool:
-        """Whether nobody has asked that before."""
+    def call_s(self, codec: Codec) -> float | None:
+        """What a call of its encoder takes beside the items; None where nobody knows yet."""
         with self._lock:
-            first = codec.name not in self._tried
-            self._tried.add(codec.name)
-            return first
+            return self._call_s.get(codec.name)
+
+    def set_call_s(self, codec: Codec, elapsed_s: float) -> None:
+        with self._lock:
+            self._call_s[codec.name] = elapsed_s
 
     def goodput(self, path: str) -> float | None:
         """Bytes per second, as measured last."""

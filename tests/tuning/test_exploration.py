@@ -130,6 +130,24 @@ def test_what_is_loaded_here_is_loaded_by_the_peer(make_bench: MakeBench) -> Non
     assert peer._knowledge._loader._asked == {"pcodec"}
 
 
+class Wordy(FakeCodec):
+    """Each of its calls takes half a millisecond, however few the items."""
+
+    def encode(self, array: Array, element: Element, level: int) -> bytes:
+        self._world.advance(0.0005)
+        return super().encode(array, element, level)
+
+
+def test_what_a_call_takes_is_not_what_items_take(make_bench: MakeBench) -> None:
+    bench = make_bench(125)
+    (codec,) = [codec for codec in bench.codecs if codec.name == "planes"]
+    codec.__class__ = Wordy
+    run = bench.transfer([(0, "1.2x")], Link([(0.0, 125)]))
+    run.course.choose(DATA["1.2x"], FLOAT32, 0.0)
+    speed = bench.tuner._knowledge.speeds.encode((("planes", codec.level), "float32", Kind.DENSE))
+    assert speed == pytest.approx(472e6, rel=0.02)
+
+
 class Cold(FakeCodec):
     """Its first run takes a hundred times as long as the others."""
 

@@ -123,7 +123,7 @@ def test_the_record_says_what_was_measured(make_bench: MakeBench) -> None:
     assert first.before is None
     assert first.after.codec == "planes"
     assert first.why.startswith(
-        "The link carries 150 MB/s, and planes encodes it at 472 MB/s per worker to 84."
+        "The link carries 150 MB/s, and planes encodes it at 476 MB/s per worker to 84."
     )
     assert first.predicted == pytest.approx(178.4e6, rel=0.01)
     assert first.measured is not None
