@@ -267,10 +267,11 @@ class Sending:
         self, block: Run, array: Array, change: tuple[Array, Element] | None, choice: Choice
     ) -> Parcel:
         content, element = (array, block.element) if change is None else change
-        stopwatch = Stopwatch()
         try:
+            choice.codec.load()  # not part of its speed
+            stopwatch = Stopwatch()
             encoded = chunk.encode(content, choice.codec, choice.level, element)
-        except CodecFailed:
+        except (CodecFailed, ImportError):
             self._course.failed(choice)
             return _raw(array)
         self._course.encoded(choice, array.nbytes, len(encoded), stopwatch.elapsed_s())

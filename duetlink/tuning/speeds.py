@@ -11,6 +11,7 @@ from duetlink.tuning.priors import known, prior
 from duetlink.tuning.sample import Kind
 
 SMALL_BYTES = 16 * 1024  # of an array: what codecs take for less is what a call takes
+_LEAST_BYTES = 64 * 1024  # of a chunk whose time speaks for larger ones: the last of a column may be short
 _NEWEST = 0.3  # weight of the latest chunk
 _LIMIT = 1024
 _MOST_GAIN = 4.5
@@ -57,7 +58,7 @@ class Speeds:
 
     def encoded(self, place: Place, size_bytes: int, elapsed_s: float) -> None:
         """A chunk was encoded."""
-        if not size_bytes or elapsed_s <= 0:
+        if size_bytes < _LEAST_BYTES or elapsed_s <= 0:
             return
         with self._lock:
             speed = _average(self._encode, place, size_bytes / elapsed_s)

@@ -16,10 +16,12 @@ from duetlink.codecs import chunk, named
 from duetlink.codecs.base import Array, Bound, Codec
 from duetlink.codecs.element import BY_NAME, FLOAT32, Element
 from duetlink.errors import TransferFailed, UndecodableChunk
+from duetlink.flight import sending
 from duetlink.flight.body import Landing, Outgoing
 from duetlink.flight.layout import Run
 from duetlink.flight.receiving import CODED, Decoding, Receiving
 from duetlink.flight.sending import Course, Order, Parcel, PlainCourse, Sending
+from duetlink.runtime.cpu import Stopwatch
 from duetlink.tuning import Choice, RateCap
 from duetlink.values import encode
 
@@ -211,6 +213,39 @@ def test_a_codec_that_does_not_load_here_is_told_as_such(
     coded = memoryview(chunk.encode(np.zeros(100, "f4"), ZSTD.codec))
     with pytest.raises(UndecodableChunk, match="installed here, but does not load: libbeauty"):
         land(Landing(1000), [Parcel(coded, True, 400)], pool)
+
+
+class Late(Broken):
+    """Its library is loaded when it is first needed, which fails."""
+
+    name = "late"
+
+    def load(self) -> None:
+        raise ImportError("libbeauty.so.3: cannot open shared object file")
+
+
+def test_what_is_chosen_and_does_not_load_goes_as_it_is(pool: ThreadPoolExecutor) -> None:
+    choice = Choice(Late(), 0)
+    course = Turns(choice)
+    body = outgoing(np.arange(500))
+    assert not any(parcel.coded for parcel in parcels(body, course, pool))
+    assert course.failures == [choice]
+
+
+def test_to_load_a_codec_is_not_part_of_its_speed(
+    pool: ThreadPoolExecutor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+
+    class Watch(Stopwatch):
+        def __init__(self) -> None:
+            done.append("the watch runs")
+            super().__init__()
+
+    monkeypatch.setattr(type(ZSTD.codec), "load", lambda codec: done.append("loaded"))
+    monkeypatch.setattr(sending, "Stopwatch", Watch)
+    parcels(outgoing(np.arange(500)), Turns(ZSTD), pool)
+    assert done == ["loaded", "the watch runs"]
 
 
 def test_nothing_lands_behind_what_does_not_decode(pool: ThreadPoolExecutor) -> None:

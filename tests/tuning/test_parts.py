@@ -273,6 +273,8 @@ def test_speeds_are_assumed_then_measured() -> None:
     for _ in range(20):
         speeds.encoded(place, MIB, MIB / 118e6)
     assert speeds.encode(place) == pytest.approx(118e6)
+    speeds.encoded(place, 20_000, 0.01)  # the end of a column: what a call takes
+    assert speeds.encode(place) == pytest.approx(118e6)
     # a machine that is slow at one codec is expected to be slow at the others
     pcodec = (("pcodec", 8), "float32", Kind.DENSE)
     assert speeds.encode(pcodec) == pytest.approx(154e6 * 0.25**0.5)
