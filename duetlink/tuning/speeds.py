@@ -13,6 +13,7 @@ from duetlink.tuning.sample import Kind
 SMALL_BYTES = 16 * 1024  # of an array: what codecs take for less is what a call takes
 _LEAST_BYTES = 64 * 1024  # of a chunk whose time speaks for larger ones: the last of a column may be short
 _NEWEST = 0.3  # weight of the latest chunk
+_WHOLE_GAIN = 1.5
 _LIMIT = 1024
 _MOST_GAIN = 4.5
 
@@ -40,7 +41,7 @@ class Speeds:
                 return tried
             assumed = prior(place[0], place[2]).encode * self._machine
             # 64 KiB run slower than a chunk does, but not that much slower
-            return assumed if tried is None else max(tried, min(assumed, 2 * tried))
+            return assumed if tried is None else max(tried, min(assumed, _WHOLE_GAIN * tried))
 
     def decode(self, key: Key, kind: Kind) -> float:
         with self._lock:
