@@ -169,21 +169,27 @@ class Exploration:
             if not choice.codec.suits(sample, subject.element):
                 subject.sampled(choice.key, 1.0)
                 return 1.0
-            few = sample[:_FEW_ITEMS]
-            _, call_s = self._encode(subject, choice, few)  # code and memory are at hand from here on
-            if (known_s := knowledge.call_s(choice.codec)) is None:
-                _, known_s = self._encode(subject, choice, few)
-                knowledge.set_call_s(choice.codec, known_s)
+            call_s = self._call_s(subject, choice, sample[:_FEW_ITEMS])
             encoded_bytes, elapsed_s = self._encode(subject, choice, sample)
         except Exception:
             self._outlook.failed[choice.codec.name] = f"{choice.codec.name} failed to encode a sample"
             return None
         ratio = self._outlook.ratio(choice, sample.nbytes, encoded_bytes)
         subject.sampled(choice.key, ratio)
-        items_s = max(elapsed_s - min(call_s, known_s), elapsed_s / _MOST_CALL)
+        items_s = max(elapsed_s - call_s, elapsed_s / _MOST_CALL)
         if items_s > 0:
             knowledge.speeds.tried(place(subject, choice), sample.nbytes / items_s)
         return ratio
+
+    def _call_s(self, subject: Subject, choice: Choice, few: Array) -> float:
+        """What a call takes beside the items. After it the codec's code and memory are at hand."""
+        knowledge = self._outlook.knowledge
+        _, latest_s = self._encode(subject, choice, few)
+        known_s = knowledge.call_s(choice.codec)
+        if known_s is None:
+            _, known_s = self._encode(subject, choice, few)
+            knowledge.set_call_s(choice.codec, known_s)
+        return min(latest_s, known_s)
 
     def _encode(self, subject: Subject, choice: Choice, sample: Array) -> tuple[int, float]:
         """How many bytes a sample becomes, and what that takes."""

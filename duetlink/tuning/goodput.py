@@ -24,6 +24,7 @@ _CHANGE = 2.0
 _SETTLED_S = 0.02
 _SETTLED_BYTES = 8 << 20
 _LASTING_S = 0.25
+_SLOWER = 1.25
 _BUFFER_BYTES = 4 << 20  # what may vanish into buffers without a link behind them
 _HOPE = 2.0  # times more than a sender that is never held, a link may well carry
 _LONG_HOPE = 4.0
@@ -35,7 +36,7 @@ class Goodput:
 
     def __init__(self, seed: float | None = None) -> None:
         """`seed`: what is known from before, until this transfer has measured itself."""
-        self._seed = seed
+        self._seed = self._before = seed
         self._pieces: deque[tuple[int, float]] = deque()  # between holding moments: bytes, seconds
         self._total_bytes, self._total_s = 0, 0.0  # of the pieces
         self._last_s: float | None = None
@@ -54,8 +55,13 @@ class Goodput:
 
     @property
     def lasting(self) -> bool:
-        """Whether what was measured holds beyond this transfer: the beginning of one says little."""
-        return self._total_s >= _LASTING_S or self._total_bytes >= _SETTLED_BYTES
+        """Whether what was measured holds beyond this transfer: the beginning of one says little, and a short
+        one less where it was slower than those before, for a receiver that is busy looks like a slow link.
+        """
+        if self._total_s >= _LASTING_S:
+            return True
+        slower = self._before is not None and self._total_bytes * _SLOWER < self._before * self._total_s
+        return self._total_bytes >= _SETTLED_BYTES and not slower
 
     @property
     def estimate(self) -> float | None:

@@ -208,6 +208,20 @@ def test_what_a_beginning_says_of_a_link_is_not_for_the_next_transfer(chunks: in
     assert goodput.lasting == lasting
 
 
+@pytest.mark.parametrize(
+    ("before", "chunks", "lasting"),
+    [(None, 10, True), (60e6, 10, True), (117e6, 10, False), (117e6, 20, True)],
+    ids=["known no better", "as before", "slower for a moment", "slower for long"],
+)
+def test_what_is_slower_for_a_moment_is_not_for_the_next_transfer(
+    before: float | None, chunks: int, lasting: bool
+) -> None:
+    goodput = Goodput(before)
+    fill(goodput, MIB, 70e6, chunks)
+    assert goodput.measured == pytest.approx(70e6)
+    assert goodput.lasting == lasting
+
+
 def test_a_sender_that_is_never_held_knows_a_lower_bound() -> None:
     goodput = Goodput(5e6)
     for count in range(1, 101):
