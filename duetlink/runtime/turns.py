@@ -6,7 +6,7 @@ it to nobody: each time it lets go, those that wait wake up, come too late, and 
 `take_gil`). A thread of duetlink's then waited for seconds, and the peer gave the link up. With an interval
 below the time between two such operations they ask for their turn, and get it. While nobody waits, which is
 nearly always, a short interval costs nothing; while one C call keeps the interpreter for long, each thread
-that waits asks every time: 7 % of a core for one of them, 10 % for five.
+that waits wakes up for every interval, to ask in vain.
 """
 
 from __future__ import annotations

@@ -246,6 +246,15 @@ def test_a_click_that_cannot_be_done_says_why(duets: DuetPair, show: ShowPanel) 
         assert (ack["ok"], ack["error"]) == (False, error)
 
 
+def test_a_command_that_is_none_or_comes_too_late_does_no_harm(duets: DuetPair, show: ShowPanel) -> None:
+    page = show(duets[0])
+    page.say(kind="command", command_id=7)  # is none
+    for objective in ("bytes", "throughput"):
+        assert page.command("set_compression", objective=objective)["ok"]
+    page.panel.close()
+    page.panel._feed.heard({"kind": "command"})
+
+
 def test_disconnect_closes_the_duet_and_the_panel_goes_on(make_duets: MakeDuets, show: ShowPanel) -> None:
     owner, scientist = make_duets()
     page = show(owner)
