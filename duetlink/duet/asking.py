@@ -64,6 +64,7 @@ class Asking:
         self._open: dict[bytes, Question] = {}
         # what was recorded before a result is asked for goes first
         self.before: Callable[[], Awaitable[None]] = _nothing
+        self.why_failed: Callable[[int], str] = lambda result: ""  # why the owner has not made a result
 
     def attach(self, link: Link) -> None:
         self._link = link
@@ -158,7 +159,10 @@ class Asking:
         # a result is made before the owner can answer
         timeout_s = _RESULT_TIMEOUT_S if question.result or question.job is not None else None
         if question.job is None:
-            return await link.rpc.call(ask, pb.Answer, timeout_s=timeout_s)
+            try:
+                return await link.rpc.call(ask, pb.Answer, timeout_s=timeout_s)
+            except OperationFailed as error:  # the report came before it
+                raise OperationFailed(self.why_failed(question.result) or str(error)) from None
         async with question.job.offered(link) as job:
             ask.job.CopyFrom(job)
             return await link.rpc.call(ask, pb.Answer, timeout_s=timeout_s)

@@ -64,6 +64,7 @@ class Life:
         self.asking = Asking(settings)
         self.workbench = Workbench(self.catalogue, self.asking)
         self.asking.before = self.workbench.flushed
+        self.asking.why_failed = self.workbench.why_failed
         self.catalogue.on_mock = self.workplace.warm
         self.giving = Giving(self.catalogue, self.recorder)
         # for waiting from any thread

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Envelope(_message.Message):
-    __slots__ = ("id", "reply_to", "deadline_ms", "done", "failure", "cancel", "ping", "bye", "introduction", "flight_address_query", "flight_address", "local_challenge", "local_proof", "ticket_query", "ticket", "transfer_end", "probe_query", "transfer_offer", "asset_notice", "asset_gone", "ask", "answer", "withdraw", "delivery", "transfer_pause", "carrier_open", "carrier_wanted", "carrier_signal", "carrier_end", "manifest_query", "manifest", "compression_change", "compression", "tuner_decision", "path_speed", "codec_wanted", "work", "work_report", "work_query", "mock_query", "work_log")
+    __slots__ = ("id", "reply_to", "deadline_ms", "done", "failure", "cancel", "ping", "bye", "introduction", "flight_address_query", "flight_address", "local_challenge", "local_proof", "ticket_query", "ticket", "transfer_end", "probe_query", "transfer_offer", "asset_notice", "asset_gone", "ask", "answer", "withdraw", "delivery", "transfer_pause", "carrier_open", "carrier_wanted", "carrier_signal", "carrier_end", "manifest_query", "manifest", "compression_change", "compression", "tuner_decision", "path_speed", "codec_wanted", "work", "work_report", "work_query", "mock_query", "work_log", "work_words")
     ID_FIELD_NUMBER: _ClassVar[int]
     REPLY_TO_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
@@ -50,6 +50,7 @@ class Envelope(_message.Message):
     WORK_QUERY_FIELD_NUMBER: _ClassVar[int]
     MOCK_QUERY_FIELD_NUMBER: _ClassVar[int]
     WORK_LOG_FIELD_NUMBER: _ClassVar[int]
+    WORK_WORDS_FIELD_NUMBER: _ClassVar[int]
     id: int
     reply_to: int
     deadline_ms: int
@@ -91,7 +92,8 @@ class Envelope(_message.Message):
     work_query: WorkQuery
     mock_query: MockQuery
     work_log: WorkLog
-    def __init__(self, id: _Optional[int] = ..., reply_to: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., introduction: _Optional[_Union[Introduction, _Mapping]] = ..., flight_address_query: _Optional[_Union[FlightAddressQuery, _Mapping]] = ..., flight_address: _Optional[_Union[FlightAddress, _Mapping]] = ..., local_challenge: _Optional[_Union[LocalChallenge, _Mapping]] = ..., local_proof: _Optional[_Union[LocalProof, _Mapping]] = ..., ticket_query: _Optional[_Union[TicketQuery, _Mapping]] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., transfer_end: _Optional[_Union[TransferEnd, _Mapping]] = ..., probe_query: _Optional[_Union[ProbeQuery, _Mapping]] = ..., transfer_offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., asset_notice: _Optional[_Union[AssetNotice, _Mapping]] = ..., asset_gone: _Optional[_Union[AssetGone, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., transfer_pause: _Optional[_Union[TransferPause, _Mapping]] = ..., carrier_open: _Optional[_Union[CarrierOpen, _Mapping]] = ..., carrier_wanted: _Optional[_Union[CarrierWanted, _Mapping]] = ..., carrier_signal: _Optional[_Union[CarrierSignal, _Mapping]] = ..., carrier_end: _Optional[_Union[CarrierEnd, _Mapping]] = ..., manifest_query: _Optional[_Union[ManifestQuery, _Mapping]] = ..., manifest: _Optional[_Union[Manifest, _Mapping]] = ..., compression_change: _Optional[_Union[CompressionChange, _Mapping]] = ..., compression: _Optional[_Union[Compression, _Mapping]] = ..., tuner_decision: _Optional[_Union[TunerDecision, _Mapping]] = ..., path_speed: _Optional[_Union[PathSpeed, _Mapping]] = ..., codec_wanted: _Optional[_Union[CodecWanted, _Mapping]] = ..., work: _Optional[_Union[Work, _Mapping]] = ..., work_report: _Optional[_Union[WorkReport, _Mapping]] = ..., work_query: _Optional[_Union[WorkQuery, _Mapping]] = ..., mock_query: _Optional[_Union[MockQuery, _Mapping]] = ..., work_log: _Optional[_Union[WorkLog, _Mapping]] = ...) -> None: ...
+    work_words: WorkWords
+    def __init__(self, id: _Optional[int] = ..., reply_to: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., introduction: _Optional[_Union[Introduction, _Mapping]] = ..., flight_address_query: _Optional[_Union[FlightAddressQuery, _Mapping]] = ..., flight_address: _Optional[_Union[FlightAddress, _Mapping]] = ..., local_challenge: _Optional[_Union[LocalChallenge, _Mapping]] = ..., local_proof: _Optional[_Union[LocalProof, _Mapping]] = ..., ticket_query: _Optional[_Union[TicketQuery, _Mapping]] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., transfer_end: _Optional[_Union[TransferEnd, _Mapping]] = ..., probe_query: _Optional[_Union[ProbeQuery, _Mapping]] = ..., transfer_offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., asset_notice: _Optional[_Union[AssetNotice, _Mapping]] = ..., asset_gone: _Optional[_Union[AssetGone, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., transfer_pause: _Optional[_Union[TransferPause, _Mapping]] = ..., carrier_open: _Optional[_Union[CarrierOpen, _Mapping]] = ..., carrier_wanted: _Optional[_Union[CarrierWanted, _Mapping]] = ..., carrier_signal: _Optional[_Union[CarrierSignal, _Mapping]] = ..., carrier_end: _Optional[_Union[CarrierEnd, _Mapping]] = ..., manifest_query: _Optional[_Union[ManifestQuery, _Mapping]] = ..., manifest: _Optional[_Union[Manifest, _Mapping]] = ..., compression_change: _Optional[_Union[CompressionChange, _Mapping]] = ..., compression: _Optional[_Union[Compression, _Mapping]] = ..., tuner_decision: _Optional[_Union[TunerDecision, _Mapping]] = ..., path_speed: _Optional[_Union[PathSpeed, _Mapping]] = ..., codec_wanted: _Optional[_Union[CodecWanted, _Mapping]] = ..., work: _Optional[_Union[Work, _Mapping]] = ..., work_report: _Optional[_Union[WorkReport, _Mapping]] = ..., work_query: _Optional[_Union[WorkQuery, _Mapping]] = ..., mock_query: _Optional[_Union[MockQuery, _Mapping]] = ..., work_log: _Optional[_Union[WorkLog, _Mapping]] = ..., work_words: _Optional[_Union[WorkWords, _Mapping]] = ...) -> None: ...
 
 class Done(_message.Message):
     __slots__ = ()
@@ -504,16 +506,130 @@ class WorkReport(_message.Message):
     epoch: int
     done: int
     failures: _containers.RepeatedCompositeFieldContainer[WorkFailure]
-    ended: str
-    def __init__(self, epoch: _Optional[int] = ..., done: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[WorkFailure, _Mapping]]] = ..., ended: _Optional[str] = ...) -> None: ...
+    ended: WorkEnd
+    def __init__(self, epoch: _Optional[int] = ..., done: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[WorkFailure, _Mapping]]] = ..., ended: _Optional[_Union[WorkEnd, _Mapping]] = ...) -> None: ...
 
 class WorkFailure(_message.Message):
-    __slots__ = ("result", "text")
+    __slots__ = ("result", "batch", "position", "code", "error")
+    class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        UNTOLD: _ClassVar[WorkFailure.Code]
+        RAISED: _ClassVar[WorkFailure.Code]
+        REFUSED: _ClassVar[WorkFailure.Code]
+        NOT_SHARED: _ClassVar[WorkFailure.Code]
+        MALFORMED: _ClassVar[WorkFailure.Code]
+        CANNOT_TRAVEL: _ClassVar[WorkFailure.Code]
+        TOO_LARGE: _ClassVar[WorkFailure.Code]
+    UNTOLD: WorkFailure.Code
+    RAISED: WorkFailure.Code
+    REFUSED: WorkFailure.Code
+    NOT_SHARED: WorkFailure.Code
+    MALFORMED: WorkFailure.Code
+    CANNOT_TRAVEL: WorkFailure.Code
+    TOO_LARGE: WorkFailure.Code
+    class Error(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        EXCEPTION: _ClassVar[WorkFailure.Error]
+        ARITHMETIC_ERROR: _ClassVar[WorkFailure.Error]
+        ASSERTION_ERROR: _ClassVar[WorkFailure.Error]
+        ATTRIBUTE_ERROR: _ClassVar[WorkFailure.Error]
+        BUFFER_ERROR: _ClassVar[WorkFailure.Error]
+        FLOATING_POINT_ERROR: _ClassVar[WorkFailure.Error]
+        IMPORT_ERROR: _ClassVar[WorkFailure.Error]
+        INDEX_ERROR: _ClassVar[WorkFailure.Error]
+        KEY_ERROR: _ClassVar[WorkFailure.Error]
+        LOOKUP_ERROR: _ClassVar[WorkFailure.Error]
+        MEMORY_ERROR: _ClassVar[WorkFailure.Error]
+        NOT_IMPLEMENTED_ERROR: _ClassVar[WorkFailure.Error]
+        OS_ERROR: _ClassVar[WorkFailure.Error]
+        OVERFLOW_ERROR: _ClassVar[WorkFailure.Error]
+        RECURSION_ERROR: _ClassVar[WorkFailure.Error]
+        RUNTIME_ERROR: _ClassVar[WorkFailure.Error]
+        TYPE_ERROR: _ClassVar[WorkFailure.Error]
+        UNICODE_ERROR: _ClassVar[WorkFailure.Error]
+        VALUE_ERROR: _ClassVar[WorkFailure.Error]
+        ZERO_DIVISION_ERROR: _ClassVar[WorkFailure.Error]
+    EXCEPTION: WorkFailure.Error
+    ARITHMETIC_ERROR: WorkFailure.Error
+    ASSERTION_ERROR: WorkFailure.Error
+    ATTRIBUTE_ERROR: WorkFailure.Error
+    BUFFER_ERROR: WorkFailure.Error
+    FLOATING_POINT_ERROR: WorkFailure.Error
+    IMPORT_ERROR: WorkFailure.Error
+    INDEX_ERROR: WorkFailure.Error
+    KEY_ERROR: WorkFailure.Error
+    LOOKUP_ERROR: WorkFailure.Error
+    MEMORY_ERROR: WorkFailure.Error
+    NOT_IMPLEMENTED_ERROR: WorkFailure.Error
+    OS_ERROR: WorkFailure.Error
+    OVERFLOW_ERROR: WorkFailure.Error
+    RECURSION_ERROR: WorkFailure.Error
+    RUNTIME_ERROR: WorkFailure.Error
+    TYPE_ERROR: WorkFailure.Error
+    UNICODE_ERROR: WorkFailure.Error
+    VALUE_ERROR: WorkFailure.Error
+    ZERO_DIVISION_ERROR: WorkFailure.Error
     RESULT_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
+    CODE_FIELD_NUMBER: _ClassVar[int]
+    ERROR_FIELD_NUMBER: _ClassVar[int]
+    result: int
+    batch: int
+    position: int
+    code: WorkFailure.Code
+    error: WorkFailure.Error
+    def __init__(self, result: _Optional[int] = ..., batch: _Optional[int] = ..., position: _Optional[int] = ..., code: _Optional[_Union[WorkFailure.Code, str]] = ..., error: _Optional[_Union[WorkFailure.Error, str]] = ...) -> None: ...
+
+class WorkEnd(_message.Message):
+    __slots__ = ("why", "limit")
+    class Why(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
+        __slots__ = ()
+        UNSPECIFIED: _ClassVar[WorkEnd.Why]
+        CLOSED: _ClassVar[WorkEnd.Why]
+        MEMORY: _ClassVar[WorkEnd.Why]
+        TIME: _ClassVar[WorkEnd.Why]
+        PROCESSOR_TIME: _ClassVar[WorkEnd.Why]
+        KILLED: _ClassVar[WorkEnd.Why]
+        CRASHED: _ClassVar[WorkEnd.Why]
+        REFUSED: _ClassVar[WorkEnd.Why]
+        UNAVAILABLE: _ClassVar[WorkEnd.Why]
+        DEFECT: _ClassVar[WorkEnd.Why]
+    UNSPECIFIED: WorkEnd.Why
+    CLOSED: WorkEnd.Why
+    MEMORY: WorkEnd.Why
+    TIME: WorkEnd.Why
+    PROCESSOR_TIME: WorkEnd.Why
+    KILLED: WorkEnd.Why
+    CRASHED: WorkEnd.Why
+    REFUSED: WorkEnd.Why
+    UNAVAILABLE: WorkEnd.Why
+    DEFECT: WorkEnd.Why
+    WHY_FIELD_NUMBER: _ClassVar[int]
+    LIMIT_FIELD_NUMBER: _ClassVar[int]
+    why: WorkEnd.Why
+    limit: float
+    def __init__(self, why: _Optional[_Union[WorkEnd.Why, str]] = ..., limit: _Optional[float] = ...) -> None: ...
+
+class WorkWords(_message.Message):
+    __slots__ = ("epoch", "steps")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    STEPS_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    steps: _containers.RepeatedCompositeFieldContainer[StepWords]
+    def __init__(self, epoch: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[StepWords, _Mapping]]] = ...) -> None: ...
+
+class StepWords(_message.Message):
+    __slots__ = ("result", "batch", "position", "text")
+    RESULT_FIELD_NUMBER: _ClassVar[int]
+    BATCH_FIELD_NUMBER: _ClassVar[int]
+    POSITION_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     result: int
+    batch: int
+    position: int
     text: str
-    def __init__(self, result: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
+    def __init__(self, result: _Optional[int] = ..., batch: _Optional[int] = ..., position: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
 
 class WorkQuery(_message.Message):
     __slots__ = ("epoch",)

@@ -12,35 +12,43 @@ from typing import Any
 
 from duetlink.errors import RemoteProtocolError, WorkerUnavailable
 from duetlink.values.base import Encoded, Part, Summary
+from duetlink.worker.faults import Fault
 from duetlink.worker.groups import EVERYBODY, Group
 from duetlink.worker.memory import close_all, map_sealed, place
 
 MAX_TEXT = 2_000  # characters
 MAX_WORDS = 200
-_MOST_FAILURES = 100  # told of one batch
+_MOST_FAULTS = 100  # told of one batch
 
 Answer = tuple[bytes, Sequence[int]]
-Failures = list[tuple[int, str]]
+Faults = list[tuple[int, Fault]]
 
 
 # -- a batch of steps ----------------------------------------------------------------------------------------
 
 
-def batch(failures: Sequence[tuple[int, str]], failed: Sequence[int]) -> Answer:
-    """Of results that failed, the id (0: a step that makes none) and why; and the numbers of all failed steps
-    in the batch.
+def batch(faults: Sequence[tuple[int, Fault]], failed: Sequence[int]) -> Answer:
+    """The numbers of results that were not made (0: of a step that makes none) with why, for the first of
+    them; and the places of all failed steps in the batch.
     """
-    return json.dumps({"failures": failures[:_MOST_FAILURES], "failed": failed}).encode(), ()
+    told = [(result, fault.to_list()) for result, fault in faults[:_MOST_FAULTS]]
+    return json.dumps({"faults": told, "failed": failed}).encode(), ()
 
 
-def read_batch(content: bytes) -> tuple[Failures, list[int]]:
+def read_batch(content: bytes) -> tuple[Faults, list[int]]:
     """Raises WorkerUnavailable."""
     try:
         told = json.loads(content)
-        failures = [(int(id_), str(text)[:MAX_TEXT]) for id_, text in told["failures"][:_MOST_FAILURES]]
-        return failures, [int(number) for number in told["failed"]]
+        faults = [(_result(id_), Fault.from_list(fault)) for id_, fault in told["faults"][:_MOST_FAULTS]]
+        return faults, [int(position) for position in told["failed"]]
     except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
         raise WorkerUnavailable("the worker's answer is no list of failures") from None
+
+
+def _result(id_: Any) -> int:
+    if type(id_) is int and 0 <= id_ < 1 << 53:
+        return id_
+    raise ValueError("no step makes such a result")
 
 
 # -- a result of steps ---------------------------------------------------------------------------------------
@@ -52,9 +60,23 @@ def result(encoded: Encoded, group: Group) -> Answer:
     return json.dumps(_described(encoded, group)).encode(), (memory,)
 
 
-def read_result(content: bytes, fds: Sequence[int]) -> tuple[Encoded, int | None]:
-    """The value, mapped, and its smallest group, None where that is everybody. Raises WorkerUnavailable."""
-    return _taken(_parsed(content), fds)
+def not_given(fault: Fault) -> Answer:
+    """In place of a result."""
+    return json.dumps({"fault": fault.to_list()}).encode(), ()
+
+
+def read_result(content: bytes, fds: Sequence[int]) -> tuple[Encoded, int | None] | Fault:
+    """The value, mapped, and its smallest group, None where that is everybody; or why it is not there.
+    Raises WorkerUnavailable.
+    """
+    told = _parsed(content)
+    if isinstance(told, dict) and "fault" in told:
+        close_all(fds)
+        try:
+            return Fault.from_list(told["fault"])
+        except (ValueError, TypeError):
+            raise WorkerUnavailable("the worker's answer is no failure of a result") from None
+    return _taken(told, fds)
 
 
 # -- the outcome of a function -------------------------------------------------------------------------------

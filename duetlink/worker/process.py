@@ -10,6 +10,7 @@ from dataclasses import asdict
 from typing import Any, Self
 
 from duetlink.errors import RemoteProtocolError, SettingError, WorkerUnavailable, WorkLimit
+from duetlink.wire import schema_pb2 as pb
 from duetlink.worker import allowance, endings, failures, usage
 from duetlink.worker.calls import Call, Calls, Reply
 from duetlink.worker.channel import Channel
@@ -38,7 +39,7 @@ OnEvent = Callable[[str, bytes], None]
 class Worker:
     """One worker process. Methods belong to the loop that started it.
 
-    `ended` is done with the reason, in words that may be shown to a peer, once the process is gone.
+    `ended` is done with the reason, in words for the owner, once the process is gone.
     """
 
     def __init__(self, limits: Limits, on_event: OnEvent) -> None:
@@ -111,6 +112,11 @@ class Worker:
         return self._process.pid
 
     @property
+    def told_ending(self) -> pb.WorkEnd | None:
+        """Why it has ended, for the peer; None while it works."""
+        return self._ending.told if self._ending is not None else None
+
+    @property
     def last_words(self) -> str:
         """The end of its standard error, for the owner only: it may quote the data."""
         return self._errors.decode(errors="replace")
@@ -171,7 +177,7 @@ class Worker:
 
     def kill(self, why: str) -> None:
         """End it now; what waits for it raises WorkerUnavailable with this reason."""
-        self._end(Ending(why, False))
+        self._end(Ending(why, pb.WorkEnd(why=pb.WorkEnd.CLOSED)))
 
     async def close(self) -> None:
         """End it; the process is gone when this returns. Safe to call twice."""
@@ -230,21 +236,22 @@ class Worker:
 
     def _cut(self, why: str, broken: bool) -> None:
         """The channel has ended; where the process has too, its status says more."""
+        crashed = Ending(why, pb.WorkEnd(why=pb.WorkEnd.CRASHED))
         if broken:
-            self.kill(why)
+            self._end(crashed)
         elif self._ending is None:
-            asyncio.get_running_loop().call_later(_REAP_TIMEOUT_S, self.kill, why)
+            asyncio.get_running_loop().call_later(_REAP_TIMEOUT_S, self._end, crashed)
 
     def _error(self) -> WorkerUnavailable:
         assert self._ending is not None
-        return (WorkLimit if self._ending.limit else WorkerUnavailable)(self._ending.why)
+        return (WorkLimit if self._ending.is_limit else WorkerUnavailable)(self._ending.why)
 
     def _late(self, call: Call) -> None:
         # this loop may have stood still for longer than the worker took
         if self._channel is not None:
             self._channel.drain()
         if self._calls.is_first(call):
-            self._end(Ending(f"a command took over {call.timeout_s:g} s, and the worker was ended", True))
+            self._end(endings.ending(pb.WorkEnd.TIME, call.timeout_s))
 
     # -- what it says ----------------------------------------------------------------------------------------
 
@@ -273,7 +280,8 @@ class Worker:
 
     def _started(self, header: dict[str, Any]) -> None:
         if type(header.get("unready")) is str:
-            self._end(Ending(f"the worker could not start ({header['unready'][:100]})", False))
+            why = f"the worker could not start ({header['unready'][:100]})"
+            self._end(Ending(why, pb.WorkEnd(why=pb.WorkEnd.UNAVAILABLE)))
             return
         ready = header.get("ready")
         if type(ready) is not dict or type(ready.get("libraries")) is not list:

@@ -1,5 +1,6 @@
-"""What the worker does with steps: a table of objects, one step after the other, and nothing about them said
-but that they are done, or which one failed.
+"""What the worker does with steps: a table of objects, and one step after the other.
+
+All that it says of the steps is which of them failed, in the closed vocabulary of `faults.py`.
 """
 
 from __future__ import annotations
@@ -11,11 +12,11 @@ import re
 import sys
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from duetlink import values
 from duetlink.errors import (
+    AssetNotFound,
     DuetError,
     LimitExceeded,
     OperationFailed,
@@ -41,26 +42,20 @@ from duetlink.privacy.statistic import Statistic
 from duetlink.wire import schema_pb2 as pb
 from duetlink.worker import answers, groups, separation
 from duetlink.worker.console import KernelGone
+from duetlink.worker.faults import MESSAGE, TYPE, Fault, error_of
 from duetlink.worker.groups import EVERYBODY
 from duetlink.worker.memory import map_sealed
 from duetlink.worker.quick import operators
 
-SILENT, TYPE, MESSAGE = DETAILS = ("silent", "type", "message")  # how much of a failure is told
 MOST_OBJECTS = 1_000_000
-
-
-@dataclass(frozen=True, slots=True)
-class Failure:
-    """Why a result is not there."""
-
-    text: str
+_MAX_MESSAGE = 500  # characters of a library's error, where the owner lets messages out
 
 
 class _Unmade(Exception):
     """An argument of a step is what an earlier one failed to make."""
 
-    def __init__(self, failure: Failure) -> None:
-        self.failure = failure
+    def __init__(self, fault: Fault) -> None:
+        self.fault = fault
 
 
 class ProgramDesk:
@@ -128,21 +123,21 @@ class ProgramDesk:
                 bodies.append(map_sealed(next(large), value.offer.size_bytes, writable_copy=True))
             else:
                 bodies.append(memoryview(bytearray(value.body)))  # to be written to, as the mock can be
-        failures: list[tuple[int, str]] = []
-        failed: list[int] = []  # by their number in the batch
+        faults: list[tuple[int, Fault]] = []  # with the number of the result that is not made
+        failed: list[int] = []  # by their place in the batch
         steps = wire.parse(wire.inflate(work.steps))
         if len(self._objects) + len(steps) > MOST_OBJECTS:
             raise LimitExceeded(f"{MOST_OBJECTS:,} results are held; let go of some pointers")
         operate = self._operate
-        for number, raw in enumerate(steps):
+        for position, raw in enumerate(steps):
             if operate(raw):
                 continue
             step = wire.step_of(raw)
-            failure = self._do(step, bodies)
-            if failure is not None:
-                failed.append(number)
-                failures.append((step.id, failure.text))
-        return answers.batch(failures, failed)
+            fault = self._do(step, bodies, work.number, position)
+            if fault is not None:
+                failed.append(position)
+                faults.append((step.id, fault))
+        return answers.batch(faults, failed)
 
     def _give(self, content: bytes, fds: Sequence[int]) -> tuple[bytes, Sequence[int]]:
         """A result as bytes in memory, with what a person wants to know of it."""
@@ -152,20 +147,20 @@ class ProgramDesk:
             obj = self._result(id_)
             encoded = values.encode(obj)
         except _Unmade as unmade:
-            raise OperationFailed(unmade.failure.text) from None
+            return answers.not_given(unmade.fault)
+        except RemoteProtocolError:
+            return answers.not_given(Fault(0, 0, pb.WorkFailure.MALFORMED))
         except UnsupportedValue as error:
-            # which part it is may be a name in the data
-            words = f": {error}" if self._detail == MESSAGE else ""
-            raise OperationFailed(f"a {type(obj).__name__} cannot travel; ask for its parts{words}") from None
-        # by how much it is, would tell of the data
-        too_large = LimitExceeded(f"the result is over {asked['max_bytes']:,} bytes, the owner's limit")
+            words = f"a {type(obj).__name__} cannot travel; ask for its parts: {error}"
+            return answers.not_given(self._fault(0, 0, pb.WorkFailure.CANNOT_TRAVEL, words=words))
+        too_large = answers.not_given(Fault(0, 0, pb.WorkFailure.TOO_LARGE))
         if encoded.size_bytes > asked["max_bytes"]:
-            raise too_large
+            return too_large
         group = min(self._groups.get(id_, 1), self._most)
         try:
             return answers.result(encoded, group)
-        except WorkLimit:  # in its words it tells the size
-            raise too_large from None
+        except WorkLimit:
+            return too_large
 
     def _release(self, content: bytes, fds: Sequence[int]) -> tuple[bytes, Sequence[int]]:
         """A private statistic of a result. It is paid for already."""
@@ -189,18 +184,30 @@ class ProgramDesk:
 
     # -- one step --------------------------------------------------------------------------------------------
 
-    def _do(self, step: Step, bodies: Sequence[memoryview]) -> Failure | None:
+    def _do(self, step: Step, bodies: Sequence[memoryview], batch: int, position: int) -> Fault | None:
+        """Do a step; None: it is done."""
         try:
             self._step(step, bodies)
         except _Unmade as unmade:
-            return self._fail(step, unmade.failure)
-        except DuetError as error:  # in words of ours, which quote no data
-            return self._fail(step, Failure(f"{_shown(step)}: {error}"))
+            return self._fail(step, unmade.fault)
+        except DuetError as error:
+            code = next((code for kind, code in _CODES if isinstance(error, kind)), pb.WorkFailure.REFUSED)
+            words = f"{_shown(step)}: {error}"
+            return self._fail(step, self._fault(batch, position, code, words=words))
         except (KeyboardInterrupt, SystemExit, KernelGone):
             raise
         except BaseException as error:  # a panic of a library in Rust is no Exception
-            return self._fail(step, Failure(self._words(step, error)))
+            fault = self._fault(batch, position, pb.WorkFailure.RAISED, error_of(error))
+            if self._detail == MESSAGE:
+                why = f"{type(error).__name__}: {str(error)[:_MAX_MESSAGE]}"
+                fault = dataclasses.replace(fault, words=f"{_shown(step)} failed on the real data: {why}")
+            return self._fail(step, fault)
         return None
+
+    def _fault(
+        self, batch: int, position: int, code: int, error: int = pb.WorkFailure.EXCEPTION, words: str = ""
+    ) -> Fault:
+        return Fault(batch, position, code, error, words if self._detail == MESSAGE else "")
 
     def _step(self, step: Step, bodies: Sequence[memoryview]) -> None:
         id_, operation = step.id, step.operation
@@ -308,13 +315,7 @@ class ProgramDesk:
     ) -> Any:
         """What comes of a call that the lists allow, if the arguments are allowed as well."""
         operation = step.operation
-        try:
-            check(operation, arguments, keywords)
-        except OperationRefused:
-            if group == EVERYBODY:
-                raise
-            # in its words it may quote what it was given
-            raise OperationRefused("it is not done with what it is given here") from None
+        check(operation, arguments, keywords)
         if effect in (IN_PLACE, BACKWARD):
             self._changed(step, arguments, group)
         if effect == BACKWARD:
@@ -349,7 +350,7 @@ class ProgramDesk:
         try:
             body = self._assets[name, revision]
         except KeyError:
-            raise OperationRefused(f"{name!r}, revision {revision}, is not there to be worked on") from None
+            raise AssetNotFound(f"{name!r}, revision {revision}, is not there to be worked on") from None
         self._objects[step.id] = values.decode(body, gradients=False)  # the log relies on it
         self._groups[step.id] = groups.ROWS
         self._shared.add(step.id)
@@ -399,29 +400,27 @@ class ProgramDesk:
             found = self._objects[id_]
         except (KeyError, TypeError):
             raise RemoteProtocolError(f"there is no result {id_!r}") from None
-        if type(found) is Failure:
+        if type(found) is Fault:
             raise _Unmade(found)
         return found
 
-    def _fail(self, step: Step, failure: Failure) -> Failure:
+    def _fail(self, step: Step, fault: Fault) -> Fault:
         if step.id and step.id not in self._objects:
-            self._objects[step.id] = failure
+            self._objects[step.id] = fault
         elif not step.id and step.arguments:  # it should have changed this, and did not, or in part
             target = step.arguments[0]
             changed = target[0] if type(target) is list and len(target) == 1 else None
             while type(changed) is int and changed in self._objects and changed not in self._shared:
-                self._objects[changed] = failure
+                self._objects[changed] = fault
                 changed = self._parts.get(changed)
-        return failure
-
-    def _words(self, step: Step, error: BaseException) -> str:
-        if self._detail == SILENT:
-            return "an operation failed on the real data; its owner can tell more"
-        if self._detail == TYPE:
-            return f"{_shown(step)} failed on the real data: {type(error).__name__}"
-        return f"{_shown(step)} failed on the real data: {type(error).__name__}: {str(error)[:500]}"
+        return fault
 
 
+# what an error of ours says of a step; any other refuses it
+_CODES = (
+    (AssetNotFound, pb.WorkFailure.NOT_SHARED),
+    (RemoteProtocolError, pb.WorkFailure.MALFORMED),
+)
 _MODULES = re.compile(r"torch\.nn\.[A-Z]")  # their first weights are random
 
 

@@ -26,6 +26,8 @@ from duetlink.operations.effects import worst_effect
 from duetlink.operations.lineage import Lineage
 from duetlink.operations.log import ProgramLog
 from duetlink.wire import schema_pb2 as pb
+from duetlink.worker import answers
+from duetlink.worker.faults import Fault
 from duetlink.worker.memory import map_sealed, place
 from duetlink.worker.program import ProgramDesk
 
@@ -61,6 +63,7 @@ class HostileDesk:
     def __init__(self, assets: dict[str, Any] | None = None, detail: str = "type") -> None:
         self._desk = ProgramDesk(allowed(), detail)
         self._log = ProgramLog()
+        self._batches = 0
         for name, asset in (secrets() if assets is None else assets).items():
             encoded = values.encode(asset)
             fd = place(encoded.segments, encoded.size_bytes)
@@ -68,26 +71,42 @@ class HostileDesk:
             self._handle("asset", json.dumps(header).encode(), [fd])
             os.close(fd)
 
-    def run(self, *steps: Step) -> dict[int, str]:
-        """Do a batch; what failed by its number in the batch, and in which words that is told."""
+    def run(self, *steps: Step) -> dict[int, Fault]:
+        """Do a batch; what failed by its place in the batch, and what the worker says of that."""
         position = self._log.append(json.dumps(steps).encode())
-        told = self.batch(pb.Work(steps=packed(steps)))
-        for number in told["failed"]:
+        faults, failed = self.batch(self.work(steps))
+        for number in failed:
             self._log.fail(position, number)
-        words = [text for _, text in told["failures"]]
-        return dict(zip(told["failed"], words, strict=False))
+        return dict(zip(failed, (fault for _, fault in faults), strict=False))
 
-    def batch(self, work: pb.Work) -> dict[str, Any]:
+    def work(self, steps: Sequence[Step]) -> pb.Work:
+        """The next batch."""
+        self._batches += 1
+        return pb.Work(number=self._batches, steps=packed(steps))
+
+    def batch(self, work: pb.Work) -> tuple[answers.Faults, list[int]]:
         """Do a batch as it came; the reply. Raises RemoteProtocolError for one that is none."""
-        found: dict[str, Any] = json.loads(self._handle("run", work.SerializeToString())[0])
-        return found
+        return answers.read_batch(self._handle("run", work.SerializeToString())[0])
 
     def taken(self, result: int, max_bytes: int = 1 << 30) -> tuple[Any, dict[str, Any]]:
-        """What the owner's kernel gets of a result, and what it is told of it. Raises as the desk."""
-        asked = json.dumps({"id": result, "max_bytes": max_bytes}).encode()
-        content, fds = self._handle("take", asked)
+        """What the owner's kernel gets of a result, and what it is told of it."""
+        content, fds = self._take(result, max_bytes)
         told = json.loads(content)
         return self._decoded(told, fds), told
+
+    def asked(self, result: int, max_bytes: int = 1 << 30) -> Fault | None:
+        """Why the owner's kernel does not get a result; None: it does."""
+        taken = answers.read_result(*self._take(result, max_bytes))
+        return taken if isinstance(taken, Fault) else None
+
+    def not_given(self, result: int, max_bytes: int = 1 << 30) -> Fault:
+        """Why the owner's kernel does not get a result."""
+        fault = self.asked(result, max_bytes)
+        assert fault is not None
+        return fault
+
+    def _take(self, result: int, max_bytes: int) -> tuple[bytes, Sequence[int]]:
+        return self._handle("take", json.dumps({"id": result, "max_bytes": max_bytes}).encode())
 
     def value(self, result: int) -> Any:
         return self.taken(result)[0]

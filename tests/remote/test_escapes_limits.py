@@ -13,7 +13,9 @@ from duetlink.operations import program
 from duetlink.operations.log import ProgramLog
 from duetlink.runtime.loop import LoopThread
 from duetlink.wire import schema_pb2 as pb
+from duetlink.worker import answers
 from duetlink.worker import program as worker_program
+from duetlink.worker.faults import Fault, error_name
 from duetlink.worker.limits import Limits
 from duetlink.worker.process import Worker
 from tests.remote.attempts import LIMITED, REFUSED, attempts, each, elsewhere
@@ -87,8 +89,8 @@ def test_what_is_no_argument_is_refused(desk: HostileDesk, name: str) -> None:
 
 @each("huge objects", LIMITED, HUGE)
 def test_a_huge_object_is_a_failure_of_one_step(desk: HostileDesk, name: str) -> None:
-    (words,) = desk.run(HUGE[name]).values()
-    assert any(kind in words for kind in ("MemoryError", "ValueError", "OverflowError", "RuntimeError"))
+    (fault,) = desk.run(HUGE[name]).values()
+    assert error_name(fault.error) in ("MemoryError", "ValueError", "OverflowError", "RuntimeError")
     assert desk.run([11, "operator.add", [X, 1]], [0, "drop", [10, 11]]) == {}
 
 
@@ -121,10 +123,10 @@ class Asked:
         limits = Limits(memory_bytes=256 << 20, wall_s=60.0)
         self.worker = self._thread.run(Worker.start(limits, libraries=("numpy",)))
 
-    def run(self, *steps: Step, timeout_s: float = 60.0) -> list[str]:
+    def run(self, *steps: Step, timeout_s: float = 60.0) -> list[Fault]:
         work = pb.Work(steps=packed(steps)).SerializeToString()
         reply = self._thread.run(self.worker.call("run", work, timeout_s=timeout_s))
-        return [text for _, text in json.loads(reply.content)["failures"]]
+        return [fault for _, fault in answers.read_batch(reply.content)[0]]
 
     def close(self) -> None:
         self._thread.run(self.worker.close())
@@ -145,8 +147,8 @@ def nothing_left_behind() -> None:
 
 @attempts("huge objects", LIMITED, "memory of a gigabyte", "memory piece by piece")
 def test_memory_ends_at_the_owners_limit(asked: Asked) -> None:
-    (words,) = asked.run([1, "numpy.ones", [1 << 27]])
-    assert "MemoryError" in words
+    (fault,) = asked.run([1, "numpy.ones", [1 << 27]])
+    assert fault.error == pb.WorkFailure.MEMORY_ERROR
     pieces: list[Step] = [[2 + i, "numpy.ones", [1 << 20]] for i in range(60)]
     assert 10 < len(asked.run(*pieces)) < 40
     drop: Step = [0, "drop", list(range(1, 70))]
@@ -169,7 +171,7 @@ def test_no_array_holds_itself(write: str, held: list[int]) -> None:
     arguments = [[1], 0, held] if write == "operator.setitem" else [[1], held]
     told = desk.run(*made, [0, write, arguments], [3, "operator.neg", [[1]]])
     assert told.keys() == {2, 3}
-    assert told[2].startswith(f"{write}: ")
+    assert told[2].code == pb.WorkFailure.REFUSED
 
 
 SANDBOX = "tests/worker/test_sandbox.py"

@@ -67,8 +67,9 @@ def test_what_is_not_there_cannot_be_had(attacker: Attacker) -> None:
     with pytest.raises(errors.DuetError, match="77"):
         attacker.ask(result=77)
     attacker.send([10, "asset", ["bare", 1]])
-    with pytest.raises(errors.OperationFailed, match="'bare', revision 1, is not there to be worked on"):
+    with pytest.raises(errors.OperationFailed, match=r"^result 10 cannot be had"):
         attacker.ask(result=10)
+    assert attacker.reports[-1].failures[-1].code == pb.WorkFailure.NOT_SHARED
     with pytest.raises(errors.AssetNotFound, match="'bare' has no mock"):
         attacker.call(pb.MockQuery(name="bare", revision=1), pb.TransferOffer)
     with pytest.raises(errors.AssetChanged):
@@ -188,20 +189,21 @@ def test_a_policy_looks_at_no_value() -> None:
 
 
 @attempts("huge objects", LIMITED, "more large values than are taken", "larger values than there is memory")
-def test_values_are_counted_before_they_are_pulled(bench: Bench) -> None:
+def test_values_are_counted_before_they_are_pulled(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
     life = bench.owner._life
 
-    async def done(*sizes: int) -> str:
+    async def done(*sizes: int) -> pb.WorkEnd | None:
         workplace = Workplace(life.catalogue, life.settings, life.recorder, life.ledger)
         workplace._working = lambda: asyncio.sleep(0)  # type: ignore[method-assign, assignment, return-value]
         offers = [pb.WorkValue(offer=pb.TransferOffer(size_bytes=size)) for size in sizes]
         work = pb.Work(epoch=1, number=1, steps=packed([]), values=offers)
         workplace._begin(1)
         await workplace._do(work)
-        return workplace._why_ended
+        return workplace._ended
 
     for sizes in ([1] * 17, [1 << 40]):
-        assert "too many at once" in bench.owner._thread.run(done(*sizes))
+        assert bench.owner._thread.run(done(*sizes)) == pb.WorkEnd(why=pb.WorkEnd.REFUSED)
+        assert "too many at once" in caplog.messages[-1]
 
 
 @attempts(

@@ -16,7 +16,9 @@ from hypothesis import strategies as st
 from duetlink import values
 from duetlink.errors import WorkerUnavailable
 from duetlink.values.base import Encoded
+from duetlink.wire import schema_pb2 as pb
 from duetlink.worker import answers
+from duetlink.worker.faults import Fault
 from duetlink.worker.groups import EVERYBODY
 from duetlink.worker.memory import place
 
@@ -50,17 +52,45 @@ def test_a_result_of_everybody_has_no_smallest_group() -> None:
     assert answers.read_result(*answers.result(values.encode(1), EVERYBODY))[1] is None
 
 
+WHY = Fault(1, 7, pb.WorkFailure.RAISED, pb.WorkFailure.KEY_ERROR)
+
+
 def test_failures_of_a_batch() -> None:
-    content, fds = answers.batch([(3, "why"), (0, "and why")], [1, 2])
-    assert answers.read_batch(content) == ([(3, "why"), (0, "and why")], [1, 2])
+    faults = [(3, WHY), (0, Fault(2, 0, pb.WorkFailure.REFUSED, words="why"))]
+    content, fds = answers.batch(faults, [1, 2])
+    assert answers.read_batch(content) == (faults, [1, 2])
     assert not fds
 
 
 def test_of_many_failures_the_first_are_told_and_all_are_counted() -> None:
-    content, _ = answers.batch([(id_, "x" * 5_000) for id_ in range(1, 301)], list(range(300)))
-    failures, failed = answers.read_batch(content)
-    assert failures == [(id_, "x" * 2_000) for id_ in range(1, 101)]
+    content, _ = answers.batch([(id_, WHY) for id_ in range(1, 301)], list(range(300)))
+    faults, failed = answers.read_batch(content)
+    assert faults == [(id_, WHY) for id_ in range(1, 101)]
     assert failed == list(range(300))
+
+
+def test_in_place_of_a_result_comes_why_it_is_not_there() -> None:
+    assert answers.read_result(*answers.not_given(WHY)) == WHY
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        None,
+        [],
+        [1, 2, 3, 4],
+        [1, 2, 99, 0, ""],
+        [1, 2, 1, 99, ""],
+        [1, 2, 1, 0, 5],
+        [-1, 0, 1, 0, ""],
+        "12340",
+    ],
+)
+def test_a_fault_is_of_the_closed_lists(told: object) -> None:
+    with pytest.raises(WorkerUnavailable):
+        answers.read_batch(json.dumps({"faults": [[1, told]], "failed": []}).encode())
+    with pytest.raises(WorkerUnavailable):
+        answers.read_result(json.dumps({"fault": told}).encode(), ())
 
 
 def test_an_outcome_is_what_was_made_or_what_failed() -> None:

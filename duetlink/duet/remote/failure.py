@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from duetlink import errors
+from duetlink.worker.faults import MESSAGE, SILENT
 
-SILENT, TYPE, MESSAGE = "silent", "type", "message"
 _MAX_MESSAGE = 500  # characters
 _MAX_TEXT = 20_000
 # so many names, that a class of the function's own tells nothing by what it is called
@@ -56,7 +56,8 @@ class Failure:
     line: int = 0  # of the function, its `def` being line 1; 0: not in there
     message: str = ""  # may quote the data, as
     traceback: str = ""  # does
-    stopped: str = ""  # instead of all that: why it did not come to an end, in words of this side
+    stopped: str = ""  # instead of all that: why it did not come to an end, for the owner
+    told: str = ""  # the same for the peer, in words of a closed list
 
     @classmethod
     def of(cls, told: Any, lines: int) -> Self:
@@ -74,7 +75,7 @@ class Failure:
         if detail == SILENT:
             return f"{name} failed on the real data; its owner can tell more"
         if self.stopped:
-            return f"{name} did not come to its end at the owner: {self.stopped}"
+            return f"{name} did not come to its end at the owner: {self.told}"
         where = f", in line {self.line}" if self.line else ""
         words = f"{name} failed on the real data{where}: {self.kind}"
         if detail == MESSAGE and self.message:

@@ -8,12 +8,13 @@ import json
 import os
 
 from duetlink import values
-from duetlink.duet.remote.failure import MESSAGE, Failure
+from duetlink.duet.remote.failure import Failure
 from duetlink.duet.remote.job import Job
 from duetlink.errors import DuetError, OperationFailed, RemoteProtocolError, WorkerUnavailable
 from duetlink.operations import function
 from duetlink.values.base import Encoded
-from duetlink.worker import answers
+from duetlink.worker import answers, endings
+from duetlink.worker.faults import MESSAGE
 from duetlink.worker.limits import Limits
 from duetlink.worker.process import OnEvent, Worker
 
@@ -31,7 +32,9 @@ async def run(job: Job, limits: Limits, on_event: OnEvent) -> Encoded:
     try:
         return await _work(worker, job)
     except WorkerUnavailable as error:  # in words of this side
-        job.failure = Failure(stopped=str(error), traceback=worker.last_words)
+        told = worker.told_ending
+        why = endings.words(told) if told is not None else "what it gave is no value"
+        job.failure = Failure(stopped=str(error), told=why, traceback=worker.last_words)
         raise OperationFailed(f"{job.name} did not come to its end: {error}") from None
     except DuetError as error:
         if job.failure is None:  # in the worker's, which has run the function

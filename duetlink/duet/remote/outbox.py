@@ -10,14 +10,17 @@ import asyncio
 import contextlib
 import threading
 import zlib
+from typing import TypeVar
 
 from duetlink.duet.remote.program import MOST_STEPS, Ask, Program, Value
+from duetlink.duet.remote.wording import failure_words
 from duetlink.errors import LinkClosed, OperationFailed, RemoteProtocolError
 from duetlink.flight.body import Outgoing
 from duetlink.link.link import Link
 from duetlink.operations import program as wire
 from duetlink.operations.allowed import Allowed
 from duetlink.wire import schema_pb2 as pb
+from duetlink.worker import endings
 
 BATCH_DELAY_S = 0.025  # about what a step of training takes; whoever waits for a result does not wait for it
 BATCH_STEPS = 5_000
@@ -27,6 +30,8 @@ _DROPPED = 64  # results that are let go together, while what they held is still
 _BATCH_BYTES = 1024 * 1024  # of values in one message
 _MOST_FAILURES = 1_000
 _MAX_TEXT = 2_000
+
+Key = TypeVar("Key")
 
 
 class Outbox:
@@ -41,7 +46,11 @@ class Outbox:
         self._sending = asyncio.Lock()
         self._room = threading.Event()
         self._sent = self._done = 0
-        self.failures: dict[int, str] = {}
+        self._unreported: dict[int, bytes] = {}  # compressed steps, by the number of their batch
+        self._operations: dict[tuple[int, int], str] = {}  # of steps that failed, by batch and position
+        self._library_words: dict[tuple[int, int, int], str] = {}  # by result, batch and position
+        self._failed: dict[int, str] = {}  # why a result is not there
+        self._unread = ""  # the first of these since `done` has told of one
 
     # -- from any thread -------------------------------------------------------------------------------------
 
@@ -111,6 +120,7 @@ class Outbox:
         work.steps = zlib.compress(wire.join(steps), 1)
         self._link.rpc.tell_nowait(work)
         self._sent += 1
+        self._unreported[self._sent] = work.steps
 
     async def done(self) -> None:
         """Return when the owner has done all that is recorded by now.
@@ -127,21 +137,43 @@ class Outbox:
             self._link.rpc.tell_nowait(pb.WorkQuery(epoch=self.epoch))
             await self._reported.wait()
         self.program.check_open()
-        if self.failures:
-            failures, self.failures = self.failures, {}
-            raise OperationFailed(next(iter(failures.values())))
+        if self._unread:
+            first, self._unread = self._unread, ""
+            raise OperationFailed(first)
+
+    def why_failed(self, result: int) -> str:
+        """Why the owner has not made a result; empty: nothing is known of that."""
+        return self._failed.get(result, "")
 
     def report(self, report: pb.WorkReport) -> None:
         """The owner has done some batches. Raises RemoteProtocolError."""
         if not self._done <= report.done <= self._sent:
             raise RemoteProtocolError("the peer reports work that it was not given")
-        self._done = report.done
         for failure in report.failures[:_MOST_FAILURES]:
-            if len(self.failures) < _MOST_FAILURES:
-                self.failures[failure.result] = failure.text[:_MAX_TEXT]
-        if report.ended:
-            self.end(report.ended[:_MAX_TEXT])
+            self._note(failure)
+        for number in range(self._done + 1, report.done + 1):
+            self._unreported.pop(number, None)
+        self._done = report.done
+        self._library_words.clear()
+        if report.HasField("ended"):
+            self.end(endings.words(report.ended))
         self._reported.set()
+
+    def hear_words(self, words: pb.WorkWords) -> None:
+        """What the libraries say of the failures in the next report; its owner lets that out."""
+        for step in words.steps[:_MOST_FAILURES]:
+            self._library_words[step.result, step.batch, step.position] = step.text[:_MAX_TEXT]
+
+    def _note(self, failure: pb.WorkFailure) -> None:
+        place = failure.batch, failure.position
+        if place not in self._operations and failure.batch in self._unreported:
+            operation = _operation(self._unreported[failure.batch], failure.position)
+            _remember(self._operations, place, operation)
+        words = self._library_words.get((failure.result, *place))
+        words = words or failure_words(failure, self._operations.get(place, ""))
+        if failure.batch and (not failure.result or failure.result not in self._failed):
+            self._unread = self._unread or words
+        _remember(self._failed, failure.result, words)
 
     def end(self, why: str) -> None:
         """The worker, or the link, has ended: nothing more is recorded."""
@@ -172,6 +204,19 @@ class Outbox:
             offer = await self._link.exports.offer("argument", outgoing, best.name if best else "")
             value.offer.CopyFrom(offer)
         return f'[{step.id},"{wire.VALUE}",[{len(work.values) - 1}]]'
+
+
+def _remember(table: dict[Key, str], key: Key, text: str) -> None:
+    """Keep a text, and let the oldest go where there are too many."""
+    table[key] = text
+    if len(table) > _MOST_FAILURES:
+        del table[next(iter(table))]
+
+
+def _operation(steps: bytes, position: int) -> str:
+    """The operation of a step in a batch of this side's; empty: there is no such step."""
+    batch = wire.read(wire.inflate(steps))
+    return batch[position].operation if position < len(batch) else ""
 
 
 def _drop(ids: list[int]) -> str:

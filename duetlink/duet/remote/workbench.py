@@ -53,6 +53,7 @@ class Workbench:
     def attach(self, link: Link) -> None:
         self._link = link
         link.rpc.notice(pb.WorkReport, self._reported)
+        link.rpc.notice(pb.WorkWords, self._worded)
 
     async def close(self) -> None:
         """The link has ended: record nothing more."""
@@ -65,6 +66,14 @@ class Workbench:
     def _reported(self, report: pb.WorkReport) -> None:
         if self._outbox is not None and report.epoch == self._outbox.epoch:
             self._outbox.report(report)
+
+    def _worded(self, words: pb.WorkWords) -> None:
+        if self._outbox is not None and words.epoch == self._outbox.epoch:
+            self._outbox.hear_words(words)
+
+    def why_failed(self, result: int) -> str:
+        """Why the owner has not made a result of the program; empty: nothing is known of that."""
+        return self._outbox.why_failed(result) if self._outbox is not None else ""
 
     async def _begin(self) -> Program:
         if self._link is None:

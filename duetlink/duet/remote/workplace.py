@@ -40,11 +40,13 @@ from duetlink.operations.lineage import Lineage
 from duetlink.operations.log import ProgramLog
 from duetlink.operations.trace import LoggedValue
 from duetlink.privacy.ledger import Ledger
+from duetlink.privacy.release import FAILED as NOT_RELEASED
 from duetlink.settings import Settings
 from duetlink.values.base import Encoded
 from duetlink.wire import schema_pb2 as pb
-from duetlink.worker import answers
+from duetlink.worker import answers, endings
 from duetlink.worker.answers import MAX_WORDS
+from duetlink.worker.faults import MESSAGE, Fault
 from duetlink.worker.libraries import LIBRARIES
 from duetlink.worker.limits import Limits
 from duetlink.worker.memory import close_all, place
@@ -78,11 +80,11 @@ class Workplace:
         self._queue: asyncio.Queue[Callable[[], Awaitable[None]]] = asyncio.Queue()
         self._shift: _Shift | None = None
         self._epoch = 0
-        self._why_ended = ""
+        self._ended: pb.WorkEnd | None = None
         self._warming = False
         self._expected = 1  # number of the next batch
         self._done = self._reported = 0
-        self._failures: list[tuple[int, str]] = []
+        self._faults: answers.Faults = []  # since the last report, as far as the peer may know of them
         self._report_later: asyncio.TimerHandle | None = None
         self._frozen = 0  # results given to be looked at; each is a revision of its own
         self._reading = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="duetlink-read")
@@ -102,20 +104,20 @@ class Workplace:
                     await job()
                 except Exception:  # a defect of ours: whoever waits behind it must not wait for ever
                     _log.exception("the peer's work has met a defect")
-                    await self.stop("a defect on the owner's side, whose log has the details")
+                    await self._stop(pb.WorkEnd(why=pb.WorkEnd.DEFECT))
         finally:
-            await self.stop("the duet has ended")
+            await self._stop(pb.WorkEnd(why=pb.WorkEnd.CLOSED))
             self._reading.shutdown(wait=False)
 
-    async def stop(self, why: str) -> None:
+    async def _stop(self, why: pb.WorkEnd) -> None:
         """End the worker; its results are gone, and the peer hears why."""
         shift, self._shift = self._shift, None
         if shift is not None:
-            shift.worker.kill(why)
+            shift.worker.kill(endings.words(why))
             await shift.worker.close()
-        if self._epoch and not self._why_ended:
-            self._why_ended = why
-            self._report(ended=why)
+        if self._epoch and self._ended is None:
+            self._ended = why
+            self._report()
 
     def warm(self) -> None:
         """The peer looks at a mock: it will want the worker, whose libraries take seconds to load."""
@@ -149,12 +151,12 @@ class Workplace:
         self._put(partial(self._do, work))
 
     def _begin(self, epoch: int) -> None:
-        if epoch != self._epoch + 1 or (self._epoch and not self._why_ended):
+        if epoch != self._epoch + 1 or (self._epoch and self._ended is None):
             raise RemoteProtocolError("the peer begins new work before the old has ended")
-        self._epoch, self._why_ended = epoch, ""
+        self._epoch, self._ended = epoch, None
         self._expected = 1
         self._done = self._reported = 0
-        self._failures.clear()
+        self._faults.clear()
 
     def _put(self, job: Callable[[], Awaitable[None]]) -> None:
         if self._queue.qsize() >= MOST_WAITING:
@@ -209,9 +211,10 @@ class Workplace:
     # -- with the worker -------------------------------------------------------------------------------------
 
     async def _do(self, work: pb.Work) -> None:
-        if work.epoch != self._epoch or self._why_ended:  # it has ended meanwhile
+        if work.epoch != self._epoch or self._ended is not None:  # it has ended meanwhile
             return
         fds: list[int] = []
+        shift: _Shift | None = None
         try:
             steps = wire.inflate(work.steps)
             shift = await self._working()
@@ -226,12 +229,12 @@ class Workplace:
             reply = await shift.worker.call(
                 "run", work.SerializeToString(), fds, timeout_s=self._limits.wall_s
             )
-            failures, failed = answers.read_batch(reply.content)
-            self._failures += failures
+            faults, failed = answers.read_batch(reply.content)
+            self._note(faults)
             for number in failed:  # a step may have done a part of its work
                 shift.log.fail(position, number)
         except DuetError as error:
-            await self._broken(error)
+            await self._broken(shift, error)
             return
         finally:
             close_all(fds)
@@ -241,15 +244,29 @@ class Workplace:
     async def _freeze(self, result: int) -> Mine:
         shift = self._open_shift()
         asked = {"id": result, "max_bytes": self._limits.result_bytes}
-        try:
-            reply = await shift.worker.call(
-                "take", json.dumps(asked).encode(), timeout_s=self._limits.wall_s, memory=True
-            )
-        except WorkerUnavailable as error:
-            await self._broken(error)
-            raise
-        encoded, group = answers.read_result(reply.content, reply.fds)
+        made = await self._made(shift, "take", json.dumps(asked).encode())
+        if isinstance(made, Fault):
+            self._note([(result, made)])
+            self._report()  # ahead of the answer, whose text says nothing of what happened
+            raise OperationFailed(f"result {result} cannot be had from the owner's worker")
+        encoded, group = made
         return await self._mine(encoded, group, await self._lineage(shift, result))
+
+    async def _made(self, shift: _Shift, command: str, content: bytes) -> tuple[Encoded, int | None] | Fault:
+        """What the worker gives for a command. None of its words go further than this side's log.
+
+        Raises:
+            WorkerUnavailable: it has ended, with a reason from the closed list.
+        """
+        try:
+            reply = await shift.worker.call(command, content, timeout_s=self._limits.wall_s, memory=True)
+            return answers.read_result(reply.content, reply.fds)
+        except WorkerUnavailable as error:
+            told = await self._broken(shift, error)
+            raise type(error)(endings.words(told)) from None
+        except DuetError as error:
+            _log.warning("the worker could not give a result: %s", error)
+            return Fault(0, 0, pb.WorkFailure.CANNOT_TRAVEL)
 
     async def _release(self, result: int, asked: bytes) -> Mine:
         shift = self._open_shift()
@@ -264,10 +281,10 @@ class Workplace:
         self._catalogue.tell_budget(
             asset, private.route.revision, await asyncio.to_thread(budget_words, self._ledger, asset)
         )
-        reply = await shift.worker.call(
-            "release", private.to_json(), timeout_s=self._limits.wall_s, memory=True
-        )
-        encoded, group = answers.read_result(reply.content, reply.fds)
+        made = await self._made(shift, "release", private.to_json())
+        if isinstance(made, Fault):
+            raise OperationFailed(NOT_RELEASED)
+        encoded, group = made
         lineage = await self._lineage(shift, result)
         call = f".dp(epsilon={statistic.cost:f})"
         lineage = dataclasses.replace(
@@ -280,9 +297,8 @@ class Workplace:
 
     def _open_shift(self) -> _Shift:
         if self._shift is None:
-            raise WorkerUnavailable(
-                f"{self._why_ended or 'nothing has been recorded'}; begin anew with duet.store[…]"
-            )
+            why = endings.words(self._ended) if self._ended is not None else "nothing has been recorded"
+            raise WorkerUnavailable(f"{why}; begin anew with duet.store[…]")
         return self._shift
 
     async def _lineage(self, shift: _Shift, result: int) -> Lineage:
@@ -367,10 +383,18 @@ class Workplace:
         value.offer.fingerprint = await asyncio.to_thread(lambda: hashlib.sha256(body).digest())
         return await asyncio.to_thread(place, [body], len(body))
 
-    async def _broken(self, error: DuetError) -> None:
-        """The worker has ended, or what came cannot be done at all: all that it had made is gone."""
+    async def _broken(self, shift: _Shift | None, error: DuetError) -> pb.WorkEnd:
+        """The worker has ended, or what came cannot be done at all: all that it had made is gone.
+
+        Returns what the peer is told of it.
+        """
         _log.warning("the peer's work has ended: %s", error)
-        await self.stop(str(error))
+        told = shift.worker.told_ending if shift is not None else None
+        if told is None:
+            unavailable = isinstance(error, WorkerUnavailable)
+            told = pb.WorkEnd(why=pb.WorkEnd.UNAVAILABLE if unavailable else pb.WorkEnd.REFUSED)
+        await self._stop(told)
+        return told
 
     # -- reports ---------------------------------------------------------------------------------------------
 
@@ -382,23 +406,37 @@ class Workplace:
         self._report()
 
     def _plan_report(self) -> None:
-        if self._failures or self._done - self._reported >= _REPORT_BATCHES:
+        if self._faults or self._done - self._reported >= _REPORT_BATCHES:
             self._report()
         elif self._report_later is None:
             self._report_later = asyncio.get_running_loop().call_later(_REPORT_S, self._report)
 
-    def _report(self, ended: str = "") -> None:
+    def _note(self, faults: answers.Faults) -> None:
+        detail = self._settings.failure_detail
+        self._faults += [(result, fault.told(detail)) for result, fault in faults]
+
+    def _report(self) -> None:
         if self._report_later is not None:
             self._report_later.cancel()
             self._report_later = None
         if self._link is None:
             return
-        failures = [pb.WorkFailure(result=id_, text=text) for id_, text in self._failures]
-        self._failures.clear()
+        faults, self._faults = self._faults, []
         self._reported = self._done
-        self._link.rpc.tell_nowait(
-            pb.WorkReport(epoch=self._epoch, done=self._done, failures=failures, ended=ended)
-        )
+        if self._settings.failure_detail == MESSAGE and faults:
+            self._link.rpc.tell_nowait(_in_words(self._epoch, faults))
+        failures = [fault.to_wire(result) for result, fault in faults]
+        report = pb.WorkReport(epoch=self._epoch, done=self._done, failures=failures, ended=self._ended)
+        self._link.rpc.tell_nowait(report)
+
+
+def _in_words(epoch: int, faults: answers.Faults) -> pb.WorkWords:
+    """What failed in the words of the libraries, which quote the data: the owner has chosen so."""
+    steps = [
+        pb.StepWords(result=result, batch=fault.batch, position=fault.position, text=fault.words)
+        for result, fault in faults
+    ]
+    return pb.WorkWords(epoch=epoch, steps=steps)
 
 
 def budget_words(ledger: Ledger, asset: str) -> str:
