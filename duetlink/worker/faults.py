@@ -73,7 +73,8 @@ class Fault:
         """What the peer may know of it, with this much detail."""
         if detail == SILENT:
             return Fault(self.batch, self.position, pb.WorkFailure.UNTOLD)
-        return self if detail == MESSAGE else replace(self, words="")
+        error = self.error if self.code == pb.WorkFailure.RAISED else pb.WorkFailure.EXCEPTION
+        return replace(self, error=error, words=self.words if detail == MESSAGE else "")
 
     def to_wire(self, result: int) -> pb.WorkFailure:
         """As the peer gets it, of the step that makes `result`, or 0. The words do not go along."""

@@ -65,7 +65,7 @@ class HostileDesk:
         self._log = ProgramLog()
         self._batches = 0
         for name, asset in (secrets() if assets is None else assets).items():
-            encoded = values.encode(asset)
+            encoded = asset if isinstance(asset, values.Encoded) else values.encode(asset)
             fd = place(encoded.segments, encoded.size_bytes)
             header = {"name": name, "revision": 1, "size_bytes": encoded.size_bytes}
             self._handle("asset", json.dumps(header).encode(), [fd])

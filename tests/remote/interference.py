@@ -33,15 +33,16 @@ import numpy as np
 import pandas as pd
 import torch
 
+from duetlink import values
 from duetlink.operations.allowed import EFFECTS, LIBRARIES, read_list
 from duetlink.worker.faults import SILENT, TYPE, Fault
 from tests.remote.hostile import HostileDesk, Step
 
 ASSETS = ("x", "ints", "frame", "name", "tensor", "number", "texts")
-PER_DESK = 25  # programs that one desk does before it is thrown away
+PER_DESK = 100  # programs that one desk does before it is thrown away
 _MEMORY_BYTES = 6 * 1024**3
 _STEP_S = 2.0  # after which a batch's running step is failed
-_HUNG_S = 60.0
+_HUNG_S = 120.0  # after which this process ends, as its programs hang
 _MOST_TRIES = 8  # of one program, each without the steps that failed at one owner only
 
 Arg = Any
@@ -71,6 +72,12 @@ def data(number: int) -> dict[str, Any]:
         "number": int(draw.integers(0, 8)),
         "texts": draw.permutation(names * 2).tolist(),
     }
+
+
+@functools.cache
+def encoded(number: int) -> dict[str, values.Encoded]:
+    """The same as values that travel."""
+    return {name: values.encode(value) for name, value in data(number).items()}
 
 
 def silent(result: int, fault: Fault) -> bytes:
@@ -355,7 +362,7 @@ class Owner:
     desk: HostileDesk = field(init=False)
 
     def __post_init__(self) -> None:
-        self.desk = HostileDesk(data(self.number), detail=self.detail)
+        self.desk = HostileDesk(encoded(self.number), detail=self.detail)
         opened = [[id_, "asset", [name, 1]] for id_, name in enumerate(ASSETS, 1)]
         assert self.desk.run(*opened) == {}
 
@@ -394,20 +401,32 @@ class Trial:
         for seed in range(first_seed, first_seed + number):
             at = seed % PER_DESK
             if at == 0 or seed == first_seed:
-                self._owners = (Owner(0, self.detail), Owner(1, self.detail))
-            faulthandler.dump_traceback_later(_HUNG_S, exit=True)
-            self._try(seed, Writer(seed, 1_000 * (at + 1)).program())
-            faulthandler.cancel_dump_traceback_later()
+                self._begin()
+            program = Writer(seed, 1_000).program()
+            self._try(seed, program)
+            self._forget(program)
+        faulthandler.cancel_dump_traceback_later()
 
     def sweep(self, first: int, number: int) -> None:
         """Each listed operation once, with hostile arguments. Raises Interference, with its place."""
         for place, operation in enumerate(every_operation()[first : first + number], first):
             at = place % PER_DESK
             if at == 0 or place == first:
-                self._owners = (Owner(0, self.detail), Owner(1, self.detail))
-            faulthandler.dump_traceback_later(_HUNG_S, exit=True)
-            self._try(place, hostile_calls(operation, 1_000 * (at + 1)))
-            faulthandler.cancel_dump_traceback_later()
+                self._begin()
+            program = hostile_calls(operation, 1_000)
+            self._try(place, program)
+            self._forget(program)
+        faulthandler.cancel_dump_traceback_later()
+
+    def _begin(self) -> None:
+        faulthandler.dump_traceback_later(_HUNG_S, exit=True)  # in place of the one before
+        self._owners = (Owner(0, self.detail), Owner(1, self.detail))
+
+    def _forget(self, program: Program) -> None:
+        """Drop what a program has made, so that its numbers can be used again."""
+        made: Step = [0, "drop", [step[0] for steps in program.batches for step in steps if step[0]]]
+        for owner in self._owners:
+            owner.desk.batch(owner.desk.work([made]))
 
     def _try(self, seed: int, program: Program) -> None:
         self.counts["programs"] += 1
@@ -421,8 +440,7 @@ class Trial:
             if not differ:
                 break
             self.counts["differed"] += 1
-            # its results are there at one owner and not at the other, so both begin anew
-            self._owners = (Owner(0, self.detail), Owner(1, self.detail))
+            self._forget(program)
             program = program.without(differ)
         else:
             self.counts["undecided"] += 1
