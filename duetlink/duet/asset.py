@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
@@ -46,6 +46,8 @@ class AssetInfo:
     # of how many rows it is at least made; None: of no row at all, or it is no result
     group: int | None = None
     fingerprint: str = ""  # of a result
+    # of a result: those of its `tags` that each of its assets has; None: it is an asset
+    common_tags: tuple[str, ...] | None = None
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -105,6 +107,12 @@ class AssetInfo:
             notice.mock,
             notice.budget,
         )
+
+
+def inherited_tags(tags: Sequence[tuple[str, ...]]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The tags of what is made of assets with these: those that any of them has, and those that all have."""
+    any_has = tuple(dict.fromkeys(tag for those in tags for tag in those))
+    return any_has, tuple(tag for tag in any_has if all(tag in those for those in tags))
 
 
 class Content:

@@ -207,8 +207,9 @@ class Request:
         fields: dict[str, Any] = {
             "name": f"like request {self.number}",
             "assets": tuple(literal(name) for name in names),
-            "tags": tuple(literal(tag) for tag in asset.tags),
-            "no_other_tags": True,
+            # how a result was made, its digest says
+            "tags": tuple(map(literal, asset.tags if made is None else asset.common_tags or ())),
+            "no_other_tags": made is None,
             "kinds": () if asset.is_unmade else (literal(asset.kind),),
             "code": () if made is None else (made.digest,),
             "peers": (literal(self.peer),),

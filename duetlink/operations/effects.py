@@ -18,6 +18,9 @@ from duetlink.operations.allowed import (
     read_list,
 )
 
+# How the names in a class's lists are written on the wire
+_SIGNS = dict.fromkeys((*EFFECTS, "metadata_methods"), ".")
+_SIGNS |= {"attributes": "@", "metadata": "@", "settable": "@="}
 _WORST = (ELEMENTWISE, AGGREGATE, OTHER, BACKWARD, IN_PLACE)
 
 
@@ -30,6 +33,27 @@ def worst_effect(operation: str) -> str:
     if operation.startswith("@"):
         return OTHER
     return _effects().get(operation, IN_PLACE)
+
+
+def is_listed(operation: str) -> bool:
+    """Whether a list has an operation, by its name on the wire: a function, or what any class has. The worker
+    may still refuse it for the object that is there, and then it says that the step has failed.
+    """
+    return operation in _listed()
+
+
+@functools.cache
+def _listed() -> frozenset[str]:
+    found: set[str] = set()
+    for library in LIBRARIES:
+        listed = read_list(library)
+        module = listed["module"]
+        for names in listed.get("functions", {}).values():
+            found.update(f"{module}.{name}" if module else name for name in names)
+        for members in listed.get("classes", {}).values():
+            for key, sign in _SIGNS.items():
+                found.update(f"{sign}{name}" for name in members.get(key, ()))
+    return frozenset(found)
 
 
 @functools.cache

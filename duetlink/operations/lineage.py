@@ -11,6 +11,7 @@ from array import array
 from dataclasses import dataclass
 
 from duetlink.operations.code import code_of
+from duetlink.operations.effects import is_listed
 from duetlink.operations.literal import harmless
 from duetlink.operations.program import ASSET, VALUE
 from duetlink.operations.slice import Slice, slice_of
@@ -18,6 +19,9 @@ from duetlink.operations.trace import Shape, Trace
 
 _MAX_EXPRESSION = 60  # characters
 _MAX_OPERATIONS = 1_000  # the lists have more, but nobody uses that many
+# Among the names of operations: something was asked for by a name that no list has, or has failed, or there
+# are more names than these. No list has an operation of this name.
+UNKNOWN = "unknown"
 _VERSION = b"duetlink lineage 1\n"
 
 
@@ -26,7 +30,7 @@ class Lineage:
     """Everything that a result may depend on is in it; it may name more."""
 
     assets: tuple[tuple[str, int], ...]  # name and revision, by first use
-    operations: tuple[str, ...]  # by name, see `operation_name`; the last one is "…" where there are too many
+    operations: tuple[str, ...]  # of the lists, by name, see `operation_name`; and UNKNOWN
     steps: int  # operations, also the same one again
     code: str  # Python; its last line is the result
     digest: str  # SHA-256: the same for the same steps with the same literals and values, whatever their ids
@@ -46,21 +50,28 @@ def lineage(trace: Trace, result: int, position: int) -> Lineage:
     assets = dict.fromkeys(
         (shape.arguments[0], shape.arguments[1]) for shape in found.shapes if shape.operation == ASSET
     )
-    operations = sorted(
-        {operation_name(shape.operation) for shape in found.shapes if shape.operation not in (ASSET, VALUE)}
-    )
+    operations = _operations(found)
     steps = sum(1 for number in found.steps if found.shapes[number].operation not in (ASSET, VALUE))
     code = code_of(found)
-    if len(operations) > _MAX_OPERATIONS:
-        operations[_MAX_OPERATIONS:] = ["…"]
     return Lineage(
         tuple(assets),
-        tuple(operations),
+        operations,
         steps,
         code,
         _digest(found),
         _expression(code, steps, [name for name, _ in assets]),
     )
+
+
+def _operations(found: Slice) -> tuple[str, ...]:
+    """Their names, sorted. The peer may ask for an operation by any text; nothing of that text is in them
+    unless a list has it.
+    """
+    asked = {shape.operation for shape in found.shapes} - {ASSET, VALUE}
+    listed = sorted({operation_name(operation) for operation in asked if is_listed(operation)})
+    if found.failed or len(listed) > _MAX_OPERATIONS or not all(map(is_listed, asked)):
+        return (*listed[:_MAX_OPERATIONS], UNKNOWN)
+    return tuple(listed)
 
 
 def operation_name(operation: str) -> str:

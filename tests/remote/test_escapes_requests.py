@@ -164,6 +164,88 @@ def test_a_policy_looks_at_all_that_went_in(attacker: Attacker, bench: Bench) ->
     assert attacker.ask(result=35, reason="policy").state == pb.Answer.APPROVED
 
 
+def states(attacker: Attacker, *results: int) -> list[int]:
+    return [attacker.ask(result=result, reason="policy").state for result in results]
+
+
+@attempts(
+    "policies misled",
+    REFUSED,
+    "a tag that is the name of an operation that there is not",
+    "tags that are names of operations",
+    "the tag of another object",
+)
+def test_only_its_owner_gives_an_object_a_tag(attacker: Attacker, bench: Bench) -> None:
+    share, add = bench.owner.share, bench.owner.policies.add
+    share(np.arange(4.0), "patients", tags=["confidential"], mock=np.zeros(4))
+    share(np.arange(4.0), "untagged", mock=np.zeros(4))
+    share(np.arange(4.0), "colours", tags=["public"], mock=np.zeros(4))
+    attacker.send(
+        *([150, "asset", ["patients", 1]], [151, ".copy", [[150]]], [152, "public", [[151]]]),
+        *(
+            [153, "asset", ["untagged", 1]],
+            [154, "x", [[153]]],
+            [155, "mean", [[153]]],
+            [156, ".mean", [[153]]],
+        ),
+        *(
+            [157, "asset", ["colours", 1]],
+            [158, "operator.add", [[157], [150]]],
+            [159, "operator.add", [[157], 1]],
+        ),
+    )
+    add(Policy("approve", tags=("public",), name="public"))
+    add(Policy("approve", tags=("x", "mean"), no_other_tags=True, name="as PySyft"))
+    add(Policy("approve", tags=("mean",), name="means"))
+    assert states(attacker, 151, 153, 156, 158) == [PENDING] * 4
+    assert states(attacker, 157, 159) == [pb.Answer.APPROVED] * 2
+    sums = bench.owner.requests.pending[-1]
+    assert (sums.asset.tags, sums.asset.common_tags) == (("confidential", "public"), ())
+
+
+@attempts(
+    "policies misled",
+    REFUSED,
+    "an object itself, as a result that no operation has made",
+    "an operation that there is not, where any is allowed",
+    "an operation that failed, where any is allowed",
+)
+def test_operations_are_those_that_were_done(attacker: Attacker, bench: Bench) -> None:
+    bench.owner.share(np.arange(4.0), "measured", mock=np.zeros(4))
+    bench.owner.policies.add(Policy("approve", assets="measured", operations="mean", name="means"))
+    attacker.send(
+        *([160, "asset", ["measured", 1]], [161, ".mean", [[160]]]),
+        *([162, ".copy", [[160]]], [167, "mean", [[162]]], [163, ".mean", [[162]]]),
+        *([164, ".copy", [[160]]], [0, "operator.setitem", [[164], 99, 0.0]]),
+        *([165, ".copy", [[160]]], [166, "numpy.asarray", [[165]]], [168, ".nope", [[166]]]),
+    )
+    assert states(attacker, 160, 163) == [PENDING] * 2
+    assert states(attacker, 161) == [pb.Answer.APPROVED]
+    bench.owner.policies.add(Policy("approve", assets="measured", operations="*", name="any"))
+    assert states(attacker, 160, 163, 165) == [PENDING] * 3
+    assert bench.owner.requests.pending[-1].lineage.operations == ("copy", "numpy.asarray", "unknown")  # type: ignore[union-attr]
+
+
+@attempts(
+    "policies misled",
+    REFUSED,
+    "a denial, by one object more",
+    "a denial, by one operation more",
+    "a denial, by the tag of another object",
+)
+def test_a_denial_needs_one_reason_only(attacker: Attacker, bench: Bench) -> None:
+    bench.owner.share(np.arange(4.0), "hidden", tags=["secret"], mock=np.zeros(4))
+    attacker.send(
+        *([170, "asset", ["hidden", 1]], [171, ".sum", [[170]]], [172, "operator.add", [[171], [3]]]),
+        *([173, ".max", [[1]]], [174, "operator.add", [[173], 0]]),
+    )
+    for fields in ({"assets": "hidden"}, {"tags": "secret"}, {"operations": "max"}):
+        bench.owner.policies.clear()
+        bench.owner.policies.add(Policy("deny", reason="never", **fields))  # type: ignore[arg-type]
+        bench.owner.policies.add(Policy("approve"))
+        assert states(attacker, 174 if "operations" in fields else 172) == [pb.Answer.DENIED], fields
+
+
 @attempts("policies misled", LIMITED, "twenty at once, where three are allowed")
 def test_a_quota_holds_for_many_at_once(attacker: Attacker, bench: Bench) -> None:
     bench.owner.policies.add(Policy("approve", assets=("x",), count=3, name="three"))
@@ -184,7 +266,7 @@ def test_a_policy_looks_at_no_value() -> None:
     names = {field.name for field in dataclasses.fields(Facts)}
     assert names == {
         *("name", "kind", "tags", "peer", "size_bytes", "elements", "operations", "assets", "code"),
-        *("lineage", "group", "is_made", "is_function"),
+        *("lineage", "group", "is_made", "is_function", "common_tags"),
     }
 
 

@@ -154,18 +154,19 @@ def test_length_and_iteration_ask_nobody(bench: Bench) -> None:
     assert items[3].get(reason="the last") == 3.0
 
 
-def test_the_originals_tags_are_inherited_by_results(bench: Bench) -> None:
+def test_results_inherit_tags_and_what_the_original_tagged_by_its_name_is_an_operation(bench: Bench) -> None:
     waited: list[set[str]] = []
 
     def deny(request: Request) -> None:
-        waited.append(set(request.asset.tags))
+        assert request.lineage is None or request.asset.tags == ("x",)
+        waited.append(set(request.lineage.operations if request.lineage is not None else ()))
         request.deny()
 
     bench.answer = deny
     bench.owner.share(np.arange(6.0), "tagged", tags=["x"], mock=np.zeros(6))
     x: Any = bench.scientist.wait_object("tagged", 10)
     policies = bench.owner.policies
-    policies.add(Policy("approve", name="mean", tags=("x", "mean"), no_other_tags=True))
+    policies.add(Policy("approve", name="mean", tags="x", operations="mean"))
     try:
         assert x.mean().get(reason="the mean") == 2.5
         for other in (x, x.sum(), x.mean() + 0):
@@ -173,7 +174,7 @@ def test_the_originals_tags_are_inherited_by_results(bench: Bench) -> None:
                 other.get(reason="not the mean")
     finally:
         policies.clear()
-    assert waited == [{"x"}, {"x", "sum"}, {"x", "mean", "add"}]
+    assert waited == [set(), {"sum"}, {"mean", "add"}]
 
 
 def test_two_owners_and_one_scientist(make_duets: MakeDuets) -> None:

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from duetlink.duet.display import Table, size_text
+from duetlink.duet.policies.code_pattern import code_fits, is_whole
 from duetlink.duet.policies.facts import Facts
 from duetlink.duet.policies.policy import APPROVE, Policy
 from duetlink.duet.policies.usage import Usage
+from duetlink.operations.lineage import UNKNOWN
 
 WAIT = "wait"  # no policy matches: the request waits for the person
 
@@ -93,10 +95,9 @@ def _time(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) ->
 def _object(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) -> Iterator[str]:
     is_result = facts.operations is not None
     names = facts.assets if is_result else (facts.name,)
-    for name in names if policy.assets else ():
-        if not _fits(name, policy.assets):
-            what = "it is made from" if is_result else "the object is called"
-            yield f"{what} {name!r}, not {' or '.join(policy.assets)}"
+    for name in _in_the_way(policy, names, policy.assets):
+        what = "it is made from" if is_result else "the object is called"
+        yield f"{what} {name!r}, not {' or '.join(policy.assets)}"
     if policy.assets and not names:
         yield "it is made from no asset"
     if policy.kinds and not facts.is_made:
@@ -107,30 +108,73 @@ def _object(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) 
     ):
         if patterns and not _fits(text, patterns):
             yield f"{what} {text!r}, not {' or '.join(patterns)}"
+    yield from _tags(policy, facts)
+
+
+def _tags(policy: Policy, facts: Facts) -> Iterator[str]:
+    """Its owner has given them: an operation is none, whatever it is called."""
+    held = facts.tags
+    if policy.action == APPROVE and facts.common_tags is not None:
+        held = facts.common_tags
     for pattern in policy.tags:
-        if not any(fnmatchcase(tag, pattern) for tag in facts.tags):
+        if not any(fnmatchcase(tag, pattern) for tag in held):
             yield f"the object has no tag {pattern}"
     if policy.no_other_tags:
-        others = [tag for tag in facts.tags if not _fits(tag, policy.tags)]
-        if others:
-            yield f"the object has the tag {others[0]!r} as well"
+        for tag in facts.tags:
+            if not _fits(tag, policy.tags):
+                yield f"the object has the tag {tag!r} as well"
+        for operation in facts.operations or ():
+            if operation == UNKNOWN or not _fits(operation, policy.tags):
+                yield f"it was made by {operation}, which is none of the tags"
 
 
 def _lineage(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) -> Iterator[str]:
     if policy.operations:
-        if facts.operations is None:
-            yield "it is the object itself, and no result of operations"
-        for operation in facts.operations or ():
-            if not _fits(operation, policy.operations):
-                yield f"it was made by {operation}, not only by {' or '.join(policy.operations)}"
-    if policy.lineage and not _fits(facts.lineage, policy.lineage):
-        yield f"it was made by other code than {' or '.join(policy.lineage)}"
+        yield from _operations(policy, facts)
+    if policy.lineage:
+        yield from _code(policy, facts)
     if policy.code and facts.code not in policy.code:
         yield f"its code has the digest {facts.code[:12] or 'of no code'}, not {_digests(policy.code)}"
     if facts.is_function and policy.action == APPROVE and not policy.code:
         yield "it is what a whole function makes, and the policy does not name its code"
-    if policy.min_group is not None and facts.group is not None and facts.group < policy.min_group:
-        yield f"it may be made of {facts.group:,} rows, fewer than {policy.min_group:,}"
+    if policy.min_group is not None:
+        if facts.group is None and policy.action == APPROVE:
+            yield "no row of an object is in it, as far as can be seen"
+        elif facts.group is not None and facts.group < policy.min_group:
+            yield f"it may be made of {facts.group:,} rows, fewer than {policy.min_group:,}"
+
+
+def _operations(policy: Policy, facts: Facts) -> Iterator[str]:
+    operations = facts.operations
+    if not operations:
+        yield "it is the object itself, and no result of operations"
+    elif UNKNOWN in operations:
+        if policy.action == APPROVE:
+            yield "it was made with an operation that no list has, or that has failed"
+    else:
+        for operation in _in_the_way(policy, operations, policy.operations):
+            yield f"it was made by {operation}, not only by {' or '.join(policy.operations)}"
+
+
+def _code(policy: Policy, facts: Facts) -> Iterator[str]:
+    others = f"it was made by other code than {' or '.join(policy.lineage)}"
+    if policy.action != APPROVE:
+        if not _fits(facts.lineage, policy.lineage):
+            yield others
+    elif not is_whole(facts.lineage):
+        yield "its code is not shown in whole; name its digest"
+    elif not any(code_fits(facts.lineage, pattern) for pattern in policy.lineage):
+        yield others
+
+
+def _in_the_way(policy: Policy, texts: Sequence[str], patterns: Sequence[str]) -> Sequence[str]:
+    """Those by which the policy does not match. All must fit what is approved; for a denial one is enough,
+    else it could be evaded by adding something harmless.
+    """
+    if not patterns:
+        return ()
+    others = [text for text in texts if not _fits(text, patterns)]
+    return () if policy.action != APPROVE and len(others) < len(texts) else others
 
 
 def _digests(digests: Sequence[str]) -> str:

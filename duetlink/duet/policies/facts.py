@@ -10,7 +10,9 @@ from duetlink.duet.asset import AssetInfo
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """All of this side's making but `peer`, the name that the other side gave itself."""
+    """What SECURITY.md lists, with how the peer can influence each. All of this side's making but `peer`, the
+    name that the other side gave itself.
+    """
 
     name: str
     kind: str
@@ -18,14 +20,17 @@ class Facts:
     peer: str
     size_bytes: int
     elements: int | None = None
-    operations: tuple[str, ...] | None = None  # by which it was made; None: it is an asset
+    # of the lists, by which it was made, and `UNKNOWN` for all others; None: it is an asset
+    operations: tuple[str, ...] | None = None
     assets: tuple[str, ...] = ()  # and from what
     code: str = ""  # digest of how it was made
     lineage: str = ""  # that in Python
-    group: int | None = 1  # of how many rows it is at least made; None: no row of an asset is in it
+    group: int | None = 1  # of how many rows it is at least made; None: of no row of an asset
     is_function: bool = False  # it is what a whole function makes
     # else the function has not been run, and nobody knows type and size of what it makes
     is_made: bool = True
+    # of `tags`, which any of its assets has, those that all of them have; None: it is an asset
+    common_tags: tuple[str, ...] | None = None
 
     @classmethod
     def of(cls, info: AssetInfo, peer: str) -> Self:
@@ -47,4 +52,5 @@ class Facts:
             info.group,
             any(operation.startswith("function ") for operation in made.operations),
             not info.is_unmade,
+            info.common_tags or (),
         )

@@ -28,14 +28,21 @@ class Policy:
 
     `assets`, `kinds` and `peers` are patterns, of which one must fit the object's name, its type (such as
     `numpy.*`), the peer's name. Each of `tags` must fit one of the object's tags, as *this* side set them;
-    with `no_other_tags`, each of those must fit one of `tags`, too. In a pattern `*`, `?` and `[…]` stand for
-    other characters (fnmatch), upper and lower case differ.
+    with `no_other_tags`, each of those must fit one of `tags`, too, and so must each operation that a result
+    was made by. In a pattern `*`, `?` and `[…]` stand for other characters (fnmatch), upper and lower case
+    differ.
 
-    A result that the peer has made by operations fits `assets` when all that it was made from does.
-    `operations` must have a pattern for each of them, such as `mean`; `lineage` are patterns for the code as
-    the request shows it, `code` digests of it. `min_group` is of how many rows each number of it must at
-    least be made, so that 5 lets means over five people out and nobody's own value; an object itself has
-    groups of one.
+    A result that the peer has made is approved when all that it was made from fits `assets`, and each of
+    `tags` fits a tag that all of these have. `operations` must have a pattern for each of its operations,
+    such as `mean`; an operation that no list has, or that has failed, fits none. `lineage` are patterns for
+    the code as the request shows it, in which `*`, `?` and `[!…]` stand for characters of one name, number or
+    text; code that leaves something out, such as the content of a value that the peer sent, fits none.
+    `code` are digests of how it was made. A policy that denies or asks needs one asset, tag or operation that
+    fits, and its `lineage` are ordinary patterns.
+
+    `min_group` is of how many rows each number of it must at least be made, so that 5 lets means over five
+    people out and nobody's own value; an object itself has groups of one, and what no row of an object is in
+    has no group and is not approved.
 
     An object may be as large as `max_bytes` and `max_elements` (items of arrays, cells of tables, characters
     of texts; an object for which nobody counts them does not fit). What the policy has let out may come to

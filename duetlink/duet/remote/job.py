@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 from dataclasses import dataclass, field
 
-from duetlink.duet.asset import AssetInfo
+from duetlink.duet.asset import AssetInfo, inherited_tags
 from duetlink.duet.catalogue import Mine
 from duetlink.duet.display import size_text
 from duetlink.duet.remote.failure import Failure
@@ -135,7 +135,8 @@ def describe(name: str, source: str, call: Call, inputs: tuple[Input, ...]) -> A
     names = function.input_names([input_.hint for input_ in inputs], name)
     assets: dict[tuple[str, int], None] = {}
     operations: set[str] = set()
-    tags: dict[str, None] = {}
+    tags: list[tuple[str, ...]] = []
+    further_tags: list[str] = []
     comments: list[str] = []
     for input_, known, called in zip(inputs, known_by, names, strict=True):
         comments += input_.comment(called, known)
@@ -144,7 +145,9 @@ def describe(name: str, source: str, call: Call, inputs: tuple[Input, ...]) -> A
             made = info.lineage
             assets |= dict.fromkeys(((info.name, info.revision),) if made is None else made.assets)
             operations |= set(made.operations if made is not None else ())
-            tags |= dict.fromkeys(info.tags)
+            if made is None or made.assets:  # what the peer has made of nothing of ours has no tags to share
+                tags.append(info.tags if info.common_tags is None else info.common_tags)
+                further_tags += info.tags
     shown = function.show_call(name, call, names)
     code = "\n".join(
         [*(f"# {line}" for line in comments), "", source.rstrip("\n"), "", "", f"result = {shown}"]
@@ -153,9 +156,17 @@ def describe(name: str, source: str, call: Call, inputs: tuple[Input, ...]) -> A
     expression = shown if len(shown) <= MAX_EXPRESSION else f"{shown[: MAX_EXPRESSION - 1]}…"
     digest = function.digest_of(name, source, call, known_by)
     lineage = Lineage(tuple(assets), did, 1, code.lstrip("\n"), digest, expression)
-    tags |= dict.fromkeys(did)
+    any_has, common_tags = inherited_tags(tags)
     return AssetInfo(
-        expression, 0, "", NOT_RUN, 0, tags=tuple(tags), lineage=lineage, group=1 if assets else None
+        expression,
+        0,
+        "",
+        NOT_RUN,
+        0,
+        tags=tuple(dict.fromkeys((*any_has, *further_tags))),
+        lineage=lineage,
+        group=1 if assets else None,
+        common_tags=common_tags,
     )
 
 

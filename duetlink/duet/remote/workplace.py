@@ -20,7 +20,7 @@ from functools import partial
 
 from duetlink.audit import entry
 from duetlink.audit.entry import Entry
-from duetlink.duet.asset import AssetInfo, Content
+from duetlink.duet.asset import AssetInfo, Content, inherited_tags
 from duetlink.duet.catalogue import Catalogue, Mine
 from duetlink.duet.recorder import Recorder
 from duetlink.duet.remote.private import Open, Private, planned
@@ -292,6 +292,8 @@ class Workplace:
             expression=f"{lineage.expression}{call}",
             code=f"{lineage.code}{call}  # private {statistic.words()}",
             operations=("dp",),
+            # who allows the statistic has not allowed the exact result of the same steps
+            digest=hashlib.sha256(f"{lineage.digest} dp ".encode() + statistic.to_json()).hexdigest(),
         )
         return await self._mine(encoded, group, lineage)
 
@@ -309,10 +311,8 @@ class Workplace:
 
     async def _mine(self, encoded: Encoded, group: int | None, lineage: Lineage) -> Mine:
         """What is given to be looked at, as if it were shared."""
-        tags = dict.fromkeys(
-            tag
-            for name, revision in lineage.assets
-            for tag in self._catalogue.find_mine(name, revision).info.tags
+        tags, common_tags = inherited_tags(
+            [self._catalogue.find_mine(name, revision).info.tags for name, revision in lineage.assets]
         )
         self._frozen += 1
         content = Content(encoded)
@@ -324,11 +324,12 @@ class Workplace:
             encoded.summary.kind,
             encoded.summary.detail,
             encoded.size_bytes,
-            tags=(*tags, *(operation for operation in lineage.operations if operation not in tags)),
+            tags=tags,
             elements=encoded.summary.elements,
             lineage=lineage,
             group=group,
             fingerprint=outgoing.fingerprint.hex(),
+            common_tags=common_tags,
         )
         return Mine(info, content)
 

@@ -56,6 +56,7 @@ def info_to_json(info: AssetInfo) -> dict[str, Any]:
         "elements": info.elements,
         "group": info.group,
         "fingerprint": info.fingerprint,
+        "common_tags": info.common_tags,
         "lineage": None
         if made is None
         else {
@@ -73,6 +74,8 @@ def info_from_json(record: object) -> AssetInfo:
     """Raises ValueError."""
     fields = Fields(record)
     lineage = fields.inner("lineage")
+    # records of version 0.1 have none, and operations among the tags of results: these satisfy no policy
+    unknown = None if lineage is None else ()
     info = AssetInfo(
         fields.text("name"),
         fields.whole("revision"),
@@ -87,6 +90,7 @@ def info_from_json(record: object) -> AssetInfo:
         lineage=None if lineage is None else _lineage(lineage),
         group=fields.whole_or_none("group"),
         fingerprint=fields.text("fingerprint"),
+        common_tags=fields.texts_or_none("common_tags") if fields.has("common_tags") else unknown,
     )
     fields.end()
     return info

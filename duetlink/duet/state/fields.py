@@ -37,6 +37,13 @@ class Fields:
     def texts(self, name: str) -> tuple[str, ...]:
         return tuple(texts(name, self._take(name, list)))
 
+    def texts_or_none(self, name: str) -> tuple[str, ...] | None:
+        return None if self._is_null(name) else self.texts(name)
+
+    def has(self, name: str) -> bool:
+        """Whether it was written: earlier versions wrote fewer fields."""
+        return name in self._left
+
     def moment(self, name: str) -> datetime.datetime:
         return moment(self.text(name))
 

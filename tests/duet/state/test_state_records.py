@@ -81,6 +81,7 @@ infos = st.builds(
     lineage=st.none() | lineages,
     group=st.none() | whole,
     fingerprint=texts,
+    common_tags=st.none() | several,
 )
 incomings = st.builds(
     Incoming,

@@ -1,0 +1,54 @@
+"""Patterns for the code of a lineage, of which the peer chooses every constant.
+
+To `fnmatch`, `*` is any text: `ages.*.mean()` would also fit `ages.max() + ages.mean()`, and `*.mean()*` a
+text constant in which `.mean()` is written. Here a wildcard stands for characters of one name, number or text
+only, so that no call, operator, subscript or comment hides behind it.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+
+_ONE = r"(?:[\w:-]|(?<=\d)\.(?=\d))"
+# The code says with these that it does not tell everything; see `operations/code.py` and `expression.py`.
+# Where a text constant of the peer's reads so, the code is taken for less than it is, which does no harm.
+_NOT_ALL = (
+    *("further steps are not shown", "sent by the peer", "in place of", "another one in each round"),
+    *("characters(", "items(", "malformed(", "undefined", "it may have done a part", "one of several steps"),
+)
+
+
+def is_whole(code: str) -> bool:
+    """Whether two programs with this code differ in nothing that the code leaves out."""
+    return not any(words in code for words in _NOT_ALL)
+
+
+def code_fits(code: str, pattern: str) -> bool:
+    """Whether all of `code` fits: `*`, `?` and `[!…]` stand for letters, digits, `_`, `-`, `:`, and the point
+    of a number; `[…]` for one of the characters that it names.
+    """
+    return _compiled(pattern).fullmatch(code) is not None
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(pattern: str) -> re.Pattern[str]:
+    parts = []
+    position = 0
+    while position < len(pattern):
+        character = pattern[position]
+        position += 1
+        # a closing bracket that comes first is one of the characters, as in fnmatch
+        end = pattern.find("]", position + 1 + (pattern[position : position + 1] == "!"))
+        if character == "[" and end >= 0:
+            parts.append(_one_of(pattern[position:end]))
+            position = end + 1
+        else:
+            parts.append({"*": f"{_ONE}*", "?": _ONE}.get(character) or re.escape(character))
+    return re.compile("".join(parts))
+
+
+def _one_of(characters: str) -> str:
+    excluded = characters.startswith("!")
+    inner = re.sub(r"([\\\[\]^&~|])", r"\\\1", characters.removeprefix("!"))
+    return f"(?![{inner}]){_ONE}" if excluded else f"[{inner}]"
