@@ -253,8 +253,10 @@ class ProgramDesk:
         effect, result = self._call(step, arguments, keywords, group)
         if group == groups.ROWS:
             private = [self._objects[reference] for reference in used if self._groups.get(reference) == group]
-            of = groups.of_aggregate if effect == AGGREGATE else groups.of_rows
-            group = of(operation, effect, private, arguments, result)
+            if effect == AGGREGATE:
+                group = groups.of_aggregate(operation, private, arguments, keywords, result)
+            else:
+                group = groups.of_rows(operation, effect, private, arguments, result)
         if id_:
             self._objects[id_] = result
             if operation[0] == "@":

@@ -30,7 +30,7 @@ def operators(
             if type(id_) is not int or not 0 < id_ < 1 << 53 or id_ in objects:
                 return False
             group: groups.Group = EVERYBODY
-            private = None
+            private = again = None
             if type(one) is list:
                 (reference,) = one
                 if type(reference) is not int:  # 1.0 and True would be found as 1
@@ -45,17 +45,24 @@ def operators(
                 its = groups_.get(reference, 1)
                 if its < group:
                     group, private = its, other
+                elif its == group:
+                    again = other  # as many rows of assets, which must not be repeated either
             if not (kinds[type(one)] and kinds[type(other)]):
                 return False
             result = call(one, other)
         except Exception:  # done once more, the long way, which tells why
             return False
         objects[id_] = result
-        if group != 1 and (group != groups.ROWS or _shape(private) == _shape(result)):
+        if group != 1 and (group != groups.ROWS or _is_row_by_row(private, again, result)):
             groups_[id_] = group
         return True
 
     return operate
+
+
+def _is_row_by_row(one: Any, other: Any, result: Any) -> bool:
+    shape = _shape(result)
+    return _shape(one) == shape and (other is None or _shape(other) == shape)
 
 
 def _shape(obj: Any) -> Any:

@@ -236,18 +236,28 @@ def test_random_functions_are_marked() -> None:
 # -- they can be read -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", [*LIBRARIES, "guards"])
+@pytest.mark.parametrize("name", [*LIBRARIES, "guards", "averages"])
 def test_a_list_can_be_read(name: str) -> None:
     text = (importlib.resources.files("duetlink.operations") / "lists" / f"{name}.toml").read_text("utf-8")
     lines = text.splitlines()
     assert max(map(len, lines)) <= 118
     assert lines[0].startswith("# ")
-    assert name == "guards" or "# Not here, and why:" in lines
+    assert name in ("guards", "averages") or "# Not here, and why:" in lines
     assert text == text.rstrip("\n") + "\n"
 
 
+def test_what_averages_is_an_aggregate_of_the_lists() -> None:
+    operations = [name for table in read_list("averages")["averages"] for name in table["operations"]]
+    assert len(operations) == len(set(operations))
+    effects = {name: worst_effect(name) for name in operations}
+    # of GroupBy it is OTHER, and has no group of its own
+    assert effects == dict.fromkeys(operations, AGGREGATE) | {".value_counts": "other"}
+    for alone in (".max", ".median", ".any", ".prod", "numpy.maximum.reduce", "sklearn.metrics.max_error"):
+        assert alone not in operations
+
+
 def test_names_in_a_list_are_in_order() -> None:
-    for library in LIBRARIES:
+    for library in (*LIBRARIES, "averages"):
         text = (importlib.resources.files("duetlink.operations") / "lists" / f"{library}.toml").read_text(
             "utf-8"
         )

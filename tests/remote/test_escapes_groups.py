@@ -6,6 +6,7 @@ import datetime
 
 import numpy as np
 import pandas as pd
+import pytest
 
 from duetlink.duet.policies.decision import decide
 from duetlink.duet.policies.facts import Facts
@@ -115,6 +116,94 @@ ALONE: dict[str, list[Step]] = {
         [14, ".fit", [[12], [13]]],
         [RESULT, "@categories_", [[11]]],
     ],
+    # -- what looks like an average --
+    "the largest, by a ufunc": [[RESULT, "numpy.maximum.reduce", [X]]],
+    "the smallest, by a ufunc": [[RESULT, "numpy.fmin.reduce", [X]]],
+    "the largest, by a norm": [[RESULT, "numpy.linalg.norm", [X, float("inf")]]],
+    "the largest, by a norm, by name": [[RESULT, "numpy.linalg.vector_norm", [X], {"ord": float("inf")}]],
+    "the largest, by torch's norm": [
+        [11, "torch.from_numpy", [X]],
+        [RESULT, "torch.linalg.vector_norm", [[11], float("inf")]],
+    ],
+    "the largest, by a metric": [
+        [11, "numpy.zeros", [ROWS]],
+        [RESULT, "sklearn.metrics.max_error", [X, [11]]],
+    ],
+    "the middle, by a metric": [
+        [11, "numpy.zeros", [ROWS]],
+        [RESULT, "sklearn.metrics.median_absolute_error", [X, [11]]],
+    ],
+    "all rows, in the tuple of a test": [
+        [11, "numpy.full", [ROWS, 100.0]],
+        [12, "statsmodels.stats.api.proportions_chisquare", [X, [11]]],
+        [13, "operator.getitem", [[12], 2]],
+        [RESULT, "operator.getitem", [[13], 0]],
+    ],
+    "an average with weights": [*WEIGHTS, [RESULT, "numpy.average", [X], {"weights": [11]}]],
+    "an average with weights, by place": [*WEIGHTS, [RESULT, "numpy.average", [X, None, [11]]]],
+    "a product with weights": [*WEIGHTS, [RESULT, "numpy.dot", [X, [11]]]],
+    "a correlation with one row": [
+        *WEIGHTS,
+        [12, "operator.getitem", [FRAME, "age"]],
+        [13, "pandas.Series", [[11]]],
+        [RESULT, ".corr", [[12], [13]]],
+    ],
+    "a covariance with one row": [*WEIGHTS, [RESULT, "numpy.cov", [X, [11]]]],
+    "a covariance with weights": [
+        [11, "numpy.ones", [ROWS], {"dtype": ["c", "builtins.int"]}],
+        [RESULT, "numpy.cov", [X], {"fweights": [11]}],
+    ],
+    "a mean where a condition holds": [[RESULT, "numpy.mean", [X], {"where": True}]],
+    "a loss": [
+        *WEIGHTS,
+        [12, "torch.from_numpy", [X]],
+        [13, "torch.from_numpy", [[11]]],
+        [RESULT, "torch.nn.functional.mse_loss", [[12], [13]]],
+    ],
+    "whether any is true, as a sum": [[RESULT, "numpy.sum", [X], {"dtype": ["c", "builtins.bool"]}]],
+    "whether all are true": [[RESULT, ".all", [X]]],
+    "a product": [[RESULT, ".prod", [X]]],
+    "every row's mean, in a tuple": [
+        [11, "operator.getitem", [FRAME, ["l", "age", "id"]]],
+        [12, ".to_numpy", [[11]]],
+        [13, "torch.from_numpy", [[12]]],
+        [RESULT, "torch.var_mean", [[13]], {"dim": 1}],
+    ],
+    "all texts, one behind the other": [[RESULT, ".sum", [FRAME]]],
+    "all texts of a group": [
+        [11, "operator.gt", [X, 10]],
+        [12, ".groupby", [FRAME, [11]]],
+        [RESULT, ".sum", [[12]]],
+    ],
+    "one row added to all": [
+        [11, "operator.getitem", [FRAME, ["l", "age", "id"]]],
+        [12, ".to_numpy", [[11]]],
+        [13, "operator.getitem", [X, ["s", 3, 5, None]]],
+        [14, "operator.add", [[12], [13]]],
+        [RESULT, ".mean", [[14]], {"axis": 0}],
+    ],
+    "a complex column in which all but one are missing": [
+        [11, "operator.eq", [X, 3.5]],
+        [12, "numpy.where", [[11], X, float("nan")]],
+        [13, "operator.mul", [[12], ["z", 1, 1]]],
+        [RESULT, "numpy.nanmean", [[13]]],
+    ],
+    "columns that share one row": [
+        [11, "operator.getitem", [FRAME, ["l", "age", "id"]]],
+        [12, "operator.sub", [[11], 10.25]],
+        [13, ".mul", [[12], ["l", 1, -1]]],
+        [14, "operator.lt", [[13], 0.75]],
+        [15, ".where", [[11], [14]]],
+        [RESULT, ".cov", [[15]]],
+    ],
+    "the first of a group": [[11, ".groupby", [FRAME, "half"]], [RESULT, ".first", [[11]]]],
+    "a group's own aggregates": [
+        [11, ".groupby", [FRAME, "half"]],
+        [12, "operator.getitem", [[11], "age"]],
+        [RESULT, ".agg", [[12], ["l", "mean", "max"]]],
+    ],
+    "counts of values that one row has": [[RESULT, ".value_counts", [FRAME]]],
+    "counts in bins": [[11, "numpy.histogram", [X, 20]], [RESULT, "operator.getitem", [[11], 0]]],
     "statistics of a module that failed half-way": [
         [11, "torch.nn.BatchNorm1d", [1], {"dtype": ["c", "torch.float64"]}],
         [12, "torch.nn.Linear", [7, 7]],
@@ -127,6 +216,8 @@ ALONE: dict[str, list[Step]] = {
         [RESULT, ".clone", [[18]]],
     ],
 }
+# "a mean where a condition holds": as far as the lists let it through at all
+FAILING = frozenset({"statistics of a module that failed half-way"})
 # the same, by what is no accident
 UNSEEN: dict[str, list[Step]] = {
     "a sum with weights that are 0 but for one": [
@@ -156,7 +247,7 @@ def facts(group: int | None) -> Facts:
 def test_what_is_of_one_row_has_a_group_of_one(name: str) -> None:
     attacked = desk()
     failed = attacked.run(*PEOPLE, *ALONE[name])
-    assert len(failed) == ("half-way" in name)
+    assert len(failed) == (name in FAILING)
     assert attacked.group(RESULT) == 1
 
 
@@ -188,6 +279,42 @@ def test_honest_aggregates_have_their_groups() -> None:
     ]
     assert honest.run(*PEOPLE, *steps) == {}
     assert [honest.group(result) for result in (10, 13, 16, 20, 22, 24)] == [20, 10, 10, 20, 10, 20]
+
+
+NUMBERS: Step = [11]
+TENSOR: Step = [12]
+GROUPS: Step = [14]
+HONEST: list[tuple[int, Step]] = [
+    *(
+        (20, [name, [X]])
+        for name in (".mean", ".sum", ".std", ".var", "numpy.mean", "numpy.sum", "numpy.std")
+    ),
+    *((20, [name, [X]]) for name in ("numpy.var", "numpy.nanmean", "numpy.average", "numpy.count_nonzero")),
+    *((20, [name, [X]]) for name in ("numpy.add.reduce", "numpy.linalg.norm", "builtins.len")),
+    (20, [".std", [X], {"ddof": 1}]),
+    (20, [".mean", [X, 0]]),
+    *((20, [f".{name}", [NUMBERS]]) for name in ("mean", "sum", "std", "var", "count", "corr", "cov", "sem")),
+    (20, [".mean", [NUMBERS], {"axis": 0, "skipna": True}]),
+    (20, [".mean", [FRAME], {"numeric_only": True}]),
+    *((20, [name, [TENSOR]]) for name in (".mean", ".sum", ".std", ".var", "torch.mean", "torch.sum")),
+    (20, [".mean", [TENSOR], {"dim": 0, "keepdim": True}]),
+    *((10, [f".{name}", [GROUPS]]) for name in ("mean", "sum", "std", "var", "count", "size", "corr")),
+    (10, [".value_counts", [[15]]]),
+]
+
+
+@pytest.mark.parametrize(("group", "step"), HONEST)
+def test_the_usual_statistics_have_their_groups(group: int, step: Step) -> None:
+    honest = desk()
+    steps: list[Step] = [
+        [11, "operator.getitem", [FRAME, ["l", "id", "age"]]],
+        [12, "torch.from_numpy", [X]],
+        [13, ".groupby", [FRAME, "half"]],
+        [14, "operator.getitem", [[13], ["l", "id", "age"]]],
+        [15, "operator.getitem", [FRAME, "half"]],
+    ]
+    assert honest.run(*PEOPLE, *steps, [RESULT, *step]) == {}
+    assert honest.group(RESULT) == group
 
 
 @attempts("one person dressed as a group", SHOWN, "a group of one, before a policy that wants five")
