@@ -28,9 +28,9 @@ class Policy:
 
     `assets`, `kinds` and `peers` are patterns, of which one must fit the object's name, its type (such as
     `numpy.*`), the peer's name. Each of `tags` must fit one of the object's tags, as *this* side set them;
-    with `no_other_tags`, each of those must fit one of `tags`, too, and so must each operation that a result
-    was made by. In a pattern `*`, `?` and `[…]` stand for other characters (fnmatch), upper and lower case
-    differ.
+    with `no_other_tags`, each of those must fit one of `tags`, too, and so must each operation that made a
+    result which is to be approved. In a pattern `*`, `?` and `[…]` stand for other characters (fnmatch),
+    upper and lower case differ.
 
     A result that the peer has made is approved when all that it was made from fits `assets`, and each of
     `tags` fits a tag that all of these have. `operations` must have a pattern for each of its operations,

@@ -1,0 +1,246 @@
+"""Nothing that the peer alone controls lets a policy approve: tried with random programs, each once as it was
+done and once with more of what the peer may say, and with random policies.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import dataclasses
+import datetime as dt
+import json
+from collections.abc import Callable, Iterator
+from fnmatch import fnmatchcase
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from duetlink import values
+from duetlink.duet.asset import AssetInfo
+from duetlink.duet.policies.decision import decide
+from duetlink.duet.policies.facts import Facts
+from duetlink.duet.policies.policy import Policy
+from duetlink.duet.remote.job import Input, describe
+from duetlink.duet.remote.workplace import Workplace
+from duetlink.operations.effects import worst_effect
+from duetlink.operations.function import Call
+from duetlink.operations.log import ProgramLog
+from duetlink.operations.trace import LoggedValue
+
+NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
+TAGS: dict[str, tuple[str, ...]] = {"patients": ("confidential",), "colours": ("public", "x"), "ages": ()}
+VALUE = values.encode(0.5)
+
+Step = list[Any]
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """What a peer sends, and which of its steps the worker has refused, or could not do."""
+
+    steps: tuple[Step, ...]
+    failed: frozenset[int]
+    result: int
+    words: str = "float"  # about its value
+    batches: int = 1  # in which it comes
+
+
+# -- what a policy sees of it, by the code that a duet uses ------------------------------------------------
+
+
+class _AtOnce:
+    @staticmethod
+    def submit(do: Callable[..., Any], *given: Any) -> concurrent.futures.Future[Any]:
+        done: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        done.set_result(do(*given))
+        return done
+
+
+def _workplace() -> Workplace:
+    workplace = Workplace.__new__(Workplace)
+    infos = {name: SimpleNamespace(info=SimpleNamespace(tags=tags)) for name, tags in TAGS.items()}
+    workplace._catalogue = SimpleNamespace(find_mine=lambda name, revision: infos[name])  # type: ignore[assignment]
+    workplace._frozen = 0
+    workplace._reading = _AtOnce()  # type: ignore[assignment]
+    return workplace
+
+
+@pytest.fixture(scope="module")
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    loop = asyncio.new_event_loop()
+    yield loop
+    loop.close()
+
+
+def facts_of(program: Program, loop: asyncio.AbstractEventLoop) -> Facts:
+    log = ProgramLog(may_learn=False)
+    size = -(-len(program.steps) // program.batches)
+    for first in range(0, len(program.steps), size):
+        batch = program.steps[first : first + size]
+        position = log.append(json.dumps(batch).encode(), [LoggedValue(program.words, "00")])
+        for number in range(len(batch)):
+            if first + number in program.failed:
+                log.fail(position, number)
+    lineage = log.lineage(program.result, worst_effect)
+    mine = loop.run_until_complete(_workplace()._mine(VALUE, 1, lineage))
+    return Facts.of(mine.info, "Sven")
+
+
+# -- random programs ---------------------------------------------------------------------------------------
+
+WORDS = (
+    *("public", "confidential", "x", "mean", "sum", "copy", "dp", "unknown", "…", "add", "patients", "*"),
+    *("function mean", ".mean()", "ages.mean()", "colours", "add, copy", ""),
+)
+WORD = st.sampled_from(WORDS) | st.text(max_size=5)
+METHODS = st.sampled_from([".copy", ".mean", ".sum", "numpy.asarray", "numpy.mean", "@T"])
+
+
+@st.composite
+def programs(draw: st.DrawFn) -> Program:
+    """Steps that the worker does."""
+    names = draw(st.lists(st.sampled_from(sorted(TAGS)), min_size=1, max_size=2, unique=True))
+    steps: list[Step] = [[number, "asset", [name, 1]] for number, name in enumerate(names, 1)]
+    made = list(range(1, len(names) + 1))
+    for _ in range(draw(st.integers(0, 4))):
+        some = draw(st.sampled_from(made))
+        match draw(st.integers(0, 4)):
+            case 0 | 1:
+                step: Step = [len(steps) + 1, draw(METHODS), [[some]]]
+            case 2:
+                step = [len(steps) + 1, "operator.add", [[some], [draw(st.sampled_from(made))]]]
+            case 3:
+                step = [len(steps) + 1, "operator.getitem", [[some], draw(WORD | st.integers(0, 9))]]
+            case _:
+                step = [len(steps) + 1, "value", [0]]
+        steps.append(step)
+        made.append(len(steps))
+    return Program(tuple(steps), frozenset(), draw(st.sampled_from(made)))
+
+
+@st.composite
+def refused(draw: st.DrawFn, made: list[int], id_: int) -> Step:
+    """A step that the worker does not do: of a name that no list has, or with what it is not done with."""
+    prefix = draw(st.sampled_from(["", ".", "@", "@=", "numpy.", "operator.", "function "]))
+    operation = f"{prefix}{draw(WORD)}" or "x"
+    references = [[draw(st.sampled_from(made))] for _ in range(draw(st.integers(0, 2)))]
+    arguments = [*references, *draw(st.lists(WORD | st.integers(0, 9), max_size=2))]
+    keywords = draw(st.dictionaries(WORD, WORD | st.sampled_from([[number] for number in made]), max_size=2))
+    return [
+        id_,
+        "nope" if operation in ("asset", "value", "drop", "grad") else operation,
+        arguments,
+        keywords,
+    ]
+
+
+@st.composite
+def mutated(draw: st.DrawFn, base: Program) -> Program:
+    """The same, done by the worker in the same way; the peer says more, in other words and other numbers."""
+    steps: list[Step] = []
+    failed = set()
+    next_id = 1000
+    for step in base.steps:
+        steps.append(step)
+        made = [known[0] for known in steps if known[1] != "drop"]
+        for _ in range(draw(st.integers(0, 1))):
+            failed.add(len(steps))
+            steps.append(draw(refused(made, next_id)))
+            next_id += 1
+        if draw(st.integers(0, 7)) == 0:
+            steps.append([0, "drop", [next_id + 5000]])
+    scale = draw(st.sampled_from([1, 3, 1 << 20]))
+    steps = [_renumbered(step, scale) for step in steps]
+    return Program(
+        tuple(steps), frozenset(failed), base.result * scale, draw(WORD), draw(st.integers(1, len(steps)))
+    )
+
+
+def _renumbered(step: Step, scale: int) -> Step:
+    def other(argument: Any) -> Any:
+        return [argument[0] * scale] if type(argument) is list else argument
+
+    if step[1] in ("asset", "value", "drop"):
+        return [step[0] * scale, *step[1:]]
+    keywords = {name: other(argument) for name, argument in (step[3] if len(step) > 3 else {}).items()}
+    return [step[0] * scale, step[1], [other(argument) for argument in step[2]], keywords]
+
+
+# -- random policies ---------------------------------------------------------------------------------------
+
+
+def pool(action: str, seed: int, *further: str, count: int = 200) -> list[Policy]:
+    """Policies of all kinds. Not drawn with each program: to look at all of these takes less time."""
+    random = Random(seed)
+
+    def patterns() -> tuple[str, ...]:
+        words = [random.choice(WORDS) for _ in range(random.choice([0, 0, 1, 1, 2]))]
+        return tuple(random.choice(["{}", "{}", "{}*", "*{}*", "*"]).format(word) for word in words)
+
+    found = []
+    for _ in range(count):
+        fields: dict[str, Any] = {name: patterns() for name in ("tags", "operations", *further)}
+        fields["assets"] = patterns() if random.random() < 0.3 else ()
+        fields["min_group"] = random.choice([None, None, None, 1, 5])
+        fields["max_elements"] = random.choice([None, None, 1])
+        if "lineage" in further:
+            fields["no_other_tags"] = random.random() < 0.3
+        found.append(Policy(action, **fields))
+    return found
+
+
+APPROVING = pool("approve", 1, "lineage", count=300)
+# A denial by code, or by a set of tags and no others, is evaded by other code and other objects: SECURITY.md
+DENYING = pool("deny", 2)
+MANY = settings(max_examples=1000, deadline=None, suppress_health_check=list(HealthCheck))
+
+
+@MANY
+@given(data=st.data())
+def test_nothing_that_the_peer_says_lets_a_policy_approve_or_evades_a_denial(
+    loop: asyncio.AbstractEventLoop, data: st.DataObject
+) -> None:
+    base = data.draw(programs())
+    more = data.draw(mutated(base))
+    before, after = facts_of(base, loop), facts_of(more, loop)
+    for policy in APPROVING if before.assets else ():  # else it is the peer's own
+        if decide([policy], after, {}, NOON).action == "approve":
+            assert decide([policy], before, {}, NOON).action == "approve", policy
+    for policy in DENYING:
+        if decide([policy], before, {}, NOON).action == "deny":
+            assert decide([policy], after, {}, NOON).action == "deny", policy
+
+
+def test_the_policies_tried_match_often_enough(loop: asyncio.AbstractEventLoop) -> None:
+    program = Program(
+        ([1, "asset", ["colours", 1]], [2, ".copy", [[1]]], [3, ".mean", [[2]]]), frozenset(), 3
+    )
+    facts = facts_of(program, loop)
+    assert sum(decide([policy], facts, {}, NOON).action == "approve" for policy in APPROVING) >= 10
+    assert sum(decide([policy], facts, {}, NOON).action == "deny" for policy in DENYING) >= 20
+
+
+@pytest.mark.parametrize("name", TAGS)
+def test_an_object_that_is_asked_for_as_a_result_is_no_result_of_operations(
+    name: str, loop: asyncio.AbstractEventLoop
+) -> None:
+    facts = facts_of(Program(([1, "asset", [name, 1]],), frozenset(), 1), loop)
+    for policy in APPROVING:
+        if decide([policy], facts, {}, NOON).action == "approve":
+            assert not policy.operations
+            assert all(any(fnmatchcase(tag, pattern) for tag in TAGS[name]) for pattern in policy.tags)
+
+
+@settings(max_examples=50, deadline=None)
+@given(name=WORD.filter(str.isidentifier))
+def test_the_name_of_a_function_is_no_tag_and_approves_nothing(name: str) -> None:
+    patients = AssetInfo("patients", 1, "numpy.ndarray", "", 8, tags=("confidential",))
+    mine: Any = SimpleNamespace(info=patients)
+    info = describe(name, f"def {name}(v):\n    return v\n", Call([[0]], {}), (Input(mine),))
+    assert info.tags == info.common_tags == ("confidential",)
+    facts = Facts.of(info, "Sven")
+    assert {decide([policy], facts, {}, NOON).action for policy in APPROVING} == {"wait"}
