@@ -62,13 +62,15 @@ class ArrowType:
 
     def elements(self, obj: Any) -> int | None:
         if isinstance(obj, (pa.Table, pa.RecordBatch)):
-            nested = any(pa.types.is_nested(field.type) for field in obj.schema)
-            return None if nested else obj.num_rows * obj.num_columns
+            if any(map(_has_more, obj.schema.types)):
+                return None
+            # where there is no row, the names of columns are left
+            return max(1, obj.num_rows) * max(1, obj.num_columns)
         if isinstance(obj, (pa.Array, pa.ChunkedArray)):
-            return None if pa.types.is_nested(obj.type) else len(obj)
+            return None if _has_more(obj.type) else max(1, len(obj))
         if isinstance(obj, pa.Scalar):
-            return None if pa.types.is_nested(obj.type) else 1
-        return len(obj) if isinstance(obj, pa.Schema) else 1
+            return None if _has_more(obj.type) else 1
+        return max(1, len(obj)) if isinstance(obj, pa.Schema) else 1
 
     def write(self, obj: Any, writer: Writer) -> None:
         try:
@@ -106,6 +108,11 @@ class ArrowType:
             case Arrow.SCALAR:
                 return _only(_only(_only(batches).columns))
         raise MalformedValue(f"Arrow kind {node.arrow.kind} is unknown here")
+
+
+def _has_more(kind: pa.DataType) -> bool:
+    """Whether an item of it is more than one; a dictionary travels with values that no item has."""
+    return pa.types.is_nested(kind) or pa.types.is_dictionary(kind)
 
 
 def _stream(obj: Any) -> tuple[Any, Any, list[Any]]:

@@ -48,10 +48,13 @@ class BuiltinsType:
 
     def elements(self, obj: Any) -> int | None:
         if type(obj) in (str, bytes, bytearray):
-            return len(obj)
+            return len(obj) or 1
         if type(obj) is int:
             return -(-obj.bit_length() // 64) or 1  # an integer of any size could hold anything
-        return 0 if type(obj) in _OF_PARTS else 1
+        if type(obj) is decimal.Decimal:
+            return -(-len(obj.as_tuple().digits) // 19)  # digits of 64 bits
+        # a list of empty ones could tell anything by their types
+        return 0 if type(obj) in _OF_PARTS and (type(obj) is slice or len(obj)) else 1
 
     def write(self, obj: Any, writer: Writer) -> None:
         write = _WRITERS.get(type(obj))

@@ -34,7 +34,10 @@ class NumpyType:
         each = {"S": 1, "U": 4, "V": 8}.get(obj.dtype.kind)  # characters; of a record, as of so many numbers
         if obj.dtype.kind in "OT":
             return None
-        return int(obj.size) * (1 if each is None else -(-obj.dtype.itemsize // each))
+        items = int(obj.size) or max(
+            1, sum(1 for count in obj.shape if count)
+        )  # none: its shape is something
+        return items * (1 if each is None else max(1, -(-obj.dtype.itemsize // each)))
 
     def write(self, obj: Any, writer: Writer) -> None:
         if type(obj) in (np.ndarray, np.memmap):

@@ -36,10 +36,12 @@ class PandasType:
     def elements(self, obj: Any) -> int | None:
         if isinstance(obj, (pd.DataFrame, pd.Series)):
             dtypes = obj.dtypes if isinstance(obj, pd.DataFrame) else [obj.dtype]
-            labels = 0 if isinstance(obj.index, pd.RangeIndex) else _labels(obj.index)
+            names = [obj.columns.names, obj.columns] if isinstance(obj, pd.DataFrame) else [[obj.name]]
+            labels = _bounds(obj.index) if isinstance(obj.index, pd.RangeIndex) else _labels(obj.index)
+            labels += _further_names(*names, obj.index.names)
             return int(obj.size) + labels + _further_categories(dtypes, len(obj))
         if isinstance(obj, pd.Index):
-            return _labels(obj)
+            return _labels(obj) + _further_names(obj.names)
         if isinstance(obj, pd.api.extensions.ExtensionArray):
             return len(obj) + _further_categories([obj.dtype], len(obj))
         return 1
@@ -104,6 +106,22 @@ def _labels(index: Any) -> int:
     if isinstance(index, pd.MultiIndex):
         return int(max(len(index) * index.nlevels, sum(map(len, index.levels))))
     return len(index) + _further_categories([index.dtype], len(index))
+
+
+def _bounds(index: Any) -> int:
+    """Numbers of a range that rows by themselves do not have."""
+    return int(index.start != 0) + int(index.step != 1)
+
+
+def _further_names(*several: Iterable[Any]) -> int:
+    """What is in names that are tuples, which could hold all rows. Other names are not counted."""
+    return sum(_in_tuples(name) for names in several for name in names)
+
+
+def _in_tuples(name: Any) -> int:
+    if type(name) is not tuple:
+        return 0
+    return sum(_in_tuples(part) or 1 for part in name)
 
 
 def _further_categories(dtypes: Iterable[Any], rows: int) -> int:

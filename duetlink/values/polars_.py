@@ -40,9 +40,16 @@ class PolarsType:
 
     def elements(self, obj: Any) -> int | None:
         if isinstance(obj, pl.DataFrame):
-            return None if any(dtype.is_nested() for dtype in obj.dtypes) else obj.height * obj.width
+            if any(dtype.is_nested() for dtype in obj.dtypes):
+                return None
+            cells = max(1, obj.height) * max(
+                1, obj.width
+            )  # where there is none, the names of columns are left
+            return cells + sum(_further_categories(dtype, obj.height) for dtype in obj.dtypes)
         if isinstance(obj, pl.Series):
-            return None if obj.dtype.is_nested() else len(obj)
+            if obj.dtype.is_nested():
+                return None
+            return max(1, len(obj)) + _further_categories(obj.dtype, len(obj))
         return 1
 
     def write(self, obj: Any, writer: Writer) -> None:
@@ -80,6 +87,11 @@ class PolarsType:
         if frame.width != 1:
             raise MalformedValue(f"a series came with {frame.width} columns")
         return frame.to_series()
+
+
+def _further_categories(dtype: Any, rows: int) -> int:
+    """All of an Enum travel, whether a row has them or not."""
+    return max(0, len(dtype.categories) - rows) if isinstance(dtype, pl.Enum) else 0
 
 
 def _check(column: pl.Series, writer: Writer) -> None:

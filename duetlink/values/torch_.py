@@ -30,7 +30,9 @@ class TorchType:
         return ""
 
     def elements(self, obj: Any) -> int | None:
-        return obj.numel() if isinstance(obj, torch.Tensor) else 1
+        if not isinstance(obj, torch.Tensor):
+            return 1
+        return obj.numel() or max(1, sum(1 for count in obj.shape if count))  # none: its shape is something
 
     def write(self, obj: Any, writer: Writer) -> None:
         remedy = _remedy(obj)

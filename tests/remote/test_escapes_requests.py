@@ -9,6 +9,7 @@ import threading
 from collections.abc import Callable, Iterator
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from duetlink import Policy, errors
@@ -244,6 +245,35 @@ def test_a_denial_needs_one_reason_only(attacker: Attacker, bench: Bench) -> Non
         bench.owner.policies.add(Policy("deny", reason="never", **fields))  # type: ignore[arg-type]
         bench.owner.policies.add(Policy("approve"))
         assert states(attacker, 174 if "operations" in fields else 172) == [pb.Answer.DENIED], fields
+
+
+@attempts(
+    "policies misled",
+    REFUSED,
+    "all rows in the name of one number",
+    "data in the types of empty lists",
+    "data in the shape of no items",
+    "data in the names of no rows",
+)
+def test_what_has_few_elements_has_little_in_it(attacker: Attacker, bench: Bench) -> None:
+    bench.owner.share(pd.DataFrame({"age": [7.0, 8.0, 9.0]}), "people", mock=pd.DataFrame({"age": [0.0]}))
+    bench.owner.policies.add(Policy("approve", assets=("people", "x"), max_elements=1, name="one number"))
+    attacker.send(
+        *(
+            [180, "asset", ["people", 1]],
+            [181, "operator.getitem", [[180], "age"]],
+            [182, ".to_list", [[181]]],
+        ),
+        *([183, "builtins.tuple", [[182]]], [184, ".head", [[181], 1]], [185, ".rename", [[184], [183]]]),
+        *([186, "operator.getitem", [[182], 0]], [187, "operator.gt", [[186], 7.5]]),
+        [188, "operator.getitem", [["l", ["l"], ["t"]], [187]]],
+        [189, "builtins.list", [["l", [188], [188]]]],
+        *([190, "builtins.int", [[186]]], [191, "numpy.zeros", [["t", [190], 0, [190]]]]),
+        *([194, ".astype", [[181], ["c", "builtins.str"]]], [195, ".to_list", [[194]]]),
+        [196, "pandas.DataFrame", [], {"columns": [195]}],
+    )
+    assert states(attacker, 185, 189, 191, 196) == [PENDING] * 4
+    assert states(attacker, 184) == [pb.Answer.APPROVED]
 
 
 @attempts("policies misled", LIMITED, "twenty at once, where three are allowed")

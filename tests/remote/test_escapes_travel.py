@@ -56,7 +56,7 @@ def test_nothing_of_other_rows_travels_along(name: str) -> None:
 def test_categories_travel_with_each_row_and_are_counted() -> None:
     category = pd.Series(NAMES, dtype="category").iloc[3:4]
     levels = pd.DataFrame({"x": 1}, index=pd.MultiIndex.from_arrays([NAMES, NUMBERS])).iloc[3:4]
-    for one, elements in ((category, 1000), (levels, 2001)):
+    for one, elements in ((category, 1001), (levels, 2001)):  # and the number of the first row
         body = b"".join(bytes(segment) for segment in values.encode(one).segments)
         assert body.count(b"PATIENT") == 1000
         assert values.summarise(one).elements == elements  # which is what a policy goes by

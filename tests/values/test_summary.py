@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 from typing import Any
 
 import numpy as np
@@ -50,15 +51,23 @@ def test_kind_and_detail(obj: Any, kind: str, detail: str) -> None:
         (1.5, 1),
         (None, 1),
         ("secret", 6),
-        ("", 0),
+        ("", 1),
+        (b"", 1),
         (b"abc", 3),
-        ([], 0),
+        ([], 1),
+        ([(), [], ()], 3),  # what they are of could tell anything
+        (slice(1, 2), 3),
+        (decimal.Decimal("1.5"), 1),
+        (decimal.Decimal("9" * 38), 2),
         ([1, [2, 3], (4.0,)], 4),
         ({"loss": 0.5}, 5),
         (range(10**9), 3),
         (dt.datetime(2026, 1, 1, tzinfo=dt.UTC), 1),
         (np.zeros((30, 40)), 1200),
-        (np.zeros(0), 0),
+        (np.zeros(0), 1),
+        (np.zeros((7, 0, 9)), 2),  # so could a shape
+        (np.zeros(3, "S0"), 3),
+        (torch.zeros(7, 0, 9), 2),
         (np.complex128(1), 1),
         (np.zeros(3, "U7"), 21),
         (np.zeros(3, "S7"), 21),
@@ -70,6 +79,11 @@ def test_kind_and_detail(obj: Any, kind: str, detail: str) -> None:
         (pd.DataFrame(np.zeros((5, 4))), 20),
         (pd.DataFrame(np.zeros((5, 4)), index=list("abcde")), 25),
         (pd.Series([1.0, 2.0]), 2),
+        (pd.Series([1.0, 2.0], name=(1.5, ("Ada", 2.5))), 5),
+        (pd.Series([1.0, 2.0], index=pd.RangeIndex(7, 11, 2)), 4),
+        (pd.DataFrame({"a": [1]}).rename_axis([(1, 2, 3)]), 4),
+        (pd.DataFrame({("a", 1.5): [1]}), 3),
+        (pd.DataFrame(columns=["Ada", "Bob"]), 9),
         (pd.Series(["x"], dtype="category"), 1),
         (pd.MultiIndex.from_product([[1, 2], [3, 4]]), 8),
         (pd.Timestamp("2026-01-01"), 1),
@@ -79,6 +93,10 @@ def test_kind_and_detail(obj: Any, kind: str, detail: str) -> None:
         (pa.scalar(1), 1),
         (pl.DataFrame({"a": [1, 2], "b": ["x", "y"]}), 4),
         (pl.Series([[1]]), None),
+        (pl.DataFrame({"Ada": [], "Bob": []}), 2),
+        (pl.Series(["a"], dtype=pl.Enum(["a", "Ada", "Bob"])), 3),
+        (pa.table({"Ada": pa.array([], pa.int64()), "Bob": pa.array([], pa.int64())}), 2),
+        (pa.DictionaryArray.from_arrays(pa.array([0]), pa.array(["a", "Ada"])), None),
         ([1, np.array(["a"], np.dtypes.StringDType()), 2], None),
         ([pd.DataFrame(np.zeros((5, 4))), 1], 21),
     ],
@@ -89,6 +107,6 @@ def test_how_much_data_it_is_in_numbers(obj: Any, elements: int | None) -> None:
 
 
 def test_a_summary_is_a_frozen_value() -> None:
-    assert summarise([]) == Summary("list", "0 items", summarise([]).size_bytes, 0)
+    assert summarise([]) == Summary("list", "0 items", summarise([]).size_bytes, 1)
     with pytest.raises(AttributeError):
         summarise([]).kind = "x"  # type: ignore[misc]
