@@ -65,7 +65,7 @@ class ArrowType:
             if any(map(_has_more, obj.schema.types)):
                 return None
             # where there is no row, the names of columns are left
-            return max(1, obj.num_rows) * max(1, obj.num_columns)
+            return int(max(1, obj.num_rows) * max(1, obj.num_columns))
         if isinstance(obj, (pa.Array, pa.ChunkedArray)):
             return None if _has_more(obj.type) else max(1, len(obj))
         if isinstance(obj, pa.Scalar):
@@ -112,7 +112,7 @@ class ArrowType:
 
 def _has_more(kind: pa.DataType) -> bool:
     """Whether an item of it is more than one; a dictionary travels with values that no item has."""
-    return pa.types.is_nested(kind) or pa.types.is_dictionary(kind)
+    return bool(pa.types.is_nested(kind) or pa.types.is_dictionary(kind))
 
 
 def _stream(obj: Any) -> tuple[Any, Any, list[Any]]:

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from duetlink import Budget, Mock, errors
+from duetlink import Budget, Mock, Policy, errors
 from duetlink.duet.remote.asked import PrivateStatistic
 from duetlink.privacy.ledger import Ledger
 from duetlink.settings import Settings
@@ -146,6 +146,20 @@ def test_it_is_answered_by_the_budget_and_put_down(bench: Bench, people: Any) ->
     entries = [entry for entry in bench.owner.audit if entry.request == request.number]
     assert [entry.kind for entry in entries] == ["request", "answer", "release"]
     assert "epsilon 0.25" in entries[-1].lineage
+
+
+def test_a_policy_for_a_private_statistic_lets_no_exact_one_out(bench: Bench, people: Any) -> None:
+    exact = people["age"].mean()
+    exact.dp(epsilon=0.5)
+    (statistic,) = [request for request in bench.owner.requests if request.state == "approved"][-1:]
+    assert statistic.lineage is not None
+    bench.owner.policies.add(Policy("approve", name="the noisy mean", code=(statistic.lineage.digest,)))
+    bench.answer = lambda request: request.deny("exact")
+    try:
+        with pytest.raises(errors.RequestDenied, match="exact"):
+            exact.get(reason="the same steps")
+    finally:
+        bench.owner.policies.clear()
 
 
 def test_what_was_spent_is_known_to_the_next_kernel(make_duets: MakeDuets, tmp_path: Path) -> None:
