@@ -12,6 +12,8 @@ from duetlink.errors import LimitExceeded, RemoteProtocolError
 
 FRAGMENT_BYTES = 64 * 1024
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
+# `split` makes 257 of the largest message; a peer may cut it smaller, at the cost of a turn of the loop each
+MAX_FRAGMENTS = 1024
 
 LAST = b"\x00"
 MORE = b"\x01"
@@ -33,15 +35,17 @@ class Reassembler:
 
     def __init__(self, limit_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self._limit_bytes = limit_bytes
-        self._parts: list[bytes] = []
-        self._size_bytes = 0
+        self._collected = bytearray()
+        self._fragments = 0
 
     def feed(self, fragment: bytes) -> bytes | None:
         """Take one fragment; return the message that it completes, or None.
 
         Raises:
-            RemoteProtocolError: the fragment is empty, too long, or starts with an unknown byte.
-            LimitExceeded: the message grows beyond the limit. What had been collected is dropped.
+            RemoteProtocolError: the fragment is empty, too long, starts with an unknown byte, or announces
+                more without bringing any.
+            LimitExceeded: the message grows beyond the limit, or comes in too many fragments. What had been
+                collected is dropped.
         """
         if not fragment or len(fragment) > FRAGMENT_BYTES:
             raise RemoteProtocolError(
@@ -50,18 +54,26 @@ class Reassembler:
         kind = fragment[:1]
         if kind not in (LAST, MORE):
             raise RemoteProtocolError(f"the peer sent a fragment of kind {kind[0]}; only 0 and 1 exist")
-        self._size_bytes += len(fragment) - 1
-        if self._size_bytes > self._limit_bytes:
-            self._parts.clear()
+        size_bytes = len(self._collected) + len(fragment) - 1
+        if size_bytes > self._limit_bytes:
+            self._forget()
             raise LimitExceeded(f"the peer sent a control message of over {self._limit_bytes} bytes")
-        if kind == MORE:
-            self._parts.append(fragment[1:])
-            return None
-        if not self._parts:  # nearly every message is one fragment
-            self._size_bytes = 0
+        if kind == LAST and not self._fragments:  # nearly every message is one fragment
             return fragment[1:]
-        self._parts.append(fragment[1:])
-        message = b"".join(self._parts)
-        self._parts.clear()
-        self._size_bytes = 0
+        self._fragments += 1
+        if self._fragments > MAX_FRAGMENTS:
+            self._forget()
+            raise LimitExceeded(f"the peer sent a control message in over {MAX_FRAGMENTS} fragments")
+        if kind == MORE:
+            if len(fragment) == 1:
+                self._forget()
+                raise RemoteProtocolError("the peer sent a fragment that announces more and brings nothing")
+            self._collected += memoryview(fragment)[1:]
+            return None
+        message = bytes(self._collected) + fragment[1:]
+        self._forget()
         return message
+
+    def _forget(self) -> None:
+        self._collected = bytearray()
+        self._fragments = 0

@@ -1,11 +1,13 @@
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from duetlink.errors import LimitExceeded, RemoteProtocolError
-from duetlink.wire.fragments import FRAGMENT_BYTES, LAST, MORE, Reassembler, split
+from duetlink.wire.fragments import FRAGMENT_BYTES, LAST, MAX_FRAGMENTS, MORE, Reassembler, split
 
 
 def test_a_short_message_is_one_fragment() -> None:
@@ -42,6 +44,35 @@ def test_a_message_may_not_grow_beyond_the_limit() -> None:
     assert reassembler.feed(MORE + bytes(60)) is None
     with pytest.raises(LimitExceeded, match="100 bytes"):
         reassembler.feed(MORE + bytes(60))
+
+
+def test_a_fragment_that_announces_more_must_bring_something() -> None:
+    reassembler = Reassembler()
+    assert reassembler.feed(MORE + b"a") is None
+    with pytest.raises(RemoteProtocolError, match="brings nothing"):
+        reassembler.feed(MORE)
+    assert reassembler.feed(LAST + b"b") == b"b"
+
+
+def test_a_message_comes_in_so_many_fragments_at_most() -> None:
+    reassembler = Reassembler()
+    for _ in range(1024):
+        assert reassembler.feed(MORE + b"x") is None
+    with pytest.raises(LimitExceeded, match="over 1024 fragments"):
+        reassembler.feed(MORE + b"x")
+    assert reassembler.feed(LAST + b"next") == b"next"
+    assert 2 * len(list(split(bytes(16 * 1024 * 1024)))) < MAX_FRAGMENTS
+
+
+def test_what_is_collected_takes_little_more_memory_than_it_has_bytes() -> None:
+    tracemalloc.start()
+    try:
+        reassembler = Reassembler()
+        for _ in range(1000):
+            reassembler.feed(MORE + bytes(15_000))
+        assert tracemalloc.get_traced_memory()[0] < 20_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.lists(st.binary(max_size=300)))
