@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,6 +13,9 @@ from duetlink.errors import MalformedValue
 from duetlink.values.schema_pb2 import DType, Field
 
 MAX_DEPTH = 16
+MAX_FIELDS = 65_536  # of one dtype, at all levels
+MAX_DIMENSIONS = 64  # numpy's own limit
+MAX_ITEM_BYTES = 2**31  # numpy's own limit is a C int
 _LETTERS = {
     DType.BOOL: "b",
     DType.INT: "i",
@@ -48,6 +54,8 @@ def to_wire(dtype: np.dtype[Any], depth: int = 0) -> DType:
         base, shape = dtype.subdtype
         return DType(kind=DType.SUBARRAY, base=to_wire(base, depth + 1), shape=shape)
     if dtype.names is not None:
+        if len(dtype.names) > MAX_FIELDS:
+            raise DTypeRefused(f"its dtype has more than {MAX_FIELDS:,} fields; send a 2-dimensional array")
         fields = [
             Field(
                 name=name.encode("utf-8", "surrogatepass"),
@@ -84,25 +92,79 @@ def _is_big(dtype: np.dtype[Any]) -> bool:
     return dtype.str.startswith(">")
 
 
-def from_wire(message: DType, depth: int = 0) -> np.dtype[Any]:
-    """Raises MalformedValue, or what numpy raises for sizes and offsets that do not fit."""
+def from_wire(message: DType) -> tuple[np.dtype[Any], int]:
+    """The dtype, and how many bytes and fields are looked at when one item of it is, see `reach.check`.
+
+    NumPy adds offsets and sizes as C integers, which wrap around, and then reads past the end of an item. So
+    all of them are checked here first, at every level, as integers of Python.
+
+    Raises:
+        MalformedValue: it is no dtype, or a field of it lies outside of its item.
+        Exception: what else numpy refuses.
+    """
+    left = _Left(MAX_FIELDS)
+    return _from_wire(message, 0, left)
+
+
+@dataclass(slots=True)
+class _Left:
+    """Fields that a dtype may still have, at all levels."""
+
+    fields: int
+
+
+def _from_wire(message: DType, depth: int, left: _Left) -> tuple[np.dtype[Any], int]:
     if depth > MAX_DEPTH:
         raise MalformedValue(f"a dtype is nested deeper than {MAX_DEPTH} levels")
     if message.kind == DType.SUBARRAY:
-        return np.dtype((from_wire(message.base, depth + 1), tuple(message.shape)))
+        base, work = _from_wire(message.base, depth + 1, left)
+        count = math.prod(message.shape)
+        check_subarray(message.shape, base.itemsize)
+        return np.dtype((base, tuple(message.shape))), max(1, count * work)
     if message.kind == DType.STRUCT:
-        names = [field.name.decode("utf-8", "surrogatepass") for field in message.fields]
-        struct = np.dtype(
-            {
-                "names": names,
-                "formats": [from_wire(field.dtype, depth + 1) for field in message.fields],
-                "offsets": [field.offset for field in message.fields],
-                "itemsize": message.size_bytes,
-            },
-            align=message.aligned,
-        )
-        return np.dtype((np.record, struct)) if message.record else struct
-    return _plain(message)
+        return _struct(message, depth, left)
+    plain = _plain(message)
+    return plain, max(1, plain.itemsize)
+
+
+def _struct(message: DType, depth: int, left: _Left) -> tuple[np.dtype[Any], int]:
+    left.fields -= len(message.fields)
+    if left.fields < 0:
+        raise MalformedValue(f"a dtype has more than {MAX_FIELDS:,} fields")
+    names = [field.name.decode("utf-8", "surrogatepass") for field in message.fields]
+    if len(set(names)) != len(names):
+        raise MalformedValue("two fields of a dtype have the same name")
+    formats, work = [], 0
+    for field in message.fields:
+        format_, field_work = _from_wire(field.dtype, depth + 1, left)
+        check_field(field.offset, format_.itemsize, message.size_bytes)
+        formats.append(format_)
+        work += field_work
+    struct = np.dtype(
+        {
+            "names": names,
+            "formats": formats,
+            "offsets": [field.offset for field in message.fields],
+            "itemsize": message.size_bytes,
+        },
+        align=message.aligned,
+    )
+    return (np.dtype((np.record, struct)) if message.record else struct), max(1, work)
+
+
+def check_field(offset: int, size_bytes: int, item_bytes: int) -> None:
+    """Raises MalformedValue for a field that is not within its item."""
+    if item_bytes >= MAX_ITEM_BYTES or offset + size_bytes > item_bytes:
+        raise MalformedValue(f"a field at {offset:,} of {size_bytes:,} bytes in an item of {item_bytes:,}")
+
+
+def check_subarray(shape: Sequence[int], base_bytes: int) -> None:
+    """Raises MalformedValue for a subarray that has more items or bytes than a dtype can."""
+    visited = 1
+    for length in shape:
+        visited *= max(1, length)
+    if len(shape) > MAX_DIMENSIONS or visited * max(1, base_bytes) >= MAX_ITEM_BYTES:
+        raise MalformedValue(f"a subarray of shape {tuple(shape)[:8]} with items of {base_bytes:,} bytes")
 
 
 def _plain(message: DType) -> np.dtype[Any]:
@@ -123,7 +185,7 @@ def _plain(message: DType) -> np.dtype[Any]:
         if message.unit == "generic":
             return np.dtype(f"{order}{letter}8")
         return np.dtype(f"{order}{letter}8[{message.unit_count}{message.unit}]")
-    if message.size_bytes >= 2**31:
+    if message.size_bytes >= MAX_ITEM_BYTES:
         raise MalformedValue(f"a dtype of {message.size_bytes:,} bytes")
     if message.kind == DType.TEXT:
         if message.size_bytes % 4:

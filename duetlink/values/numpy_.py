@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Iterable
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 from duetlink.codecs.element import BY_NAME
 from duetlink.errors import MalformedValue
 from duetlink.values import dtype as dtypes
+from duetlink.values import reach
 from duetlink.values.base import Reader, Writer
 from duetlink.values.schema_pb2 import Array, Node, Scalar, StringArray
 
@@ -61,7 +63,8 @@ class NumpyType:
             case "string_array":
                 return _read_strings(node.string_array, reader)
             case "scalar":
-                dtype = dtypes.from_wire(node.scalar.dtype)
+                dtype, work = dtypes.from_wire(node.scalar.dtype)
+                reach.check((), len(node.scalar.data), work)
                 if dtype.itemsize != len(node.scalar.data):
                     raise MalformedValue(f"a {dtype.name} of {len(node.scalar.data)} bytes")
                 scalar: np.ndarray[Any, Any] = np.ndarray((), dtype, bytearray(node.scalar.data) or None)
@@ -80,6 +83,11 @@ def write_array(array: np.ndarray[Any, Any], writer: Writer, *, keep_read_only: 
         _write_strings(array, writer, read_only)
         return
     dtype = _dtype(array, array.dtype, writer)
+    if not array.nbytes:
+        try:
+            reach.check(array.shape, 0)
+        except MalformedValue as error:
+            raise writer.unsupported(array, f"{error}, which no receiver takes; send its shape") from None
     fortran = array.flags.f_contiguous and not array.flags.c_contiguous
     element, row_bytes = _kind(array, fortran)
     shape = array.shape[::-1] if fortran else array.shape
@@ -123,7 +131,7 @@ def _dtype(obj: object, dtype: np.dtype[Any], writer: Writer) -> Any:
 
 
 def _read_array(node: Array, reader: Reader) -> np.ndarray[Any, Any]:
-    dtype = dtypes.from_wire(node.dtype)
+    dtype, work = dtypes.from_wire(node.dtype)
     if dtype.subdtype is not None:
         raise MalformedValue("a subarray is no dtype of an array")
     shape = tuple(node.shape)
@@ -131,6 +139,7 @@ def _read_array(node: Array, reader: Reader) -> np.ndarray[Any, Any]:
     size = dtype.itemsize
     for length in shape:
         size *= length
+    reach.check(shape, size, work)
     view = reader.decoded(size) if node.coded else reader.segment()
     if size != len(view):
         raise MalformedValue(f"an array of {size:,} bytes came with {len(view):,}")
@@ -188,6 +197,7 @@ def _read_strings(node: StringArray, reader: Reader) -> np.ndarray[Any, Any]:
         if type(options["na_object"]).__name__ not in ("NoneType", "float", "str", "NAType"):
             raise MalformedValue("a string dtype has an unknown mark for missing values")
     dtype = np.dtypes.StringDType(**options)
+    reach.check(node.shape, 0 if 0 in node.shape else math.prod(node.shape))
     view, joined, missing = reader.segment(), bytes(reader.segment()), reader.segment()
     if len(view) % 8:
         raise MalformedValue(f"{len(view)} bytes of offsets")

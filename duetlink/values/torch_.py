@@ -9,6 +9,7 @@ import torch
 
 from duetlink.codecs.element import BY_NAME
 from duetlink.errors import MalformedValue
+from duetlink.values import reach
 from duetlink.values.base import Reader, Writer
 from duetlink.values.schema_pb2 import Node, Tensor
 
@@ -68,6 +69,7 @@ class TorchType:
         if wire.dtype not in _DTYPES:
             raise MalformedValue(f"dtype {wire.dtype[:40]!r} is unknown to torch {torch.__version__}")
         dtype, shape = _DTYPES[wire.dtype], tuple(wire.shape)
+        reach.check(shape, math.prod(shape) * dtype.itemsize)
         view = reader.decoded(math.prod(shape) * dtype.itemsize) if wire.coded else reader.segment()
         tensor = _tensor(dtype, shape, list(wire.order), view)
         requires_grad = wire.requires_grad and reader.gradients
