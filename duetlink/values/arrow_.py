@@ -8,14 +8,15 @@ import numpy as np
 import pyarrow as pa
 
 from duetlink.errors import LimitExceeded, MalformedValue
-from duetlink.values import arrow_stream
+from duetlink.values import arrow_stream, reach
 from duetlink.values.base import Reader, Writer, counted
 from duetlink.values.schema_pb2 import Arrow, Node
 
-# A stream of some hundred bytes can announce any number of rows that have no memory: nulls, empty structs.
-FREE_ROWS = 1 << 24
 # Views of text may share memory, honestly after a gather; to check each is work.
 MAX_VIEWED_SHARE = 64
+# https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout
+_VIEW = np.dtype([("length", "<i4"), ("prefix", "V4"), ("buffer", "<i4"), ("offset", "<i4")])
+_INLINE_BYTES = 12  # text up to this length is in the view itself
 
 
 class _Sink:
@@ -85,7 +86,7 @@ class ArrowType:
             check_cost(batches, sink.size_bytes)
         except pa.ArrowException as error:
             raise writer.unsupported(obj, f"Arrow cannot write it ({error}); cast it") from error
-        except LimitExceeded as error:
+        except (LimitExceeded, MalformedValue) as error:
             raise writer.unsupported(
                 obj, f"{error}; cast its views to large_string, drop its nulls"
             ) from error
@@ -219,9 +220,15 @@ def read_stream(segment: memoryview) -> tuple[Any, list[Any], Any]:
 
 
 def check_cost(batches: list[Any], size_bytes: int) -> None:
-    """Raises LimitExceeded for batches that show far more than their memory. Sender and receiver ask."""
+    """Sender and receiver ask.
+
+    Raises:
+        LimitExceeded: batches show far more than their memory.
+        MalformedValue: a view of text lies outside of its memory.
+    """
+    # some hundred bytes can announce any number of rows that have no memory: nulls, empty structs
     rows = sum(batch.num_rows for batch in batches)
-    if rows > max(8 * size_bytes, FREE_ROWS):
+    if rows > max(8 * size_bytes, reach.FREE_ITEMS):
         raise LimitExceeded(f"{rows:,} rows are in {size_bytes:,} bytes")
     for batch in batches:
         for column in batch.columns:
@@ -229,7 +236,7 @@ def check_cost(batches: list[Any], size_bytes: int) -> None:
 
 
 def _check_views(array: Any, size_bytes: int) -> None:
-    """Refuse text views that together show far more than there is, before each is checked for UTF-8."""
+    """Refuse views of text that lie outside of their memory, or together show far more than there is."""
     array.validate()
     pending = [array]
     while pending:
@@ -242,10 +249,11 @@ def _check_views(array: Any, size_bytes: int) -> None:
         elif isinstance(type_, pa.RunEndEncodedType):
             pending.append(array.values)
         elif pa.types.is_string_view(type_) or pa.types.is_binary_view(type_):
-            buffer = array.buffers()[1]
-            if buffer is not None and buffer.size:
-                lengths = np.frombuffer(buffer, "<i4", buffer.size // 16 * 4)[::4]
-                if int(np.abs(lengths.astype(np.int64)).sum()) > MAX_VIEWED_SHARE * size_bytes + (1 << 20):
+            _, views, *data = array.buffers()
+            if views is not None and views.size:
+                slots = np.frombuffer(views, _VIEW, min(views.size // 16, array.offset + len(array)))
+                check_slots(slots, [0 if buffer is None else buffer.size for buffer in data])
+                if int(slots["length"].sum(dtype=np.int64)) > MAX_VIEWED_SHARE * size_bytes + (1 << 20):
                     raise LimitExceeded("views of text show far more than the memory there is")
         elif pa.types.is_struct(type_) or pa.types.is_union(type_):
             pending.extend(array.field(index) for index in range(type_.num_fields))
@@ -253,6 +261,19 @@ def _check_views(array: Any, size_bytes: int) -> None:
             pending.extend((array.keys, array.items))
         elif type_.num_fields:
             pending.append(array.values)
+
+
+def check_slots(slots: Any, sizes_bytes: list[int]) -> None:
+    """Raises MalformedValue for a view that is not within its buffer, **also where the item is null**.
+
+    `validate` of Arrow looks at no null item; polars reads the views of all when it copies or exports them.
+    """
+    long = slots[slots["length"] > _INLINE_BYTES]
+    known = (long["buffer"] >= 0) & (long["buffer"] < len(sizes_bytes))
+    sizes = np.array([*sizes_bytes, 0], np.int64)[np.where(known, long["buffer"], -1)]
+    ends = long["offset"].astype(np.int64) + long["length"]
+    if (slots["length"] < 0).any() or not (known & (long["offset"] >= 0) & (ends <= sizes)).all():
+        raise MalformedValue("a view of text lies outside of its memory")
 
 
 def _only(items: Any) -> Any:

@@ -68,7 +68,7 @@ class PolarsType:
         try:
             sink = write_stream(table.schema, table.to_batches())
             check_cost(table.to_batches(), sink.size_bytes)
-        except LimitExceeded:  # one text seen from many rows: each row gets its own
+        except (LimitExceeded, MalformedValue):  # one text seen from many rows: each row gets its own
             table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
             sink = write_stream(table.schema, table.to_batches())
         writer.node(polars=Polars(series=type(obj) is pl.Series))

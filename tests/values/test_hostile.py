@@ -192,6 +192,123 @@ def test_impossible_tensors(tensor: wire.Tensor) -> None:
         decode(made(wire.Node(tensor=tensor), segments=(bytes(4 if 0 not in tensor.shape else 0),)))
 
 
+def field(offset: int, kind: Any, size_bytes: int) -> wire.Field:
+    return wire.Field(name=b"%d" % offset, offset=offset, dtype=wire.DType(kind=kind, size_bytes=size_bytes))
+
+
+WINDOW = wire.DType(
+    kind=wire.DType.SUBARRAY, base=wire.DType(kind=wire.DType.FLOAT, size_bytes=8), shape=[2**28 - 1]
+)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        [field(2**31 - 1, wire.DType.OCTETS, 8)],
+        [field(8, wire.DType.OCTETS, 2**31 - 8)],
+        [field(9, wire.DType.OCTETS, 8)],
+        [field(0, wire.DType.OCTETS, 17)],
+        [field(2**64 - 1, wire.DType.OCTETS, 1)],
+        [field(0, wire.DType.INT, 4), wire.Field(name=b"window", offset=8, dtype=WINDOW)],
+        [field(0, wire.DType.INT, 4), field(0, wire.DType.INT, 4)],
+    ],
+)
+@pytest.mark.parametrize("levels", [1, 2])
+def test_a_field_lies_within_its_item_in_every_level(fields: list[wire.Field], levels: int) -> None:
+    # numpy adds offset and size as C integers: 8 + 2,147,483,640 is less than 16
+    dtype = wire.DType(kind=wire.DType.STRUCT, size_bytes=16, fields=fields)
+    for _ in range(levels - 1):
+        dtype = wire.DType(kind=wire.DType.STRUCT, size_bytes=16, fields=[wire.Field(name=b"x", dtype=dtype)])
+    with pytest.raises(MalformedValue, match="a field at|the same name"):
+        decode(made(wire.Node(array=wire.Array(dtype=dtype, shape=[1])), segments=(bytes(16),)))
+    with pytest.raises(MalformedValue, match="a field at|the same name"):
+        decode(made(wire.Node(scalar=wire.Scalar(dtype=dtype, data=bytes(16)))))
+
+
+@pytest.mark.parametrize("shape", [[2**28], [2**63, 2], [2**31, 0], [2**16, 2**16, 0], [1] * 65])
+def test_impossible_subarrays(shape: list[int]) -> None:
+    base = wire.DType(kind=wire.DType.FLOAT, size_bytes=8)
+    window = wire.DType(kind=wire.DType.SUBARRAY, base=base, shape=shape)
+    dtype = wire.DType(kind=wire.DType.STRUCT, size_bytes=0, fields=[wire.Field(name=b"x", dtype=window)])
+    with pytest.raises(MalformedValue, match="a subarray of shape"):
+        decode(made(wire.Node(array=wire.Array(dtype=dtype, shape=[1])), segments=(b"",)))
+
+
+def test_a_dtype_has_so_many_fields_at_most() -> None:
+    one = wire.DType(kind=wire.DType.OCTETS, size_bytes=1)
+    fields = [wire.Field(name=b"%d" % number, dtype=one) for number in range(40_000)]
+    half = wire.DType(kind=wire.DType.STRUCT, size_bytes=1, fields=fields)
+    both = [wire.Field(name=b"a", dtype=half), wire.Field(name=b"b", dtype=half)]
+    dtype = wire.DType(kind=wire.DType.STRUCT, size_bytes=1, fields=both)
+    with pytest.raises(MalformedValue, match="more than 65,536 fields"):
+        decode(made(wire.Node(array=wire.Array(dtype=dtype, shape=[1])), segments=(b"x",)))
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shape"),
+    [
+        (wire.DType(kind=wire.DType.OCTETS), [3, 2**62]),
+        (wire.DType(kind=wire.DType.VOID), [2**31]),
+        (wire.DType(kind=wire.DType.FLOAT, size_bytes=8), [2**40, 0]),
+    ],
+)
+def test_items_without_memory_are_limited(dtype: wire.DType, shape: list[int]) -> None:
+    with pytest.raises(MalformedValue, match="in 0 bytes"):
+        decode(made(wire.Node(array=wire.Array(dtype=dtype, shape=shape)), segments=(b"",)))
+
+
+def test_what_overlapping_fields_show_is_limited() -> None:
+    whole = wire.DType(kind=wire.DType.OCTETS, size_bytes=100_000)
+    fields = [wire.Field(name=b"%d" % number, dtype=whole) for number in range(1000)]
+    dtype = wire.DType(kind=wire.DType.STRUCT, size_bytes=100_000, fields=fields)
+    with pytest.raises(MalformedValue, match="shows 100,000,000 items or bytes in 100,000 bytes"):
+        decode(made(wire.Node(array=wire.Array(dtype=dtype, shape=[1])), segments=(bytes(100_000),)))
+
+
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.zeros((1_000_000, 0)),
+        np.zeros((0, 10**9)),
+        np.zeros(1_000_000, "S0"),
+        np.zeros(3, {"names": ["all", "low"], "formats": ["<u4", "<u2"], "offsets": [0, 0]}),
+        np.zeros(2, [("x", "f8", (0, 3))]),
+    ],
+)
+def test_arrays_with_little_memory_that_people_have(array: Any) -> None:
+    found: Any = decode(joined(encode(array)))
+    assert (found.shape, found.dtype) == (array.shape, array.dtype)
+
+
+def test_what_no_receiver_takes_is_refused_by_the_sender() -> None:
+    with pytest.raises(UnsupportedValue, match="which no receiver takes"):
+        encode(np.zeros((2**40, 0)))
+
+
+@pytest.mark.parametrize("null", [(255, 0, 7, 0), (-5, 0, 0, 0), (100, 0, 0, 2**31 - 1), (13, 0, -1, 0)])
+@pytest.mark.parametrize("type_", [pa.string_view(), pa.binary_view()])
+@pytest.mark.parametrize("nested", [False, True])
+def test_the_view_of_a_null_item_is_looked_at_too(null: Any, type_: Any, nested: bool) -> None:
+    views = np.zeros((3, 4), "<i4")
+    views[1] = null
+    column = pa.Array.from_buffers(type_, 3, [pa.py_buffer(b"\x05"), pa.py_buffer(views.tobytes())])
+    column.validate(full=True)  # Arrow sees nothing in it; polars reads past the memory
+    column = pa.ListArray.from_arrays(pa.array([0, 3], pa.int32()), column) if nested else column
+    with pytest.raises(MalformedValue, match="outside of its memory"):
+        decode(arrow_body(stream_of(pa.table({"v": column}))))
+
+
+@pytest.mark.parametrize("nested", [False, True])
+def test_views_of_items_that_became_null_travel(nested: bool) -> None:
+    long = "a text of more than twelve characters"
+    texts = pa.array([long, long + "!", "short"], pa.string_view())
+    _, *buffers = texts.buffers()
+    column = pa.Array.from_buffers(pa.string_view(), 3, [pa.py_buffer(b"\x05"), *buffers])
+    column = pa.ListArray.from_arrays(pa.array([0, 3], pa.int32()), column) if nested else column
+    found: Any = decode(joined(encode(column)))
+    assert found.to_pylist() == ([[long, None, "short"]] if nested else [long, None, "short"])
+
+
 def arrow_body(stream: bytes) -> bytearray:
     return made(wire.Node(arrow=wire.Arrow(kind=wire.Arrow.TABLE)), segments=(stream,))
 
