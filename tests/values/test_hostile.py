@@ -219,9 +219,9 @@ def test_a_field_lies_within_its_item_in_every_level(fields: list[wire.Field], l
     dtype = wire.DType(kind=wire.DType.STRUCT, size_bytes=16, fields=fields)
     for _ in range(levels - 1):
         dtype = wire.DType(kind=wire.DType.STRUCT, size_bytes=16, fields=[wire.Field(name=b"x", dtype=dtype)])
-    with pytest.raises(MalformedValue, match="a field at|the same name"):
+    with pytest.raises(MalformedValue, match=r"a field at|the same name"):
         decode(made(wire.Node(array=wire.Array(dtype=dtype, shape=[1])), segments=(bytes(16),)))
-    with pytest.raises(MalformedValue, match="a field at|the same name"):
+    with pytest.raises(MalformedValue, match=r"a field at|the same name"):
         decode(made(wire.Node(scalar=wire.Scalar(dtype=dtype, data=bytes(16)))))
 
 

@@ -1,0 +1,37 @@
+"""Defects that are put back in a child process, to show that the fuzzer finds them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+def _nothing(*arguments: Any) -> None:
+    """In place of a check."""
+
+
+def _fields() -> None:
+    from duetlink.values import dtype
+
+    dtype.check_field = _nothing
+
+
+def _items() -> None:
+    from duetlink.values import reach
+
+    reach.check = _nothing
+
+
+def _views() -> None:
+    from duetlink.values import arrow_
+
+    arrow_.check_slots = _nothing
+
+
+PLANTS: dict[str, Callable[[], None]] = {"fields": _fields, "items": _items, "views": _views}
+
+
+def plant(name: str) -> None:
+    """Leave out the check of that name in this process; nothing for an empty one."""
+    if name:
+        PLANTS[name]()

@@ -1,0 +1,415 @@
+"""What is fuzzed: for each decoder, how an input is made and what is done with it.
+
+An input is a byte string, so that the one that a process died of can be kept and tried again. `make` draws
+from a seeded `random.Random`; `consume` raises DuetError for what is refused, and nothing else.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import random
+import struct
+import zlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import xxhash
+
+from duetlink import values
+from duetlink.codecs import chunk
+from duetlink.codecs.element import ELEMENTS
+from duetlink.codecs.registry import codecs
+from duetlink.dedup.manifest import Manifest
+from duetlink.errors import CodecFailed, LocalProtocolError, RemoteProtocolError
+from duetlink.operations import program
+from duetlink.operations.log import ProgramLog
+from duetlink.values import body as layout
+from duetlink.values.schema_pb2 import Array, DType, Field, Node, Scalar
+from duetlink.values.touch import touch
+from duetlink.wire import envelope
+from duetlink.wire import schema_pb2 as pb
+from duetlink.wire.fragments import LAST, MORE, Reassembler, split
+from tests.dedup.bodies import manifest_of, pack, stream
+from tests.fuzz import mutate
+
+ROOM_BYTES = 1 << 20  # that an input may take beside its own size
+
+
+class Target(NamedTuple):
+    """One decoder."""
+
+    make: Callable[[random.Random], bytes]
+    consume: Callable[[bytes], None]
+    samples: Callable[[], list[bytes]]  # inputs that are well formed, where what is made starts from
+    slack_bytes: int = 16 << 20  # what allocators and libraries take beside, whatever the input
+    size_bytes: Callable[[bytes], int] = len  # of what reaches the decoder
+
+
+# -- encoded values ------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _bodies(libraries: tuple[str, ...]) -> list[tuple[list[Node], list[bytes]]]:
+    """Nodes and segments of the samples that the contract of these value types names."""
+    from tests.values import test_contract as contracts
+
+    found = []
+    for library in libraries:
+        for sample in getattr(contracts, f"Test{library}")().samples().values():
+            encoded = values.encode(sample)
+            view = memoryview(b"".join(encoded.segments))
+            header, segments = layout.split(view, 1_000_000)
+            found.append(
+                ([Node.FromString(node) for node in header.nodes], [bytes(part) for part in segments])
+            )
+    return [(nodes, parts) for nodes, parts in found if sum(map(len, parts)) < 100_000]
+
+
+def _make_body(rng: random.Random, libraries: tuple[str, ...]) -> bytes:
+    if libraries == _PLAIN and rng.random() < 0.1:
+        return _make_items(rng)
+    bodies = _bodies(libraries)
+    nodes, segments = rng.choice(bodies)
+    nodes = [Node.FromString(node.SerializeToString()) for node in nodes]
+    segments = list(segments)
+    lender = rng.choice(bodies)[0]
+    for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 5))):
+        kind = rng.random()
+        if kind < 0.5 or not segments:
+            mutate.message(rng, rng.choice(nodes), lender)
+        elif kind < 0.9:
+            at = rng.randrange(len(segments))
+            # most often the numbers in it: what is longer or shorter is refused by its size
+            change = mutate.octets if rng.random() < 0.2 else mutate.words
+            segments[at] = change(rng, segments[at])
+        elif kind < 0.95:
+            at = rng.randrange(len(nodes))
+            nodes[at : at + 1] = rng.choice(([], [nodes[at]] * 2, [rng.choice(lender)]))
+            if not nodes:
+                nodes = [Node(list=0)]
+        else:
+            at = rng.randrange(len(segments))
+            segments[at : at + 1] = rng.choice(([], [segments[at]] * 2, [b""]))
+    data = _joined(nodes, segments)
+    return mutate.octets(rng, data) if rng.random() < 0.05 else data
+
+
+def _make_items(rng: random.Random) -> bytes:
+    """An array of records whose fields nearly fit: sizes and offsets that meet where C integers wrap."""
+    size = rng.choice((1, 8, 16, 16, 40, 300))
+    count = rng.choice((0, 1, 1, 3, 50))
+    dtype = _items(rng, size, 0)
+    shape = [count] if rng.random() < 0.8 else [count, rng.choice(mutate.EDGES)]
+    data = rng.choice((bytes, rng.randbytes))(size * count)
+    if count == 1 and rng.random() < 0.5:
+        return _joined([Node(scalar=Scalar(dtype=dtype, data=data))], [])
+    return _joined([Node(array=Array(dtype=dtype, shape=shape))], [data])
+
+
+def _items(rng: random.Random, size_bytes: int, depth: int) -> DType:
+    """A dtype of about this size."""
+    kind = rng.random()
+    if depth < 4 and (depth == 0 or kind < 0.2):
+        fields = []
+        for number in range(rng.choice((1, 2, 2, 5))):
+            offset = rng.randrange(size_bytes + 1)
+            own = size_bytes - offset
+            if rng.random() < 0.2:
+                offset = mutate.integer(rng, offset, 0, 2**64 - 1)
+            if rng.random() < 0.2:
+                own = max(0, rng.choice((2**31, 2**32, 2**31 + size_bytes)) - offset)
+            fields.append(Field(name=b"%d" % number, offset=offset, dtype=_items(rng, own, depth + 1)))
+        return DType(kind=DType.STRUCT, size_bytes=size_bytes, fields=fields, record=rng.random() < 0.1)
+    if depth < 4 and kind < 0.4:
+        each = rng.choice((0, 1, 4, 8))
+        shape = [rng.choice((size_bytes // max(1, each), rng.choice(mutate.EDGES)))]
+        return DType(kind=DType.SUBARRAY, base=_items(rng, each, depth + 1), shape=shape)
+    if kind < 0.6:
+        plain = rng.choice((DType.INT, DType.FLOAT, DType.COMPLEX, DType.BOOL))
+        return DType(kind=plain, size_bytes={DType.BOOL: 1, DType.COMPLEX: 16}.get(plain, 8))
+    texts = rng.choice((DType.OCTETS, DType.TEXT, DType.VOID))
+    return DType(kind=texts, size_bytes=size_bytes - size_bytes % (4 if texts == DType.TEXT else 1))
+
+
+def _joined(nodes: Sequence[Node], segments: Sequence[bytes]) -> bytes:
+    head = layout.prefix([node.SerializeToString() for node in nodes], [len(part) for part in segments])
+    return b"".join(layout.gather(head, [[memoryview(part)] for part in segments]))
+
+
+def _body_samples(libraries: tuple[str, ...]) -> list[bytes]:
+    return [_joined(nodes, segments) for nodes, segments in _bodies(libraries)]
+
+
+def _use_body(data: bytes) -> None:
+    touch(values.decode(bytearray(data), room=values.Room(ROOM_BYTES)))
+
+
+_PLAIN = ("Builtins", "Numpy", "Torch", "Pandas")
+_ARROW = ("Arrow", "Polars")
+
+
+# -- chunks of all codecs ------------------------------------------------------------------------------------
+
+
+def _arrays(element: Any) -> list[Any]:
+    rng = np.random.default_rng(5)
+    raw = rng.integers(0, 40, (4, 60), dtype=np.uint8).repeat(element.size_bytes, axis=1)
+    array = np.ascontiguousarray(raw).view(element.storage)
+    return [array if element.name != "bool" else array > 9, array.reshape(-1)[:0], array.reshape(-1)[:65]]
+
+
+@functools.cache
+def _chunks() -> list[bytes]:
+    found = []
+    for codec in codecs():
+        for element in ELEMENTS:
+            for array in _arrays(element):
+                try:
+                    found.append(chunk.encode(array, codec, None, element))
+                except (CodecFailed, LocalProtocolError):
+                    continue
+    return found
+
+
+def _make_chunk(rng: random.Random) -> bytes:
+    data = bytearray(rng.choice(_chunks()))
+    end = 25 + 8 * data[8]  # the header of chunk.py: dimensions at 8, then the bounds, then the shape
+    for _ in range(rng.choice((1, 1, 2, 3))):
+        if rng.random() < 0.3:
+            at = rng.choice((5, 6, 7, 8, *range(25, end, 8)))
+            data[at] = mutate.integer(rng, data[at], 0, 255)
+        else:
+            payload = mutate.octets(rng, bytes(data[end + 16 :]))
+            data[end + 16 :] = payload
+            struct.pack_into("<Q", data, end, len(payload))
+    tail = 25 + 8 * data[8] + 8
+    if len(data) >= tail + 8:  # a checksum is no secret
+        digest = xxhash.xxh3_64(bytes(data[:tail]))
+        digest.update(bytes(data[tail + 8 :]))
+        data[tail : tail + 8] = digest.intdigest().to_bytes(8, "little")
+    return bytes(data)
+
+
+def _use_chunk(data: bytes) -> None:
+    array, _ = chunk.decode(data, ROOM_BYTES, references=lambda name: np.zeros(65, np.float32))
+    touch(array)
+
+
+# -- manifests -----------------------------------------------------------------------------------------------
+
+
+@functools.cache
+def _manifests() -> list[bytes]:
+    rng = np.random.default_rng(3)
+    held = (
+        pack(rng.random(9000), np.arange(70), rng.random((40, 300))),
+        stream(rng.bytes(100_000)),
+        stream(b""),
+        stream(b"x"),
+    )
+    return [struct.pack("<Q", one.body.nbytes) + manifest_of(one).to_bytes() for one in held]
+
+
+def _make_manifest(rng: random.Random) -> bytes:
+    return mutate.octets(rng, rng.choice(_manifests()))
+
+
+def _use_manifest(data: bytes) -> None:
+    if len(data) < 8:
+        return
+    manifest = Manifest.from_bytes(data[8:], struct.unpack("<Q", data[:8])[0])
+    assert len(manifest.cuts.ends) == len(manifest.names)
+    manifest.to_bytes()
+
+
+# -- envelopes, in fragments ---------------------------------------------------------------------------------
+
+# An input is a list of (how often, size, bytes): a flood of equal fragments is a short input.
+_FRAGMENT = struct.Struct("<IH")
+_MOST_FED_BYTES = 2 << 20
+
+
+@functools.cache
+def _envelopes() -> list[pb.Envelope]:
+    found = []
+    for field in pb.Envelope.DESCRIPTOR.oneofs_by_name["body"].fields:
+        rng = random.Random(field.name)
+        made = pb.Envelope(id=7, deadline_ms=1000)
+        body = getattr(made, field.name)
+        body.SetInParent()
+        for _ in range(12):
+            mutate.message(rng, body, [])
+        found.append(made)
+    return found
+
+
+def _make_fragments(rng: random.Random) -> bytes:
+    made = pb.Envelope.FromString(rng.choice(_envelopes()).SerializeToString())
+    for _ in range(rng.randrange(4)):
+        mutate.message(rng, made, [rng.choice(_envelopes())])
+    data = made.SerializeToString()
+    fragments = [(1, part) for part in split(mutate.octets(rng, data) if rng.random() < 0.4 else data)]
+    for _ in range(rng.randrange(3)):
+        part = rng.choice((MORE, MORE + b"x", MORE + bytes(60), LAST, b"", b"\x02x", LAST + data[:60_000]))
+        often = rng.choice((1, 2, 100, 100_000, 2_000_000) if part[:1] == MORE else (1, 2, 100))
+        fragments.insert(rng.randrange(len(fragments) + 1), (often, part))
+    return b"".join(_FRAGMENT.pack(often, len(part)) + part for often, part in fragments)
+
+
+def _fragment_samples() -> list[bytes]:
+    whole = [LAST + made.SerializeToString() for made in _envelopes()]
+    return [_FRAGMENT.pack(1, len(part)) + part for part in whole if len(part) < 60_000]
+
+
+def _fragments(data: bytes) -> list[tuple[int, bytes]]:
+    found, at = [], 0
+    while at + _FRAGMENT.size <= len(data):
+        often, size = _FRAGMENT.unpack_from(data, at)
+        at += _FRAGMENT.size
+        found.append((min(often, _MOST_FED_BYTES // max(1, size)), data[at : at + size]))
+        at += size
+    return found
+
+
+def _use_fragments(data: bytes) -> None:
+    reassembler = Reassembler()
+    fed = 0
+    for often, part in _fragments(data):
+        for _ in range(often):
+            fed += max(1, len(part))
+            if fed > _MOST_FED_BYTES:
+                return
+            whole = reassembler.feed(bytes(part))
+            if whole is not None:
+                _use_envelope(whole)
+
+
+def _use_envelope(data: bytes) -> None:
+    from duetlink.duet.asset import AssetInfo
+    from duetlink.wire import failures
+
+    _, body = envelope.unpack(data)
+    if isinstance(body, pb.AssetNotice):
+        repr(AssetInfo.from_wire(body))
+    elif isinstance(body, pb.Failure):
+        str(failures.from_wire(body))
+    elif isinstance(body, pb.Work):
+        program.read(program.inflate(body.steps))
+
+
+def _fed_bytes(data: bytes) -> int:
+    return min(_MOST_FED_BYTES, sum(often * max(1, len(part)) for often, part in _fragments(data)))
+
+
+# -- programs ------------------------------------------------------------------------------------------------
+
+_NAMES = (
+    *("operator.add", "operator.getitem", "operator.setitem", "numpy.mean", ".copy", ".fit", "@T", "@=x"),
+    *(
+        "numpy.copyto",
+        "torch.manual_seed",
+        ".backward",
+        "asset",
+        "value",
+        "drop",
+        "grad",
+        "public",
+        "x" * 200,
+    ),
+)
+
+
+def _argument(rng: random.Random, depth: int = 0) -> Any:
+    kind = rng.randrange(10 if depth < 4 else 4)
+    if kind < 2:
+        return [rng.randrange(1, 30)]
+    if kind < 4:
+        scalar = (None, True, -1, 1.5, 2**70, "text", "a\nb", "é" * 50, rng.choice(mutate.EDGES))
+        return rng.choice(scalar)
+    tag = rng.choice("tldsezcf?")
+    if tag in "cf":
+        return [tag, rng.choice(_NAMES)]
+    count = {"s": 3, "z": 2, "e": 0}.get(tag, rng.randrange(5))
+    return [tag, *(_argument(rng, depth + 1) for _ in range(count))]
+
+
+def _make_program(rng: random.Random) -> bytes:
+    steps: list[Any] = [[1, "asset", ["patients", 1]], [2, "value", [0]]]
+    for number in range(rng.choice((3, 10, 40))):
+        arguments = [_argument(rng) for _ in range(rng.randrange(4))]
+        step: list[Any] = [rng.choice((0, number + 3)), rng.choice(_NAMES), arguments]
+        if rng.random() < 0.2:
+            step.append({rng.choice(("out", "axis", "1 = 2")): _argument(rng)})
+        steps.append(step)
+    if rng.random() < 0.05:
+        steps.append([rng.choice((98, -1, 2**53, "1")), "x" * rng.choice((0, 3, 300)), [], {"x" * 250: 1}])
+    if rng.random() < 0.1:
+        deep: Any = [1]
+        for _ in range(rng.choice((19, 21, 500, 5000))):
+            deep = ["l", deep]
+        steps.append([99, "operator.add", [deep]])
+    try:
+        content = json.dumps(steps).encode()
+    except RecursionError:
+        content = b'[[1,"x",[' + b'["l",' * 50_000 + b"1"
+    if rng.random() < 0.3:
+        content = mutate.octets(rng, content)
+    compressed = zlib.compress(content, 1)
+    return mutate.octets(rng, compressed) if rng.random() < 0.1 else compressed
+
+
+def _program_samples() -> list[bytes]:
+    steps = [[1, "asset", ["patients", 1]], [2, ".copy", [[1]]], [3, "numpy.mean", [[2]], {"axis": 0}]]
+    return [zlib.compress(json.dumps(steps).encode(), 1)]
+
+
+def _use_program(data: bytes) -> None:
+    from duetlink.operations.effects import worst_effect
+
+    content = program.inflate(data)
+    program.assets(content)
+    steps = program.read(content)
+    for step in steps:
+        program.references(step)
+    log = ProgramLog()
+    log.append(content)
+    for step in steps[-10:]:
+        if step.id:
+            try:
+                log.lineage(step.id, worst_effect)
+            except LookupError as error:
+                raise RemoteProtocolError("no step makes it") from error
+
+
+def _whole(data: bytes) -> int:
+    """A batch counts as it is when it is inflated."""
+    try:
+        return len(program.inflate(data))
+    except RemoteProtocolError:
+        return len(data)
+
+
+_LIBRARY_SLACK_BYTES = 48 << 20
+
+TARGETS: dict[str, Target] = {
+    **{
+        name: Target(
+            functools.partial(_make_body, libraries=libraries),
+            _use_body,
+            functools.partial(_body_samples, libraries),
+            _LIBRARY_SLACK_BYTES,
+        )
+        for name, libraries in (("values", _PLAIN), ("arrow", _ARROW))
+    },
+    "chunks": Target(_make_chunk, _use_chunk, _chunks, _LIBRARY_SLACK_BYTES),
+    "manifests": Target(_make_manifest, _use_manifest, _manifests),
+    "fragments": Target(_make_fragments, _use_fragments, _fragment_samples, 4 << 20, _fed_bytes),
+    "programs": Target(_make_program, _use_program, _program_samples, size_bytes=_whole),
+}
+
+
+def names(chosen: Sequence[str]) -> list[str]:
+    """Those that were chosen, or all."""
+    return [name for name in TARGETS if name in chosen or not chosen]

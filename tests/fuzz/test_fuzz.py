@@ -1,0 +1,69 @@
+"""Every decoder, for a while, in processes that may die; `make fuzz` does the same for longer.
+
+DUETLINK_FUZZ_OUT names the directory where inputs that failed are kept.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.fuzz import runner
+from tests.fuzz.plants import PLANTS
+from tests.fuzz.targets import TARGETS
+
+SECONDS = 20.0
+SEED = "duetlink"
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(sys.platform != "linux", reason="memory and deaths are measured as Linux tells them"),
+]
+
+
+def check(outcome: runner.Outcome, tmp_path: Path) -> None:
+    directory = Path(os.environ.get("DUETLINK_FUZZ_OUT", tmp_path))
+    kept = runner.keep(outcome, directory)
+    assert not outcome.failures, f"{outcome}\nkept: {', '.join(map(str, kept))}"
+
+
+@pytest.mark.parametrize("target", [name for name in TARGETS if runner.corpus(name)])
+def test_what_was_not_survived_once_is_survived(target: str, tmp_path: Path) -> None:
+    inputs = runner.corpus(target)
+    outcome = runner.replay(target, inputs)
+    check(outcome, tmp_path)
+    assert outcome.tried == len(inputs)
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_hostile_inputs_are_decoded_or_refused(target: str, tmp_path: Path) -> None:
+    outcome = runner.fuzz(target, SEED, SECONDS)
+    check(outcome, tmp_path)
+    assert outcome.tried > 300
+    # inputs that are all refused, or none, would test nothing
+    assert outcome.tried * 0.02 < outcome.refused < outcome.tried * 0.98, outcome
+
+
+@pytest.mark.parametrize(
+    ("plant", "target", "why"),
+    [
+        ("fields", "values", "died by SIG"),
+        ("items", "values", "hang"),
+        ("views", "arrow", "died by SIG"),
+    ],
+)
+def test_a_check_that_is_left_out_is_noticed(plant: str, target: str, why: str) -> None:
+    assert plant in PLANTS
+    outcome = runner.fuzz(target, SEED, SECONDS, plant=plant, most_failures=1)
+    assert [failure.why for failure in outcome.failures if failure.why.startswith(why)], outcome
+
+
+@pytest.mark.parametrize(
+    ("plant", "target", "most"), [("fields", "values", 8), ("items", "values", 2), ("views", "arrow", 4)]
+)
+def test_the_corpus_notices_each_check_that_is_left_out(plant: str, target: str, most: int) -> None:
+    outcome = runner.replay(target, runner.corpus(target), plant=plant)
+    assert len(outcome.failures) >= most, outcome
