@@ -125,6 +125,7 @@ class Content:
         self.size_bytes = encoded.size_bytes
         self._outgoing: concurrent.futures.Future[Outgoing] | None = None
         self._original = original
+        self.decode: Callable[[bytes], object] = decode  # another one where a worker has encoded it
 
     @classmethod
     def of(cls, obj: object, lossy: Lossy | None = None) -> Self:
@@ -141,7 +142,7 @@ class Content:
         """
         if self.size_bytes > _MOST_DECODED_BYTES:
             return self._original()
-        return decode(b"".join(self._encoded.segments))
+        return self.decode(b"".join(self._encoded.segments))
 
     def prepare(self, submit: Callable[..., concurrent.futures.Future[Outgoing]]) -> None:
         """Begin to read the content on a thread of `submit`: from here on a change of it is noticed."""

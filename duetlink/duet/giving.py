@@ -10,6 +10,7 @@ from duetlink import values
 from duetlink.audit.entry import GIFT
 from duetlink.duet.asset import AssetInfo, Content
 from duetlink.duet.catalogue import Catalogue, Offer, Received
+from duetlink.duet.decoding import Decoding
 from duetlink.duet.recorder import Recorder, leaving
 from duetlink.errors import DuetError, LimitExceeded, LinkClosed, TransferCancelled, ValueRefused
 from duetlink.link.link import Link
@@ -33,12 +34,13 @@ class Gift:
 class Giving:
     """Deliveries in both directions."""
 
-    def __init__(self, catalogue: Catalogue, recorder: Recorder) -> None:
+    def __init__(self, catalogue: Catalogue, recorder: Recorder, decoding: Decoding) -> None:
         self._catalogue = catalogue
+        self._decoding = decoding
         self._recorder = recorder
         self._link: Link | None = None
         self._arriving_bytes = 0
-        self._decoding = asyncio.Lock()
+        self._taking = asyncio.Lock()
 
     def attach(self, link: Link) -> None:
         self._link = link
@@ -90,12 +92,11 @@ class Giving:
         self._arriving_bytes += size_bytes
         try:
             body = await self._link.imports.pull(info.name, delivery.offer, size_bytes)
-            async with self._decoding:  # one after the other: each may take what room there is
+            async with self._taking:  # one after the other: each may take what room there is
                 room_bytes = self._catalogue.room_for(info.name, self._arriving_bytes)
                 room = values.Room(room_bytes)
                 try:
-                    # away from the loop: building a large frame takes a while
-                    value = await asyncio.to_thread(values.decode, body, room=room)
+                    value = await self._decoding.decode(body, room)
                 except LimitExceeded as error:
                     raise ValueRefused(
                         f"the peer does not take {info.name!r}: {error}. It can raise max_received_bytes in"

@@ -15,6 +15,7 @@ from duetlink.audit import entry
 from duetlink.audit.entry import Entry
 from duetlink.duet.asset import AssetInfo, Content
 from duetlink.duet.catalogue import Catalogue, Mine
+from duetlink.duet.decoding import Decoding
 from duetlink.duet.incoming import (
     APPROVED,
     BUDGET,
@@ -79,6 +80,7 @@ class Inbox:
     recorder: Recorder
     policies: PolicyBook
     workplace: Workplace
+    decoding: Decoding
     jobs: Jobs = field(init=False)
     requests: list[Incoming] = field(default_factory=list)
     on_change: Callable[[], None] = lambda: None
@@ -244,6 +246,8 @@ class Inbox:
         else:
             mine = await self.workplace.freeze(ask.result) if ask.result else self._find(ask)
             info, content = mine.info, mine.content
+            if ask.result:
+                content.decode = self.decoding.for_threads()
         whose = (self._link.peer_name, *info.identity)
         granted = self._granted.get(whose)
         if granted is not None and granted.by == PERSON:

@@ -15,6 +15,7 @@ from duetlink.audit.entry import Entry
 from duetlink.audit.log import AuditLog
 from duetlink.duet.asking import Asking
 from duetlink.duet.catalogue import Catalogue
+from duetlink.duet.decoding import Decoding
 from duetlink.duet.giving import Giving
 from duetlink.duet.inbox import Inbox
 from duetlink.duet.policies.book import PolicyBook
@@ -59,14 +60,17 @@ class Life:
         self.catalogue = Catalogue(settings, self.recorder)
         kept = self.keeper.ledger if settings.budget_path is None else None
         self.ledger = Ledger(kept or settings.budget_file)
+        self.decoding = Decoding(settings.worker_memory_bytes)
         self.workplace = Workplace(self.catalogue, settings, self.recorder, self.ledger)
-        self.inbox = Inbox(self.catalogue, settings, self.recorder, PolicyBook(), self.workplace)
+        self.inbox = Inbox(
+            self.catalogue, settings, self.recorder, PolicyBook(), self.workplace, self.decoding
+        )
         self.asking = Asking(settings)
         self.workbench = Workbench(self.catalogue, self.asking)
         self.asking.before = self.workbench.flushed
         self.asking.why_failed = self.workbench.why_failed
         self.catalogue.on_mock = self.workplace.warm
-        self.giving = Giving(self.catalogue, self.recorder)
+        self.giving = Giving(self.catalogue, self.recorder, self.decoding)
         # for waiting from any thread
         self.connected: concurrent.futures.Future[None] = concurrent.futures.Future()
         self.closed: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -131,6 +135,7 @@ class Life:
         for task in (self.catalogue.keep_prepared(), self.workplace.run()):
             self.at_end(partial(cancelled, asyncio.ensure_future(task)))
         self.at_end(self.workbench.close)
+        self.at_end(self.decoding.close)  # after those that use it
         self.at_end(self.inbox.jobs.close)
         self.state = CONNECTED
         self.connected.set_result(None)

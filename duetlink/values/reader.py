@@ -11,6 +11,7 @@ from google.protobuf.message import DecodeError
 from duetlink.errors import DuetError, LimitExceeded, MalformedChunk, MalformedValue, UnknownCodec
 from duetlink.values import body as layout
 from duetlink.values.base import MAX_DEPTH, MAX_NODES
+from duetlink.values.flat import NotFlat, is_flat
 from duetlink.values.registry import value_type_of_kind
 from duetlink.values.schema_pb2 import Node
 
@@ -36,8 +37,10 @@ class BodyReader:
         max_depth: int,
         room: Room,
         gradients: bool,
+        only_flat: bool,
     ) -> None:
         self.gradients = gradients
+        self._only_flat = only_flat
         self._room = room
         self._nodes = nodes
         self._segments = segments
@@ -59,6 +62,8 @@ class BodyReader:
         kind = node.WhichOneof("kind")
         if kind is None:
             raise MalformedValue(f"part {self._next_node - 1} is of a kind unknown here; is the peer newer?")
+        if self._only_flat and not is_flat(node, kind):
+            raise NotFlat(kind)
         self._depth += 1
         obj = value_type_of_kind(kind).read(node, self)
         self._depth -= 1
@@ -112,22 +117,26 @@ def decode(
     max_depth: int = MAX_DEPTH,
     room: Room | None = None,
     gradients: bool = True,
+    only_flat: bool = False,
 ) -> object:
     """The object in `body`. Its arrays are views of `body`, writable where `body` and the sender's array are.
 
     Those that came encoded are not: they take `room`, 1 GiB if none is given. A torch tensor, which cannot be
     read-only, is copied out of a read-only body; with `gradients` false none requires them. Raises
-    MalformedValue, LimitExceeded or MissingLibrary, whatever the bytes.
+    MalformedValue, LimitExceeded or MissingLibrary, whatever the bytes; with `only_flat` NotFlat for a value
+    that is not (see `flat.py`), before a library has seen any of what is not flat.
     """
     view = memoryview(body)
     if view.ndim != 1 or view.format != "B" or not view.c_contiguous:
         view = view.cast("B")
     header, segments = layout.split(view, max_nodes)
-    reader = BodyReader(header.nodes, segments, max_depth, room or Room(MAX_DECODED_BYTES), gradients)
+    reader = BodyReader(
+        header.nodes, segments, max_depth, room or Room(MAX_DECODED_BYTES), gradients, only_flat
+    )
     try:
         obj = reader.value()
         reader.finish()
-    except DuetError:
+    except (DuetError, NotFlat):
         raise
     except RecursionError as error:
         raise LimitExceeded("the value is nested deeper than Python's stack allows") from error

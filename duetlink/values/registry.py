@@ -79,6 +79,11 @@ def value_type(library: str) -> ValueType:
     return _loaded[library]
 
 
+def library_of_kind(kind: str) -> str:
+    """The library whose handler reads a node of this kind; kinds outside the tables are the builtins'."""
+    return _LIBRARY_OF_KIND.get(kind, "builtins")
+
+
 def value_type_of_kind(kind: str) -> ValueType:
-    """The handler of a node's kind; kinds outside the tables are the builtins'."""
-    return value_type(_LIBRARY_OF_KIND.get(kind, "builtins"))
+    """The handler of a node's kind."""
+    return value_type(library_of_kind(kind))

@@ -32,6 +32,7 @@ class Kind(NamedTuple):
 
 DESKS: dict[str, Kind] = {
     "program": Kind("duetlink.worker.program", "ProgramDesk", runs_code=False),
+    "decode": Kind("duetlink.worker.decoding", "DecodingDesk", runs_code=False),
     "job": Kind("duetlink.worker.job", "JobDesk", runs_code=True),
 }
 

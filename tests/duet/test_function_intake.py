@@ -11,6 +11,7 @@ import pytest
 from duetlink import errors, values
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.catalogue import Mine
+from duetlink.duet.decoding import Decoding
 from duetlink.duet.incoming import Incoming
 from duetlink.duet.remote import job_run
 from duetlink.duet.remote.job_intake import JobIntake
@@ -191,19 +192,19 @@ def test_the_digest_is_what_it_was_in_earlier_versions() -> None:
 # -- what a worker says that has run one ---------------------------------------------------------------------
 
 
-def test_what_a_result_is_this_side_finds_out_itself() -> None:
+async def test_what_a_result_is_this_side_finds_out_itself() -> None:
     encoded = values.encode([1, 2, 3])
     body = memoryview(b"".join(encoded.segments))
     claimed = Summary("float", "one number", len(body), 1)
-    looked_at = job_run._looked_at(Encoded((body,), len(body), claimed))
+    looked_at = await job_run._looked_at(Encoded((body,), len(body), claimed), Decoding(1 << 30))
     assert looked_at.summary == Summary("list", "3 items", len(body), 3)
     with pytest.raises(errors.WorkerUnavailable, match="is no value"):
-        job_run._looked_at(Encoded((memoryview(b"DLV1 no value"),), 13, claimed))
+        await job_run._looked_at(Encoded((memoryview(b"DLV1 no value"),), 13, claimed), Decoding(1 << 30))
 
 
-def test_of_a_result_that_is_too_large_to_be_looked_at_nobody_counts_the_elements(
+async def test_of_a_result_that_is_too_large_to_be_looked_at_nobody_counts_the_elements(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(job_run, "_LOOKED_AT_BYTES", 10)
     encoded = values.encode([1, 2, 3])
-    assert job_run._looked_at(encoded).summary.elements is None
+    assert (await job_run._looked_at(encoded, Decoding(1 << 30))).summary.elements is None

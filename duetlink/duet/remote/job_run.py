@@ -8,6 +8,7 @@ import json
 import os
 
 from duetlink import values
+from duetlink.duet.decoding import Decoding
 from duetlink.duet.remote.failure import Failure
 from duetlink.duet.remote.job import Job
 from duetlink.errors import DuetError, OperationFailed, RemoteProtocolError, WorkerUnavailable
@@ -21,7 +22,7 @@ from duetlink.worker.process import OnEvent, Worker
 _LOOKED_AT_BYTES = 64 * 1024 * 1024  # of a result: what it is, this side finds out itself
 
 
-async def run(job: Job, limits: Limits, on_event: OnEvent) -> Encoded:
+async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding) -> Encoded:
     """What the function makes. The worker is gone when this returns, or was cancelled.
 
     Raises:
@@ -30,7 +31,7 @@ async def run(job: Job, limits: Limits, on_event: OnEvent) -> Encoded:
     """
     worker = await Worker.start(limits, desk="job", libraries=job.libraries, on_event=on_event)
     try:
-        return await _work(worker, job)
+        return await _work(worker, job, decoding)
     except WorkerUnavailable as error:  # in words of this side
         told = worker.told_ending
         why = endings.words(told) if told is not None else "what it gave is no value"
@@ -44,7 +45,7 @@ async def run(job: Job, limits: Limits, on_event: OnEvent) -> Encoded:
         await worker.close()
 
 
-async def _work(worker: Worker, job: Job) -> Encoded:
+async def _work(worker: Worker, job: Job, decoding: Decoding) -> Encoded:
     for number, input_ in enumerate(job.inputs):
         fd, size_bytes = await input_.place()
         header = json.dumps({"number": number, "size_bytes": size_bytes})
@@ -63,10 +64,10 @@ async def _work(worker: Worker, job: Job) -> Encoded:
     if not isinstance(outcome, Encoded):
         job.failure = Failure.of(outcome, job.source.count("\n") + 1)
         raise OperationFailed(job.failure.words(job.name, MESSAGE))
-    return await asyncio.to_thread(_looked_at, outcome)
+    return await _looked_at(outcome, decoding)
 
 
-def _looked_at(encoded: Encoded) -> Encoded:
+async def _looked_at(encoded: Encoded, decoding: Decoding) -> Encoded:
     """With what this side finds that it is, where it is not too large, since policies go by that; else nobody
     counts its elements.
 
@@ -76,8 +77,9 @@ def _looked_at(encoded: Encoded) -> Encoded:
     summary = dataclasses.replace(encoded.summary, elements=None)
     if encoded.size_bytes <= _LOOKED_AT_BYTES:
         try:
-            value = values.decode(encoded.segments[0], room=values.Room(_LOOKED_AT_BYTES))
-            summary = dataclasses.replace(values.summarise(value), size_bytes=encoded.size_bytes)
+            value = await decoding.decode(encoded.segments[0], values.Room(_LOOKED_AT_BYTES))
+            found = await asyncio.to_thread(values.summarise, value)
+            summary = dataclasses.replace(found, size_bytes=encoded.size_bytes)
         except RemoteProtocolError as error:
             raise WorkerUnavailable(f"what the function gave is no value: {error}") from None
         except DuetError:  # its library is not installed here

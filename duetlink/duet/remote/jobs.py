@@ -159,7 +159,9 @@ class Jobs:
             self._inbox.on_change()
             state = FAILED
             try:
-                encoded = await job_run.run(job, limits, partial(self._heard, request, job))
+                encoded = await job_run.run(
+                    job, limits, partial(self._heard, request, job), self._inbox.decoding
+                )
                 await self._keep(request, job, encoded)
                 state = COMPLETE
             except asyncio.CancelledError:
@@ -177,6 +179,7 @@ class Jobs:
     async def _keep(self, request: Incoming, job: Job, encoded: Encoded) -> None:
         """What it made is what the request is for."""
         content = Content(encoded)
+        content.decode = self._inbox.decoding.for_threads()
         content.prepare(self._reading.submit)
         fingerprint = (await content.outgoing()).fingerprint.hex()
         summary = encoded.summary
