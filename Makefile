@@ -7,7 +7,7 @@ NPM_READY := js/node_modules/.ready
 JS_CHECKED := js/node_modules/.checked
 export PATH := $(PATH):$(CURDIR)/.venv/bin
 
-.PHONY: help setup test check lint js demo lab bench soak shots proto clean
+.PHONY: help setup test check lint js demo lab bench soak fuzz shots proto clean
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 12
@@ -52,6 +52,9 @@ bench: setup  ## the benchmark tables (minutes)
 soak: setup  ## a link cut a hundred times, and a day compressed (half an hour; root)
 	$(BIN)/python -m benchmarks soak day
 
+fuzz: setup  ## hostile inputs for every decoder, in processes that may die (half an hour; Linux)
+	$(BIN)/python -m tests.fuzz
+
 shots: setup  ## the pictures of the README
 	$(BIN)/python -m tests.browser.shots
 
@@ -59,4 +62,4 @@ proto: setup  ## generate the protobuf code anew
 	$(BIN)/python tests/generated_code.py
 
 clean:  ## remove what setup and runs made
-	rm -rf .venv js/node_modules widgets/duetlink_widgets/static notebooks/run benchmarks/results .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv js/node_modules widgets/duetlink_widgets/static notebooks/run benchmarks/results fuzz-failures .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from tests.remote import (  # noqa: F401 - each enters its attempts into the table
     test_escapes_arguments,
+    test_escapes_bodies,
     test_escapes_flows,
     test_escapes_groups,
     test_escapes_limits,
