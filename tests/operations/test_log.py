@@ -98,7 +98,9 @@ def test_what_failed_is_said() -> None:
 
 def test_effects_may_change() -> None:
     log = ProgramLog()
-    log.append(batch([1, "asset", ["ages", 1]], [2, ".shift", [[1]]], [0, ".shift", [[1]]], [3, ".sum", [[1]]]))
+    log.append(
+        batch([1, "asset", ["ages", 1]], [2, ".shift", [[1]]], [0, ".shift", [[1]]], [3, ".sum", [[1]]])
+    )
     assert log.lineage(3, effects).operations == ("sum",)
     assert log.lineage(3, lambda _: "in_place").operations == ("shift", "sum")
 
