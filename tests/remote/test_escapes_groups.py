@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import datetime
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
+import torch
 
 from duetlink.duet.policies.decision import decide
 from duetlink.duet.policies.facts import Facts
 from duetlink.duet.policies.policy import Policy
+from duetlink.operations.allowed import read_list
 from tests.remote.attempts import OPEN as NOT_PREVENTED
 from tests.remote.attempts import SHOWN, attempts, each
 from tests.remote.hostile import HostileDesk, Step, X
@@ -315,6 +318,40 @@ def test_the_usual_statistics_have_their_groups(group: int, step: Step) -> None:
     ]
     assert honest.run(*PEOPLE, *steps, [RESULT, *step]) == {}
     assert honest.group(RESULT) == group
+
+
+COUNTS = frozenset({".count", ".count_nonzero", "numpy.count_nonzero", "torch.count_nonzero", "builtins.len"})
+
+
+@pytest.mark.parametrize("kind", ["ndarray", "frame", "column", "tensor"])
+def test_in_an_average_each_row_has_its_share_whichever_it_is(kind: str) -> None:
+    x = np.random.default_rng(3).uniform(1, 2, (7, 2))
+    others = {f"with another row {row}": x + (np.arange(7) == row)[:, None] * [0.5, 0.25] for row in range(7)}
+    make: Any = {
+        "ndarray": lambda rows: rows[:, 0].copy(),
+        "frame": lambda rows: pd.DataFrame(rows, columns=["a", "b"]),
+        "column": lambda rows: pd.Series(rows[:, 0]),
+        "tensor": lambda rows: torch.from_numpy(rows),
+    }[kind]
+    tables = {"as it is": x, "in another order": x[[3, 1, 6, 0, 5, 2, 4]], **others}
+    honest = HostileDesk({name: make(rows) for name, rows in tables.items()})
+    honest.run(*([number, "asset", [name, 1]] for number, name in enumerate(tables, 1)))
+    operations = [name for table in read_list("averages")["averages"] for name in table["operations"]]
+    operations.remove(".size")  # of groups; of a tensor it is its shape
+    tried = 0
+    for place, operation in enumerate(operations, 1):
+        ids = [1000 * place + number for number in range(len(tables))]
+        if honest.run(*([id_, operation, [[number]]] for number, id_ in enumerate(ids, 1))):
+            continue  # it is none of this kind
+        if any(honest.group(id_) != 7 for id_ in ids):
+            continue
+        tried += 1
+        same, order, *changed = [np.asarray(honest.value(id_), float) for id_ in ids]
+        np.testing.assert_allclose(order, same, rtol=1e-9, err_msg=operation)
+        differ = [not np.allclose(other, same, rtol=1e-9) for other in changed]
+        of_itself = operation == "numpy.corrcoef" and same.ndim == 0  # which is 1
+        assert differ == [operation not in COUNTS and not of_itself] * 7, operation
+    assert tried >= 10
 
 
 @attempts("one person dressed as a group", SHOWN, "a group of one, before a policy that wants five")

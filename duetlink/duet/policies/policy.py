@@ -41,8 +41,8 @@ class Policy:
     fits, and its `lineage` are ordinary patterns.
 
     `min_group` is of how many rows each number of it must at least be made, so that 5 lets means over five
-    people out and nobody's own value; an object itself has groups of one, and what no row of an object is in
-    has no group and is not approved.
+    people out and nobody's own value. What does not average (`operations/lists/averages.toml`) and an object
+    itself have groups of one; what no row of an object is in has no group, and is not approved.
 
     An object may be as large as `max_bytes` and `max_elements` (items of arrays, cells of tables, characters
     of texts; an object for which nobody counts them does not fit). What the policy has let out may come to
