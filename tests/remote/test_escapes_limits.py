@@ -195,6 +195,12 @@ for test, names in {
 }.items():
     elsewhere("the walls of the process", REFUSED, f"{SANDBOX}::{test}", *names)
 elsewhere(
+    "the walls of the process",
+    REFUSED,
+    "tests/worker/test_raw_syscalls.py::test_the_kernel_answers_each_call_as_the_table_says",
+    "system calls by machine code in an approved function",
+)
+elsewhere(
     "endless work",
     LIMITED,
     "tests/remote/test_requests.py::test_work_that_takes_too_long_ends",

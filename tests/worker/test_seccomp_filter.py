@@ -160,14 +160,16 @@ def test_memory_is_private_or_of_a_descriptor(machine: Machine) -> None:
     assert decide(machine, Call(mmap, (0, 4096, 3, shared))) == ALLOW
     assert decide(machine, Call(mmap, (0, 4096, 3, shared_anonymous))) == EPERM
     assert decide(machine, Call(mmap, (0, 4096, 3, validated))) == EPERM
+    for grows_down in (0x122, 0x102):
+        assert decide(machine, Call(mmap, (0, 4096, 3, grows_down))) == EPERM
 
 
 @machines
 @pytest.mark.parametrize(
     ("name", "index", "refused", "allowed"),
     [
-        ("fcntl", 1, (8, 10, 15), (1, 2, 3, 4, 1030, 1034)),
-        ("ioctl", 1, (0x8901, 0x8902, 0x5412, 0x541C), (0x5401, 0x5421)),
+        ("fcntl", 1, (8, 10, 15, 1024, 1026), (1, 2, 3, 4, 1030, 1034)),
+        ("ioctl", 1, (0x8901, 0x8902, 0x5412, 0x541C, 0x40086602, 0), (0x5401, 0x5421)),
         ("prctl", 0, (1, 4, 22, 35, 0x59616D61), (15, 16, 38)),
     ],
 )

@@ -33,6 +33,7 @@ class Lockdown:
         self._landlock = 0
         if sys.platform == "linux":
             self._meter = rlimits.MemoryMeter()
+            rlimits.end_first()
             libc.prctl(libc.PR_SET_NO_NEW_PRIVS, 1)
             with contextlib.suppress(OSError):
                 capabilities.give_up()

@@ -33,9 +33,22 @@ _X32 = 0x40000000  # set in the numbers of x86_64's third set of calls
 _CLONE_THREAD = 0x00010000
 _CLONE_NEW = 0x7E020080  # namespaces of any kind
 _SHARED_ANONYMOUS = 0x01 | 0x20  # memory that RLIMIT_DATA does not count
+_MAP_GROWSDOWN = 0x100  # neither does it count such a mapping, which the kernel takes for a stack
 _WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
-_F_SETOWN, _F_SETSIG, _F_SETOWN_EX = 8, 10, 15  # have the kernel send signals to anybody, of any kind
-_FIOSETOWN, _SIOCSPGRP, _TIOCSTI, _TIOCLINUX = 0x8901, 0x8902, 0x5412, 0x541C
+_FCNTL_REFUSED = (
+    *(8, 10, 15),  # F_SETOWN, F_SETSIG, F_SETOWN_EX: have the kernel send signals to anybody, of any kind
+    *(1024, 1026),  # F_SETLEASE, F_NOTIFY: hold up whoever updates a library, or be told of it
+)
+# What the C library and Python ask of descriptors. There are thousands of other requests; some change a file
+# that is open to be read only, such as FS_IOC_SETFLAGS.
+_IOCTL_ALLOWED = (
+    0x5401,  # TCGETS: whether it is a terminal
+    0x5413,  # TIOCGWINSZ: its size
+    0x541B,  # FIONREAD
+    0x5421,  # FIONBIO
+    0x5450,  # FIONCLEX
+    0x5451,  # FIOCLEX
+)
 _PRCTL = (
     libc.PR_SET_PDEATHSIG,
     libc.PR_SET_DUMPABLE,
@@ -107,11 +120,17 @@ def build(machine: Machine, pid: int) -> list[Instruction]:
     program += _when(
         number("prlimit64"), [*high, (_JEQ, 1, 0, 0), _return(_EPERM), *low, (_JEQ, 1, 0, 0), _return(_EPERM)]
     )
-    program += _when(number("fcntl"), _none_of(1, (_F_SETOWN, _F_SETSIG, _F_SETOWN_EX)))
-    program += _when(number("ioctl"), _none_of(1, (_FIOSETOWN, _SIOCSPGRP, _TIOCSTI, _TIOCLINUX)))
+    program += _when(number("fcntl"), _none_of(1, _FCNTL_REFUSED))
+    program += _when(number("ioctl"), _only(1, _IOCTL_ALLOWED))
     program += _when(number("prctl"), _none_of(0, _PRCTL))
-    shared = [(_AND, 0, 0, _SHARED_ANONYMOUS), (_JEQ, 0, 1, _SHARED_ANONYMOUS), _return(_EPERM)]
-    program += _when(number("mmap"), [*_argument(3), *shared])
+    uncounted = [
+        (_JSET, 0, 1, _MAP_GROWSDOWN),
+        _return(_EPERM),
+        (_AND, 0, 0, _SHARED_ANONYMOUS),
+        (_JEQ, 0, 1, _SHARED_ANONYMOUS),
+        _return(_EPERM),
+    ]
+    program += _when(number("mmap"), [*_argument(3), *uncounted])
     for name, flags in (("open", 1), ("openat", 2)):
         program += _when(number(name), [*_argument(flags), (_JSET, 0, 1, _WRITING), _return(_EACCES)])
     return [*program, _return(ALLOW)]
@@ -140,6 +159,13 @@ def _none_of(argument: int, values: Sequence[int]) -> list[Instruction]:
     for value in values:
         program += [(_JEQ, 0, 1, value), _return(_EPERM)]
     return program
+
+
+def _only(argument: int, values: Sequence[int]) -> list[Instruction]:
+    program = _argument(argument)
+    for value in values:
+        program += [(_JEQ, 0, 1, value), _return(ALLOW)]
+    return [*program, _return(_EPERM)]
 
 
 def _argument(index: int, high: bool = False) -> list[Instruction]:

@@ -87,6 +87,13 @@ REFUSED: Mapping[str, tuple[int | None, int | None]] = MappingProxyType(
         "mq_open": (240, 180),
         "mq_unlink": (241, 181),
         "mq_notify": (244, 184),
+        # asynchronous input and output, which nothing here needs
+        "io_setup": (206, 0),
+        "io_destroy": (207, 1),
+        "io_submit": (209, 2),
+        "io_cancel": (210, 3),
+        "io_getevents": (208, 4),
+        "io_pgetevents": (333, 292),
         # its own limits and rights
         "setrlimit": (160, 164),
         "seccomp": (317, 277),
