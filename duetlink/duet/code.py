@@ -6,6 +6,9 @@ import html
 
 from duetlink.duet.display import harmless
 
+# nothing of a long line is out of sight, to the right
+_WRAPPED = "white-space:pre-wrap;overflow-wrap:anywhere"
+
 
 class Code:
     """Source text. Nothing in it is run by showing it."""
@@ -26,9 +29,11 @@ class Code:
             from pygments.formatters import HtmlFormatter
             from pygments.lexers import PythonLexer
         except ImportError:
-            return f"<pre>{html.escape(text)}</pre>"
+            return f'<pre style="{_WRAPPED}">{html.escape(text)}</pre>'
         # styles in each element: a class would need a style sheet, which notebooks strip
-        style = HtmlFormatter(noclasses=True, nobackground=True, prestyles="font-family:monospace")
+        style = HtmlFormatter(
+            noclasses=True, nobackground=True, prestyles=f"font-family:monospace;{_WRAPPED}"
+        )
         coloured: str = highlight(text, PythonLexer(), style)
         return coloured
 

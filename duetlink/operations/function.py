@@ -6,9 +6,12 @@ It comes as source text, Python that imports what it needs and then defines the 
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import json
 import keyword
+import re
+import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
@@ -20,11 +23,17 @@ from duetlink.operations.program import MAX_DEPTH, Argument
 
 MAX_SOURCE_BYTES = 256 * 1024
 MAX_LINE = 500  # characters: nobody looks for code at the end of a long line
+MAX_BLANKS = 100  # columns: what stands behind more of them would be out of sight
+MAX_EMPTY_LINES = 5  # in a row are shown as they are; more would push what follows out of sight
 MAX_CALL_BYTES = 64 * 1024
 MAX_INPUTS = 64
 MAX_NAME = 100  # characters
 _VERSION = "duetlink function 1"
 _TAGS = frozenset("tldsez")
+_BLANKS = re.compile(r"( +)\S")
+_EMPTY_LINES = re.compile(rf"(?:^[ \t]*\n){{{MAX_EMPTY_LINES + 1},}}", re.MULTILINE)
+# a letter beyond ASCII; with it the escapes, so that Python does not warn of those that it does not know
+_MASKED = re.compile(r"\\[^\n{}]|[^\x00-\x7f]")
 
 
 class Call(NamedTuple):
@@ -50,12 +59,63 @@ def check_source(name: str, source: str) -> None:
                 f"line {number} of {name} has {len(line):,} characters, over {MAX_LINE}; break it, or give "
                 "the data in it as an argument"
             )
+        widest = max(map(len, _BLANKS.findall(line.expandtabs())), default=0)
+        if widest > MAX_BLANKS:
+            raise OperationRefused(
+                f"line {number} of {name} has {widest} blanks in a row, over {MAX_BLANKS}; break it, so "
+                "that what stands behind them is in sight"
+            )
         plain = line.replace("\t", " ")
         if harmless(plain) != plain:
             raise OperationRefused(
                 f"line {number} of {name} has characters that a reader does not see as they are; write them "
                 f"as escapes: {harmless(plain)}"
             )
+
+
+def check_letters(name: str, source: str) -> None:
+    """Raises OperationRefused where a letter beyond ASCII is in neither a text nor a comment. Names that look
+    the same could be two, and Python takes some of these letters for others: `\\uff45val` is `eval`.
+
+    May take half a second, for the longest sources.
+    """
+    if source.isascii():
+        return
+    # Python's own grammar says where texts and comments are, also within f-strings: a question mark may stand
+    # nowhere else.
+    masked = _MASKED.sub(lambda found: "?" * len(found[0]), source)
+    try:
+        ast.parse(masked)
+    except SyntaxError as error:
+        raise OperationRefused(_misplaced(name, source, error)) from None
+    except (MemoryError, RecursionError, ValueError):
+        raise OperationRefused(f"{name} is too deeply nested to be read") from None
+
+
+def _misplaced(name: str, source: str, error: SyntaxError) -> str:
+    """What to say of the letter where the question mark in its place was no Python."""
+    row, column = error.lineno or 1, error.offset or 1
+    line = (source.split("\n")[row - 1 : row] or [""])[0]
+    if line.isascii():
+        return f"line {row} of {name} is no Python, so nobody can tell where its letters beyond ASCII are"
+    if not line[column - 1 : column] or line[column - 1 : column].isascii():
+        # within an f-string, before Python 3.12, the column is counted from somewhere else
+        column = next(place for place, letter in enumerate(line, 1) if not letter.isascii())
+    letter = line[column - 1]
+    return (
+        f"line {row}, column {column} of {name}: {letter!r} (U+{ord(letter):04X}, "
+        f"{unicodedata.name(letter, 'without a name')}) is neither in a text nor in a comment; write "
+        "names in ASCII, so that none is taken for another"
+    )
+
+
+def shown_source(source: str) -> str:
+    """A source as a person reads it: a long stretch of empty lines is one line that says so."""
+
+    def told(found: re.Match[str]) -> str:
+        return f"# \u2026 {found[0].count(chr(10)):,} empty lines \u2026\n"
+
+    return _EMPTY_LINES.sub(told, source)
 
 
 def write_call(arguments: Sequence[Argument], keywords: dict[str, Argument]) -> bytes:

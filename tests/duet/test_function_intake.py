@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from types import SimpleNamespace
 from typing import Any
@@ -40,6 +41,22 @@ HOSTILE = {
     ),
     "a form feed": (message(source="def f():\x0c\n    return 1"), errors.OperationRefused),
     "another direction": (message(source="def f():\n    return '\u202e'"), errors.OperationRefused),
+    "a letter that looks like another": (
+        message(source="def f(v):\n    \u0430 = 1; a = v; return \u0430\n"),
+        errors.OperationRefused,
+    ),
+    "a letter that Python takes for another": (
+        message(source="def f(v):\n    return \uff45val(v)\n"),
+        errors.OperationRefused,
+    ),
+    "letters beyond ASCII in what is no Python": (
+        message(source="def f(v):\n    return (# \xe4\n"),
+        errors.OperationRefused,
+    ),
+    "code behind blanks": (
+        message(source="def f(v):\n    return v;" + " " * 200 + "print(v)\n"),
+        errors.OperationRefused,
+    ),
     "a long line": (message(source="def f(): return 1" + " " * 500), errors.OperationRefused),
     "a long text": (message(source="# more\n" * 50_000), errors.OperationRefused),
     "no call": (message(call=b""), errors.RemoteProtocolError),
@@ -114,6 +131,41 @@ async def test_a_message_that_is_no_function_is_refused(name: str) -> None:
         await intake.take(sent)
     assert type(caught.value) is error
     assert intake._arriving_bytes == 0
+
+
+async def test_a_letter_beyond_ascii_is_named_with_its_place_before_a_request_is_shown() -> None:
+    inbox: Any = Nothing()
+    with pytest.raises(errors.OperationRefused) as caught:
+        await JobIntake(inbox).take(message(source="def f(x):\n    return m\u0435an(x)\n", call=b"[[1],{}]"))
+    assert str(caught.value) == (
+        "line 2, column 13 of f: '\u0435' (U+0435, CYRILLIC SMALL LETTER IE) is neither in a text nor in a "
+        "comment; write names in ASCII, so that none is taken for another"
+    )
+
+
+async def test_letters_beyond_ascii_in_texts_and_comments_are_no_names() -> None:
+    inbox: Any = Nothing()
+    source = "def f(x):\n    # f\xfcr \u03bb\n    return f'Gr\xf6\xdfe {x:\xe4>9} \\'\xe4' + \"\\d \u4e2d\""
+    assert (await JobIntake(inbox).take(message(source=source))).source == source
+
+
+async def test_a_long_stretch_of_empty_lines_is_shown_as_one_line_that_says_so() -> None:
+    inbox: Any = Nothing()
+    long = "def f(x):\n    y = 2" + "\n" * 5_001 + "    return x\n"
+    short = "def f(x):\n    y = 2" + "\n" * 6 + "    return x\n"
+    taken = await JobIntake(inbox).take(message(source=long))
+    lineage = taken.info.lineage
+    assert lineage is not None
+    assert (
+        lineage.code
+        == "def f(x):\n    y = 2\n# \u2026 5,000 empty lines \u2026\n    return x\n\n\nresult = f(1)"
+    )
+    assert len(ast.parse(lineage.code).body) == 2
+    assert taken.source == long
+    other = await JobIntake(inbox).take(message(source=short))
+    assert other.info.lineage is not None
+    assert other.info.lineage.code == short + "\n\nresult = f(1)"
+    assert other.info.lineage.digest != lineage.digest
 
 
 async def test_what_the_peer_says_of_its_mocks_and_values_is_shown_harmless() -> None:

@@ -299,7 +299,23 @@ def test_a_function_of_a_cell_is_known() -> None:
         ("def f():\n    return 1" + " " * 500 + "# here\n", "line 2 of f has 518 characters, over 500"),
         ("def f():\n" + "    # more and more\n" * 20_000 + "    return 1\n", "f has over 262,144 bytes"),
         ("def \xe4():\n    return 1\n", "is no name of a function"),
+        (
+            "def f(v):\n    \u0430 = 1\n    a = v\n    return \u0430\n",
+            r"line 2, column 5 of f: '\u0430' \(U\+0430, CYRILLIC SMALL LETTER A\) is neither in a text",
+        ),
+        ("def f(v):\n    return \uff45val(v)\n", r"line 2, column 12 of f: '\uff45' \(U\+FF45"),
+        ("def f(v):\n    return v.me\u0430n()\n", "line 2, column 16 of f"),
+        ("def f(v):\n    return dict(\u0430=v)\n", "line 2, column 17 of f"),
+        ("def f(v):\n    return f'\xe4 {\uff45val(v)}'\n", "line 2.* of f: "),
+        ('def f(v):\n    return f"""{v[\'}\']}\n{\uff45val(v)}"""\n', "of f: "),
+        ("def f(v):\n    return v" + " " * 101 + "# here\n", "line 2 of f has 101 blanks in a row"),
+        ("def f(v):\n    return v" + "\t" * 15 + "# here\n", "line 2 of f has 116 blanks in a row"),
     ],
 )
 def test_a_text_that_a_reader_would_not_see_as_it_is_is_refused(text: str, why: str) -> None:
     assert re.search(why, _not_sent(_typed(text)))
+
+
+def test_letters_beyond_ascii_are_sent_in_texts_and_comments() -> None:
+    text = "def f(v):\n    # f\xfcr \u03bb\n    return f'Gr\xf6\xdfe {v}' + '\\'\xe4\\\\' + r'\\\\'\n"
+    assert source_of(_typed(text)).text == text

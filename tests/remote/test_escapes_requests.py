@@ -380,6 +380,12 @@ def more() -> Iterator[tuple[str, str, str, str]]:
     yield "reviewed functions", LIMITED, f"{functions}::test_it_may_take_so_long", "a loop without end"
     source = "tests/duet/test_function_source.py::test_a_text_that_a_reader_would_not_see_as_it_is_is_refused"
     yield "reviewed functions", REFUSED, source, "characters that are not seen"
+    intake = "tests/duet/test_function_intake.py"
+    hostile = f"{intake}::test_a_message_that_is_no_function_is_refused"
+    yield "reviewed functions", REFUSED, hostile, "names that look like others"
+    yield "reviewed functions", REFUSED, hostile, "code far to the right"
+    empty = f"{intake}::test_a_long_stretch_of_empty_lines_is_shown_as_one_line_that_says_so"
+    yield "reviewed functions", SHOWN, empty, "code below thousands of empty lines"
     kind = f"{functions}::test_a_class_of_errors_that_is_its_own_tells_nothing_by_its_name"
     yield "reviewed functions", REFUSED, kind, "data in the name of an error"
 

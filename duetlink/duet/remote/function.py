@@ -16,6 +16,7 @@ from duetlink.duet.preview import preview_text
 from duetlink.duet.remote.source import source_of
 from duetlink.duet.remote.submission import Arguments, Submission, mocks_of, written
 from duetlink.errors import UnsupportedValue
+from duetlink.operations.function import shown_source
 
 if TYPE_CHECKING:
     from duetlink.duet.remote.workbench import Workbench
@@ -36,7 +37,7 @@ class Function:
     @property
     def source(self) -> Code:
         """What the owner gets to read."""
-        return Code(self._source.text)
+        return Code(shown_source(self._source.text))
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Call:
         """Run it with mocks in place of pointers, and with copies of values.
@@ -75,7 +76,7 @@ class Call:
     @property
     def source(self) -> Code:
         """What the owner gets to read."""
-        return Code(self._submission.source)
+        return Code(shown_source(self._submission.source))
 
     def submit(self, reason: str = "", *, expires_s: float | None = None) -> PendingRequest:
         """Ask the owner to run it, and for what it makes, and return at once. Awaitable; see PendingRequest.

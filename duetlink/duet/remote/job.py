@@ -150,7 +150,12 @@ def describe(name: str, source: str, call: Call, inputs: tuple[Input, ...]) -> A
                 further_tags += info.tags
     shown = function.show_call(name, call, names)
     code = "\n".join(
-        [*(f"# {line}" for line in comments), "", source.rstrip("\n"), "", "", f"result = {shown}"]
+        [
+            *(f"# {line}" for line in comments),
+            "",
+            function.shown_source(source).rstrip("\n"),
+            *("", "", f"result = {shown}"),
+        ]
     )
     did = (f"function {name}", *sorted(operations))
     expression = shown if len(shown) <= MAX_EXPRESSION else f"{shown[: MAX_EXPRESSION - 1]}…"

@@ -54,6 +54,7 @@ class JobIntake:
             self._check_room(sum(input_.size_bytes for input_ in inputs) - arriving_bytes)
         finally:
             self._arriving_bytes -= arriving_bytes
+        await asyncio.to_thread(function.check_letters, sent.name, sent.source)
         info = await asyncio.to_thread(jobs.describe, sent.name, sent.source, call, inputs)
         mock = jobs.mock_words(sent.mock_kind, sent.mock_detail, sent.mock_text)
         return Job(sent.name, sent.source, call, inputs, mock, info)

@@ -22,7 +22,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 from duetlink.errors import OperationRefused, SettingError
-from duetlink.operations.function import check_source
+from duetlink.operations.function import check_letters, check_source
 
 _FUTURE = "from __future__ import annotations"
 _OURS = "duetlink"
@@ -70,6 +70,7 @@ def source_of(function: Any) -> Source:
     text = "\n".join([*imports, "", "", text]) if imports else text
     try:
         check_source(name, text)
+        check_letters(name, text)
     except OperationRefused as error:
         raise SettingError(str(error)) from None
     return Source(name, text, _compiled(function, node, imports, first_line))
