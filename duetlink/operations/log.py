@@ -28,9 +28,8 @@ class ProgramLog:
     """All batches of one program, in order.
 
     To append one costs its compression, some ten microseconds per KiB, and looks at none of its steps. They
-    are read when a lineage is asked for, each once; what is kept of them then takes as much memory as the
-    batches themselves did, or three times that where the peer means harm. Methods may be called from any
-    thread.
+    are read when a lineage is asked for, each once; what is kept of them then takes `trace.MAX_HELD_BYTES` of
+    memory at most. Methods may be called from any thread.
     """
 
     def __init__(self, max_bytes: int = MAX_BYTES, *, may_learn: bool = True) -> None:
@@ -49,7 +48,7 @@ class ProgramLog:
         self._lock = threading.Lock()
         self._reading = threading.Lock()
         self._trace: tuple[Callable[[str], str], Trace] | None = None
-        self._failed: list[tuple[int, int]] = []
+        self._failed = array("q")  # position and step, alternately, that the trace has not been told of
 
     @property
     def position(self) -> int:
@@ -91,7 +90,8 @@ class ProgramLog:
         did a part of it only. Code that shows the step says so: else a peer could let noise be added to
         what does not take it.
         """
-        self._failed.append((position, step))
+        with self._lock:
+            self._failed.extend((position, step))
 
     def batches(self, start: int = 0, stop: int | None = None) -> Iterator[LoggedBatch]:
         """The batches from one position to another. Those that are appended meanwhile may be left out."""
@@ -115,7 +115,7 @@ class ProgramLog:
 
         Raises:
             LookupError: there is no such result.
-            LimitExceeded: the program has too many different steps to be kept in memory.
+            LimitExceeded: what is to be kept of the program takes too much memory.
         """
         position = self.position if position is None else min(position, self.position)
         with self._reading:
@@ -124,9 +124,16 @@ class ProgramLog:
             trace = self._trace[1]
             for batch in self.batches(trace.position, position):
                 trace.add(batch.content, batch.values)
-            while self._failed and self._failed[0][0] <= trace.position:
-                trace.fail(*self._failed.pop(0))
+            self._tell_failed(trace)
             return lineage(trace, result, position)
+
+    def _tell_failed(self, trace: Trace) -> None:
+        with self._lock:
+            told = 0
+            while told < len(self._failed) and self._failed[told] <= trace.position:
+                trace.fail(self._failed[told], self._failed[told + 1])
+                told += 2
+            del self._failed[:told]
 
 
 def _unpacked(

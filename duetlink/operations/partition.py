@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from array import array
 
 NOW = (1 << 31) - 1
@@ -25,6 +26,11 @@ class Partition:
 
     def __len__(self) -> int:
         return len(self.parent)
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that it takes."""
+        return sum(map(sys.getsizeof, (self.parent, self.when, self._size, self.attached)))
 
     def extend(self, count: int) -> None:
         """So many new numbers, each in a class of its own."""

@@ -18,10 +18,11 @@ Two steps that open one asset, or one value of a batch, make the same object, wh
 
 from __future__ import annotations
 
+import sys
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 from duetlink.operations import program
@@ -42,7 +43,11 @@ from duetlink.operations.kinds import (
 from duetlink.operations.partition import Partition
 from duetlink.operations.program import ASSET, DROP, GRAD, MAX_DEPTH, VALUE
 
-MAX_DIFFERENT_BYTES = 32 * 1024 * 1024  # of steps that differ in more than their ids, as text
+# Of memory, for one program: some three million steps. A step takes about 170 bytes; one that differs from
+# all others in more than its ids takes several hundred more.
+MAX_HELD_BYTES = 512 * 1024 * 1024
+_INTEGER_BYTES = sys.getsizeof(1 << 30)
+_PAIR_BYTES = sys.getsizeof((0, 0))
 
 _NO_KEYWORDS: dict[str, Any] = {}
 
@@ -93,25 +98,40 @@ class Trace:
         self._learned = False  # whether that is so of any
         self._assets: dict[str, int] = {}
         self._number_of: dict[str, int] = {}
-        self._different_bytes = 0
         self._known: dict[str, tuple[int, bool]] = {}  # what an operation does, and teaches, by its name
         self._gradients = True
+        self._texts_bytes = 0  # of all that is held in other objects than numbers
+        self._is_full = False
 
     def node(self, id_: int) -> int:
         """Raises LookupError: no step makes a result of this id."""
         return self._node_of[id_]
 
+    @property
+    def held_bytes(self) -> int:
+        """The memory that all of it takes."""
+        lists: tuple[Any, ...] = (
+            *(self.batch_ends, self.kinds, self.results, self.shape_numbers, self.references),
+            *(self.reference_ends, self.shapes, self.holding, self._learning, *self.inputs),
+            *(self.values, self.failed, self._node_of, self._assets, self._number_of, self._known),
+        )
+        numbers = 2 * len(self._node_of) + len(self.failed) + len(self.values)
+        return (
+            sum(map(sys.getsizeof, lists))
+            + self.sharing.held_bytes
+            + self.graph.held_bytes
+            + numbers * _INTEGER_BYTES
+            + self._texts_bytes
+        )
+
     def add(self, batch: bytes, values: Sequence[LoggedValue]) -> None:
         """Take in the next batch. One that the worker refuses as a whole has no steps.
 
         Raises:
-            LimitExceeded: too many different steps; the batch is not taken in.
+            LimitExceeded: they would take more memory than MAX_HELD_BYTES; nothing is taken in any more.
         """
-        if self._different_bytes > MAX_DIFFERENT_BYTES:
-            raise LimitExceeded(
-                f"the program has over {MAX_DIFFERENT_BYTES:,} bytes of steps that differ; how its results "
-                "were made is not known any more. Ask for what is needed sooner, and begin anew"
-            )
+        if self._is_full or self.held_bytes > MAX_HELD_BYTES:
+            self._refuse_more()
         try:
             steps = program.parse(batch)
         except RemoteProtocolError:
@@ -152,6 +172,13 @@ class Trace:
         if 0 <= step < end - begin:
             self.failed.add(begin + step)
 
+    def _refuse_more(self) -> NoReturn:
+        self._is_full = True
+        raise LimitExceeded(
+            f"the program has steps of over {MAX_HELD_BYTES:,} bytes to be kept; how its results were made "
+            "is not known any more. Ask for what is needed sooner, and begin anew"
+        )
+
     # -- one step --------------------------------------------------------------------------------------------
 
     def _add_operation(
@@ -161,6 +188,7 @@ class Trace:
         if known is None:
             known = kind_by_name(operation, self._effects), teaches(operation, _NO_KEYWORDS)
             self._known[operation] = known
+            self._hold(sys.getsizeof(operation) + _PAIR_BYTES)
         kind, teaching = known
         nodes: list[int] = []
         first = 0  # how many of them are in the first argument
@@ -223,6 +251,7 @@ class Trace:
             return self._put(NOTHING, -1, -1, ())
         if name not in self._assets:
             self._assets[name] = self._new_node()
+            self._hold(sys.getsizeof(name) + _INTEGER_BYTES)
         time, node = len(self.kinds), self._define(id_)
         shape = Shape(ASSET, [name, int(revision)], {}, True, SHARES)
         self._put(
@@ -240,6 +269,7 @@ class Trace:
         if index not in opened:
             opened[index] = self._new_node()
             self.values[opened[index]] = values[index]
+            self._hold(_size_of(values[index]))
         time, node = len(self.kinds), self._define(id_)
         self._put(SHARES, node, self._number(VALUE, Shape(VALUE, [[0]], {}, True, SHARES)), (opened[index],))
         return self._merge((node, opened[index]), time)
@@ -256,8 +286,20 @@ class Trace:
         if number is None:
             number = self._number_of[text] = len(self.shapes)
             self.shapes.append(shape)
-            self._different_bytes += len(text)
+            self._hold(
+                sys.getsizeof(text)
+                + sys.getsizeof(shape)
+                + _size_of(shape.arguments)
+                + _size_of(shape.keywords)
+                + _INTEGER_BYTES
+            )
         return number
+
+    def _hold(self, size_bytes: int) -> None:
+        # looked at here, too: what one batch has may be many times as large as its text
+        self._texts_bytes += size_bytes
+        if self._texts_bytes > MAX_HELD_BYTES:
+            self._refuse_more()
 
     def _define(self, id_: int) -> int:
         node = self._node_of.get(id_)
@@ -329,3 +371,13 @@ class Trace:
 
     def _learns(self, node: int) -> bool:
         return bool(self._learning[self.sharing.find(node)])
+
+
+def _size_of(held: Any) -> int:
+    """The memory of what JSON holds, whose depth is bounded; what several have in common counts for each."""
+    size_bytes = sys.getsizeof(held)
+    if isinstance(held, dict):
+        size_bytes += sum(map(_size_of, held)) + sum(map(_size_of, held.values()))
+    elif isinstance(held, (list, tuple)):
+        size_bytes += sum(map(_size_of, held))
+    return size_bytes

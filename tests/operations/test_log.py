@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import tracemalloc
+from collections.abc import Callable
 
 import pytest
 
@@ -105,11 +107,70 @@ def test_effects_may_change() -> None:
     assert log.lineage(3, lambda _: "in_place").operations == ("shift", "sum")
 
 
-def test_many_different_steps_are_too_many(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("duetlink.operations.trace.MAX_DIFFERENT_BYTES", 1000)
+# what of a step is another one each time, so that something is kept of it
+HOSTILE: dict[str, Callable[[int], list[object]]] = {
+    "results": lambda number: [number + 1, ".look", []],
+    "results with far numbers": lambda number: [number * 7919 + (1 << 40), ".look", [[1]]],
+    "views of one": lambda number: [number + 1, ".look", [[1], [number]]],
+    "numbers": lambda number: [0, ".look", [number + 0.5]],
+    "long texts": lambda number: [0, ".look", [f"{number} " * 50]],
+    "objects that are none": lambda number: [0, ".look", [["l", *({} for _ in range(50)), number]]],
+    "lists of lists": lambda number: [0, ".look", [["l", *([1] for _ in range(50)), number]]],
+    "keywords": lambda number: [0, ".look", [], {f"name_{number}": 1}],
+    "operations": lambda number: [0, f".look_{number}", []],
+    "operations that are refused": lambda number: [0, f".look_{number}", [[]]],
+    "assets": lambda number: [1, "asset", [f"asset_{number}", 1]],
+    "revisions": lambda number: [1, "asset", ["ages", number]],
+    "values": lambda number: [1, "value", [number % 100]],
+    "gradients": lambda number: [number + 1, ".backward", [[number], [number // 2]]],
+    "nothing": lambda number: [],
+}
+
+
+def _fill(log: ProgramLog, step: Callable[[int], list[object]]) -> str:
+    """Append such steps until they are refused, in these words."""
+    words = [VALUE] * 100
+    for begin in range(0, 1 << 18, 200):
+        log.append(batch(*(step(number) for number in range(begin, begin + 200))), words)
+        log.fail(log.position, 0)
+        try:
+            log.lineage(-1, effects)
+        except LookupError:  # there is no such result, and all steps have been read
+            pass
+        except LimitExceeded as error:
+            return str(error)
+    return "they are not refused"
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_what_is_kept_of_steps_takes_no_more_memory_than_is_said(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limit_bytes = 1_000_000
+    monkeypatch.setattr("duetlink.operations.trace.MAX_HELD_BYTES", limit_bytes)
+    log = ProgramLog(max_bytes=1 << 40)
+    log.append(b'[[1,"asset",["ages",1]]]')
+    log.lineage(1, effects)
+    tracemalloc.start()
+    try:
+        told = _fill(log, HOSTILE[name])
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert "over 1,000,000 bytes to be kept" in told
+    # what a list, an array or a dict has in reserve comes on top, and what the log itself holds
+    assert limit_bytes / 2 < held_bytes - log.stored_bytes < limit_bytes * 1.5
+    with pytest.raises(LimitExceeded):
+        log.lineage(1, effects)
+
+
+def test_failures_that_nobody_asks_for_take_little_memory() -> None:
     log = ProgramLog()
-    log.append(batch([1, "asset", ["ages", 1]], *([0, ".look", [[1], number]] for number in range(100))))
-    assert log.lineage(1, effects).assets == (("ages", 1),)
-    log.append(batch([2, ".mean", [[1]]]))
-    with pytest.raises(LimitExceeded, match="begin anew"):
-        log.lineage(2, effects)
+    tracemalloc.start()
+    try:
+        for number in range(100_000):
+            log.fail(1, number)
+        held_bytes, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held_bytes < 20 * 100_000
