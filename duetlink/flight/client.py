@@ -16,6 +16,7 @@ from duetlink.flight.body import Landing
 from duetlink.flight.certificate import HOST_NAME, Identity
 from duetlink.flight.receiving import Decoding, Receiving
 from duetlink.flight.server import CHANGED, PROBE, SCHEMA
+from duetlink.flight.silence import silenced
 
 # The receiver sets the HTTP/2 window; without it a first transfer starts at 64 KiB and waits for estimates.
 _LOOKAHEAD_BYTES = 16 * 1024 * 1024
@@ -34,20 +35,21 @@ class FlightClient:
     ) -> None:
         self._decoding = decoding
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        self._client = flight.FlightClient(
-            f"grpc+tls://{self.address}",
-            tls_root_certs=peer_certificate_pem,
-            cert_chain=identity.certificate_pem,
-            private_key=identity.private_key_pem,
-            override_hostname=HOST_NAME,
-            generic_options=[
-                ("grpc.http2.lookahead_bytes", _LOOKAHEAD_BYTES),
-                # a connection per client: a dead path's must not be handed to the next one
-                ("grpc.use_local_subchannel_pool", 1),
-                # a path is what it is; a proxy of the environment is another
-                ("grpc.enable_http_proxy", 0),
-            ],
-        )
+        with silenced():
+            self._client = flight.FlightClient(
+                f"grpc+tls://{self.address}",
+                tls_root_certs=peer_certificate_pem,
+                cert_chain=identity.certificate_pem,
+                private_key=identity.private_key_pem,
+                override_hostname=HOST_NAME,
+                generic_options=[
+                    ("grpc.http2.lookahead_bytes", _LOOKAHEAD_BYTES),
+                    # a connection per client: a dead path's must not be handed to the next one
+                    ("grpc.use_local_subchannel_pool", 1),
+                    # a path is what it is; a proxy of the environment is another
+                    ("grpc.enable_http_proxy", 0),
+                ],
+            )
 
     def probe(self, timeout_s: float) -> None:
         """One authenticated round trip; raises PathUnavailable."""

@@ -1,7 +1,8 @@
 """The Flight server of one side: mutual TLS with the peer's pinned certificate, DoGet by ticket, no more.
 
 Everything else that Flight offers (listing, DoPut, DoExchange, schemas) stays unimplemented and is refused by
-pyarrow. A stranger without the peer's key does not get through the TLS handshake.
+pyarrow. A stranger without the peer's key does not get through the TLS handshake, and leaves no line on
+standard error; gRPC does not tell how many there were.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from duetlink.errors import AssetChanged, PathUnavailable, TicketRefused
 from duetlink.flight.certificate import Identity
 from duetlink.flight.receiving import CODED
 from duetlink.flight.sending import Sending
+from duetlink.flight.silence import silenced
 from duetlink.flight.tickets import Admission, TicketTable
 from duetlink.tuning import RateCap
 
@@ -52,12 +54,13 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
         self._on_bytes = on_bytes
         self._on_changed = on_changed
         try:
-            super().__init__(
-                f"grpc+tls://{host}:0",
-                tls_certificates=[(identity.certificate_pem, identity.private_key_pem)],
-                verify_client=True,
-                root_certificates=peer_certificate_pem,
-            )
+            with silenced():
+                super().__init__(
+                    f"grpc+tls://{host}:0",
+                    tls_certificates=[(identity.certificate_pem, identity.private_key_pem)],
+                    verify_client=True,
+                    root_certificates=peer_certificate_pem,
+                )
         except (pa.ArrowException, OSError) as error:
             raise PathUnavailable(f"no Flight server can listen on {host}: {error}") from None
 

@@ -23,6 +23,7 @@ from duetlink.signaling.base import Role
 from duetlink.signaling.frames import HEALTH, HEARTBEAT_S, OVERHEAD_BYTES, PATH, read_client_frame
 from duetlink.signaling.limits import Limits
 from duetlink.signaling.mailboxes import Mailboxes, Refusal, Refused, Seat, network_of, too_large
+from duetlink.signaling.strangers import Strangers
 
 _SWEEP_INTERVAL_S = 5.0
 
@@ -35,6 +36,7 @@ class MailboxServer:
     def __init__(self, limits: Limits | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
         self.limits = limits or Limits()
         self.mailboxes = Mailboxes(self.limits, clock)
+        self._strangers = Strangers(clock)
         self._connections: Counter[str] = Counter()
         self._sockets: set[web.WebSocketResponse] = set()
         self._upgraded: set[web.RequestHandler] = set()
@@ -49,7 +51,9 @@ class MailboxServer:
         if self._server is not None:
             raise LocalProtocolError("this mailbox server has been started already")
         loop = asyncio.get_running_loop()
-        self._server = web.Server(self._handle, access_log=None, keepalive_timeout=5.0)
+        self._server = web.Server(
+            self._handle, access_log=None, keepalive_timeout=5.0, logger=self._strangers.logger
+        )
         try:
             self._listener = await loop.create_server(self._new_connection, host, port, ssl=ssl_context)
         except OSError as error:
@@ -75,11 +79,13 @@ class MailboxServer:
         )
         await self._server.shutdown(timeout=1.0)
         await listener.wait_closed()
+        self._strangers.tell(now=True)
 
     async def _sweep(self) -> None:
         while True:
             await asyncio.sleep(_SWEEP_INTERVAL_S)
             self.mailboxes.expire()
+            self._strangers.tell()
 
     def _new_connection(self) -> asyncio.BaseProtocol:
         # aiohttp waits without end for the first request of a connection

@@ -6,10 +6,13 @@ import contextlib
 import itertools
 import os
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -297,3 +300,84 @@ def test_garbage_is_no_certificate(data: bytes) -> None:
         check_certificate(data)
     with pytest.raises(RemoteProtocolError):
         check_certificate(b"-----BEGIN CERTIFICATE-----\n" + data + b"\n-----END CERTIFICATE-----\n")
+
+
+# in a process of its own: gRPC writes past Python, and reads how much it shall write once
+PORT_AND_STRANGERS = """
+import contextlib, os, socket, ssl, sys, time
+from concurrent.futures import ThreadPoolExecutor
+from pyarrow import flight
+from duetlink.flight.certificate import HOST_NAME, create_identity
+from duetlink.flight.server import FlightServer
+from duetlink.flight.tickets import TicketTable
+from duetlink.tuning import RateCap
+
+owner, scientist, stranger = create_identity(), create_identity(), create_identity()
+before = dict(os.environ)
+tickets, pool = TicketTable(time.monotonic), ThreadPoolExecutor(2)
+server = FlightServer(owner, scientist.certificate_pem, tickets, pool, RateCap(), host="127.0.0.1")
+assert dict(os.environ) == before
+refused = 0
+
+
+def connect():
+    return socket.create_connection(("127.0.0.1", server.port), 10)
+
+
+request = b"GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"
+for rubbish in (b"rubbish" * 100, request, b"\\x16\\x03\\x01" + b"\\xff" * 999):
+    with connect() as plain, contextlib.suppress(ConnectionError):
+        plain.sendall(rubbish)
+        while plain.recv(1000):
+            pass
+    refused += 1
+for certificate in (None, stranger):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    if certificate is not None:
+        for name, content in (("key", certificate.private_key_pem), ("crt", certificate.certificate_pem)):
+            open(os.path.join(sys.argv[1], name), "wb").write(content)
+        context.load_cert_chain(os.path.join(sys.argv[1], "crt"), os.path.join(sys.argv[1], "key"))
+    try:
+        with connect() as plain, context.wrap_socket(plain) as wrapped:
+            refused += wrapped.recv(1000) == b""
+    except OSError:
+        refused += 1
+
+# the peer itself, with calls that there are not
+peer = flight.FlightClient(
+    f"grpc+tls://127.0.0.1:{server.port}",
+    tls_root_certs=owner.certificate_pem,
+    cert_chain=scientist.certificate_pem,
+    private_key=scientist.private_key_pem,
+    override_hostname=HOST_NAME,
+)
+calls = (
+    lambda: peer.do_get(flight.Ticket(b"rubbish")).read_all(),
+    lambda: list(peer.do_action(flight.Action("rubbish", b""))),
+    lambda: list(peer.list_flights()),
+    lambda: list(peer.list_actions()),
+    lambda: peer.get_flight_info(flight.FlightDescriptor.for_path("x")),
+)
+for call in calls:
+    try:
+        call()
+    except (flight.FlightError, NotImplementedError, OSError):
+        refused += 1
+server.close()
+print(refused)
+"""
+
+
+def test_strangers_at_the_port_write_nothing_into_the_owners_notebook(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"}
+    done = subprocess.run(
+        [sys.executable, "-c", PORT_AND_STRANGERS, str(tmp_path)],
+        capture_output=True,
+        env=environment,
+        timeout=60,
+        cwd=Path(__file__).resolve().parents[2],
+    )
+    assert done.stderr.decode() == ""
+    assert done.stdout == b"10\n"

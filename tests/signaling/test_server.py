@@ -14,6 +14,7 @@ from pathlib import Path
 
 import aiohttp
 import pytest
+from aiohttp.http_exceptions import BadStatusLine
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -34,6 +35,7 @@ from duetlink.signaling.client import WebSocketMailbox
 from duetlink.signaling.frames import HEALTH
 from duetlink.signaling.limits import Limits
 from duetlink.signaling.server import MailboxServer
+from duetlink.signaling.strangers import Strangers
 
 from .conftest import Clock
 
@@ -470,3 +472,59 @@ def tls_contexts(directory: Path) -> tuple[ssl.SSLContext, ssl.SSLContext]:
     serving = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     serving.load_cert_chain(file)
     return serving, ssl.create_default_context(cadata=pem.decode())
+
+
+RUBBISH = (
+    b"rubbish\r\n\r\n",
+    b"\x16\x03\x01\x02\x00" + b"x" * 600,  # TLS
+    b"GET / HTTP/9.9\r\n\r\n",
+    b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n",
+    b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\nrubbish",
+    b"GET /" + b"x" * 70_000 + b" HTTP/1.1\r\n\r\n",
+    b"GET http://[ HTTP/1.1\r\nHost: x\r\n\r\n",
+)
+
+
+async def test_what_strangers_send_is_told_as_a_number_only(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    server = MailboxServer()
+    host, port = await server.start()
+    try:
+        for rubbish in RUBBISH:
+            reader, writer = await asyncio.open_connection(host, port)
+            writer.write(rubbish)
+            writer.write_eof()
+            with contextlib.suppress(ConnectionError):
+                await asyncio.wait_for(reader.read(), 10)
+            writer.close()
+    finally:
+        await server.stop()
+    # of the first two aiohttp itself says nothing
+    told = [(record.levelname, record.getMessage()) for record in caplog.records]
+    assert told == [("INFO", "6 connections that were no clients' were refused")]
+
+
+def test_strangers_are_told_of_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level("INFO")
+    clock = Clock()
+    strangers = Strangers(clock)
+    for _ in range(12):
+        strangers.logger.exception("Error handling request", exc_info=BadStatusLine("rubbish"))
+    strangers.tell()
+    clock.now_s += 60
+    strangers.tell()
+    strangers.tell()
+    clock.now_s += 60
+    strangers.tell()
+    assert [record.getMessage() for record in caplog.records] == [
+        "12 connections that were no clients' were refused"
+    ]
+
+
+def test_a_defect_of_the_server_is_told_as_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    Strangers(Clock()).logger.exception("Error handling request", exc_info=ValueError("a defect"))
+    (record,) = caplog.records
+    assert record.levelname == "ERROR"
+    assert record.exc_info is not None
+    assert str(record.exc_info[1]) == "a defect"
