@@ -7,6 +7,7 @@ It comes as source text, Python that imports what it needs and then defines the 
 from __future__ import annotations
 
 import ast
+import contextlib
 import hashlib
 import json
 import keyword
@@ -85,6 +86,10 @@ def check_letters(name: str, source: str) -> None:
     # nowhere else.
     masked = _MASKED.sub(lambda found: "?" * len(found[0]), source)
     try:
+        # CPython before 3.11.8 may stumble where another thread parses at the same time (gh-106905)
+        with contextlib.suppress(SystemError):
+            ast.parse(masked)
+            return
         ast.parse(masked)
     except SyntaxError as error:
         raise OperationRefused(_misplaced(name, source, error)) from None
