@@ -8,6 +8,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from duetlink.version import __version__ as __version__
+
 if TYPE_CHECKING:
     from duetlink.duet.duet import Duet
     from duetlink.duet.policies.policy import Policy
@@ -17,8 +19,6 @@ if TYPE_CHECKING:
     from duetlink.runtime.job_progress import progress
     from duetlink.session import join, launch
     from duetlink.settings import IceServer, Settings
-
-__version__ = "0.1.0"
 
 __all__ = [
     "Budget",

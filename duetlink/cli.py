@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from duetlink import __version__
 from duetlink.errors import DuetError, SettingError
+from duetlink.version import __version__
 
 if TYPE_CHECKING:
     import ssl

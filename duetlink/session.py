@@ -12,7 +12,6 @@ from typing import Any
 
 from aiortc import RTCIceServer
 
-from duetlink import __version__
 from duetlink.duet.announcement import show_answer, show_code
 from duetlink.duet.duet import Duet
 from duetlink.duet.life import Life, cancelled
@@ -45,6 +44,7 @@ from duetlink.signaling import (
     pair_scientist,
 )
 from duetlink.signaling.paste import PREFIX as PASTE_PREFIX
+from duetlink.version import __version__
 
 # Of the messages on the control channel. A change that an older peer cannot read raises both.
 PROTOCOL_MIN = 1
