@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from duetlink.errors import LimitExceeded, RemoteProtocolError
-
-if TYPE_CHECKING:
-    from duetlink.carrier.mux import Mux
 
 WINDOW_BYTES = 16 * 1024 * 1024
 _GRANT_BYTES = WINDOW_BYTES // 4
@@ -22,10 +19,23 @@ _GRANT_BYTES = WINDOW_BYTES // 4
 _NOTHING = memoryview(b"")
 
 
+class Streams(Protocol):
+    """What a splice tells of its local end. The mux takes it."""
+
+    def local_made(self, splice: Splice) -> None: ...
+
+    def local_data(self, splice: Splice, data: bytes) -> None: ...
+
+    def local_lost(self, splice: Splice) -> None: ...
+
+    def grant(self, splice: Splice, amount_bytes: int) -> None:
+        """The local end has taken `amount_bytes`: the peer may send as many more."""
+
+
 class Splice(asyncio.Protocol):
     """The protocol of the local end. `number` is None while nothing has come from it."""
 
-    def __init__(self, mux: Mux, number: int | None = None) -> None:
+    def __init__(self, mux: Streams, number: int | None = None) -> None:
         self._mux = mux
         self._transport: asyncio.Transport | None = None
         self.number = number

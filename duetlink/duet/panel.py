@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import sys
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 from duetlink.errors import PanelUnavailable
-
-if TYPE_CHECKING:
-    from duetlink.duet.duet import Duet
 
 GROUP = "duetlink.panel"
 
@@ -29,7 +26,7 @@ class Panel(Protocol):
         """Remove it from every page, and stop."""
 
 
-def make_panel(duet: Duet) -> Panel:
+def make_panel(duet: object) -> Panel:
     """The panel of `duet`. Raises PanelUnavailable outside notebooks, and where no package draws one."""
     if not in_notebook():
         raise PanelUnavailable("the panel needs a Jupyter notebook; print(duet) shows how the duet stands")
