@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from duetlink.errors import SettingError
 from duetlink.mocks.arrow_type import INNER, LISTS, is_list
-from duetlink.mocks.base import Facts, NoFacts
 from duetlink.mocks.draw import UNKNOWN_CATEGORIES, Array, Draw
+from duetlink.mocks.facts import Facts, NoFacts
 from duetlink.mocks.numpy_ import floats
 from duetlink.mocks.scope import Scope
 

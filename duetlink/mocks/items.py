@@ -15,8 +15,8 @@ import numpy as np
 
 from duetlink.errors import SettingError
 from duetlink.mocks import numpy_
-from duetlink.mocks.base import Facts
 from duetlink.mocks.draw import Draw
+from duetlink.mocks.facts import Facts
 from duetlink.mocks.scope import Scope
 
 VARIED = 2  # items of an inner list, where their numbers differ

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 
 from duetlink.errors import SettingError
-from duetlink.mocks.base import TEXT_BYTES, NoFacts, Span
+from duetlink.mocks.base import TEXT_BYTES, Span
 from duetlink.mocks.draw import Array, Draw
+from duetlink.mocks.facts import NoFacts
 from duetlink.mocks.instants import is_usual
 from duetlink.mocks.registry import unsupported
 from duetlink.mocks.scope import Scope

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from duetlink.mocks import arrow_, items
-from duetlink.mocks.base import Facts
+from duetlink.mocks.facts import Facts
 
 
 def facts_of(series: Any) -> Facts:

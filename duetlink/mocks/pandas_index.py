@@ -8,8 +8,8 @@ import numpy as np
 import pandas as pd
 
 from duetlink.errors import SettingError
-from duetlink.mocks.base import NoFacts
 from duetlink.mocks.draw import UNKNOWN_CATEGORIES, Draw
+from duetlink.mocks.facts import NoFacts
 from duetlink.mocks.pandas_array import column, labels
 from duetlink.mocks.pandas_facts import facts_of
 from duetlink.mocks.scope import Scope

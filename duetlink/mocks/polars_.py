@@ -9,8 +9,9 @@ import polars as pl
 
 from duetlink.errors import SettingError
 from duetlink.mocks import arrow_, arrow_array, arrow_type
-from duetlink.mocks.base import Facts, NoFacts, Span
+from duetlink.mocks.base import Span
 from duetlink.mocks.draw import UNKNOWN_CATEGORIES
+from duetlink.mocks.facts import Facts, NoFacts
 from duetlink.mocks.registry import unsupported
 from duetlink.mocks.scope import Scope
 

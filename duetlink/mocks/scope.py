@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from duetlink.errors import SettingError
-from duetlink.mocks.base import Facts
+from duetlink.mocks.facts import Facts
 from duetlink.mocks.mock import BOUNDS, CATEGORIES, INDEX, MISSING, Mock
 
 if TYPE_CHECKING:
