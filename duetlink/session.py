@@ -7,13 +7,14 @@ import dataclasses
 import datetime
 import functools
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import Any
 
 from aiortc import RTCIceServer
 
 from duetlink.duet.announcement import show_answer, show_code
 from duetlink.duet.duet import Duet
+from duetlink.duet.examination import Examination
 from duetlink.duet.life import Life, cancelled
 from duetlink.duet.state.keeper import Keeper
 from duetlink.errors import (
@@ -25,6 +26,7 @@ from duetlink.errors import (
     UnknownCode,
 )
 from duetlink.link.link import Link
+from duetlink.paths.ladder import PathStatus
 from duetlink.peer.connection import PeerConnection
 from duetlink.peer.ice_servers import ProbedServer, choose_ice_servers
 from duetlink.reunion import Reunion
@@ -115,7 +117,7 @@ def join(
     parsed = None if by_hand else SessionCode.parse(code)
     thread = LoopThread()
     life = Life(settings)
-    duet = Duet(SCIENTIST, life, thread)
+    duet = Duet(SCIENTIST, life, thread, _examine)
     opening = _Opening(life, _hello(name or SCIENTIST))
     try:
         thread.run(life.open(SCIENTIST))
@@ -137,7 +139,7 @@ def _launch(
     keeper = _keeper(settings, resume)
     thread = LoopThread()
     life = Life(settings, keeper)
-    duet = Duet(OWNER, life, thread)
+    duet = Duet(OWNER, life, thread, _examine)
     opening = _Opening(life, _hello(name or OWNER))
     try:
         thread.run(life.open(OWNER))
@@ -149,6 +151,14 @@ def _launch(
         duet.close()
         raise
     return duet
+
+
+async def _examine(
+    settings: Settings, paths: Sequence[PathStatus], used_path: str | None, timeout_s: float
+) -> Examination:
+    from duetlink.doctor.examine import examine  # here: few duets ask for it
+
+    return await examine(settings, paths=paths, used_path=used_path, timeout_s=timeout_s)
 
 
 def _keeper(settings: Settings, resume: str | bool | None) -> Keeper:

@@ -11,11 +11,11 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from duetlink.codecs.gradients.compressor import GradientCompressor
-from duetlink.doctor.report import Report
 from duetlink.duet.audit import Audit
 from duetlink.duet.catalogue import Offer
 from duetlink.duet.compression import SharedCompression, TuningView
 from duetlink.duet.display import Table, size_text
+from duetlink.duet.examination import Examination, Examine
 from duetlink.duet.incoming import Incoming
 from duetlink.duet.life import CLOSED, CONNECTED, RECONNECTING, Life
 from duetlink.duet.offering import Offering
@@ -55,10 +55,11 @@ class Duet:
     manager, or `close` it: a kernel that ends closes it as well.
     """
 
-    def __init__(self, role: str, life: Life, thread: LoopThread) -> None:
+    def __init__(self, role: str, life: Life, thread: LoopThread, examine: Examine) -> None:
         self._role = role
         self._life = life
         self._thread = thread
+        self._examine = examine
         self._panel: Panel | None = None
         self._offering = Offering()
         life.workbench.use(thread)
@@ -160,18 +161,14 @@ class Duet:
         """What the tuners of both sides decided, and why: `duet.tuning.decisions`."""
         return TuningView(self._link)
 
-    def doctor(self, timeout_s: float = 10.0) -> Report:
+    def doctor(self, timeout_s: float = 10.0) -> Examination:
         """What the network allows, and what became of each path of this link, with what to do for a better
         one. Takes at most `timeout_s`; the link goes on meanwhile. May be asked of a closed duet as well.
         """
-        from duetlink.doctor.examine import examine
-
         now = self.statistics()
         thread = LoopThread("duetlink-doctor")  # of its own: the link's loop is not kept busy with it
         try:
-            return thread.run(
-                examine(self._life.settings, paths=now.paths, used_path=now.path, timeout_s=timeout_s)
-            )
+            return thread.run(self._examine(self._life.settings, now.paths, now.path, timeout_s))
         finally:
             thread.stop()
 

@@ -1,0 +1,58 @@
+"""What `duet.doctor()` needs from the examiner of the network, which stands above this package.
+
+`session` hands the examiner in when it makes a duet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Protocol
+
+from duetlink.paths.ladder import PathStatus
+from duetlink.settings import Settings
+
+
+class Finding(Protocol):
+    """The answer to one question about the network."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def outcome(self) -> str: ...
+    @property
+    def words(self) -> str: ...
+
+
+class Examination(Protocol):
+    """All findings, and the verdict. It shows itself in a terminal and in a notebook."""
+
+    @property
+    def findings(self) -> Sequence[Finding]: ...
+    @property
+    def took_s(self) -> float: ...
+    @property
+    def rungs(self) -> Sequence[Any]:
+        """What to expect of tcp, punched, udp and relay."""
+        ...
+
+    @property
+    def reachable(self) -> bool:
+        """Whether peers in other networks can be reached, where servers are configured for it."""
+        ...
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        ...
+
+    def to_json(self) -> dict[str, Any]:
+        """Schema `duetlink-doctor/1`."""
+        ...
+
+    def json(self) -> str:
+        """`to_json` as text."""
+        ...
+
+
+# settings, paths of the link, the one in use, seconds that it may take
+Examine = Callable[[Settings, Sequence[PathStatus], str | None, float], Coroutine[Any, Any, Examination]]
