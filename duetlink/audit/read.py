@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from duetlink.audit.entry import MAX_LINE_BYTES, MAX_TEXT, UNREADABLE, Entry, parse
+from duetlink.audit.entry import MAX_LINE_BYTES, MAX_TEXT, UNREADABLE, Entry
 from duetlink.errors import AuditUnavailable
+from duetlink.journal.files import read_lines
+from duetlink.journal.line import parse
 
 
 def lines(path: Path, begin_bytes: int = 0, end_bytes: int | None = None) -> Iterator[bytes]:
@@ -16,19 +18,7 @@ def lines(path: Path, begin_bytes: int = 0, end_bytes: int | None = None) -> Ite
         AuditUnavailable: the file cannot be read.
     """
     try:
-        with open(path, "rb") as file:
-            file.seek(begin_bytes)
-            position = begin_bytes
-            while end_bytes is None or position < end_bytes:
-                most = MAX_LINE_BYTES if end_bytes is None else min(MAX_LINE_BYTES, end_bytes - position)
-                line = file.readline(most)
-                if not line:
-                    return
-                yield line
-                while line and not line.endswith(b"\n"):  # the rest of an overlong one
-                    position += len(line)
-                    line = file.readline(MAX_LINE_BYTES)
-                position += len(line)
+        yield from read_lines(path, MAX_LINE_BYTES, begin_bytes, end_bytes)
     except FileNotFoundError:
         return
     except OSError as error:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from duetlink.audit.entry import FIRST, MAX_LINE_BYTES, parse
-from duetlink.audit.head import Head
+from duetlink.audit.entry import MAX_LINE_BYTES
 from duetlink.audit.log import AuditLog
 from duetlink.audit.read import lines
+from duetlink.journal.head import Head
+from duetlink.journal.line import FIRST, parse
 
 CHANGED, MISSING, REORDERED, REPEATED, TORN = "changed", "missing", "reordered", "repeated", "torn"
 MOST_FINDINGS = 100  # that are described; the others are counted

@@ -17,16 +17,15 @@ from pathlib import Path
 
 import filelock
 
-from duetlink.audit.files import lock_beside
-from duetlink.audit.head import Head
 from duetlink.errors import AuditBroken, AuditUnavailable, BudgetExceeded, DuetError, SettingError
-from duetlink.privacy import book
+from duetlink.journal.head import Head
+from duetlink.journal.journal import Journal
 from duetlink.privacy.account import BUDGET, CHARGE, REPAIR, Accounts, Amount, Posting, amount, written
 
 _MAX_TEXT = 500  # characters of `what`
 _MAX_NAME = 1_000  # characters of an asset's name
+_MAX_LINE_BYTES = 64 * 1024  # more than the longest texts, all of them escaped, can take
 _LOCK_TIMEOUT_S = 30.0
-_POLL_INTERVAL_S = 0.002
 
 
 def utc_now() -> datetime.datetime:
@@ -61,7 +60,7 @@ class Ledger:
     ) -> None:
         self.path = path
         self._now = now
-        self._lock = lock_beside(path, lock_timeout_s)
+        self._journal = Journal(path, max_line_bytes=_MAX_LINE_BYTES, lock_timeout_s=lock_timeout_s)
         self._state = _State()  # for whoever holds the lock
 
     def set_budget(self, asset: str, epsilon_total: Amount, why: str = "") -> None:
@@ -115,7 +114,7 @@ class Ledger:
         """Budgets, charges and repairs, in their order."""
         found: list[Posting] = []
         with self._locked():
-            book.walk(self.path, found.append)
+            self._walk(found.append)
         return tuple(posting for posting in found if posting.asset in (asset, ""))
 
     def repair(self, why: str) -> str:
@@ -125,14 +124,15 @@ class Ledger:
         """
         with self._locked():
             try:
-                book.walk(self.path, lambda posting: None)
+                self._walk(lambda posting: None)
                 return f"the privacy ledger {self.path} is whole"
             except AuditBroken as error:
                 found = str(error)
             self._state = _State()
             asides = (self.path.with_name(f"{self.path.name}.damaged-{n}") for n in itertools.count())
             aside = next(path for path in asides if not path.exists())
-            book.start_over(self.path, self._fields(REPAIR, "", Decimal(0), why), aside)
+            fields = self._fields(REPAIR, "", Decimal(0), why)
+            self._journal.start_over(fields, aside, Posting.from_fields)
             return f"{found}. It is kept as {aside.name}, and all budgets are closed"
 
     # -- under the lock --------------------------------------------------------------------------------------
@@ -142,32 +142,40 @@ class Ledger:
             raise SettingError(f"an asset's name has 1 to {_MAX_NAME:,} characters")
         fields = self._fields(kind, asset, epsilon, what)
         self._state = _State()  # until it is surely written, the file has to be read again
-        end = book.append(self.path, state.end, fields)
+        end = self._journal.append(state.end, fields)
         state.accounts.take(Posting(end.number, fields["when"], kind, asset, epsilon, fields["what"]))
-        self._state = _State(state.accounts, end, book.state_of(self.path))
+        self._state = _State(state.accounts, end, self._journal.identity())
 
     def _fields(self, kind: str, asset: str, epsilon: Decimal, what: str) -> dict[str, str]:
         when = self._now().astimezone(datetime.UTC).isoformat(timespec="microseconds")
         cut = what if len(what) <= _MAX_TEXT else what[: _MAX_TEXT - 1] + "…"
         return {"when": when, "kind": kind, "asset": asset, "epsilon": written(epsilon), "what": cut}
 
+    def _walk(self, take: Callable[[Posting], object]) -> Head:
+        try:
+            return self._journal.walk(lambda fields: take(Posting.from_fields(fields)))
+        except AuditBroken as error:
+            raise AuditBroken(
+                f"the privacy ledger {self.path} is damaged: {error}. Nothing private is released until its "
+                "owner calls repair(), which closes all budgets"
+            ) from None
+
     @contextlib.contextmanager
     def _held(self) -> Iterator[_State]:
         """What the ledger says now: as it was left here where nobody has touched it since, else read anew."""
         with self._locked():
             state = self._state
-            if not state.file or state.file != book.state_of(self.path):
+            if not state.file or state.file != self._journal.identity():
                 state = _State()
-                state.end = book.walk(self.path, state.accounts.take)
-                state.file = book.state_of(self.path)
+                state.end = self._walk(state.accounts.take)
+                state.file = self._journal.identity()
                 self._state = state
             yield state
 
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         try:
-            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with self._lock.acquire(poll_interval=_POLL_INTERVAL_S):
+            with self._journal.held():
                 yield
         except filelock.Timeout:
             raise AuditUnavailable(

@@ -19,6 +19,7 @@ from duetlink.audit.log import AuditLog
 from duetlink.audit.read import entries
 from duetlink.audit.verify import verify
 from duetlink.errors import AuditUnavailable
+from duetlink.journal.files import lock_beside
 from tests.audit.conftest import fill
 
 
@@ -142,7 +143,7 @@ def test_a_lock_that_is_not_let_go_is_an_error_in_time(log: AuditLog) -> None:
             impatient.append([Entry(kind="share")])
         caught.append(error.value)
 
-    with log._lock:
+    with lock_beside(log.path, 5.0):
         thread = threading.Thread(target=write)
         thread.start()
         thread.join(10)
@@ -274,8 +275,9 @@ def test_a_place_where_no_log_can_be_is_an_error_that_says_what_to_do(tmp_path: 
 
 
 def test_an_entry_of_a_newer_version_is_verified_and_read(log: AuditLog) -> None:
-    from duetlink.audit.entry import FIRST, canonical, hash_of
-    from duetlink.audit.head import Head, write_head
+    from duetlink.journal.files import write_head
+    from duetlink.journal.head import Head
+    from duetlink.journal.line import FIRST, canonical, hash_of
 
     fields = {"kind": "run", "number": 0, "previous": FIRST, "code": "f(x)", "when": "", "session": "s"}
     line = canonical(fields | {"hash": hash_of(fields)}) + b"\n"

@@ -11,9 +11,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from duetlink.audit.entry import Entry, hash_of
-from duetlink.audit.head import read_head, write_head
+from duetlink.audit.entry import Entry
 from duetlink.audit.verify import MOST_FINDINGS, Report, verify
+from duetlink.journal.files import read_head, write_head
+from duetlink.journal.head import Head, seal
+from duetlink.journal.line import hash_of
 from tests.audit.conftest import fill, ticking_log
 
 COUNT = 8
@@ -125,8 +127,8 @@ def test_one_changed_line_is_one_finding(spoil: Callable[[bytes], Report]) -> No
 def test_a_replaced_entry_with_a_right_hash_breaks_the_chain(spoil: Callable[[bytes], Report]) -> None:
     lines = content_of(spoil).splitlines(keepends=True)
     fields = json.loads(lines[3])
-    forged = Entry(kind="share", session="s", name="forged").sealed(3, fields["when"], fields["previous"])
-    lines[3] = forged.line()
+    forged = Entry(kind="share", session="s", name="forged").to_fields(fields["when"])
+    lines[3], _ = seal(Head(2, fields["previous"]), forged)
     report = spoil(b"".join(lines))
     assert (5, "changed") in whats(report)
     assert "entry 4 does not follow" in str(report)
@@ -134,11 +136,10 @@ def test_a_replaced_entry_with_a_right_hash_breaks_the_chain(spoil: Callable[[by
 
 def test_a_chain_rewritten_to_its_end_does_not_fit_the_head(spoil: Callable[[bytes], Report]) -> None:
     lines = content_of(spoil).splitlines(keepends=True)[:5]
-    previous = json.loads(lines[-1])["hash"]
-    for number in (5, 6, 7):
-        forged = Entry(kind="share", session="s", name="object 0").sealed(number, "", previous)
-        lines.append(forged.line())
-        previous = forged.hash
+    end = Head(4, json.loads(lines[-1])["hash"])
+    for _ in range(3):
+        line, end = seal(end, Entry(kind="share", session="s", name="object 0").to_fields(""))
+        lines.append(line)
     assert whats(spoil(b"".join(lines))) == [(0, "changed")]
 
 

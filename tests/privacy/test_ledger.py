@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duetlink.audit.head import head_path
 from duetlink.errors import AuditBroken, AuditUnavailable, BudgetExceeded, SettingError
-from duetlink.privacy import book
+from duetlink.journal import files
+from duetlink.journal.head import head_path
 from duetlink.privacy.account import Accounts, Posting, amount, written
 from duetlink.privacy.ledger import Ledger
 from duetlink.privacy.statistic import Statistic
@@ -325,7 +325,7 @@ CALLS = ("open", "write", "fsync", "close", "ftruncate", "stat", "replace")
 
 
 def _charge_and_end(path: Path, ends_at: int, results: multiprocessing.Queue[str]) -> None:
-    """A charge that ends with the call of that number that `os` gets from the book."""
+    """A charge that ends with the call of that number that `os` gets from the journal."""
     count = 0
 
     class Ending:
@@ -344,7 +344,7 @@ def _charge_and_end(path: Path, ends_at: int, results: multiprocessing.Queue[str
             return call
 
     ledger = Ledger(path)
-    book.os = Ending()  # type: ignore[attr-defined]
+    files.os = Ending()  # type: ignore[attr-defined]
     ledger.charge("people", 0.25, "mean")
     os._exit(0)
 
@@ -397,7 +397,7 @@ def test_a_full_disk_charges_nothing(
         return real(fd, data[: int(len(data) * part)])
 
     with monkeypatch.context() as patch:
-        patch.setattr(book.os, "write", write)
+        patch.setattr(files.os, "write", write)
         with pytest.raises(AuditUnavailable, match="No space left"):
             written_ledger.charge("people", 0.5, "mean")
     assert path.read_bytes() == content
@@ -411,7 +411,7 @@ def test_what_may_not_be_on_the_disk_counts(
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(book.os, "fsync", fsync)
+        patch.setattr(files.os, "fsync", fsync)
         with pytest.raises(AuditUnavailable):
             written_ledger.charge("people", 0.5, "mean")
     assert written_ledger.left("people") == Ledger(path).left("people") == Decimal("0.25")

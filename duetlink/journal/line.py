@@ -1,0 +1,41 @@
+"""The form of one line: canonical JSON that states its own hash."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+FIRST = "0" * 64  # what the first line has as the hash of the one before it
+
+
+def parse(line: bytes) -> dict[str, Any]:
+    """The fields of a line without its newline, when it is just as it was written: its hash is right.
+
+    Raises:
+        ValueError: it is not.
+    """
+    try:
+        fields = json.loads(line.decode("ascii"))
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    if not isinstance(fields, dict) or canonical(fields) != line:
+        raise ValueError("not in the form in which entries are written")
+    if type(fields.get("number")) is not int or not isinstance(fields.get("previous"), str):
+        raise ValueError("no number, or no hash of the entry before it")
+    stated = fields.pop("hash", None)
+    if stated != hash_of(fields):
+        raise ValueError("its hash is another")
+    fields["hash"] = stated
+    return fields
+
+
+def hash_of(fields: Mapping[str, Any]) -> str:
+    """SHA-256 over the canonical JSON of everything but the hash."""
+    return hashlib.sha256(canonical(fields)).hexdigest()
+
+
+def canonical(fields: Mapping[str, Any]) -> bytes:
+    """JSON with sorted keys, without spaces, in ASCII: one way to write the same fields."""
+    return json.dumps(fields, sort_keys=True, separators=(",", ":"), allow_nan=False).encode("ascii")
