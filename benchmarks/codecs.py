@@ -1,9 +1,9 @@
 """How small and how fast: every lossless codec, and what the tuner makes of them, on arrays of each kind.
 
-Everything goes the way of a transfer: blocks of a body, encoded on a pool, as in flight/sending.py. The times
-are those until the last block is encoded, of `auto` with all its trials. One thread encodes, but for the
-`auto` that has all processors, as a transfer has, and chooses how many it uses; lzma -6 is the standard
-library's, which has one.
+Everything goes the way of a transfer: blocks of a body, encoded on a pool, as in flight/sending.py.
+The times are those until the last block is encoded, of `auto` with all its trials. One thread encodes, but
+for the `auto` that has all processors, as a transfer has, and chooses how many it uses; lzma -6 is the
+standard library's, which has one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Sealed memfds: a body in the kernel's memory that another process of the same user maps without a copy.
 
-Theory. See `runtime/shared_memory.py`. Another process opens it as /proc/PID/fd/N, for which the kernel asks
-what it asks of a debugger: the same user. A private mapping makes it writable for the reader alone, page by
-page.
+Theory. See `runtime/shared_memory.py`. Another process opens it as /proc/PID/fd/N, for which the kernel
+asks what it asks of a debugger: the same user. A private mapping makes it writable for the reader alone, page
+by page.
 """
 
 from __future__ import annotations
