@@ -1,6 +1,6 @@
 """How small and how fast: every lossless codec, and what the tuner makes of them, on arrays of each kind.
 
-Everything goes the way of a transfer: blocks of a body, encoded on a pool, as in flight/sending.py.
+Everything goes the way of a transfer: blocks of a body, encoded on a pool, as in net/flight/sending.py.
 The times are those until the last block is encoded, of `auto` with all its trials. One thread encodes, but
 for the `auto` that has all processors, as a transfer has, and chooses how many it uses; lzma -6 is the
 standard library's, which has one.
@@ -16,14 +16,14 @@ import numpy as np
 
 from benchmarks.harness import report
 from benchmarks.kinds import KINDS, make
-from duetlink import values
-from duetlink.codecs import codecs
-from duetlink.codecs.base import BYTES, TENSOR
-from duetlink.flight.body import Landing, Outgoing
-from duetlink.flight.receiving import Decoding
-from duetlink.flight.sending import Order, Sending
-from duetlink.paths.flight_path import FlightPath
-from duetlink.tuning import Compression, RateCap, Tuner
+from duetlink.data import values
+from duetlink.data.codecs import codecs
+from duetlink.data.codecs.base import BYTES, TENSOR
+from duetlink.data.tuning import Compression, RateCap, Tuner
+from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.net.flight.receiving import Decoding
+from duetlink.net.flight.sending import Order, Sending
+from duetlink.net.paths.flight_path import FlightPath
 
 SIZE_BYTES = 64 << 20
 ROUNDS = 3

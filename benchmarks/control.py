@@ -15,9 +15,9 @@ from aiortc import RTCConfiguration, RTCPeerConnection
 
 import duetlink
 from benchmarks.harness import interleave, report
-from duetlink.link.link import Link
-from duetlink.peer.connection import PeerConnection
-from duetlink.runtime.loop import LoopThread
+from duetlink.base.runtime.loop import LoopThread
+from duetlink.net.link.link import Link
+from duetlink.net.peer.connection import PeerConnection
 from duetlink.settings import Settings
 
 PINGS = 300

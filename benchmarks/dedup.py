@@ -13,7 +13,7 @@ from fastcdc.fastcdc_py import fastcdc_py
 from numpy.typing import NDArray
 
 from benchmarks.harness import Sample, interleave, report, timed
-from duetlink.dedup import Held, Manifest, Match, Segment, cut, find, name_chunks
+from duetlink.data.dedup import Held, Manifest, Match, Segment, cut, find, name_chunks
 
 KEY = bytes(range(32))
 MIB = 1 << 20

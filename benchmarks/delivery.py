@@ -63,7 +63,7 @@ approve_all(duet)
 out = duet.code
 """
 _SCIENTIST = """
-from duetlink import values
+from duetlink.data import values
 def join(code):
     global duet
     duet = duetlink.join(code, settings=SETTINGS)

@@ -30,8 +30,8 @@ from sklearn.model_selection import StratifiedKFold
 from torch import nn
 
 from benchmarks.harness import report
-from duetlink.codecs import decode
-from duetlink.codecs.gradients import Dgc, GradientCompressor, PowerSgd, Quantised, RandomK, TopK
+from duetlink.data.codecs import decode
+from duetlink.data.codecs.gradients import Dgc, GradientCompressor, PowerSgd, Quantised, RandomK, TopK
 
 WORKERS = 4
 SEEDS = 5

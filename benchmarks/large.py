@@ -17,8 +17,8 @@ from pyarrow import flight
 
 from benchmarks.harness import Sample, interleave, report, timed
 from benchmarks.owner import Owner, peak_bytes
-from duetlink.flight.certificate import HOST_NAME, create_identity
-from duetlink.paths.shared_memory import SharedMemory
+from duetlink.net.flight.certificate import HOST_NAME, create_identity
+from duetlink.net.paths.shared_memory import SharedMemory
 from duetlink.settings import GIB, Settings
 
 BATCH_MIB = (1, 2, 4)

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 import duetlink
+from duetlink.base.wire import fragments
 from duetlink.duet.duet import Duet
 from duetlink.settings import Settings
-from duetlink.wire import fragments
 from tests.lab.interpreter import approve_all
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import duetlink
 from benchmarks.harness import interleave, report
 from duetlink import Policy
-from duetlink.audit.entry import Entry
-from duetlink.audit.log import AuditLog
+from duetlink.base.audit.entry import Entry
+from duetlink.base.audit.log import AuditLog
 from duetlink.duet.duet import Duet
 from duetlink.settings import Settings
 

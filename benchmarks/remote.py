@@ -20,8 +20,8 @@ from torch import nn
 
 from benchmarks.harness import interleave, report, timed
 from benchmarks.owner import Owner
+from duetlink.base.wire import schema_pb2 as pb
 from duetlink.settings import Settings
-from duetlink.wire import schema_pb2 as pb
 
 OPERATIONS = 1000
 ITEMS = 1000

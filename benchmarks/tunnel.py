@@ -155,7 +155,7 @@ class Notebooks:
                 with contextlib.suppress(psutil.NoSuchProcess):
                     taken = process.cpu_times()
                     all_s += taken.user + taken.system
-                    if "duetlink.carrier" in process.cmdline():
+                    if "duetlink.net.carrier" in process.cmdline():
                         carriers_s += taken.user + taken.system
         return carriers_s, all_s
 

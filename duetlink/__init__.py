@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 from duetlink.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from duetlink.base.runtime.job_progress import progress
+    from duetlink.compute.mocks import Mock
     from duetlink.duet.duet import Duet
     from duetlink.duet.policies.policy import Policy
     from duetlink.duet.remote.budget import Budget
     from duetlink.errors import DuetError
-    from duetlink.mocks import Mock
-    from duetlink.runtime.job_progress import progress
     from duetlink.session import join, launch
     from duetlink.settings import IceServer, Settings
 
@@ -40,12 +40,12 @@ _HOMES = {
     "Duet": "duetlink.duet.duet",
     "DuetError": "duetlink.errors",
     "IceServer": "duetlink.settings",
-    "Mock": "duetlink.mocks",
+    "Mock": "duetlink.compute.mocks",
     "Policy": "duetlink.duet.policies.policy",
     "Settings": "duetlink.settings",
     "join": "duetlink.session",
     "launch": "duetlink.session",
-    "progress": "duetlink.runtime.job_progress",
+    "progress": "duetlink.base.runtime.job_progress",
 }
 
 

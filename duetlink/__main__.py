@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from duetlink.cli import main
+from duetlink.tools.cli import main
 
 main(prog_name="duetlink")

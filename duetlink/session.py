@@ -12,6 +12,7 @@ from typing import Any
 
 from aiortc import RTCIceServer
 
+from duetlink.base.runtime.loop import LoopThread
 from duetlink.duet.announcement import show_answer, show_code
 from duetlink.duet.duet import Duet
 from duetlink.duet.examination import Examination
@@ -25,14 +26,12 @@ from duetlink.errors import (
     SignalingUnavailable,
     UnknownCode,
 )
-from duetlink.link.link import Link
-from duetlink.paths.ladder import PathStatus
-from duetlink.peer.connection import PeerConnection
-from duetlink.peer.ice_servers import ProbedServer, choose_ice_servers
-from duetlink.reunion import Reunion
-from duetlink.runtime.loop import LoopThread
-from duetlink.settings import Settings
-from duetlink.signaling import (
+from duetlink.net.link.link import Link
+from duetlink.net.paths.ladder import PathStatus
+from duetlink.net.peer.connection import PeerConnection
+from duetlink.net.peer.ice_servers import ProbedServer, choose_ice_servers
+from duetlink.net.reunion import Reunion
+from duetlink.net.signaling import (
     EmbeddedServer,
     Hello,
     Paired,
@@ -45,7 +44,8 @@ from duetlink.signaling import (
     pair_owner,
     pair_scientist,
 )
-from duetlink.signaling.paste import PREFIX as PASTE_PREFIX
+from duetlink.net.signaling.paste import PREFIX as PASTE_PREFIX
+from duetlink.settings import Settings
 from duetlink.version import __version__
 
 # Of the messages on the control channel. A change that an older peer cannot read raises both.
@@ -156,7 +156,7 @@ def _launch(
 async def _examine(
     settings: Settings, paths: Sequence[PathStatus], used_path: str | None, timeout_s: float
 ) -> Examination:
-    from duetlink.doctor.examine import examine  # here: few duets ask for it
+    from duetlink.tools.doctor.examine import examine  # here: few duets ask for it
 
     return await examine(settings, paths=paths, used_path=used_path, timeout_s=timeout_s)
 

@@ -16,9 +16,9 @@ import pytest
 
 import duetlink
 from duetlink.duet.duet import Duet
-from duetlink.flight.certificate import Identity
-from duetlink.link.link import Link
-from duetlink.peer.connection import PeerConnection
+from duetlink.net.flight.certificate import Identity
+from duetlink.net.link.link import Link
+from duetlink.net.peer.connection import PeerConnection
 from duetlink.settings import Settings
 from tests.turn_server import TurnServer, run_turn_server
 

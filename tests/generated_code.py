@@ -15,7 +15,7 @@ from typing import Any
 from duetlink_widgets import contract
 
 ROOT = Path(__file__).resolve().parent.parent
-SCHEMAS = sorted(path.relative_to(ROOT) for path in ROOT.glob("duetlink/*/schema.proto"))
+SCHEMAS = sorted(path.relative_to(ROOT) for path in ROOT.glob("duetlink/*/*/schema.proto"))
 CONTRACT = Path("js/src/contract.ts")
 
 

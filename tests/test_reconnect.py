@@ -12,9 +12,9 @@ import pytest
 
 import duetlink
 from duetlink import errors
-from duetlink.runtime.loop import LoopThread
+from duetlink.base.runtime.loop import LoopThread
+from duetlink.net.signaling import MailboxServer
 from duetlink.settings import Settings
-from duetlink.signaling import MailboxServer
 
 QUICK = Settings(heartbeat_interval_s=0.1, heartbeat_timeout_s=0.6)
 

@@ -10,10 +10,10 @@ import pytest
 
 import duetlink
 from duetlink import errors, session
-from duetlink.runtime.loop import LoopThread
+from duetlink.base.runtime.loop import LoopThread
+from duetlink.net.signaling import MailboxServer, SessionCode
+from duetlink.net.signaling.wordlist import EVEN, ODD
 from duetlink.settings import Settings
-from duetlink.signaling import MailboxServer, SessionCode
-from duetlink.signaling.wordlist import EVEN, ODD
 
 
 @pytest.fixture

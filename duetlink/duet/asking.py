@@ -7,15 +7,15 @@ import secrets
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
-from duetlink import values
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.data import values
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.inbox import REQUEST_ID_BYTES
 from duetlink.duet.remote.job_log import JobLog
 from duetlink.errors import CallTimeout, LinkClosed, OperationFailed, RemoteProtocolError, RequestDenied
-from duetlink.link.link import Link
-from duetlink.link.transfer import Transfer
+from duetlink.net.link.link import Link
+from duetlink.net.link.transfer import Transfer
 from duetlink.settings import Settings
-from duetlink.wire import schema_pb2 as pb
 
 if TYPE_CHECKING:
     from duetlink.duet.remote.submission import Submission

@@ -9,14 +9,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.data.values import Encoded, decode, encode
+from duetlink.data.values.lossy import Lossy
 from duetlink.errors import RemoteProtocolError, SettingError
-from duetlink.flight.body import Outgoing
-from duetlink.values import Encoded, decode, encode
-from duetlink.values.lossy import Lossy
-from duetlink.wire import schema_pb2 as pb
+from duetlink.net.flight.body import Outgoing
 
 if TYPE_CHECKING:
-    from duetlink.operations.lineage import Lineage
+    from duetlink.compute.operations.lineage import Lineage
 
 MAX_NAME = 200  # characters
 MAX_TEXT = 4000

@@ -12,9 +12,9 @@ from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from duetlink.audit import read
-from duetlink.audit.entry import UNREADABLE, Entry
-from duetlink.audit.verify import Report, verify
+from duetlink.base.audit import read
+from duetlink.base.audit.entry import UNREADABLE, Entry
+from duetlink.base.audit.verify import Report, verify
 from duetlink.duet.display import Table, size_text
 from duetlink.errors import AuditBroken, AuditUnavailable, SettingError
 

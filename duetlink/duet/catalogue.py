@@ -11,16 +11,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from duetlink.audit.entry import SHARE, UNSHARE
+from duetlink.base.audit.entry import SHARE, UNSHARE
+from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.asset import AssetInfo, Content
 from duetlink.duet.recorder import Recorder, described
 from duetlink.duet.remote.private import Open
 from duetlink.duet.state.asset_record import AssetRecord
 from duetlink.duet.state.keeper import Keeper
 from duetlink.errors import AssetChanged, AssetNotFound, LimitExceeded, ValueRefused
-from duetlink.link.link import Link
+from duetlink.net.link.link import Link
 from duetlink.settings import Settings
-from duetlink.wire import schema_pb2 as pb
 
 
 @dataclass(frozen=True, slots=True)

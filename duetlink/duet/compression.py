@@ -8,12 +8,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from duetlink.codecs import Codec, codecs
+from duetlink.base.runtime.loop import LoopThread
+from duetlink.data.codecs import Codec, codecs
+from duetlink.data.tuning import Compression, Decision, Plan
+from duetlink.data.tuning.compression import serves
 from duetlink.duet.display import Table, size_text
-from duetlink.link.link import Link
-from duetlink.runtime.loop import LoopThread
-from duetlink.tuning import Compression, Decision, Plan
-from duetlink.tuning.compression import serves
+from duetlink.net.link.link import Link
 
 
 class SharedCompression:

@@ -1,7 +1,7 @@
 """Decoding what a peer has made and nobody here has asked for: gifts, and what its steps and functions gave.
 
-A flat value (`values/flat.py`) is decoded here and now. Any other is first decoded, and used, in a process of
-its own, shut in and limited like the worker: a body that ends or occupies the process that reads it ends that
+A flat value (`data/values/flat.py`) is decoded here and now. Any other is first decoded, and used, in a
+process of its own, shut in and limited like the worker: a body that ends or occupies the process that reads it ends that
 one. Only what it survives is decoded in this process, from the same bytes.
 """
 
@@ -12,11 +12,11 @@ import json
 import os
 from collections.abc import Callable
 
-from duetlink import values
+from duetlink.compute.worker.limits import Limits
+from duetlink.compute.worker.memory import place
+from duetlink.compute.worker.process import Worker
+from duetlink.data import values
 from duetlink.errors import LimitExceeded, MalformedValue, ValueRefused, WorkerUnavailable, WorkLimit
-from duetlink.worker.limits import Limits
-from duetlink.worker.memory import place
-from duetlink.worker.process import Worker
 
 IDLE_S = 300.0  # how long a process waits for the next value: to load its libraries takes seconds
 _TIMEOUT_S = 20.0

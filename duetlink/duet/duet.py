@@ -10,7 +10,10 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from duetlink.codecs.gradients.compressor import GradientCompressor
+from duetlink.base.runtime.loop import LoopThread
+from duetlink.data.codecs.gradients.compressor import GradientCompressor
+from duetlink.data.tuning import Compression
+from duetlink.data.values.lossy import Lossy, undone_where_it_fails
 from duetlink.duet.audit import Audit
 from duetlink.duet.catalogue import Offer
 from duetlink.duet.compression import SharedCompression, TuningView
@@ -38,12 +41,9 @@ from duetlink.errors import (
     PanelUnavailable,
     RequestTimeout,
 )
-from duetlink.link.history import Second
-from duetlink.link.link import Link
-from duetlink.link.traffic import Statistics
-from duetlink.runtime.loop import LoopThread
-from duetlink.tuning import Compression
-from duetlink.values.lossy import Lossy, undone_where_it_fails
+from duetlink.net.link.history import Second
+from duetlink.net.link.link import Link
+from duetlink.net.link.traffic import Statistics
 
 T = TypeVar("T")
 

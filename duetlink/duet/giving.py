@@ -6,17 +6,17 @@ import asyncio
 from dataclasses import dataclass
 from functools import partial
 
-from duetlink import values
-from duetlink.audit.entry import GIFT
+from duetlink.base.audit.entry import GIFT
+from duetlink.base.runtime.scope import Scope
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.data import values
 from duetlink.duet.asset import AssetInfo, Content
 from duetlink.duet.catalogue import Catalogue, Offer, Received
 from duetlink.duet.decoding import Decoding
 from duetlink.duet.recorder import Recorder, leaving
 from duetlink.errors import DuetError, LimitExceeded, LinkClosed, TransferCancelled, ValueRefused
-from duetlink.link.link import Link
-from duetlink.link.transfer import Transfer
-from duetlink.runtime.scope import Scope
-from duetlink.wire import schema_pb2 as pb
+from duetlink.net.link.link import Link
+from duetlink.net.link.transfer import Transfer
 
 # The peer replies when it has the whole object; progress, not this, shows whether it moves.
 _DELIVERY_TIMEOUT_S = 7 * 24 * 3600.0

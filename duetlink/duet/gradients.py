@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import threading
 
-from duetlink.codecs.base import GRADIENT
-from duetlink.codecs.gradients.choice import compressor
-from duetlink.codecs.gradients.compressor import EPOCH, STEP, GradientCompressor
-from duetlink.tuning import Compression
-from duetlink.tuning.compression import AUTO
+from duetlink.data.codecs.base import GRADIENT
+from duetlink.data.codecs.gradients.choice import compressor
+from duetlink.data.codecs.gradients.compressor import EPOCH, STEP, GradientCompressor
+from duetlink.data.tuning import Compression
+from duetlink.data.tuning.compression import AUTO
 
 MARK = "gradient"
 

@@ -11,8 +11,9 @@ from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 
-from duetlink.audit import entry
-from duetlink.audit.entry import Entry
+from duetlink.base.audit import entry
+from duetlink.base.audit.entry import Entry
+from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.asset import AssetInfo, Content
 from duetlink.duet.catalogue import Catalogue, Mine
 from duetlink.duet.decoding import Decoding
@@ -47,10 +48,9 @@ from duetlink.errors import (
     RemoteProtocolError,
     RequestAnswered,
 )
-from duetlink.link.link import Link
-from duetlink.link.transfer import Transfer
+from duetlink.net.link.link import Link
+from duetlink.net.link.transfer import Transfer
 from duetlink.settings import Settings
-from duetlink.wire import schema_pb2 as pb
 
 REQUEST_ID_BYTES = 16
 MAX_REASON = 2000  # characters

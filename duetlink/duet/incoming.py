@@ -6,11 +6,11 @@ import datetime
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from duetlink.audit import entry
-from duetlink.audit.entry import Entry
+from duetlink.base.audit import entry
+from duetlink.base.audit.entry import Entry
+from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.asset import AssetInfo, Content
 from duetlink.duet.recorder import described
-from duetlink.wire import schema_pb2 as pb
 
 if TYPE_CHECKING:
     from duetlink.duet.remote.job import Job

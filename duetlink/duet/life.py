@@ -10,9 +10,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from duetlink.audit import entry
-from duetlink.audit.entry import Entry
-from duetlink.audit.log import AuditLog
+from duetlink.base.audit import entry
+from duetlink.base.audit.entry import Entry
+from duetlink.base.audit.log import AuditLog
+from duetlink.compute.privacy.ledger import Ledger
 from duetlink.duet.asking import Asking
 from duetlink.duet.catalogue import Catalogue
 from duetlink.duet.decoding import Decoding
@@ -24,9 +25,8 @@ from duetlink.duet.remote.workbench import Workbench
 from duetlink.duet.remote.workplace import Workplace
 from duetlink.duet.state.keeper import Keeper
 from duetlink.errors import AuditUnavailable, DuetError, LinkClosed
-from duetlink.link.link import Link
-from duetlink.link.traffic import Statistics
-from duetlink.privacy.ledger import Ledger
+from duetlink.net.link.link import Link
+from duetlink.net.link.traffic import Statistics
 from duetlink.settings import Settings
 
 WAITING, PAIRING, CONNECTED, RECONNECTING, CLOSED = (

@@ -5,17 +5,17 @@ from __future__ import annotations
 import concurrent.futures
 from collections.abc import Iterable
 
-from duetlink.codecs.gradients.compressor import GradientCompressor
+from duetlink.compute.privacy.table import table_of
+from duetlink.data.codecs.gradients.compressor import GradientCompressor
+from duetlink.data.tuning import Compression
+from duetlink.data.values.lossy import Lossy
+from duetlink.data.values.lossy import lossy as lossy_mark
 from duetlink.duet.asset import Content, check_description
 from duetlink.duet.catalogue import Offer
 from duetlink.duet.gradients import MARK, Gradients
 from duetlink.duet.remote.budget import Budget
 from duetlink.duet.remote.private import Open
 from duetlink.errors import SettingError
-from duetlink.privacy.table import table_of
-from duetlink.tuning import Compression
-from duetlink.values.lossy import Lossy
-from duetlink.values.lossy import lossy as lossy_mark
 
 
 class Offering:
@@ -74,7 +74,7 @@ class Offering:
 
     def _mock(self, obj: object, mock: object) -> tuple[Content, str]:
         """What the peer works with in place of `obj`, and how it was made."""
-        from duetlink.mocks import Mock, check, describe, make
+        from duetlink.compute.mocks import Mock, check, describe, make
 
         if (isinstance(mock, str) and mock == "auto") or isinstance(mock, Mock):
             how = mock if isinstance(mock, Mock) else Mock()

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from duetlink.base.runtime.loop import LoopThread
 from duetlink.duet.asking import ASKING, COMPLETE, DENIED, PENDING, Asking, Question
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.catalogue import Received
@@ -18,7 +19,6 @@ from duetlink.duet.remote.job_log import LogLines
 from duetlink.duet.remote.program import Program
 from duetlink.duet.remote.remote import Remote
 from duetlink.errors import OperationRefused, RequestTimeout, RequestWithdrawn
-from duetlink.runtime.loop import LoopThread
 
 if TYPE_CHECKING:
     from duetlink.duet.remote.workbench import Workbench

@@ -5,7 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-from duetlink.link.transfer import Transfer
+from duetlink.net.link.transfer import Transfer
 
 DELAY_S = 1.0
 

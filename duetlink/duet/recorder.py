@@ -16,13 +16,13 @@ import threading
 from dataclasses import dataclass
 from typing import Any
 
-from duetlink.audit.entry import Entry
-from duetlink.audit.log import AuditLog, unavailable
+from duetlink.base.audit.entry import Entry
+from duetlink.base.audit.log import AuditLog, unavailable
+from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.asset import AssetInfo
 from duetlink.errors import AuditUnavailable
-from duetlink.flight.body import Outgoing
-from duetlink.link.transfer import CANCELLED, COMPLETE, Transfer
-from duetlink.wire import schema_pb2 as pb
+from duetlink.net.flight.body import Outgoing
+from duetlink.net.link.transfer import CANCELLED, COMPLETE, Transfer
 
 BEGUN = "begun"  # a release or gift that may go out from here on
 

@@ -7,6 +7,8 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from duetlink.base.runtime.loop import LoopThread
+from duetlink.compute.operations.lineage import Lineage
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.code import Code
 from duetlink.duet.display import Table, imported_pandas, size_text, visible
@@ -17,8 +19,6 @@ from duetlink.duet.preview import preview_of
 from duetlink.duet.remote import review
 from duetlink.duet.remote.job_log import LogLines
 from duetlink.errors import DuetError, SettingError
-from duetlink.operations.lineage import Lineage
-from duetlink.runtime.loop import LoopThread
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
+from duetlink.base.runtime.loop import LoopThread
 from duetlink.duet.asking import Asking
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.catalogue import Catalogue
@@ -12,7 +13,6 @@ from duetlink.duet.display import Table, imported_pandas, shortened, size_text
 from duetlink.duet.pointer import Described, Pointer, ReceivedObject
 from duetlink.duet.remote.workbench import Workbench
 from duetlink.errors import AssetNotFound
-from duetlink.runtime.loop import LoopThread
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from duetlink.base.runtime.loop import LoopThread
 from duetlink.duet.asking import Question
 from duetlink.duet.display import Table, size_text, visible
 from duetlink.duet.giving import Gift
 from duetlink.duet.life import CLOSED, Life
 from duetlink.duet.pointer import PendingRequest
 from duetlink.errors import AssetNotFound, TransferEnded
-from duetlink.link.transfer import CANCELLED, FAILED, Transfer, TransferStatus
-from duetlink.runtime.loop import LoopThread
+from duetlink.net.link.transfer import CANCELLED, FAILED, Transfer, TransferStatus
 
 _ARROWS = {"in": "comes in", "out": "goes out"}
 

@@ -41,9 +41,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from duetlink.codecs import chunk
-from duetlink.codecs.base import Array, Codec
-from duetlink.codecs.element import BY_NAME, ELEMENTS, Element
+from duetlink.data.codecs import chunk
+from duetlink.data.codecs.base import Array, Codec
+from duetlink.data.codecs.element import BY_NAME, ELEMENTS, Element
 from duetlink.errors import LimitExceeded, LocalProtocolError, MalformedChunk, UnknownCodec
 
 REFUSALS = (MalformedChunk, LimitExceeded, UnknownCodec)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import AssetChanged, LimitExceeded, TicketRefused
-from duetlink.flight.body import Landing, Outgoing
-from duetlink.flight.sending import Order
-from duetlink.wire import schema_pb2 as pb
+from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.net.flight.sending import Order
 
 Links = Any
 

@@ -10,7 +10,7 @@ from typing import TypeVar
 import pytest
 
 from duetlink.errors import DuetError, LinkClosed, SignalingRefused, WrongCode
-from duetlink.signaling.base import MAX_MESSAGE_BYTES, Mailbox, Mood
+from duetlink.net.signaling.base import MAX_MESSAGE_BYTES, Mailbox, Mood
 
 TIMEOUT_S = 10.0
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 class MailboxContract(ABC):
-    """Tests of `duetlink.signaling.Mailbox`; run with pytest-asyncio in auto mode.
+    """Tests of `duetlink.net.signaling.Mailbox`; run with pytest-asyncio in auto mode.
 
     What `open_pair` opens besides the two ends (a server) is for the subclass to close, in a fixture.
     """

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from duetlink.data.values import Encoded, decode, encode, summarise
 from duetlink.errors import LimitExceeded, MalformedValue, MissingLibrary
-from duetlink.values import Encoded, decode, encode, summarise
 
 REFUSALS = (MalformedValue, LimitExceeded, MissingLibrary)
 

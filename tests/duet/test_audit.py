@@ -16,13 +16,13 @@ import pytest
 
 import duetlink
 from duetlink import errors
-from duetlink.audit.entry import Entry
-from duetlink.audit.log import AuditLog
-from duetlink.audit.read import entries
-from duetlink.audit.verify import verify
+from duetlink.base.audit.entry import Entry
+from duetlink.base.audit.log import AuditLog
+from duetlink.base.audit.read import entries
+from duetlink.base.audit.verify import verify
 from duetlink.duet.duet import Duet
 from duetlink.duet.recorder import Recorder
-from duetlink.link.transfer import Transfer
+from duetlink.net.link.transfer import Transfer
 from tests.duet.test_duet import answering, pointer, until
 
 Pair = tuple[Duet, Duet]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import duetlink
-from duetlink.codecs.gradients import TopK
+from duetlink.data.codecs.gradients import TopK
 from duetlink.errors import LinkClosed, SettingError, UnknownCodec
 from duetlink.settings import Settings
 

@@ -17,15 +17,16 @@ import pyarrow as pa
 import pytest
 import torch
 
-from duetlink import errors, values
+from duetlink import errors
+from duetlink.compute.worker import process
+from duetlink.compute.worker.process import Worker
+from duetlink.data import values
+from duetlink.data.values.base import Encoded, Summary
 from duetlink.duet import decoding as module
 from duetlink.duet.asset import AssetInfo, Content
 from duetlink.duet.decoding import Decoding
 from duetlink.duet.duet import Duet
 from duetlink.duet.giving import Gift
-from duetlink.values.base import Encoded, Summary
-from duetlink.worker import process
-from duetlink.worker.process import Worker
 from tests.fuzz.make_corpus import made
 from tests.fuzz.runner import CORPUS
 
@@ -38,7 +39,7 @@ for path in sys.argv[2:]:
     path in sys.path or site.addsitedir(path)
 sys.path.insert(0, {str(ROOT)!r})
 from tests.fuzz import plants
-from duetlink.worker.child import main
+from duetlink.compute.worker.child import main
 plants.plant("%s")
 main(int(sys.argv[1]))
 """

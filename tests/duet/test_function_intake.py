@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 
-from duetlink import errors, values
+from duetlink import errors
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.operations.function import Call, digest_of, input_names, parse_call, show_call
+from duetlink.data import values
+from duetlink.data.values.base import Encoded, Summary
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.catalogue import Mine
 from duetlink.duet.decoding import Decoding
@@ -17,10 +21,7 @@ from duetlink.duet.incoming import Incoming
 from duetlink.duet.remote import job_run
 from duetlink.duet.remote.job_intake import JobIntake
 from duetlink.duet.remote.job_log import JobLog
-from duetlink.operations.function import Call, digest_of, input_names, parse_call, show_call
 from duetlink.settings import Settings
-from duetlink.values.base import Encoded, Summary
-from duetlink.wire import schema_pb2 as pb
 
 
 def message(**changes: Any) -> pb.Job:

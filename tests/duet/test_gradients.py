@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 
 import duetlink
-from duetlink.codecs.gradients import TopK
+from duetlink.data.codecs.gradients import TopK
+from duetlink.data.tuning import Compression
 from duetlink.duet.gradients import Gradients
 from duetlink.errors import SettingError, UnsupportedValue, ValueRefused
 from duetlink.settings import Settings
-from duetlink.tuning import Compression
 
 NETWORK = Settings(only=("channel",), heartbeat_interval_s=0.1, heartbeat_timeout_s=0.6)
 SMALL = dataclasses.replace(NETWORK, max_received_bytes=50_000)

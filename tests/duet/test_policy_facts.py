@@ -19,17 +19,17 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from duetlink import values
+from duetlink.compute.operations.effects import worst_effect
+from duetlink.compute.operations.function import Call
+from duetlink.compute.operations.log import ProgramLog
+from duetlink.compute.operations.trace import LoggedValue
+from duetlink.data import values
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.policies.decision import decide
 from duetlink.duet.policies.facts import Facts
 from duetlink.duet.policies.policy import Policy
 from duetlink.duet.remote.job import Input, describe
 from duetlink.duet.remote.workplace import Workplace
-from duetlink.operations.effects import worst_effect
-from duetlink.operations.function import Call
-from duetlink.operations.log import ProgramLog
-from duetlink.operations.trace import LoggedValue
 
 NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
 TAGS: dict[str, tuple[str, ...]] = {"patients": ("confidential",), "colours": ("public", "x"), "ages": ()}

@@ -7,8 +7,8 @@ import struct
 import numpy as np
 import pyarrow as pa
 
-from duetlink.values import body as layout
-from duetlink.values.schema_pb2 import Array, Arrow, DType, Field, Node, Polars, Scalar
+from duetlink.data.values import body as layout
+from duetlink.data.values.schema_pb2 import Array, Arrow, DType, Field, Node, Polars, Scalar
 from tests.fuzz.runner import CORPUS
 
 _OCTETS, _TEXT, _FLOAT, _INT = DType.OCTETS, DType.TEXT, DType.FLOAT, DType.INT

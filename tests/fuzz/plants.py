@@ -11,19 +11,19 @@ def _nothing(*arguments: Any) -> None:
 
 
 def _fields() -> None:
-    from duetlink.values import dtype
+    from duetlink.data.values import dtype
 
     dtype.check_field = _nothing
 
 
 def _items() -> None:
-    from duetlink.values import reach
+    from duetlink.data.values import reach
 
     reach.check = _nothing
 
 
 def _views() -> None:
-    from duetlink.values import arrow_
+    from duetlink.data.values import arrow_
 
     arrow_.check_slots = _nothing
 

@@ -17,21 +17,21 @@ from typing import Any, NamedTuple
 import numpy as np
 import xxhash
 
-from duetlink import values
-from duetlink.codecs import chunk
-from duetlink.codecs.element import ELEMENTS
-from duetlink.codecs.registry import codecs
-from duetlink.dedup.manifest import Manifest
+from duetlink.base.wire import envelope
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.base.wire.fragments import LAST, MORE, Reassembler, split
+from duetlink.compute.operations import program
+from duetlink.compute.operations.log import ProgramLog
+from duetlink.data import values
+from duetlink.data.codecs import chunk
+from duetlink.data.codecs.element import ELEMENTS
+from duetlink.data.codecs.registry import codecs
+from duetlink.data.dedup.manifest import Manifest
+from duetlink.data.values import body as layout
+from duetlink.data.values.schema_pb2 import Array, DType, Field, Node, Scalar
+from duetlink.data.values.touch import touch
 from duetlink.errors import CodecFailed, LocalProtocolError, RemoteProtocolError
-from duetlink.operations import program
-from duetlink.operations.log import ProgramLog
-from duetlink.values import body as layout
-from duetlink.values.schema_pb2 import Array, DType, Field, Node, Scalar
-from duetlink.values.touch import touch
-from duetlink.wire import envelope
-from duetlink.wire import schema_pb2 as pb
-from duetlink.wire.fragments import LAST, MORE, Reassembler, split
-from tests.dedup.bodies import manifest_of, pack, stream
+from tests.data.dedup.bodies import manifest_of, pack, stream
 from tests.fuzz import mutate
 
 ROOM_BYTES = 1 << 20  # that an input may take beside its own size
@@ -53,7 +53,7 @@ class Target(NamedTuple):
 @functools.cache
 def _bodies(libraries: tuple[str, ...]) -> list[tuple[list[Node], list[bytes]]]:
     """Nodes and segments of the samples that the contract of these value types names."""
-    from tests.values import test_contract as contracts
+    from tests.data.values import test_contract as contracts
 
     found = []
     for library in libraries:
@@ -287,8 +287,8 @@ def _use_fragments(data: bytes) -> None:
 
 
 def _use_envelope(data: bytes) -> None:
+    from duetlink.base.wire import failures
     from duetlink.duet.asset import AssetInfo
-    from duetlink.wire import failures
 
     _, body = envelope.unpack(data)
     if isinstance(body, pb.AssetNotice):
@@ -366,7 +366,7 @@ def _program_samples() -> list[bytes]:
 
 
 def _use_program(data: bytes) -> None:
-    from duetlink.operations.effects import worst_effect
+    from duetlink.compute.operations.effects import worst_effect
 
     content = program.inflate(data)
     program.assets(content)

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from duetlink.carrier.configuration import Configuration
+from duetlink.net.carrier.configuration import Configuration
 from duetlink.settings import IceServer
 from tests.lab.lab import Host, Lab
 from tests.lab.servers import ice_servers
@@ -32,10 +32,10 @@ table inet resets {
 
 
 class Helper:
-    """`python -m duetlink.carrier` on a host."""
+    """`python -m duetlink.net.carrier` on a host."""
 
     def __init__(self, host: Host, configuration: Configuration) -> None:
-        arguments = [sys.executable, "-m", "duetlink.carrier"]
+        arguments = [sys.executable, "-m", "duetlink.net.carrier"]
         self._process = host.popen(
             arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1
         )

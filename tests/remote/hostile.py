@@ -18,18 +18,18 @@ import numpy as np
 import pandas as pd
 import torch
 
-from duetlink import values
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.operations.allowed import Allowed
+from duetlink.compute.operations.effects import worst_effect
+from duetlink.compute.operations.lineage import Lineage
+from duetlink.compute.operations.log import ProgramLog
+from duetlink.compute.worker import answers
+from duetlink.compute.worker.faults import Fault
+from duetlink.compute.worker.memory import map_sealed, place
+from duetlink.compute.worker.program import ProgramDesk
+from duetlink.data import values
 from duetlink.duet.duet import Duet
 from duetlink.duet.remote.workplace import Workplace
-from duetlink.operations.allowed import Allowed
-from duetlink.operations.effects import worst_effect
-from duetlink.operations.lineage import Lineage
-from duetlink.operations.log import ProgramLog
-from duetlink.wire import schema_pb2 as pb
-from duetlink.worker import answers
-from duetlink.worker.faults import Fault
-from duetlink.worker.memory import map_sealed, place
-from duetlink.worker.program import ProgramDesk
 
 Step = list[Any]
 

@@ -33,9 +33,9 @@ import numpy as np
 import pandas as pd
 import torch
 
-from duetlink import values
-from duetlink.operations.allowed import EFFECTS, LIBRARIES, read_list
-from duetlink.worker.faults import SILENT, TYPE, Fault
+from duetlink.compute.operations.allowed import EFFECTS, LIBRARIES, read_list
+from duetlink.compute.worker.faults import SILENT, TYPE, Fault
+from duetlink.data import values
 from tests.remote.hostile import HostileDesk, Step
 
 ASSETS = ("x", "ints", "frame", "name", "tensor", "number", "texts")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from duetlink import values
+from duetlink.data import values
 from duetlink.errors import MalformedValue
 from tests.fuzz.make_corpus import made
 from tests.remote.attempts import LIMITED, REFUSED, each, elsewhere
@@ -27,7 +27,7 @@ def test_a_hostile_body_is_refused_before_anything_is_read_of_it(name: str) -> N
 
 
 DECODING = "tests/duet/test_decoding.py"
-FRAGMENTS = "tests/wire/test_fragments.py"
+FRAGMENTS = "tests/base/wire/test_fragments.py"
 for outcome, test, names in (
     (REFUSED, f"{DECODING}::test_no_gift_ends_the_owner_s_process", ("all of them, given over a link",)),
     (

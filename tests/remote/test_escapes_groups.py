@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 import torch
 
+from duetlink.compute.operations.allowed import read_list
 from duetlink.duet.policies.decision import decide
 from duetlink.duet.policies.facts import Facts
 from duetlink.duet.policies.policy import Policy
-from duetlink.operations.allowed import read_list
 from tests.remote.attempts import OPEN as NOT_PREVENTED
 from tests.remote.attempts import SHOWN, attempts, each
 from tests.remote.hostile import HostileDesk, Step, X

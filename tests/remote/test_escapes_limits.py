@@ -8,16 +8,16 @@ from collections.abc import Iterator
 
 import pytest
 
+from duetlink.base.runtime.loop import LoopThread
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.operations import program
+from duetlink.compute.operations.log import ProgramLog
+from duetlink.compute.worker import answers
+from duetlink.compute.worker import program as worker_program
+from duetlink.compute.worker.faults import Fault, error_name
+from duetlink.compute.worker.limits import Limits
+from duetlink.compute.worker.process import Worker
 from duetlink.errors import LimitExceeded, RemoteProtocolError, WorkLimit
-from duetlink.operations import program
-from duetlink.operations.log import ProgramLog
-from duetlink.runtime.loop import LoopThread
-from duetlink.wire import schema_pb2 as pb
-from duetlink.worker import answers
-from duetlink.worker import program as worker_program
-from duetlink.worker.faults import Fault, error_name
-from duetlink.worker.limits import Limits
-from duetlink.worker.process import Worker
 from tests.remote.attempts import LIMITED, REFUSED, attempts, each, elsewhere
 from tests.remote.hostile import OPEN, HostileDesk, Step, X, packed
 
@@ -174,7 +174,7 @@ def test_no_array_holds_itself(write: str, held: list[int]) -> None:
     assert told[2].code == pb.WorkFailure.REFUSED
 
 
-SANDBOX = "tests/worker/test_sandbox.py"
+SANDBOX = "tests/compute/worker/test_sandbox.py"
 for test, names in {
     "test_no_file_is_read_but_those_of_libraries": ("reading files",),
     "test_no_file_is_read_by_system_calls": ("reading files, past Python",),
@@ -197,7 +197,7 @@ for test, names in {
 elsewhere(
     "the walls of the process",
     REFUSED,
-    "tests/worker/test_raw_syscalls.py::test_the_kernel_answers_each_call_as_the_table_says",
+    "tests/compute/worker/test_raw_syscalls.py::test_the_kernel_answers_each_call_as_the_table_says",
     "system calls by machine code in an approved function",
 )
 elsewhere(

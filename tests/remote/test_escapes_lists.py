@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from duetlink.wire import schema_pb2 as pb
+from duetlink.base.wire import schema_pb2 as pb
 from tests.remote.attempts import REFUSED, each
 from tests.remote.hostile import FRAME, NAME, OPEN, TENSOR, HostileDesk, Step, X
 

@@ -10,10 +10,10 @@ import pandas as pd
 import pytest
 
 from duetlink import Budget
+from duetlink.compute.operations import program
+from duetlink.compute.privacy.table import table_of
 from duetlink.duet.remote.private import Open, planned
 from duetlink.errors import DuetError, LimitExceeded, OperationRefused, RemoteProtocolError
-from duetlink.operations import program
-from duetlink.privacy.table import table_of
 from tests.remote.attempts import OPEN as NOT_PREVENTED
 from tests.remote.attempts import REFUSED, attempts, each, elsewhere
 from tests.remote.hostile import HostileDesk, Step

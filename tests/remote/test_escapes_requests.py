@@ -13,9 +13,9 @@ import pandas as pd
 import pytest
 
 from duetlink import Policy, errors
+from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.policies.facts import Facts
 from duetlink.duet.remote.workplace import MOST_WAITING, Workplace
-from duetlink.wire import schema_pb2 as pb
 from tests.remote.attempts import LIMITED, REFUSED, SHOWN, attempts, elsewhere
 from tests.remote.conftest import Bench
 from tests.remote.hostile import Attacker, packed

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from duetlink import values
+from duetlink.data import values
 from duetlink.duet.preview import preview_text
 from tests.remote.attempts import REFUSED, SHOWN, attempts, each
 

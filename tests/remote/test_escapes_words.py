@@ -8,13 +8,13 @@ import math
 
 import pytest
 
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.operations.effects import worst_effect
+from duetlink.compute.operations.log import ProgramLog
+from duetlink.compute.operations.trace import LoggedValue
+from duetlink.compute.worker.faults import Fault
 from duetlink.duet.code import Code
 from duetlink.errors import RemoteProtocolError
-from duetlink.operations.effects import worst_effect
-from duetlink.operations.log import ProgramLog
-from duetlink.operations.trace import LoggedValue
-from duetlink.wire import schema_pb2 as pb
-from duetlink.worker.faults import Fault
 from tests.remote.attempts import OPEN as NOT_PREVENTED
 from tests.remote.attempts import REFUSED, SHOWN, attempts, each
 from tests.remote.hostile import FRAME, NAME, OPEN, TENSOR, HostileDesk, Step, X

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from duetlink.wire import schema_pb2 as pb
-from duetlink.worker.faults import MESSAGE, Fault
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.worker.faults import MESSAGE, Fault
 from tests.remote.interference import Interference, Trial, every_operation
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a worker's memory needs Linux")

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 from google.protobuf.message import Message
 
+from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.policies.policy import Policy
 from duetlink.duet.remote import workplace
 from duetlink.errors import OperationFailed, RequestDenied
-from duetlink.wire import schema_pb2 as pb
 from tests.conftest import MakeDuets
 from tests.remote.hostile import Attacker
 from tests.remote.interference import ASSETS, Program, Writer, data

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from duetlink import errors
+from duetlink.compute.operations import program as wire
 from duetlink.duet.remote.remote import MockUsed, Result
-from duetlink.operations import program as wire
 from tests.remote.conftest import Bench
 
 

@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 from duetlink import Budget, Mock, Policy, errors
+from duetlink.compute.privacy.ledger import Ledger
 from duetlink.duet.remote.asked import PrivateStatistic
-from duetlink.privacy.ledger import Ledger
 from duetlink.settings import Settings
 from tests.conftest import MakeDuets
 from tests.remote.conftest import Bench

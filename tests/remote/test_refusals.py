@@ -13,15 +13,15 @@ import pandas as pd
 import pytest
 import torch
 
-from duetlink import values
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.operations import program as wire
+from duetlink.compute.operations.allowed import Allowed
+from duetlink.compute.worker import answers
+from duetlink.compute.worker.faults import TYPE, Fault, error_name
+from duetlink.compute.worker.memory import place
+from duetlink.compute.worker.program import ProgramDesk
+from duetlink.data import values
 from duetlink.errors import DuetError
-from duetlink.operations import program as wire
-from duetlink.operations.allowed import Allowed
-from duetlink.wire import schema_pb2 as pb
-from duetlink.worker import answers
-from duetlink.worker.faults import TYPE, Fault, error_name
-from duetlink.worker.memory import place
-from duetlink.worker.program import ProgramDesk
 from tests.remote.refusals import REFUSED, Attempt
 
 SECRET = 4711.25  # in every asset; no words of a failure may hold it

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from duetlink.link.history import Second
+from duetlink.net.link.history import Second
 from duetlink_widgets import timeline
 from duetlink_widgets.contract import HISTORY_COLUMNS, HISTORY_S
 from duetlink_widgets.timeline import Timeline

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from duetlink import Duet
-from duetlink.audit.entry import Entry
+from duetlink.base.audit.entry import Entry
 from duetlink.duet.audit import moment
 from duetlink.errors import LimitExceeded, SettingError
 from duetlink_widgets.contract import AuditPage, AuditRow, Export, Foreign

@@ -15,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, NewType
 
-from duetlink.link import history
+from duetlink.net.link import history
 
 SCHEMA = 1
 TRAIT_LIMIT_BYTES = 32 * 1024

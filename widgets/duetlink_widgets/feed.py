@@ -16,9 +16,9 @@ from dataclasses import asdict
 from typing import Any, Protocol
 
 from duetlink import Duet
+from duetlink.base.runtime.loop import LoopThread
 from duetlink.duet.compression import MadeDecision
 from duetlink.errors import DuetError, LinkClosed
-from duetlink.runtime.loop import LoopThread
 from duetlink_widgets import snapshot
 from duetlink_widgets.commands import run
 from duetlink_widgets.contract import (

@@ -10,13 +10,13 @@ from itertools import chain
 from typing import Any, TypeVar, cast
 
 from duetlink import Duet
-from duetlink.codecs import Codec
+from duetlink.data.codecs import Codec
 from duetlink.duet.compression import MadeDecision
 from duetlink.duet.display import size_text
 from duetlink.duet.requests import Request
 from duetlink.duet.transfers import SharedTransfer
 from duetlink.errors import LinkClosed
-from duetlink.link.traffic import Statistics
+from duetlink.net.link.traffic import Statistics
 from duetlink_widgets.contract import (
     SCHEMA,
     CodecChoice,

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from duetlink.link.history import Second
+from duetlink.net.link.history import Second
 from duetlink_widgets.contract import HISTORY_COLUMNS, HISTORY_S
 
 _ROUND_TRIP = HISTORY_COLUMNS.index("round_trip_s")

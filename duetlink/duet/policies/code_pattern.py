@@ -11,7 +11,7 @@ import functools
 import re
 
 _ONE = r"(?:[\w:-]|(?<=\d)\.(?=\d))"
-# The code says with these that it does not tell everything; see `operations/code.py` and `expression.py`.
+# The code says with these that it does not tell everything; see `operations/code.py`.
 # Where a text constant of the peer's reads so, the code is taken for less than it is, which does no harm.
 _NOT_ALL = (
     *("further steps are not shown", "sent by the peer", "in place of", "another one in each round"),

@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from duetlink.compute.operations.lineage import UNKNOWN
 from duetlink.duet.display import Table, size_text
 from duetlink.duet.policies.code_pattern import code_fits, is_whole
 from duetlink.duet.policies.facts import Facts
 from duetlink.duet.policies.policy import APPROVE, Policy
 from duetlink.duet.policies.usage import Usage
-from duetlink.operations.lineage import UNKNOWN
 
 WAIT = "wait"  # no policy matches: the request waits for the person
 

@@ -7,8 +7,9 @@ import datetime
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, overload
 
-from duetlink.audit import entry
-from duetlink.audit.entry import Entry
+from duetlink.base.audit import entry
+from duetlink.base.audit.entry import Entry
+from duetlink.base.runtime.loop import LoopThread
 from duetlink.duet.display import Table
 from duetlink.duet.inbox import Inbox
 from duetlink.duet.policies.decision import Decision
@@ -16,7 +17,6 @@ from duetlink.duet.policies.facts import Facts
 from duetlink.duet.policies.policy import Policy
 from duetlink.duet.policies.replay import Replay, replay
 from duetlink.errors import SettingError
-from duetlink.runtime.loop import LoopThread
 
 if TYPE_CHECKING:
     from duetlink.duet.requests import Request

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
+from duetlink.compute.privacy.statistic import checked_bounds
 from duetlink.errors import SettingError
-from duetlink.privacy.statistic import checked_bounds
 
 Bounds = tuple[float, float]
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from duetlink import errors
-from duetlink.worker.faults import MESSAGE, SILENT
+from duetlink.compute.worker.faults import MESSAGE, SILENT
 
 _MAX_MESSAGE = 500  # characters
 _MAX_TEXT = 20_000

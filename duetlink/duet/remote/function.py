@@ -6,7 +6,8 @@ import functools
 import html
 from typing import TYPE_CHECKING, Any
 
-from duetlink import values
+from duetlink.compute.operations.function import shown_source
+from duetlink.data import values
 from duetlink.duet.asking import Question
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.code import Code
@@ -16,7 +17,6 @@ from duetlink.duet.preview import preview_text
 from duetlink.duet.remote.source import source_of
 from duetlink.duet.remote.submission import Arguments, Submission, mocks_of, written
 from duetlink.errors import UnsupportedValue
-from duetlink.operations.function import shown_source
 
 if TYPE_CHECKING:
     from duetlink.duet.remote.workbench import Workbench

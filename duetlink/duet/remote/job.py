@@ -6,17 +6,17 @@ import asyncio
 import hashlib
 from dataclasses import dataclass, field
 
+from duetlink.compute.operations import function
+from duetlink.compute.operations.function import Call
+from duetlink.compute.operations.lineage import Lineage
+from duetlink.compute.operations.literal import harmless
+from duetlink.compute.worker.libraries import LIBRARIES
+from duetlink.compute.worker.memory import place
 from duetlink.duet.asset import AssetInfo, inherited_tags
 from duetlink.duet.catalogue import Mine
 from duetlink.duet.display import size_text
 from duetlink.duet.remote.failure import Failure
 from duetlink.duet.remote.job_log import JobLog
-from duetlink.operations import function
-from duetlink.operations.function import Call
-from duetlink.operations.lineage import Lineage
-from duetlink.operations.literal import harmless
-from duetlink.worker.libraries import LIBRARIES
-from duetlink.worker.memory import place
 
 MAX_EXPRESSION = 60  # characters, to call it by
 NOT_RUN = "not known: it has not been run"

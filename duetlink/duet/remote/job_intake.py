@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable
 from typing import TYPE_CHECKING
 
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.operations import function
 from duetlink.duet.remote import job as jobs
 from duetlink.duet.remote.job import Input, Job
 from duetlink.errors import LimitExceeded, OperationRefused, RemoteProtocolError, ValueRefused
-from duetlink.link.link import Link
-from duetlink.operations import function
-from duetlink.wire import schema_pb2 as pb
+from duetlink.net.link.link import Link
 
 if TYPE_CHECKING:
     from duetlink.duet.inbox import Inbox

@@ -7,17 +7,17 @@ import dataclasses
 import json
 import os
 
-from duetlink import values
+from duetlink.compute.operations import function
+from duetlink.compute.worker import answers, endings
+from duetlink.compute.worker.faults import MESSAGE
+from duetlink.compute.worker.limits import Limits
+from duetlink.compute.worker.process import OnEvent, Worker
+from duetlink.data import values
+from duetlink.data.values.base import Encoded
 from duetlink.duet.decoding import Decoding
 from duetlink.duet.remote.failure import Failure
 from duetlink.duet.remote.job import Job
 from duetlink.errors import DuetError, OperationFailed, RemoteProtocolError, WorkerUnavailable
-from duetlink.operations import function
-from duetlink.values.base import Encoded
-from duetlink.worker import answers, endings
-from duetlink.worker.faults import MESSAGE
-from duetlink.worker.limits import Limits
-from duetlink.worker.process import OnEvent, Worker
 
 _LOOKED_AT_BYTES = 64 * 1024 * 1024  # of a result: what it is, this side finds out itself
 

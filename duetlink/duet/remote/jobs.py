@@ -16,7 +16,10 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from duetlink.audit import entry
+from duetlink.base.audit import entry
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.worker.limits import Limits
+from duetlink.data.values.base import Encoded
 from duetlink.duet.asset import Content
 from duetlink.duet.incoming import PENDING, Incoming
 from duetlink.duet.policies.decision import Decision
@@ -26,11 +29,8 @@ from duetlink.duet.remote import job_run
 from duetlink.duet.remote.job import Job
 from duetlink.duet.remote.job_intake import JobIntake
 from duetlink.errors import DuetError, OperationFailed, RequestAnswered, WorkerUnavailable
-from duetlink.link.link import Link
-from duetlink.link.transfer import COMPLETE, FAILED
-from duetlink.values.base import Encoded
-from duetlink.wire import schema_pb2 as pb
-from duetlink.worker.limits import Limits
+from duetlink.net.link.link import Link
+from duetlink.net.link.transfer import COMPLETE, FAILED
 
 if TYPE_CHECKING:
     from duetlink.duet.inbox import Inbox

@@ -12,15 +12,15 @@ import threading
 import zlib
 from typing import TypeVar
 
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.operations import program as wire
+from duetlink.compute.operations.allowed import Allowed
+from duetlink.compute.worker import endings
 from duetlink.duet.remote.program import MOST_STEPS, Ask, Program, Value
 from duetlink.duet.remote.wording import failure_words
 from duetlink.errors import LinkClosed, OperationFailed, RemoteProtocolError
-from duetlink.flight.body import Outgoing
-from duetlink.link.link import Link
-from duetlink.operations import program as wire
-from duetlink.operations.allowed import Allowed
-from duetlink.wire import schema_pb2 as pb
-from duetlink.worker import endings
+from duetlink.net.flight.body import Outgoing
+from duetlink.net.link.link import Link
 
 BATCH_DELAY_S = 0.025  # about what a step of training takes; whoever waits for a result does not wait for it
 BATCH_STEPS = 5_000

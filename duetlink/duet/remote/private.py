@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from duetlink.compute.operations.allowed import LIBRARIES, Allowed
+from duetlink.compute.operations.program import ASSET, Step, references
+from duetlink.compute.privacy.lineage import Refusal, Route, row_stable
+from duetlink.compute.privacy.release import plan
+from duetlink.compute.privacy.statistic import MAX_BYTES, Statistic
+from duetlink.compute.privacy.table import Table
 from duetlink.duet.remote.budget import Bounds, Budget
 from duetlink.errors import OperationRefused, RemoteProtocolError, SettingError
-from duetlink.operations.allowed import LIBRARIES, Allowed
-from duetlink.operations.program import ASSET, Step, references
-from duetlink.privacy.lineage import Refusal, Route, row_stable
-from duetlink.privacy.release import plan
-from duetlink.privacy.statistic import MAX_BYTES, Statistic
-from duetlink.privacy.table import Table
 
 # which statistic an operation asks for, by the bare name of a function or method
 _KINDS = {

@@ -17,12 +17,12 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from duetlink import values
+from duetlink.compute.operations import program
+from duetlink.compute.operations.allowed import Allowed
+from duetlink.compute.operations.guards import check
+from duetlink.data import values
+from duetlink.data.values.base import Summary
 from duetlink.errors import OperationRefused, UnsupportedValue, WorkerUnavailable
-from duetlink.operations import program
-from duetlink.operations.allowed import Allowed
-from duetlink.operations.guards import check
-from duetlink.values.base import Summary
 
 if TYPE_CHECKING:
     from duetlink.duet.pointer import PendingRequest

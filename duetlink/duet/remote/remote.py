@@ -12,11 +12,11 @@ import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
+from duetlink.compute.operations.allowed import BACKWARD, IN_PLACE, LOCAL, METADATA
 from duetlink.duet.display import visible
 from duetlink.duet.remote.asked import Asked
 from duetlink.duet.remote.program import FLOATS, Program, mock_of, write_float
 from duetlink.errors import OperationRefused, PrivateValue
-from duetlink.operations.allowed import BACKWARD, IN_PLACE, LOCAL, METADATA
 
 if TYPE_CHECKING:
     import numpy as np

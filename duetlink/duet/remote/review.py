@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 
-from duetlink.audit import entry
-from duetlink.audit.entry import Entry
+from duetlink.base.audit import entry
+from duetlink.base.audit.entry import Entry
 from duetlink.duet.inbox import Inbox
 from duetlink.duet.incoming import PERSON, Incoming
 from duetlink.duet.policies.decision import Decision

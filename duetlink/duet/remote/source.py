@@ -21,8 +21,8 @@ from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
+from duetlink.compute.operations.function import check_letters, check_source
 from duetlink.errors import OperationRefused, SettingError
-from duetlink.operations.function import check_letters, check_source
 
 _FUTURE = "from __future__ import annotations"
 _OURS = "duetlink"

@@ -9,17 +9,17 @@ from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from duetlink import values
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.operations import function
+from duetlink.compute.operations.program import MAX_DEPTH
+from duetlink.data import values
+from duetlink.data.values.base import Summary
 from duetlink.duet.pointer import Pointer
 from duetlink.duet.preview import preview_text
 from duetlink.duet.remote.program import PLAIN, is_remote
 from duetlink.errors import OperationRefused, SettingError, UnsupportedValue
-from duetlink.flight.body import Outgoing
-from duetlink.link.link import Link
-from duetlink.operations import function
-from duetlink.operations.program import MAX_DEPTH
-from duetlink.values.base import Summary
-from duetlink.wire import schema_pb2 as pb
+from duetlink.net.flight.body import Outgoing
+from duetlink.net.link.link import Link
 
 if TYPE_CHECKING:
     from duetlink.duet.remote.workbench import Workbench

@@ -13,11 +13,11 @@ from typing import Any, ClassVar, NoReturn
 
 import torch
 
+from duetlink.compute.operations.guards import check
+from duetlink.compute.operations.torch_names import METADATA_NAMES, name_of_torch
 from duetlink.duet.remote.asked import Asked
 from duetlink.duet.remote.program import Program, is_remote, mock_of
 from duetlink.errors import OperationRefused, PrivateValue
-from duetlink.operations.guards import check
-from duetlink.operations.torch_names import METADATA_NAMES, name_of_torch
 
 _VALUES = frozenset(
     [

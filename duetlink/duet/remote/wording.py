@@ -6,8 +6,8 @@ made here, of those and of the operation's name as this side has recorded it.
 
 from __future__ import annotations
 
-from duetlink.wire import schema_pb2 as pb
-from duetlink.worker.faults import error_name
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.worker.faults import error_name
 
 _WORDS = {
     pb.WorkFailure.REFUSED: "{step} is not allowed for the real object or its real arguments, though it may "

@@ -10,7 +10,10 @@ import threading
 from functools import partial
 from typing import Any
 
-from duetlink import values
+from duetlink.base.runtime.loop import LoopThread
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.operations.allowed import LIBRARIES, Allowed
+from duetlink.data import values
 from duetlink.duet.asking import Asking, Question
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.catalogue import Catalogue
@@ -19,10 +22,7 @@ from duetlink.duet.remote.outbox import Outbox
 from duetlink.duet.remote.program import Program
 from duetlink.duet.remote.remote import Remote
 from duetlink.errors import LinkClosed, NoMock
-from duetlink.link.link import Link
-from duetlink.operations.allowed import LIBRARIES, Allowed
-from duetlink.runtime.loop import LoopThread
-from duetlink.wire import schema_pb2 as pb
+from duetlink.net.link.link import Link
 
 MOST_MOCK_BYTES = 256 * 1024 * 1024  # of one asset
 _MODULES = {"python": "builtins"}  # of a list, where its name is another

@@ -18,8 +18,24 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
 
-from duetlink.audit import entry
-from duetlink.audit.entry import Entry
+from duetlink.base.audit import entry
+from duetlink.base.audit.entry import Entry
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.operations import program as wire
+from duetlink.compute.operations.effects import worst_effect
+from duetlink.compute.operations.lineage import Lineage
+from duetlink.compute.operations.log import ProgramLog
+from duetlink.compute.operations.trace import LoggedValue
+from duetlink.compute.privacy.ledger import Ledger
+from duetlink.compute.privacy.release import FAILED as NOT_RELEASED
+from duetlink.compute.worker import answers, endings
+from duetlink.compute.worker.answers import MAX_WORDS
+from duetlink.compute.worker.faults import MESSAGE, Fault
+from duetlink.compute.worker.libraries import LIBRARIES
+from duetlink.compute.worker.limits import Limits
+from duetlink.compute.worker.memory import close_all, place
+from duetlink.compute.worker.process import Worker
+from duetlink.data.values.base import Encoded
 from duetlink.duet.asset import AssetInfo, Content, inherited_tags
 from duetlink.duet.catalogue import Catalogue, Mine
 from duetlink.duet.recorder import Recorder
@@ -33,24 +49,8 @@ from duetlink.errors import (
     RemoteProtocolError,
     WorkerUnavailable,
 )
-from duetlink.link.link import Link
-from duetlink.operations import program as wire
-from duetlink.operations.effects import worst_effect
-from duetlink.operations.lineage import Lineage
-from duetlink.operations.log import ProgramLog
-from duetlink.operations.trace import LoggedValue
-from duetlink.privacy.ledger import Ledger
-from duetlink.privacy.release import FAILED as NOT_RELEASED
+from duetlink.net.link.link import Link
 from duetlink.settings import Settings
-from duetlink.values.base import Encoded
-from duetlink.wire import schema_pb2 as pb
-from duetlink.worker import answers, endings
-from duetlink.worker.answers import MAX_WORDS
-from duetlink.worker.faults import MESSAGE, Fault
-from duetlink.worker.libraries import LIBRARIES
-from duetlink.worker.limits import Limits
-from duetlink.worker.memory import close_all, place
-from duetlink.worker.process import Worker
 
 MOST_WAITING = 128  # batches and requests that the worker has not come to
 _REPORT_BATCHES = 8

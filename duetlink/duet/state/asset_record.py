@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Self
 
+from duetlink.compute.operations.lineage import Lineage
 from duetlink.duet.asset import AssetInfo, Content
 from duetlink.duet.state.fields import Fields
-from duetlink.operations.lineage import Lineage
 
 _MAX_CODE = 20_000  # characters; the digest is of all of it
 

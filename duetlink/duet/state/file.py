@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
+from duetlink.base.journal.files import sync_directory
 from duetlink.duet.state.place import unavailable
 from duetlink.duet.state.records import Key
 from duetlink.errors import StateBroken, StateUnavailable
-from duetlink.journal.files import sync_directory
 
 FORMAT = 1  # one more when an older version could not read the file
 _APPLICATION = 0x64756574  # SQLite's header says so what the file is

@@ -11,7 +11,6 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duetlink import Policy
-from duetlink.cli import main
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.incoming import Incoming
 from duetlink.duet.policies.usage import Usage
@@ -21,6 +20,7 @@ from duetlink.duet.state.file import StateFile
 from duetlink.duet.state.place import StatePlace
 from duetlink.duet.state.policy_record import policy_to_json, usage_to_json
 from duetlink.duet.state.request_record import request_to_json
+from duetlink.tools.cli import main
 
 
 @pytest.fixture

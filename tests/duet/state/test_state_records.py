@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duetlink import Policy
+from duetlink.compute.operations.lineage import Lineage
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.incoming import Asker, Incoming
 from duetlink.duet.policies.usage import Usage
@@ -25,7 +26,6 @@ from duetlink.duet.state.policy_record import (
     usage_to_json,
 )
 from duetlink.duet.state.request_record import request_from_json, request_to_json
-from duetlink.operations.lineage import Lineage
 
 NOON = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)
 

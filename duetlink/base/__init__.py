@@ -1,0 +1,1 @@
+"""What everything else stands on: the loop thread, control messages as bytes, hash-chained files."""

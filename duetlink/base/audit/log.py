@@ -1,0 +1,87 @@
+"""The file of the audit log: entries are appended, chained, and on the disk before what they tell happens."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import filelock
+
+from duetlink.base.audit.entry import MAX_LINE_BYTES, RECOVERED, Entry
+from duetlink.base.journal.head import Head
+from duetlink.base.journal.journal import Journal
+from duetlink.errors import AuditUnavailable
+
+_LOCK_TIMEOUT_S = 5.0
+
+
+def utc_now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)
+
+
+class AuditLog:
+    """One log of one user. Several threads and processes may append at once; calls share no state."""
+
+    def __init__(
+        self,
+        path: Path,
+        *,
+        now: Callable[[], datetime.datetime] = utc_now,
+        lock_timeout_s: float = _LOCK_TIMEOUT_S,
+    ) -> None:
+        self.path = path
+        self._now = now
+        self._journal = Journal(path, max_line_bytes=MAX_LINE_BYTES, lock_timeout_s=lock_timeout_s)
+
+    def append(self, entries: Sequence[Entry], *, sync: bool = True) -> int:
+        """Write `entries` in this order, all or none; returns the position in the file where they begin.
+
+        With `sync` they are on the disk when this returns, and so is everything before them; without, they
+        are with the operating system: a process that dies loses none, a power cut may. Blocks.
+
+        Raises:
+            AuditUnavailable: they are not written, or not surely.
+        """
+
+        def fields(found: str) -> Iterator[dict[str, Any]]:
+            if found:
+                recovered = Entry(kind=RECOVERED, session=entries[0].session, reason=found)
+                yield recovered.to_fields(self._when())
+            for entry in entries:
+                yield entry.to_fields(self._when())
+
+        try:
+            with self._journal.held():
+                return self._journal.append_mending(fields, self._when, synced=sync)
+        except filelock.Timeout:
+            raise AuditUnavailable(
+                f"the audit log {self.path} is held by another process that does not let go of it; nothing "
+                "leaves until it does"
+            ) from None
+        except OSError as error:
+            raise unavailable(self.path, error) from error
+
+    def snapshot(self) -> tuple[Head | None, int]:
+        """The head, and the size of the log at the same moment; where the lock cannot be had, just after it.
+
+        Raises:
+            AuditUnavailable: they cannot be read.
+        """
+        try:
+            return self._journal.snapshot()
+        except OSError as error:
+            raise AuditUnavailable(f"the audit log {self.path} cannot be read: {error}") from error
+
+    def _when(self) -> str:
+        return self._now().astimezone(datetime.UTC).isoformat(timespec="microseconds")
+
+
+def unavailable(path: Path, error: Exception) -> AuditUnavailable:
+    """The error that says what to do."""
+    words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return AuditUnavailable(
+        f"the audit log {path} cannot be written ({words}); nothing leaves until it can. Make room or give "
+        "access, or choose another file with audit_path in the settings (DUETLINK_AUDIT_PATH; empty: no log)"
+    )

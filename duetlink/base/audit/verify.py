@@ -1,0 +1,181 @@
+"""Whether a log is as it was written: a walk along its chain that says what is wrong, and where.
+
+The walk knows the number and the hash that the next entry must name. An entry whose own hash is right but
+whose number is not is out of place: entries before it are missing, or stand further down, or it stands there
+twice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from duetlink.base.audit.entry import MAX_LINE_BYTES
+from duetlink.base.audit.log import AuditLog
+from duetlink.base.audit.read import lines
+from duetlink.base.journal.head import Head
+from duetlink.base.journal.line import FIRST, parse
+
+CHANGED, MISSING, REORDERED, REPEATED, TORN = "changed", "missing", "reordered", "repeated", "torn"
+MOST_FINDINGS = 100  # that are described; the others are counted
+_MOST_GAPS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong, at a line of the file (1, 2, …; 0: of the head file)."""
+
+    line: int
+    what: str
+    words: str
+
+    def __str__(self) -> str:
+        where = f"line {self.line}" if self.line else "head file"
+        return f"{where}: {self.what}: {self.words}"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a walk found. `hash` is that of the last entry: who notes it elsewhere can prove the log later."""
+
+    path: Path
+    entries: int
+    hash: str
+    findings: tuple[Finding, ...] = ()
+    more: int = 0  # findings beyond those
+
+    @property
+    def intact(self) -> bool:
+        return not self.findings
+
+    def to_json(self) -> dict[str, Any]:
+        """Schema `duetlink-audit/1`."""
+        return {
+            "schema": "duetlink-audit/1",
+            "path": str(self.path),
+            "intact": self.intact,
+            "entries": self.entries,
+            "hash": self.hash,
+            "findings": [
+                {"line": finding.line, "what": finding.what, "words": finding.words}
+                for finding in self.findings
+            ],
+            "more": self.more,
+        }
+
+    def __str__(self) -> str:
+        if self.intact:
+            last = f"; the last one has the hash {self.hash}" if self.entries else ""
+            return f"{self.path}: {self.entries:,} entries, none changed, none missing{last}"
+        found = "\n".join(f"  {finding}" for finding in self.findings)
+        more = f"\n  and {self.more:,} more" if self.more else ""
+        return f"{self.path}: not as it was written\n{found}{more}"
+
+    __repr__ = __str__
+
+
+def verify(path: Path) -> Report:
+    """Walk the log at `path`, as long as it is now, and compare its end with the head file beside it.
+
+    Raises:
+        AuditUnavailable: it cannot be read.
+    """
+    head, size_bytes = AuditLog(path).snapshot()
+    walk = _Walk(head)
+    for line in lines(path, 0, size_bytes):
+        walk.take(line)
+    return walk.report(path)
+
+
+@dataclass(slots=True)
+class _Walk:
+    """One step per line."""
+
+    head: Head | None
+    line: int = 0
+    position_bytes: int = 0
+    entries: int = 0
+    next_number: int = 0
+    last_hash: str = FIRST
+    unreadable: int = 0  # lines since the last entry
+    # first, behind the last, before which line
+    gaps: list[tuple[int, int, int]] = field(default_factory=list)
+    findings: list[Finding] = field(default_factory=list)
+    more: int = 0
+    displaced: bool = False  # the entry that the head names
+
+    def take(self, line: bytes) -> None:
+        """Look at the next line."""
+        self.line += 1
+        self.position_bytes += len(line)
+        if len(line) >= MAX_LINE_BYTES:
+            self.unreadable += 1
+            return self._found(CHANGED, "the line is longer than an entry can be")
+        if not line.endswith(b"\n"):
+            self.unreadable += 1
+            return self._found(TORN, "a crash while it was written; the next entry puts it aside")
+        try:
+            fields = parse(line[:-1])
+        except ValueError as error:
+            self.unreadable += 1
+            return self._found(CHANGED, f"the line is not an entry as it was written: {error}")
+        self.entries += 1
+        number = fields["number"]
+        if number < self.next_number:
+            return self._behind(number)
+        self._check_link(number, fields["previous"])
+        self._check_head(number, fields["hash"])
+        self.next_number, self.last_hash, self.unreadable = number + 1, fields["hash"], 0
+        return None
+
+    def _behind(self, number: int) -> None:
+        for index, (first, behind, line) in enumerate(self.gaps):
+            if first <= number < behind:
+                parts = [(first, number, line), (number + 1, behind, line)]
+                self.gaps[index : index + 1] = [part for part in parts if part[0] < part[1]]
+                return self._found(REORDERED, f"entry {number} stands behind entry {self.next_number - 1}")
+        return self._found(REPEATED, f"entry {number} stands here once more")
+
+    def _check_link(self, number: int, previous: str) -> None:
+        if number > self.next_number + self.unreadable:
+            if len(self.gaps) >= _MOST_GAPS:
+                self.more += 1
+            else:
+                self.gaps.append((self.next_number, number, self.line))
+        elif number == self.next_number and previous != self.last_hash:
+            self._found(CHANGED, f"entry {number} does not follow from the one before it: one was replaced")
+
+    def _check_head(self, number: int, hash_: str) -> None:
+        head = self.head
+        if head is None or number != head.number:
+            return
+        if hash_ != head.hash:
+            self._found(CHANGED, f"the head file names another entry {number}", 0)
+        elif self.position_bytes != head.size_bytes:
+            self.displaced = True  # by what was changed before it, or else the head was changed
+
+    def _found(self, what: str, words: str, line: int | None = None) -> None:
+        if len(self.findings) >= MOST_FINDINGS:
+            self.more += 1
+        else:
+            self.findings.append(Finding(self.line if line is None else line, what, words))
+
+    def report(self, path: Path) -> Report:
+        """What was found, in the order of the lines."""
+        if self.head is None and self.line:
+            self._found(MISSING, "it is not there or damaged; an end that was cut off would not be found", 0)
+        behind = self.head.number + 1 if self.head is not None else 0
+        if behind > self.next_number + self.unreadable:
+            self.line += 1
+            self._found(MISSING, f"{_entries(self.next_number, behind)} at the end")
+        for first, behind, line in self.gaps:
+            self._found(MISSING, f"{_entries(first, behind)} before it", line)
+        if self.displaced and not self.findings:
+            self._found(CHANGED, "it names another place for its entry", 0)
+        findings = sorted(self.findings, key=lambda finding: finding.line)
+        return Report(path, self.entries, self.last_hash, tuple(findings), self.more)
+
+
+def _entries(first: int, behind: int) -> str:
+    return f"entry {first}" if behind - first == 1 else f"entries {first} to {behind - 1}"

@@ -1,0 +1,141 @@
+"""Every call to the operating system that a journal makes. All of these raise OSError.
+
+Files that must survive a power cut need more than being written: the file, its directory, and the order of
+both have to reach the disk.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import filelock
+
+from duetlink.base.journal.head import SIZE_BYTES, Head, head_path
+
+READ_AND_APPEND = os.O_RDWR | os.O_APPEND | os.O_CREAT
+APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+OVERWRITE = os.O_WRONLY | os.O_CREAT  # from the beginning; what is longer stays
+REPLACE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+
+_ALWAYS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+@contextlib.contextmanager
+def opened(path: Path, flags: int) -> Iterator[int]:
+    """A descriptor of `path`, which its owner alone may read. A journal opens what it writes here."""
+    fd = os.open(path, flags | _ALWAYS, 0o600)
+    try:
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def lock_beside(path: Path, timeout_s: float) -> filelock.BaseFileLock:
+    """The lock that whoever writes `path` holds, of processes and threads."""
+    return filelock.FileLock(path.with_name(path.name + ".lock"), timeout=timeout_s, mode=0o600)
+
+
+def sync(fd: int) -> None:
+    os.fsync(fd)
+
+
+def sync_directory(directory: Path) -> None:
+    """So that a new file is found again after a power cut; Windows cannot, and does not need to."""
+    with contextlib.suppress(OSError):
+        fd = os.open(directory, os.O_RDONLY)
+        try:
+            os.fsync(fd)
+        finally:
+            os.close(fd)
+
+
+def close_to_others(fd: int, path: Path) -> None:
+    """A file that others may read, since something else made it, is its owner's again."""
+    if os.name == "posix" and os.fstat(fd).st_mode & 0o077:
+        os.chmod(path, 0o600)
+
+
+def size_bytes(fd: int) -> int:
+    return os.fstat(fd).st_size
+
+
+def write_all(fd: int, content: bytes | bytearray, begin_bytes: int) -> None:
+    """Append `content` to a file of `begin_bytes`: all of it, or the file is cut back to what it was."""
+    left = memoryview(content)
+    try:
+        while left:
+            left = left[os.write(fd, left) :]
+    except OSError:  # a full disk takes the beginning: nobody was told of it
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, begin_bytes)
+        raise
+
+
+def cut(fd: int, end_bytes: int) -> None:
+    os.ftruncate(fd, end_bytes)
+
+
+def read_range(fd: int, begin_bytes: int, end_bytes: int) -> bytes:
+    """Fewer bytes where the file ends before `end_bytes`."""
+    os.lseek(fd, begin_bytes, os.SEEK_SET)
+    found = bytearray()
+    while len(found) < end_bytes - begin_bytes:
+        chunk = os.read(fd, end_bytes - begin_bytes - len(found))
+        if not chunk:
+            break
+        found += chunk
+    return bytes(found)
+
+
+def read_lines(
+    path: Path, max_line_bytes: int, begin_bytes: int = 0, end_bytes: int | None = None
+) -> Iterator[bytes]:
+    """The lines from `begin_bytes` on, with their newline. An overlong one is cut: no journal has it.
+    The last one may be torn.
+    """
+    with open(path, "rb") as file:
+        file.seek(begin_bytes)
+        position = begin_bytes
+        while end_bytes is None or position < end_bytes:
+            most = max_line_bytes if end_bytes is None else min(max_line_bytes, end_bytes - position)
+            line = file.readline(most)
+            if not line:
+                return
+            yield line
+            while line and not line.endswith(b"\n"):  # the rest of an overlong one
+                position += len(line)
+                line = file.readline(max_line_bytes)
+            position += len(line)
+
+
+def read_head(journal: Path) -> Head | None:
+    """The head of a journal; None where there is none, or one that is damaged."""
+    try:
+        with open(head_path(journal), "rb") as file:
+            return Head.from_bytes(file.read(2 * SIZE_BYTES))
+    except (FileNotFoundError, ValueError, RecursionError):
+        return None
+
+
+def write_head(journal: Path, head: Head, *, synced: bool = False) -> None:
+    """With `synced`, it is on the disk when this returns."""
+    with opened(head_path(journal), OVERWRITE) as fd:
+        os.write(fd, head.to_bytes())
+        if synced:
+            os.fsync(fd)
+
+
+def identity(journal: Path) -> tuple[int, ...]:
+    """Changes when the file or its head does; empty where one is missing."""
+    try:
+        files = os.stat(journal), os.stat(head_path(journal))
+    except FileNotFoundError:
+        return ()
+    return tuple(part for file in files for part in (file.st_ino, file.st_size, file.st_mtime_ns))
+
+
+def replace(new: Path, old: Path) -> None:
+    os.replace(new, old)

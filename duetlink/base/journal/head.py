@@ -1,0 +1,71 @@
+"""Where a journal ends: its last line, and how long the file is with it. A pure value; `files` keeps it.
+
+The head file holds one line of JSON of a fixed size, written over in place after each append. After a crash
+it may be behind the journal; the line that it does not name yet follows in the chain. It is ahead where a
+power cut took lines that had not reached the disk: then it says, truly, that they are missing.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from duetlink.base.journal.line import FIRST, canonical, hash_of, parse
+
+SIZE_BYTES = 256  # less than a sector: it is written whole or not at all
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """The last line of a journal, and how long the file is with it."""
+
+    number: int = -1
+    hash: str = FIRST
+    size_bytes: int = 0
+
+    def to_bytes(self) -> bytes:
+        fields = {"number": self.number, "hash": self.hash, "size_bytes": self.size_bytes}
+        return canonical(fields).ljust(SIZE_BYTES - 1) + b"\n"
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> Head:
+        """Raises ValueError for anything that `to_bytes` did not make."""
+        fields = json.loads(content.decode("ascii"))
+        if not isinstance(fields, dict) or set(fields) != {"number", "hash", "size_bytes"}:
+            raise ValueError("no head")
+        head = cls(**fields)
+        if [type(value) for value in (head.number, head.hash, head.size_bytes)] != [int, str, int]:
+            raise ValueError("no head")
+        if head.to_bytes() != content:
+            raise ValueError("not as it was written")
+        return head
+
+
+def head_path(journal: Path) -> Path:
+    return journal.with_name(journal.name + ".head")
+
+
+def seal(end: Head, fields: Mapping[str, Any]) -> tuple[bytes, Head]:
+    """The line with these fields that follows `end`, and the head that names it."""
+    chained = {**fields, "number": end.number + 1, "previous": end.hash}
+    chained["hash"] = hash_of(chained)
+    line = canonical(chained) + b"\n"
+    return line, Head(chained["number"], chained["hash"], end.size_bytes + len(line))
+
+
+def follow(end: Head, line: bytes) -> tuple[dict[str, Any], Head]:
+    """The fields of the line that comes after `end`, and the head that names it.
+
+    Raises:
+        ValueError: it is not as it was written, or is not the next one.
+    """
+    try:
+        fields = parse(line.removesuffix(b"\n"))
+    except ValueError as error:
+        raise ValueError(f"is not as it was written: {error}") from None
+    if (fields["number"], fields["previous"]) != (end.number + 1, end.hash):
+        raise ValueError("does not follow from the one before it")
+    return fields, Head(fields["number"], fields["hash"], end.size_bytes + len(line))

@@ -1,0 +1,201 @@
+"""The file itself: locked, walked from its beginning, appended to.
+
+A line is on the disk before its head is, and the head before the line counts as written. So there may be
+
+    a line, and a head from before it   its writer ended before it was done: the line counts
+    part of a line, and such a head     the same, but what it said is lost
+    a head, and not its line            the file was cut off, or put back from an old copy
+
+The last two are damage, as is whatever does not follow in the chain. An old file that was put back together
+with its old head is not found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from duetlink.base.journal import files
+from duetlink.base.journal.head import Head, follow, head_path, seal
+from duetlink.base.journal.mending import mended_end
+from duetlink.errors import AuditBroken
+
+_POLL_INTERVAL_S = 0.002  # a writer holds the lock for about as long
+
+Fields = Mapping[str, Any]
+
+
+class Journal:
+    """One journal of one user. Several threads and processes may use it at once, whoever holds the lock.
+
+    The directory holds, beside the file: its head, a lock file, and what was found torn (`.torn`). Only their
+    owner may read them. Nothing is kept in memory between calls.
+    """
+
+    def __init__(self, path: Path, *, max_line_bytes: int, lock_timeout_s: float) -> None:
+        self.path = path
+        self.max_line_bytes = max_line_bytes
+        self._lock = files.lock_beside(path, lock_timeout_s)
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the lock, which the methods that write need; the directory is made where it is missing.
+
+        Raises filelock.Timeout, OSError.
+        """
+        if not self.path.parent.is_dir():
+            self.path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with self._lock.acquire(poll_interval=_POLL_INTERVAL_S):
+            yield
+
+    def snapshot(self) -> tuple[Head | None, int]:
+        """The head, and the size of the file at the same moment; where the lock cannot be had, just after it.
+
+        Takes the lock itself. Raises OSError.
+        """
+        with contextlib.ExitStack() as stack:
+            # without a lock file nobody writes, and none is made: a copy may lie anywhere
+            if os.path.exists(self._lock.lock_file):
+                with contextlib.suppress(OSError):  # also filelock.Timeout
+                    stack.enter_context(self._lock.acquire(poll_interval=_POLL_INTERVAL_S))
+            head = files.read_head(self.path)
+            try:
+                return head, self.path.stat().st_size
+            except FileNotFoundError:
+                return head, 0
+
+    def identity(self) -> tuple[int, ...]:
+        """Changes when the file or its head does; empty where one is missing. Raises OSError."""
+        return files.identity(self.path)
+
+    # -- going on whatever is there --------------------------------------------------------------------------
+
+    def append_mending(
+        self, entries: Callable[[str], Iterable[Fields]], when: Callable[[], str], *, synced: bool
+    ) -> int:
+        """Mend the end of the file where it is damaged, then append; returns where the lines begin, in bytes.
+
+        `entries` is told what was found wrong with the end, in words (empty: nothing), and gives the fields
+        of the lines in their order. All are written, or none. With `synced` they are on the disk when this
+        returns, and so is everything before them; without, they are with the operating system: a process
+        that dies loses none, a power cut may. Raises OSError.
+        """
+        is_new = not self.path.exists()
+        with files.opened(self.path, files.READ_AND_APPEND) as fd:
+            files.close_to_others(fd, self.path)
+            end, found = mended_end(fd, self.path, self.max_line_bytes, when)
+            begin_bytes = files.size_bytes(fd)
+            end = self._add(fd, dataclasses.replace(end, size_bytes=begin_bytes), entries(found))
+            if synced:
+                files.sync(fd)
+        files.write_head(self.path, end)
+        if is_new:
+            files.sync_directory(self.path.parent)
+        return begin_bytes
+
+    # -- going on only where all is as it was written --------------------------------------------------------
+
+    def walk(self, take: Callable[[dict[str, Any]], object]) -> Head:
+        """Give the fields of every line in order to `take`; returns where the chain goes on.
+
+        Lines behind the head are taken in, for good.
+
+        Raises:
+            AuditBroken: the file is damaged, or `take` raised ValueError; the message says where. The lines
+                before the damage were taken.
+            OSError: it cannot be read, or a line behind the head cannot be made to stay.
+        """
+        stated = files.read_head(self.path)
+        has_head_file = stated is not None or head_path(self.path).exists()
+        found = Head()
+        met = stated is not None and stated.number < 0
+        with contextlib.ExitStack() as stack:
+            try:
+                file = stack.enter_context(open(self.path, "r+b"))
+            except FileNotFoundError:
+                if met or not has_head_file:
+                    return found
+                raise AuditBroken("it is not there, but its head is") from None
+            while line := file.readline(self.max_line_bytes):
+                found = self._step(line, found, take)
+                met = met or found == stated
+            if not found.size_bytes and not has_head_file:
+                return found
+            if stated is None:
+                raise AuditBroken(f"its head {head_path(self.path).name} is missing or damaged")
+            if not met:
+                missing = f"it ends with line {found.number}, and its head names line {stated.number}"
+                raise AuditBroken(missing if found.number < stated.number else "its head names another line")
+            if found != stated:
+                files.sync(file.fileno())
+                files.write_head(self.path, found, synced=True)
+        return found
+
+    def append(self, end: Head, fields: Fields) -> Head:
+        """Add a line behind `end`, where `walk` said that the file ends.
+
+        The line and the head are on the disk when this returns.
+
+        Raises:
+            OSError: the line is not written, or not surely.
+        """
+        if not end.size_bytes:  # the head first: from here on a file without one is damaged
+            files.write_head(self.path, end, synced=True)
+            files.sync_directory(self.path.parent)
+        with files.opened(self.path, files.APPEND) as fd:
+            head = self._add(fd, end, [fields])
+            files.sync(fd)
+        if not end.size_bytes:
+            files.sync_directory(self.path.parent)
+        files.write_head(self.path, head, synced=True)
+        return head
+
+    def start_over(self, fields: Fields, aside: Path, take: Callable[[dict[str, Any]], object]) -> None:
+        """Keep the lines before the damage, add one, and copy the file as it is to `aside`.
+
+        `take` is as for `walk`. A crash on the way leaves the file damaged, or done. Raises OSError.
+        """
+        kept = bytearray()
+        end = Head()
+        with contextlib.suppress(FileNotFoundError, AuditBroken), open(self.path, "rb") as file:
+            while line := file.readline(self.max_line_bytes):
+                end = self._step(line, end, take)
+                kept += line
+        line, head = seal(end, fields)
+        new = self.path.with_name(self.path.name + ".new")
+        with files.opened(new, files.REPLACE) as fd:
+            files.write_all(fd, kept + line, 0)
+            files.sync(fd)
+        with contextlib.suppress(FileNotFoundError):
+            shutil.copy(self.path, aside)
+        files.replace(new, self.path)
+        files.sync_directory(self.path.parent)
+        files.write_head(self.path, head, synced=True)
+        files.sync_directory(self.path.parent)
+
+    def _add(self, fd: int, end: Head, entries: Iterable[Fields]) -> Head:
+        content, begin_bytes = bytearray(), end.size_bytes
+        for fields in entries:
+            line, end = seal(end, fields)
+            content += line
+        files.write_all(fd, content, begin_bytes)
+        return end
+
+    def _step(self, line: bytes, end: Head, take: Callable[[dict[str, Any]], object]) -> Head:
+        number = end.number + 1
+        if not line.endswith(b"\n"):
+            raise AuditBroken(f"line {number} is torn or too long")
+        try:
+            fields, end = follow(end, line)
+        except ValueError as error:
+            raise AuditBroken(f"line {number} {error}") from None
+        try:
+            take(fields)
+        except ValueError as error:
+            raise AuditBroken(f"line {number} is not as it was written: {error}") from None
+        return end

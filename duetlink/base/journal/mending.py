@@ -1,0 +1,93 @@
+"""Finds where a journal goes on whose end may be damaged, and mends the end so that it can.
+
+What a crash of ours leaves is put right: a torn line goes into a file beside the journal, and lines whose
+writer ended before it wrote the head are taken in. What a crash cannot have made stays where it is, for
+whoever verifies the journal to find.
+"""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+from collections.abc import Callable
+from pathlib import Path
+
+from duetlink.base.journal import files
+from duetlink.base.journal.head import Head, follow
+from duetlink.base.journal.line import canonical, parse
+
+_CHUNK_BYTES = 4096  # read at once on the way back to the last newline; more than most lines
+
+
+def mended_end(fd: int, path: Path, max_line_bytes: int, when: Callable[[], str]) -> tuple[Head, str]:
+    """Where the chain goes on, and what was found wrong with the end of the journal, in words.
+
+    `fd` is the journal, open to be read and appended to. Whoever calls holds the lock. `when` tells the time
+    for the record of a torn line. Raises OSError.
+    """
+    head, size_bytes = files.read_head(path), files.size_bytes(fd)
+    if head is not None and head.size_bytes == size_bytes:
+        return head, ""
+    if head is None and size_bytes == 0:
+        return Head(), ""
+    found = []
+    if torn_bytes := _put_torn_aside(fd, path, size_bytes, max_line_bytes, when):
+        found.append(f"its last line was torn, {torn_bytes} bytes, which are in {path.name}.torn")
+    size_bytes = files.size_bytes(fd)
+    if head is None:
+        head = _last(fd, size_bytes, max_line_bytes)
+        found.append("its head file was missing or damaged")
+    elif head.size_bytes > size_bytes:
+        missing_bytes = head.size_bytes - size_bytes
+        found.append(f"its end was missing, {missing_bytes} bytes up to entry {head.number}")
+    else:
+        head = _adopted(path, head, size_bytes, max_line_bytes)
+        if head.size_bytes < size_bytes:
+            found.append(f"what followed entry {head.number} was no entry of this log")
+    return head, "; ".join(found)
+
+
+def _put_torn_aside(
+    fd: int, path: Path, size_bytes: int, max_line_bytes: int, when: Callable[[], str]
+) -> int:
+    """Move what follows the last newline out of the journal; returns how much that was."""
+    torn_bytes = 0
+    tail = b""
+    while torn_bytes < size_bytes:
+        begin = max(0, size_bytes - torn_bytes - _CHUNK_BYTES)
+        chunk = files.read_range(fd, begin, size_bytes - torn_bytes)
+        line_end = chunk.rfind(b"\n") + 1
+        tail = chunk[line_end:] + tail
+        torn_bytes += len(chunk) - line_end
+        if line_end:
+            break
+        if len(tail) > max_line_bytes:  # no crash of ours: it stays where it is, for a verification to find
+            files.write_all(fd, b"\n", size_bytes)
+            return 0
+    if not torn_bytes:
+        return 0
+    record = {"when": when(), "begin_bytes": size_bytes - torn_bytes}
+    record["torn_base64"] = base64.b64encode(tail).decode("ascii")
+    with files.opened(path.with_name(path.name + ".torn"), files.APPEND) as aside:
+        files.write_all(aside, canonical(record) + b"\n", files.size_bytes(aside))
+        files.sync(aside)
+    files.cut(fd, size_bytes - torn_bytes)
+    return torn_bytes
+
+
+def _last(fd: int, size_bytes: int, max_line_bytes: int) -> Head:
+    """The last line of a journal without a head. What follows it stays, for a verification to find."""
+    tail = files.read_range(fd, max(0, size_bytes - 2 * max_line_bytes), size_bytes)
+    for line in reversed(tail.split(b"\n")):
+        with contextlib.suppress(ValueError):
+            fields = parse(line)
+            return Head(fields["number"], fields["hash"], size_bytes)
+    return Head(size_bytes=size_bytes)
+
+
+def _adopted(path: Path, head: Head, size_bytes: int, max_line_bytes: int) -> Head:
+    """Take in the lines that were written when their writer ended before it wrote the head."""
+    with contextlib.suppress(ValueError):
+        for line in files.read_lines(path, max_line_bytes, head.size_bytes, size_bytes):
+            _, head = follow(head, line)
+    return head

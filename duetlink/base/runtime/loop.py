@@ -1,0 +1,144 @@
+"""One asyncio loop in a daemon thread, and the synchronous way into it.
+
+The kernel's main thread belongs to the user: cells block, sleep and compute there. Each duet therefore runs
+its loop in a thread of its own; public methods post to it and wait. Waiting can be interrupted (Ctrl-C, the
+kernel's stop button), which cancels the coroutine on the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import threading
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar
+
+from duetlink.base.runtime.turns import turns
+from duetlink.errors import LinkClosed, LocalProtocolError
+
+T = TypeVar("T")
+
+# Between looks for an interrupt. On Windows a lock wait cannot be interrupted by Ctrl-C at all, and
+# `on_wait` wants to draw progress meanwhile.
+_TICK_S = 0.1
+
+
+class LoopThread:
+    """Owns a thread and its loop from construction until `stop`."""
+
+    def __init__(self, name: str = "duetlink") -> None:
+        self._loop = asyncio.new_event_loop()
+        started = threading.Event()
+        self._thread = threading.Thread(target=self._serve, args=(started,), name=name, daemon=True)
+        self._thread.start()
+        started.wait()
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        return self._loop
+
+    @property
+    def stopped(self) -> bool:
+        return self._loop.is_closed()
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        """Start `coroutine` on the loop; the future may be waited for, cancelled, or awaited elsewhere."""
+        try:
+            return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
+        except RuntimeError:
+            coroutine.close()
+            raise LinkClosed("this duet is closed; launch or join a new one") from None
+
+    def run(self, coroutine: Coroutine[Any, Any, T], *, on_wait: Callable[[], None] | None = None) -> T:
+        """Run `coroutine` on the loop and return its result, from any thread but the loop's own.
+
+        If the wait is interrupted, the coroutine is cancelled, its clean-up has run when this returns (or
+        2 s have passed), and the interrupt goes on. `on_wait` is called about ten times a second meanwhile.
+        """
+        if threading.current_thread() is self._thread:
+            coroutine.close()
+            raise LocalProtocolError("this method blocks and was called on duetlink's own loop thread")
+        call = _Call(coroutine)
+        future: concurrent.futures.Future[T] | None = None
+        try:
+            # an interrupt may come in the middle of this already, when the coroutine has begun
+            future = self.submit(call.run())
+            while True:
+                try:
+                    return future.result(_TICK_S)
+                except concurrent.futures.TimeoutError:
+                    if future.done():  # meanwhile, or with a TimeoutError of its own
+                        return future.result()
+                    if on_wait is not None:
+                        on_wait()
+        except LinkClosed:
+            if future is None:
+                coroutine.close()
+            raise
+        except BaseException:
+            if (future is None or not future.done()) and not self._loop.is_closed():
+                self._loop.call_soon_threadsafe(call.cancel)
+                self._settle()
+            raise
+
+    def stop(self) -> None:
+        """Cancel what still runs, end the thread, close the loop. Safe to call twice."""
+        if self._loop.is_closed():
+            return
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        if threading.current_thread() is not self._thread:
+            self._thread.join()
+
+    def _settle(self) -> None:
+        """Wait until the cancellations posted so far have been delivered and handled."""
+
+        async def others_done() -> None:
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+
+        try:
+            asyncio.run_coroutine_threadsafe(others_done(), self._loop).result(2.0)
+        except (concurrent.futures.TimeoutError, concurrent.futures.CancelledError, RuntimeError):
+            return
+
+    def _serve(self, started: threading.Event) -> None:
+        asyncio.set_event_loop(self._loop)
+        self._loop.call_soon(started.set)
+        try:
+            with turns.quick():
+                self._loop.run_forever()
+        finally:
+            try:
+                tasks = asyncio.all_tasks(self._loop)
+                for task in tasks:
+                    task.cancel()
+                if tasks:
+                    self._loop.run_until_complete(asyncio.wait(tasks, timeout=2.0))
+                    # one more turn, in which the futures that other threads wait for learn of it
+                    self._loop.run_until_complete(asyncio.sleep(0))
+                self._loop.run_until_complete(self._loop.shutdown_asyncgens())
+                self._loop.run_until_complete(self._loop.shutdown_default_executor())
+            finally:
+                asyncio.set_event_loop(None)
+                self._loop.close()
+
+
+class _Call:
+    """A coroutine that can be cancelled whether it has begun or not. Methods belong to the loop."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        self._coroutine = coroutine
+        self._task: asyncio.Task[Any] | None = None
+        self._cancelled = False
+
+    async def run(self) -> Any:
+        if self._cancelled:
+            self._coroutine.close()
+            raise asyncio.CancelledError
+        self._task = asyncio.current_task()
+        return await self._coroutine
+
+    def cancel(self) -> None:
+        self._cancelled = True
+        if self._task is not None:
+            self._task.cancel()

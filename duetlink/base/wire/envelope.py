@@ -1,0 +1,39 @@
+"""Envelopes: one message body with the numbers that tie calls to replies. Pure: bytes in, values out."""
+
+from __future__ import annotations
+
+from google.protobuf.message import DecodeError, Message
+
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.errors import RemoteProtocolError
+
+# message type -> the field of the oneof that holds it
+_FIELDS: dict[str, str] = {
+    field.message_type.full_name: field.name
+    for field in pb.Envelope.DESCRIPTOR.oneofs_by_name["body"].fields
+    if field.message_type is not None
+}
+
+
+def pack(body: Message, *, call_id: int = 0, reply_to: int = 0, deadline_s: float = 0.0) -> bytes:
+    """One body as the bytes of its envelope."""
+    envelope = pb.Envelope(id=call_id, reply_to=reply_to, deadline_ms=round(deadline_s * 1000))
+    getattr(envelope, _FIELDS[body.DESCRIPTOR.full_name]).CopyFrom(body)
+    return envelope.SerializeToString()
+
+
+def unpack(data: bytes) -> tuple[pb.Envelope, Message]:
+    """The envelope in `data` and its body; raises RemoteProtocolError where there is none.
+
+    Protobuf itself bounds nesting (100 levels); the length was bounded before (`fragments`).
+    """
+    try:
+        envelope = pb.Envelope.FromString(data)
+    except DecodeError:
+        raise RemoteProtocolError(f"the peer sent {len(data)} bytes that are no control message") from None
+    field = envelope.WhichOneof("body")
+    if field is None:
+        raise RemoteProtocolError(
+            "the peer sent a control message of a kind unknown here; update duetlink on the older side"
+        )
+    return envelope, getattr(envelope, field)

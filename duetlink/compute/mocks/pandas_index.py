@@ -1,0 +1,74 @@
+"""Indexes of pandas: labels of rows are data, names of columns are schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from duetlink.compute.mocks.draw import UNKNOWN_CATEGORIES, Draw
+from duetlink.compute.mocks.facts import NoFacts
+from duetlink.compute.mocks.pandas_array import column, labels
+from duetlink.compute.mocks.pandas_facts import facts_of
+from duetlink.compute.mocks.scope import Scope
+from duetlink.errors import SettingError
+
+
+def index_of(index: Any, count: int, scope: Scope, *, alone: bool = False) -> Any:
+    """The row labels of a twin: ascending, different as far as the dtype has so many; without a frequency.
+
+    `alone` is an index that is the whole object. Otherwise bounds and categories are found by its name.
+
+    Raises:
+        SettingError: the labels of the data are allowed, but there are fewer of them.
+    """
+    if not alone and scope.keeps_index:
+        if len(index) < count:
+            raise SettingError(
+                f"the index of the data has {len(index)} labels, fewer than rows={count}; give fewer rows"
+            )
+        return names_of(index[:count])
+    if isinstance(index, pd.MultiIndex):
+        levels = [
+            _level(level, name, count, scope, is_last=number == index.nlevels - 1)
+            for number, (level, name) in enumerate(zip(index.levels, index.names, strict=True))
+        ]
+        return pd.MultiIndex.from_arrays(levels, names=index.names)
+    if isinstance(index, pd.RangeIndex):
+        return pd.RangeIndex(count, name=index.name)
+    if alone:
+        known = _is_drawn(scope.draw(facts_of(pd.Series(index))))
+        made = _drawn(index, count, scope) if known else labels(index.dtype, count, "row")
+        return made.rename(index.name)
+    return _level(index, index.name, count, scope, is_last=True).rename(index.name)
+
+
+def names_of(columns: Any) -> Any:
+    """A copy of labels that are shown, without those that are not: of columns that have been left out."""
+    if isinstance(columns, pd.MultiIndex):
+        columns = columns.remove_unused_levels()
+    elif isinstance(columns, pd.CategoricalIndex):
+        columns = columns.remove_unused_categories()
+    return columns.copy(deep=True)
+
+
+def _level(index: Any, name: Any, count: int, scope: Scope, *, is_last: bool) -> Any:
+    """One level, of which the last one alone tells rows apart."""
+    if name is not None:
+        scope = scope.child(name)
+        if _is_drawn(scope.draw(NoFacts())):
+            return _drawn(index[:0], count, scope)  # nothing of the labels but what is given
+    if is_last:
+        return labels(index.dtype, count, "row")
+    few = labels(index.dtype, UNKNOWN_CATEGORIES, "row")
+    return few.take(np.arange(count) * len(few) // max(1, count))
+
+
+def _is_drawn(draw: Draw) -> bool:
+    return draw.bounds is not None or draw.categories is not None
+
+
+def _drawn(index: Any, count: int, scope: Scope) -> Any:
+    values = column(pd.Series(index), count, scope)
+    return pd.Index(values, dtype=values.dtype).sort_values()

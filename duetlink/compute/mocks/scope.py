@@ -1,0 +1,158 @@
+"""One part of an object while its twin is made: where it is, and what the owner gave or allowed for it."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from duetlink.compute.mocks.facts import Facts
+from duetlink.compute.mocks.mock import BOUNDS, CATEGORIES, INDEX, MISSING, Mock
+from duetlink.errors import SettingError
+
+if TYPE_CHECKING:
+    from duetlink.compute.mocks.draw import Draw
+
+MAX_CATEGORIES = 50  # of a column, where they are computed without its name being told
+_MIN_COUNT = 2
+_MAX_LISTED = 8
+
+
+@dataclass
+class _Ledger:
+    """What is shared by all parts of one object."""
+
+    mock: Mock
+    shrink: float  # the share of rows that fit
+    drawn: int = 0
+    used: set[tuple[str, Hashable]] = field(default_factory=set)  # kind and name
+    parts: dict[Hashable, None] = field(default_factory=dict)  # names that could have been given
+
+
+class Scope:
+    """A part, by the path of names that leads to it. The object itself has the empty path."""
+
+    def __init__(self, mock: Mock, shrink: float = 1.0) -> None:
+        self._ledger = _Ledger(mock, shrink)
+        self._path: tuple[Hashable, ...] = ()
+        self._alias: Hashable = None
+
+    def child(self, name: Hashable) -> Scope:
+        """The part of that name: a column, a field, an item of a tuple."""
+        child = Scope.__new__(Scope)
+        child._ledger, child._path, child._alias = self._ledger, (*self._path, name), None
+        return child
+
+    def named(self, name: Hashable) -> Scope:
+        """The same part, which can also be called by a name of its own: a series."""
+        same = Scope.__new__(Scope)
+        same._ledger, same._path, same._alias = self._ledger, self._path, name
+        return same
+
+    def rows(self, count: int) -> int:
+        """How many rows the twin has of a part that has `count`."""
+        mock, shrink = self._ledger.mock, self._ledger.shrink
+        if mock.rows is not None:
+            return mock.rows
+        return count if shrink >= 1 or count == 0 else max(1, int(count * shrink))
+
+    @property
+    def keeps_index(self) -> bool:
+        """Whether the row labels may be taken from the data."""
+        self._ledger.used.add((INDEX, None))
+        return INDEX in self._ledger.mock.from_data
+
+    def given(self, kind: str) -> Any:
+        """The bounds or categories that the owner gave for this part, or None."""
+        given = getattr(self._ledger.mock, kind)
+        if isinstance(given, Mapping):
+            for name in self._names():
+                if name in given:
+                    self._ledger.used.add((kind, name))
+                    return given[name]
+            return None
+        if given is not None and not self._path:
+            self._ledger.used.add((kind, None))
+            return given
+        return None
+
+    def draw(self, facts: Facts) -> Draw:
+        """What values of this part are drawn from. `facts` is asked only for what the owner allows.
+
+        Raises:
+            SettingError: both bounds and categories are given for it.
+        """
+        from duetlink.compute.mocks.draw import Draw  # loads NumPy
+
+        ledger, where = self._ledger, self._words()
+        for name in self._names():
+            ledger.parts.setdefault(name)
+        bounds, categories = self.given(BOUNDS), self.given(CATEGORIES)
+        if bounds is not None and categories is not None:
+            raise SettingError(f"{where} has both bounds and categories; give one of them")
+        if bounds is None and categories is None:
+            categories = self._known_categories(facts)
+        if bounds is None and categories is None and self._allowed(BOUNDS):
+            bounds = facts.bounds()
+        missing = facts.missing() if self._allowed(MISSING) else 0.0
+        ledger.drawn += 1
+        return Draw(where, (ledger.mock.seed, ledger.drawn), bounds, categories, missing)
+
+    def finish(self) -> None:
+        """Raises SettingError if the owner named a part that the object does not have."""
+        ledger = self._ledger
+        for kind in (BOUNDS, CATEGORIES):
+            given = getattr(ledger.mock, kind)
+            if isinstance(given, Mapping):
+                for name in given:
+                    if (kind, name) not in ledger.used:
+                        raise SettingError(f"{kind} are given for {name!r}, but {self._listed()}")
+            elif given is not None and (kind, None) not in ledger.used:
+                example = next(iter(ledger.parts), "age")
+                raise SettingError(
+                    f"{kind} are given for the whole object, which has columns; give them by column, such as "
+                    f"{{{example!r}: …}}"
+                )
+        for entry in ledger.mock.from_data:
+            fact, _, name = entry.partition(":")
+            if name and (fact, name) not in ledger.used:
+                raise SettingError(f"from_data has {entry!r}, but {self._listed()}")
+
+    def _names(self) -> list[Hashable]:
+        if not self._path:
+            return [] if self._alias is None else [self._alias]
+        full = ".".join(map(str, self._path)) if len(self._path) > 1 else self._path[0]
+        return list(dict.fromkeys((full, self._path[-1])))
+
+    def _allowed(self, fact: str) -> bool:
+        return self._allowed_by_name(fact) or fact in self._ledger.mock.from_data
+
+    def _allowed_by_name(self, fact: str) -> bool:
+        for name in self._names():
+            if f"{fact}:{name}" in self._ledger.mock.from_data:
+                self._ledger.used.add((fact, str(name)))
+                return True
+        return False
+
+    def _known_categories(self, facts: Facts) -> tuple[object, ...] | None:
+        if self._allowed_by_name(CATEGORIES):
+            return tuple(facts.counts()) or None
+        blanket = CATEGORIES in self._ledger.mock.from_data and not self._allowed_by_name(BOUNDS)
+        if not facts.discrete or not blanket:
+            return None
+        counts = facts.counts()
+        if not 0 < len(counts) <= MAX_CATEGORIES or any(0 < count < _MIN_COUNT for count in counts.values()):
+            return None
+        return tuple(counts)
+
+    def _words(self) -> str:
+        if not self._path:
+            return "the object" if self._alias is None else repr(self._alias)
+        return repr(self._names()[0])
+
+    def _listed(self) -> str:
+        names = list(self._ledger.parts)
+        if not names:
+            return "the object has no columns; give them for the whole"
+        more = f" and {len(names) - _MAX_LISTED} more" if len(names) > _MAX_LISTED else ""
+        return f"its columns are {', '.join(map(repr, names[:_MAX_LISTED]))}{more}"

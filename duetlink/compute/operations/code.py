@@ -1,0 +1,307 @@
+"""The steps of a slice as the Python that somebody might have written, so that its reader sees what was done.
+
+What is used once is written where it is used, as long as the line stays short and nothing is moved past a
+step that changes an object. What is used more often gets a name. What was repeated becomes a loop
+(`repetition.py`), of which the first round is written; what differs in the others stands behind the line. The
+last line is the result.
+
+The peer chose the operations, the literals and the words about values, and may mean to deceive: nothing of
+that can end a line, a text or a comment, each name is chosen here, and `x += y` is only written where it is
+true of any `x`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from duetlink.compute.operations.aliases import Text
+from duetlink.compute.operations.expression import augments, expression
+from duetlink.compute.operations.kinds import BACK, teaches
+from duetlink.compute.operations.lines import Line, printed
+from duetlink.compute.operations.literal import harmless
+from duetlink.compute.operations.loops import Item, Loop
+from duetlink.compute.operations.names import COUNTERS
+from duetlink.compute.operations.outline import references_in
+from duetlink.compute.operations.program import ASSET, VALUE
+from duetlink.compute.operations.rounds import differences, steps_like
+from duetlink.compute.operations.slice import Slice
+from duetlink.compute.operations.trace import Shape
+from duetlink.compute.operations.uses import ALL, HERE, Meaning, Uses, changes
+from duetlink.compute.operations.variables import Variables, Waiting
+
+MAX_LINES = 400
+WIDTH = 100
+_MAX_WORDS = 100  # about a value
+_ROOM = 16  # of the line, for what is written around an expression that waits
+
+
+def code_of(slice_: Slice, *, max_lines: int = MAX_LINES, width: int = WIDTH) -> str:
+    """Python for a slice. Beyond so many lines it says how many steps are not shown."""
+    return _Code(slice_, max_lines, width).text()
+
+
+@dataclass(slots=True, eq=False)
+class _Block:
+    """Items that are written one below the other."""
+
+    items: Sequence[Item]
+    number: int
+    loops: tuple[Loop, ...]  # that it is in
+    changed: list[int]  # up to each item, how many change an object
+    lines: list[Line] = field(default_factory=list)
+    counts: bool = False  # the number of the round is used
+
+
+class _Code:
+    def __init__(self, slice_: Slice, max_lines: int, width: int) -> None:
+        self._slice = slice_
+        self._max_lines = max_lines
+        self._width = width
+        self._uses = Uses(slice_)
+        self._variables = Variables(slice_, self._uses)
+        self._like: dict[int, list[int]] = {}  # in a loop: the same step in all rounds
+        self._written = 0  # lines
+        self._shown = 0  # steps
+        # else it is of no matter whether gradients were recorded
+        self._graded = any(
+            shape.kind == BACK or teaches(shape.operation, shape.keywords) for shape in slice_.shapes
+        )
+
+    def text(self) -> str:
+        """The whole."""
+        head = self._variables.name_assets()
+        self._written = len(head)
+        block = self._block(self._uses.items, 0, ())
+        if self._write_all(block):
+            meaning = self._uses.meant(self._slice.target, ())
+            waiting = self._variables.waiting.get(meaning[0])
+            text = self._variables.text(meaning).text
+            block.lines.append(Line(text, True, waiting.words if waiting is not None else ()))
+        lines = [*head, *printed(block.lines)]
+        hidden = len(self._slice) - self._shown
+        if hidden:
+            lines.append(f"# {hidden:,} further steps are not shown")
+        return "\n".join(lines)
+
+    def _shape(self, step: int) -> Shape:
+        return self._slice.shapes[self._slice.steps[step]]
+
+    # -- blocks ----------------------------------------------------------------------------------------------
+
+    def _block(self, items: Sequence[Item], number: int, loops: tuple[Loop, ...]) -> _Block:
+        changed = [0]
+        for item in items:
+            changed.append(changed[-1] + changes(self._slice, item))
+        return _Block(items, number, loops, changed)
+
+    def _write_all(self, block: _Block) -> bool:
+        """False: it has become too long."""
+        for index, item in enumerate(block.items):
+            if self._written >= self._max_lines:
+                return False
+            if isinstance(item, Loop):
+                if not self._write_loop(block, item):
+                    return False
+                continue
+            self._shown += len(self._like.get(item, (item,)))
+            operation = self._shape(item).operation
+            if operation == ASSET:
+                name, revision = self._shape(item).arguments
+                number = self._slice.results[item]
+                variable = self._variables.assets[name, revision]
+                self._variables.name[number] = self._variables.hints[number] = variable
+            elif operation == VALUE:
+                self._write_value(block, item)
+            else:
+                self._write_step(block, index, item)
+        return True
+
+    def _put(self, block: _Block, text: str, gradients: bool = True, words: Sequence[str] = ()) -> None:
+        block.lines.append(Line(text, gradients or not self._graded, words))
+        self._written += 1
+
+    def _write_loop(self, block: _Block, loop: Loop) -> bool:
+        variables, results = self._variables, self._slice.results
+        if not block.loops:
+            self._like.update(steps_like([loop]))
+        inner = self._block(loop.rounds[0], self._uses.block(loop), (*block.loops, loop))
+        after = self._write_initial(block, loop)
+        for step in sorted(loop.collected):
+            name = variables.called(results[step], variables.hint(step, ""))
+            variables.lists[results[step]] = variables.new(f"all_{name.strip('_')}")
+            self._put(block, f"{variables.lists[results[step]]} = []")
+        self._written += 1
+        whole = self._write_all(inner)
+        for text in after:
+            self._put(inner, text)
+        counter = COUNTERS[len(block.loops)] if inner.counts else "_"
+        header = f"for {counter} in range({len(loop.rounds)}):"
+        block.lines.append(Line(header, any(line.gradients for line in inner.lines), body=inner.lines))
+        return whole
+
+    def _write_initial(self, block: _Block, loop: Loop) -> list[str]:
+        """What the first round takes from outside, under the names of what the others take from the round
+        before; returns what is to be written at the end of a round.
+        """
+        variables = self._variables
+        after = []
+        for made, reference in {made: reference for reference, made in loop.carried.items()}.items():
+            number = self._slice.results[made]
+            initial, which = self._uses.resolved(reference, block.loops)
+            hint = variables.hint(made, variables.hints.get(initial, ""))
+            if self._uses.late(loop, made) and number not in variables.before:
+                variables.before[number] = variables.new(hint)
+                hint += "_next"
+            name = variables.called(number, hint)
+            variables.hints[number] = hint
+            text = variables.text((initial, which)).text
+            waiting = variables.waiting.pop(initial, None) if which == HERE else None
+            before = variables.before.get(number, name)
+            if text != before:
+                self._put(block, f"{before} = {text}", words=waiting.words if waiting is not None else ())
+            if before != name:
+                after.append(f"{before} = {name}")
+        return after
+
+    # -- steps -----------------------------------------------------------------------------------------------
+
+    def _write_value(self, block: _Block, step: int) -> None:
+        variables = self._variables
+        (number,) = self._uses.references(step)
+        if number not in variables.name:
+            variables.name[number] = variables.new_value()
+            described = harmless(self._slice.values[number].description[:_MAX_WORDS])
+            words = [f"{described}, sent by the peer".lstrip(", ")]
+            if len({self._uses.references(other)[0] for other in self._like.get(step, ())}) > 1:
+                words.append("another one in each round")
+            self._put(block, variables.name[number], words=words)
+        variables.name[self._slice.results[step]] = variables.name[number]
+
+    def _write_step(self, block: _Block, index: int, step: int) -> None:
+        variables = self._variables
+        number = self._slice.results[step]
+        changing, words = self._remarks(block, step)
+        shape, meanings = self._with_lists(self._shape(step), step, block.loops)
+        hint = variables.hint(step, variables.hints.get(meanings[0][0], "") if meanings else "")
+        used = number > 0 and (self._uses.counts[number] > 0 or number in self._uses.kept)
+        augment = used and self._augmented(shape, number, meanings)
+        if augment:
+            variables.name[number] = variables.name[meanings[0][0]]
+            variables.own.add(number)
+            hint = variables.hints.get(meanings[0][0], hint)
+            used = False
+        until = variables.until(meanings)
+        waits = used and self._can_wait(block, index, step, number, until)
+        if number:
+            variables.hints.setdefault(number, hint)
+        name = "" if waits or not used else f"{variables.called(number, hint)} = "
+        room = self._width - 4 * (len(block.loops) + (self._graded and not shape.gradients))
+        room -= _ROOM if waits else len(name)
+        text = self._fitting(block, shape, meanings, changing, used, augment, room)
+        for meaning in dict.fromkeys(meanings):
+            if meaning[1] == HERE and meaning[0] in variables.waiting:
+                words += variables.waiting.pop(meaning[0]).words
+        if waits:
+            variables.waiting[number] = Waiting(text, hint, shape.gradients, words, until)
+        else:
+            self._put(block, name + text.text, shape.gradients, words)
+        if number in variables.lists:
+            self._put(block, f"{variables.lists[number]}.append({variables.name[number]})", shape.gradients)
+
+    def _remarks(self, block: _Block, step: int) -> tuple[dict[int, Text], list[str]]:
+        """What is different in other rounds, and what else is to be said of a step."""
+        changing: dict[int, Text] = {}
+        words: list[str] = []
+        if step in self._like:
+            # literals of a loop within a loop are not counted by one variable
+            variable = "" if len(block.loops) > 1 else COUNTERS[0]
+            differing = differences(self._slice, self._like[step], variable)
+            changing, words = differing.changing, list(differing.words)
+            block.counts |= len(changing) > len(words)
+        if step in self._slice.failed:
+            words.append("failed; it may have done a part of this")
+        if self._slice.results[step] in self._uses.twice:
+            words.append("one of several steps that claim to make this")
+        return changing, words
+
+    def _fitting(
+        self,
+        block: _Block,
+        shape: Shape,
+        meanings: Sequence[Meaning],
+        changing: dict[int, Text],
+        used: bool,
+        augment: bool,
+        room: int,
+    ) -> Text:
+        """A step, with names for parts of it where it would be too long."""
+        variables = self._variables
+        while True:
+            texts = [variables.text(meaning) for meaning in meanings]
+            text = expression(shape, texts, changing, used=used, augment=augment)
+            waiting = [number for number, which in meanings if which == HERE and number in variables.waiting]
+            if len(text.text) <= room or not waiting:
+                return text
+            longest = max(waiting, key=lambda number: len(variables.waiting[number].text.text))
+            part = variables.waiting.pop(longest)
+            name = variables.called(longest, part.hint)
+            self._put(block, f"{name} = {part.text.text}", part.gradients, part.words)
+
+    def _can_wait(self, block: _Block, index: int, step: int, number: int, until: float) -> bool:
+        """Whether its only use is in this block, and nothing between changes an object or a variable."""
+        if self._uses.counts[number] != 1 or number in self._uses.kept or number in self._uses.twice:
+            return False
+        place, user = self._uses.user[number]
+        if place != block.number or user <= index:
+            return False
+        if block.changed[user] > block.changed[index + 1]:
+            return False
+        if block.changed[index + 1] > block.changed[index] and user > index + 1:
+            return False
+        gradients = self._shape(step).gradients or not self._graded
+        item = block.items[user] if user < len(block.items) else None
+        if not isinstance(item, int):
+            return gradients and until == math.inf
+        if item > until:
+            return False
+        later = self._shape(item)
+        if augments(later) and self._uses.references(item)[0] == number:
+            return False  # it may become `x += y`
+        return gradients == (later.gradients or not self._graded)
+
+    def _augmented(self, shape: Shape, number: int, meanings: Sequence[Meaning]) -> bool:
+        """Whether `x = operator.iadd(x, y)` is meant: the old x is not used any more."""
+        if not augments(shape):
+            return False
+        target, which = meanings[0]
+        return (
+            which == HERE
+            and target in self._variables.own
+            and self._uses.counts[target] == 1
+            and not {number, target} & self._uses.kept
+        )
+
+    # -- lists of what all rounds have made ------------------------------------------------------------------
+
+    def _with_lists(self, shape: Shape, step: int, loops: Sequence[Loop]) -> tuple[Shape, list[Meaning]]:
+        """What a step refers to; where an argument has all that a loop has collected, the list as one."""
+        count = len(self._uses.references(step))
+        meanings = [self._uses.resolved((step, number), loops) for number in range(count)]
+        if all(which < 0 for _, which in meanings):
+            return shape, meanings
+        arguments, found, first = [], [], 0
+        for argument in shape.arguments:
+            size = references_in(argument)
+            part = meanings[first : first + size]
+            first += size
+            if type(argument) is list and argument[0] == "l" and size == len(argument) - 1:
+                number = part[0][0] if part else 0
+                rounds = self._uses.rounds.get(number, 0)
+                if part == [*((number, round_) for round_ in range(rounds - 1)), (number, HERE)]:
+                    argument, part = [0], [(number, ALL)]
+            arguments.append(argument)
+            found += part
+        return dataclasses.replace(shape, arguments=arguments), [*found, *meanings[first:]]

@@ -1,0 +1,73 @@
+"""What operations do, by the lists alone: for who reads a program and has neither its objects nor the
+libraries.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+from duetlink.compute.operations.allowed import (
+    AGGREGATE,
+    BACKWARD,
+    EFFECTS,
+    ELEMENTWISE,
+    IN_PLACE,
+    LIBRARIES,
+    OTHER,
+    read_list,
+)
+
+# How the names in a class's lists are written on the wire
+_SIGNS = dict.fromkeys((*EFFECTS, "metadata_methods"), ".")
+_SIGNS |= {"attributes": "@", "metadata": "@", "settable": "@="}
+_WORST = (ELEMENTWISE, AGGREGATE, OTHER, BACKWARD, IN_PLACE)
+
+
+def worst_effect(operation: str) -> str:
+    """The effect of a function; of a method, the worst that a class gives it. What is in no list, which the
+    worker refuses, counts as IN_PLACE.
+    """
+    if operation.startswith("@="):
+        return IN_PLACE
+    if operation.startswith("@"):
+        return OTHER
+    return _effects().get(operation, IN_PLACE)
+
+
+def is_listed(operation: str) -> bool:
+    """Whether a list has an operation, by its name on the wire: a function, or what any class has. The worker
+    may still refuse it for the object that is there, and then it says that the step has failed.
+    """
+    return operation in _listed()
+
+
+@functools.cache
+def _listed() -> frozenset[str]:
+    found: set[str] = set()
+    for library in LIBRARIES:
+        listed = read_list(library)
+        module = listed["module"]
+        for names in listed.get("functions", {}).values():
+            found.update(f"{module}.{name}" if module else name for name in names)
+        for members in listed.get("classes", {}).values():
+            for key, sign in _SIGNS.items():
+                found.update(f"{sign}{name}" for name in members.get(key, ()))
+    return frozenset(found)
+
+
+@functools.cache
+def _effects() -> Mapping[str, str]:
+    found: dict[str, str] = {}
+    for library in LIBRARIES:
+        listed = read_list(library)
+        module = listed["module"]
+        for effect, names in listed.get("functions", {}).items():
+            for name in names:
+                found[f"{module}.{name}" if module else name] = effect
+        for members in listed.get("classes", {}).values():
+            for effect in EFFECTS:
+                for name in members.get(effect, ()):
+                    known = found.get(f".{name}", effect)
+                    found[f".{name}"] = max(known, effect, key=_WORST.index)
+    return found

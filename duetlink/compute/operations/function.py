@@ -1,0 +1,230 @@
+"""A whole function that one side wants run at the other: how it is checked, shown, and known again. Pure.
+
+It comes as source text, Python that imports what it needs and then defines the function, and as a call: JSON,
+`[arguments, keywords]`, in the format of `program.py` without constants and functions; `[k]` is input k.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import hashlib
+import json
+import keyword
+import re
+import unicodedata
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from duetlink.compute.operations import program
+from duetlink.compute.operations.literal import harmless, literal, quoted
+from duetlink.compute.operations.names import is_identifier, usable
+from duetlink.compute.operations.program import MAX_DEPTH, Argument
+from duetlink.errors import LimitExceeded, OperationRefused, RemoteProtocolError
+
+MAX_SOURCE_BYTES = 256 * 1024
+MAX_LINE = 500  # characters: nobody looks for code at the end of a long line
+MAX_BLANKS = 100  # columns: what stands behind more of them would be out of sight
+MAX_EMPTY_LINES = 5  # in a row are shown as they are; more would push what follows out of sight
+MAX_CALL_BYTES = 64 * 1024
+MAX_INPUTS = 64
+MAX_NAME = 100  # characters
+_VERSION = "duetlink function 1"
+_TAGS = frozenset("tldsez")
+_BLANKS = re.compile(r"( +)\S")
+_EMPTY_LINES = re.compile(rf"(?:^[ \t]*\n){{{MAX_EMPTY_LINES + 1},}}", re.MULTILINE)
+# a letter beyond ASCII; with it the escapes, so that Python does not warn of those that it does not know
+_MASKED = re.compile(r"\\[^\n{}]|[^\x00-\x7f]")
+
+
+class Call(NamedTuple):
+    """The arguments of a function's call, as they came."""
+
+    arguments: list[Argument]
+    keywords: dict[str, Argument]
+
+
+def check_source(name: str, source: str) -> None:
+    """Raises OperationRefused for a text that cannot be read as it stands: too long, or with characters that
+    are not seen, or that move others.
+    """
+    if len(name) > MAX_NAME or not is_identifier(name):
+        raise OperationRefused(f"{harmless(name[:MAX_NAME])!r} is no name of a function, in ASCII")
+    if len(source.encode(errors="replace")) > MAX_SOURCE_BYTES:
+        raise OperationRefused(
+            f"{name} has over {MAX_SOURCE_BYTES:,} bytes of source; nobody would read them"
+        )
+    for number, line in enumerate(source.split("\n"), 1):
+        if len(line) > MAX_LINE:
+            raise OperationRefused(
+                f"line {number} of {name} has {len(line):,} characters, over {MAX_LINE}; break it, or give "
+                "the data in it as an argument"
+            )
+        widest = max(map(len, _BLANKS.findall(line.expandtabs())), default=0)
+        if widest > MAX_BLANKS:
+            raise OperationRefused(
+                f"line {number} of {name} has {widest} blanks in a row, over {MAX_BLANKS}; break it, so "
+                "that what stands behind them is in sight"
+            )
+        plain = line.replace("\t", " ")
+        if harmless(plain) != plain:
+            raise OperationRefused(
+                f"line {number} of {name} has characters that a reader does not see as they are; write them "
+                f"as escapes: {harmless(plain)}"
+            )
+
+
+def check_letters(name: str, source: str) -> None:
+    """Raises OperationRefused where a letter beyond ASCII is in neither a text nor a comment. Names that look
+    the same could be two, and Python takes some of these letters for others: `\\uff45val` is `eval`.
+
+    May take half a second, for the longest sources.
+    """
+    if source.isascii():
+        return
+    # Python's own grammar says where texts and comments are, also within f-strings: a question mark may stand
+    # nowhere else.
+    masked = _MASKED.sub(lambda found: "?" * len(found[0]), source)
+    try:
+        # CPython before 3.11.8 may stumble where another thread parses at the same time (gh-106905)
+        with contextlib.suppress(SystemError):
+            ast.parse(masked)
+            return
+        ast.parse(masked)
+    except SyntaxError as error:
+        raise OperationRefused(_misplaced(name, source, error)) from None
+    except (MemoryError, RecursionError, ValueError):
+        raise OperationRefused(f"{name} is too deeply nested to be read") from None
+
+
+def _misplaced(name: str, source: str, error: SyntaxError) -> str:
+    """What to say of the letter where the question mark in its place was no Python."""
+    row, column = error.lineno or 1, error.offset or 1
+    line = (source.split("\n")[row - 1 : row] or [""])[0]
+    if line.isascii():
+        return f"line {row} of {name} is no Python, so nobody can tell where its letters beyond ASCII are"
+    if not line[column - 1 : column] or line[column - 1 : column].isascii():
+        # within an f-string, before Python 3.12, the column is counted from somewhere else
+        column = next(place for place, letter in enumerate(line, 1) if not letter.isascii())
+    letter = line[column - 1]
+    return (
+        f"line {row}, column {column} of {name}: {letter!r} (U+{ord(letter):04X}, "
+        f"{unicodedata.name(letter, 'without a name')}) is neither in a text nor in a comment; write "
+        "names in ASCII, so that none is taken for another"
+    )
+
+
+def shown_source(source: str) -> str:
+    """A source as a person reads it: a long stretch of empty lines is one line that says so."""
+
+    def told(found: re.Match[str]) -> str:
+        return f"# \u2026 {found[0].count(chr(10)):,} empty lines \u2026\n"
+
+    return _EMPTY_LINES.sub(told, source)
+
+
+def write_call(arguments: Sequence[Argument], keywords: dict[str, Argument]) -> bytes:
+    """One way to write the same call."""
+    return json.dumps([list(arguments), keywords], separators=(",", ":"), sort_keys=True).encode()
+
+
+def parse_call(content: bytes, inputs: int) -> Call:
+    """A call that came, with so many inputs.
+
+    Raises:
+        LimitExceeded: it is longer than MAX_CALL_BYTES.
+        RemoteProtocolError: it is no call, or not of all these inputs.
+    """
+    if len(content) > MAX_CALL_BYTES:
+        raise LimitExceeded(f"a call of {len(content):,} bytes is over {MAX_CALL_BYTES:,}")
+    try:
+        call = json.loads(content)
+    except (ValueError, RecursionError):
+        raise RemoteProtocolError("a function's call is no JSON") from None
+    if type(call) is not list or len(call) != 2 or type(call[0]) is not list or type(call[1]) is not dict:
+        raise RemoteProtocolError("a function's call is no list of arguments and named ones")
+    arguments, keywords = call
+    if not all(is_identifier(name) and len(name) <= MAX_NAME for name in keywords):
+        raise RemoteProtocolError("a named argument of a function has a name that is none")
+    used: set[int] = set()
+    for argument in (*arguments, *keywords.values()):
+        _check(argument, inputs, used, 0)
+    if len(used) != inputs:
+        raise RemoteProtocolError(f"a function has {inputs} inputs, and uses {len(used)}")
+    return Call(arguments, keywords)
+
+
+def decode(argument: Argument, inputs: Callable[[int], Any]) -> Any:
+    """The object that an argument stands for. Raises RemoteProtocolError."""
+
+    def refuse(name: str) -> Any:
+        raise RemoteProtocolError("a function's argument names something of a library")
+
+    return program.decode(argument, result=inputs, constant=refuse, function=refuse)
+
+
+def show_call(name: str, call: Call, inputs: Sequence[str]) -> str:
+    """The call as Python, with these names for its inputs."""
+    shown = [_shown(argument, inputs) for argument in call.arguments]
+    shown += [f"{key}={_shown(argument, inputs)}" for key, argument in sorted(call.keywords.items())]
+    return f"{name}({', '.join(shown)})"
+
+
+def input_names(hints: Sequence[str], function: str) -> list[str]:
+    """A name for each input, after what it is called: each another one, and none of Python's own."""
+    names: list[str] = []
+    for number, hint in enumerate(hints):
+        free = usable(hint) and not keyword.issoftkeyword(hint) and hint not in (function, *names)
+        names.append(hint if free and len(hint) <= MAX_NAME else f"input_{number}")
+    if len(set(names)) < len(names):  # somebody calls an asset `input_1`
+        return [f"input_{number}" for number in range(len(hints))]
+    return names
+
+
+def digest_of(name: str, source: str, call: Call, inputs: Sequence[tuple[str, str]]) -> str:
+    """SHA-256, hexadecimal: the same for the same text, the same call, and inputs that are the same to a
+    person: each is what it is, and by what it is known.
+    """
+    content = [_VERSION, name, source, write_call(call.arguments, call.keywords).decode(), inputs]
+    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
+
+
+def _check(argument: Argument, inputs: int, used: set[int], depth: int) -> None:
+    if type(argument) is dict:
+        raise RemoteProtocolError("an argument of a function is a JSON object")
+    if type(argument) is not list:
+        return
+    if not argument or depth > MAX_DEPTH:
+        raise RemoteProtocolError("an argument of a function is empty, or too deep")
+    tag, *parts = argument
+    if type(tag) is int:
+        if parts or not 0 <= tag < inputs:
+            raise RemoteProtocolError(f"a function has no input {tag}")
+        used.add(tag)
+        return
+    if type(tag) is not str or tag not in _TAGS:
+        raise RemoteProtocolError("an argument of a function has an unknown tag")
+    counts = {"s": (3,), "e": (0,), "z": (2,)}.get(tag)
+    if (counts is not None and len(parts) not in counts) or (tag == "d" and len(parts) % 2):
+        raise RemoteProtocolError(f"an argument {tag!r} of a function is malformed")
+    if tag == "z" and not all(type(part) in (int, float) for part in parts):
+        raise RemoteProtocolError("a complex argument of a function is malformed")
+    for part in parts:
+        _check(part, inputs, used, depth + 1)
+
+
+def _shown(argument: Argument, inputs: Sequence[str]) -> str:
+    if type(argument) is str:
+        return quoted(argument)  # all of it: it may be what the function does
+    if type(argument) is not list:
+        return literal(argument)
+    tag, *parts = argument
+    if type(tag) is int:
+        return inputs[tag]
+    shown = [_shown(part, inputs) for part in parts]
+    if tag == "d":
+        return "{" + ", ".join(map(": ".join, zip(shown[::2], shown[1::2], strict=True))) + "}"
+    inner = ", ".join(shown)
+    if tag == "t":
+        return f"({inner},)" if len(shown) == 1 else f"({inner})"
+    return {"l": f"[{inner}]", "s": f"slice({inner})", "e": "...", "z": f"complex({inner})"}[tag]

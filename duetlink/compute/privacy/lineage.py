@@ -1,0 +1,212 @@
+"""Which programs may lead to a private statistic: those in which each row goes its own way, from one asset.
+
+Theory. The noise of a statistic hides one row of the column that it is made from. It hides one row of the
+asset if a row more or less in the asset is a row more or less in the column, and nothing else: a row of the
+column must come from one row of the asset, whatever the others are, and none of them twice. So each step from
+the asset to the column has to be known to be such a step. There is no list of what is forbidden.
+
+What is public, and the same for all neighbours, is what `table.py` knows of an asset: its library, the names
+and kinds of its columns. The rules make the same kinds of all such data, and fail for all of it or for none.
+
+Beyond the steps of the column, nothing may have been written where they read (`writes.py`).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from duetlink.compute.operations.allowed import BACKWARD, IN_PLACE, LOCAL, METADATA, Allowed
+from duetlink.compute.operations.program import ASSET, DROP, GRAD, MAX_DEPTH, VALUE, Step
+from duetlink.compute.privacy.advice import advice
+from duetlink.compute.privacy.call import Call, Named, Unstable, check_rows
+from duetlink.compute.privacy.rowwise import rule_of
+from duetlink.compute.privacy.selection import selection_of
+from duetlink.compute.privacy.table import NUMBERS, NUMPY, PANDAS, POLARS, TORCH, Column, Frame, Matrix, Table
+from duetlink.compute.privacy.writes import first_write, mentioned
+from duetlink.errors import OperationRefused
+
+Schemas = Mapping[tuple[str, int], Table]  # by name and revision of the asset
+
+_CLASSES = {
+    (NUMPY, Column): "ndarray",
+    (NUMPY, Matrix): "ndarray",
+    (PANDAS, Column): "Series",
+    (PANDAS, Frame): "DataFrame",
+    (POLARS, Column): "Series",
+    (POLARS, Frame): "DataFrame",
+    (TORCH, Column): "Tensor",
+    (TORCH, Matrix): "Tensor",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """How a column came from an asset, row by row."""
+
+    asset: str
+    revision: int
+    column: Column
+    target: int
+    steps: tuple[Step, ...]  # from the asset to the column, in order: all that is needed to make it again
+    filters: int  # how many of them choose rows
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why not, for a person: which step it is, and what to do."""
+
+    words: str
+    step: Step | None = None
+
+
+def row_stable(
+    steps: Sequence[Step],
+    target: int,
+    allowed: Allowed,
+    schemas: Schemas,
+    *,
+    fresh: bool = False,
+    effect: Callable[[str], str] | None = None,
+) -> Route | Refusal:
+    """Whether the result `target` of a program may be what a private statistic is made from.
+
+    `steps` are all that the worker was given, in this order. With `fresh` the column is made again from the
+    asset as it was shared, by the route's steps and no others, where nothing else has run: then it does not
+    matter what the program wrote. `effect` tells the effect of an operation by its name; None: the lists do.
+    """
+    places: dict[int, int] = {}
+    twice: set[int] = set()
+    for place, step in enumerate(steps):
+        if step.id and step.operation != DROP:
+            if step.id in places:
+                twice.add(step.id)
+            places.setdefault(step.id, place)
+    at: Step | None = None
+    try:
+        route = _route(steps, target, places, twice)
+        tables: dict[int, Table] = {}
+        for place in route:
+            at = steps[place]
+            tables[at.id] = _table(at, place, tables, allowed, schemas)
+        column = tables[target]
+        if not isinstance(column, Column):
+            raise Unstable("it makes a whole table: a private statistic is made from one column of it")
+        if not fresh and (written := first_write(steps, route, allowed, effect)) is not None:
+            at = steps[written]
+            raise Unstable(
+                "it may have changed, in place, what the statistic is made from; in a new duet, make copies "
+                "of what you change"
+            )
+    except Unstable as unstable:
+        where = f"step {at.id}, {at.operation}: " if at is not None else ""
+        return Refusal(f"no private statistic can be made of result {target}: {where}{unstable}", at)
+    rows = column.rows
+    kept = tuple(steps[place] for place in route)
+    return Route(rows.asset, rows.revision, column, target, kept, len(rows.filters))
+
+
+def _route(steps: Sequence[Step], target: int, places: Mapping[int, int], twice: set[int]) -> list[int]:
+    """The places of the steps that lead to a result, in order."""
+    found: set[int] = set()
+    waiting = [(target, len(steps))]
+    while waiting:
+        id_, before = waiting.pop()
+        if id_ in twice:  # the worker keeps one of them, and this is not the place to know which
+            raise Unstable(f"the number {id_} was given to two results; make it again under a new one")
+        place = places.get(id_, before)
+        if place >= before:
+            raise Unstable(f"there is no result {id_}")
+        if place not in found:
+            found.add(place)
+            waiting += [(mention, place) for mention in mentioned(steps[place])]
+    return sorted(found)
+
+
+def _table(step: Step, place: int, tables: Mapping[int, Table], allowed: Allowed, schemas: Schemas) -> Table:
+    """What a step makes, of tables that were made before. Raises Unstable."""
+    if step.operation == ASSET:
+        return _asset(step, schemas)
+    if step.operation in (VALUE, GRAD, DROP):
+        raise Unstable(
+            "what you sent has rows of its own, and which of the asset's they meet depends on how many there "
+            "are; numbers and texts are written into the operation itself"
+        )
+    items = [_item(argument, tables, 0) for argument in step.arguments]
+    keywords = {name: _item(argument, tables, 0) for name, argument in step.keywords.items()}
+    given = [item for item in (*items, *keywords.values()) if isinstance(item, Table)]
+    if not given and step.operation.startswith("polars."):
+        raise Unstable(advice(step.operation))
+    if not given:
+        raise Unstable("it is made from no asset; numbers and texts are written into the operation itself")
+    first = given[0]
+    if step.operation.startswith((".", "@")) and items[0] is not first:
+        raise Unstable("it is done to something else than the data")
+    selection = selection_of(step.operation, first.library)
+    if selection is not None:
+        if items[0] is not first:
+            raise Unstable("it does not choose from the data")
+        if not step.operation.startswith("@"):  # a column's name is in no list
+            _check_listed(step.operation, first, allowed)
+        return selection(first, items[1:], keywords, place)
+    rule = rule_of(step.operation, first.library)
+    if rule is None:
+        raise Unstable(advice(step.operation))
+    for table in given:
+        if not isinstance(table, Column):
+            raise Unstable("it is done to a whole table: take a column of it before")
+        check_rows(first, table)
+    _check_listed(step.operation, first, allowed)
+    made = rule(Call(first.library, items, keywords))
+    column = made if isinstance(made, Column) else Column(first.library, made, first.rows)
+    signless = column.signless or any(isinstance(table, Column) and table.signless for table in given)
+    return replace(column, signless=signless and column.kind in NUMBERS)
+
+
+def _asset(step: Step, schemas: Schemas) -> Table:
+    arguments = step.arguments
+    if len(arguments) == 2 and type(arguments[0]) is str and type(arguments[1]) is int and not step.keywords:
+        name, revision = arguments
+        if (name, revision) in schemas:
+            table = schemas[name, revision]
+            return replace(table, rows=replace(table.rows, asset=name, revision=revision, filters=()))
+    raise Unstable("its owner has not opened this asset to private statistics")
+
+
+def _item(argument: Any, tables: Mapping[int, Table], depth: int) -> Any:
+    """What an argument of a step stands for: a table, or constants."""
+    if type(argument) is not list:
+        if argument is None or type(argument) in (bool, int, float, str):
+            return argument
+    elif argument and depth <= MAX_DEPTH:
+        tag, *parts = argument
+        if type(tag) is int and not parts and not depth:
+            return tables[tag]
+        if tag == "c" and len(parts) == 1 and type(parts[0]) is str:
+            return Named(parts[0])
+        if tag == "s" and len(parts) == 3:
+            return slice(*(_item(part, tables, depth + 1) for part in parts))
+        if tag == "l":
+            return [_item(part, tables, depth + 1) for part in parts]
+        if tag == "t":
+            return tuple(_item(part, tables, depth + 1) for part in parts)
+    raise Unstable("it has an argument that is neither a column of the asset nor a number or text")
+
+
+def _check_listed(operation: str, table: Table, allowed: Allowed) -> None:
+    """Only what the worker would do at all; and nothing that the lists say changes its arguments."""
+    if operation.startswith("."):
+        library = importlib.import_module(table.library)
+        class_ = getattr(library, _CLASSES[table.library, type(table)])
+        found = allowed.method(class_, operation[1:])
+    else:
+        try:
+            found = allowed.function(operation).effect
+        except OperationRefused:
+            found = None
+    if found in (IN_PLACE, BACKWARD):
+        raise Unstable("it changes what it is done to; make something new instead, such as x + 1 for x += 1")
+    if found in (None, METADATA, LOCAL):
+        raise Unstable("it may not be done to private data")

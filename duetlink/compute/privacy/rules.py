@@ -1,0 +1,191 @@
+"""Operations that make each row of a column from the same row of others, whatever is in it.
+
+Only operations whose result is exact to the last bit are here: sums, quotients, roots, comparisons. Libraries
+compute logarithms and their like several rows at a time, and the rows that are left over in another way, so
+that a row's last bit may depend on its place, and with it on how many rows there are. Of 0 and -0 the larger
+is the one or the other for the same reason; nothing but a division tells them apart.
+
+Nor may an operation fail, or give another type, for some data only: that it failed would tell, and no noise
+covers it. So whole numbers are divided by constants above 0 only, and floating point ones are not made whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from duetlink.compute.privacy.call import Call, Unstable, kind_of
+from duetlink.compute.privacy.table import (
+    BOOL,
+    FLOAT,
+    INT,
+    NUMBERS,
+    NUMPY,
+    POLARS,
+    TEXT,
+    TORCH,
+    Column,
+)
+
+_MOST_ITEMS = 1_000  # of a list to look in
+_MOST_DECIMALS = 15
+
+Rule = Callable[[Call], Column | str]  # the kind of what it makes, where only that is new
+
+
+def _joined(kinds: Sequence[str]) -> str:
+    return FLOAT if FLOAT in kinds else INT
+
+
+def arithmetic(call: Call) -> str:
+    kinds = call.kinds(2, NUMBERS | {BOOL})
+    for item, kind in zip(call.items, kinds, strict=True):
+        alone = isinstance(item, Column) and kinds != [BOOL, BOOL] and call.library != POLARS
+        if kind == BOOL and not alone:
+            raise Unstable("it does not compute with these truth values: convert them with astype('int64')")
+    return _joined(kinds)
+
+
+def divide(call: Call) -> str:
+    arithmetic(call)
+    divisor = call.items[1]
+    if isinstance(divisor, Column) and divisor.signless:
+        raise Unstable(
+            "it divides by what was clipped, or is the larger or smaller of two; divide before that"
+        )
+    return FLOAT
+
+
+def divide_whole(call: Call) -> str:
+    kinds = call.kinds(2, NUMBERS)
+    divisor = call.items[1]
+    if not isinstance(divisor, int | float) or divisor <= 0:
+        raise Unstable("it divides by a constant above 0 only")
+    if call.library in (
+        TORCH,
+        POLARS,
+    ):  # by an inverse, or otherwise where there is one row, or few are left over
+        raise Unstable(f"{call.library} does not do it in the same way for every row; use / and floor")
+    return _joined(kinds)
+
+
+def power(call: Call) -> str:
+    kind, _ = call.kinds(2, NUMBERS)
+    if type(call.items[1]) is not int or call.items[1] != 2:
+        raise Unstable("the only power is 2, which is exact")
+    return kind
+
+
+def same_number(call: Call) -> str:
+    return call.kinds(1, NUMBERS)[0]
+
+
+def root(call: Call) -> str:
+    call.kinds(1, NUMBERS)
+    return FLOAT
+
+
+def whole(call: Call) -> str:
+    return call.kinds(1, frozenset({FLOAT}))[0]
+
+
+def round_(call: Call) -> str:
+    decimals = call.constants("decimals")[0]
+    if kind_of(call.items[0]) != FLOAT:
+        raise Unstable("it rounds floating point numbers only")
+    given = [*call.items[1:], *call.keywords.values()]  # pandas fails on None, but only where there is a row
+    if given and (type(decimals) is not int or not 0 <= decimals <= _MOST_DECIMALS):
+        raise Unstable(f"it rounds to 0 to {_MOST_DECIMALS} decimals")
+    return FLOAT
+
+
+def extreme(call: Call) -> Column:
+    return _signless(call, _joined(call.kinds(2, NUMBERS)))
+
+
+def _signless(call: Call, kind: str) -> Column:
+    column = next(item for item in call.items if isinstance(item, Column))
+    return Column(call.library, kind, column.rows, signless=True)
+
+
+def clip(*names: str) -> Rule:
+    def clip(call: Call) -> Column:
+        kind = kind_of(call.items[0])
+        bounds = [bound for bound in call.constants(*names) if bound is not None]
+        # pandas gives another type to whole numbers where one is clipped to a floating point one
+        allowed = NUMBERS if kind == FLOAT else {INT}
+        if kind not in NUMBERS or not bounds or not allowed.issuperset(kind_of(bound) for bound in bounds):
+            raise Unstable(f"it clips numbers, to constants of their kind, {' or '.join(names)}")
+        if len(bounds) == 2 and bounds[0] > bounds[1]:  # type: ignore[operator]
+            raise Unstable("its lower bound is above its upper one")
+        return _signless(call, kind)
+
+    return clip
+
+
+def where(call: Call) -> Column | str:
+    mask, *choices = call.exactly(3)
+    kinds = [kind_of(choice) for choice in choices]
+    if not isinstance(mask, Column) or mask.kind != BOOL or not NUMBERS.issuperset(kinds):
+        raise Unstable("it takes a condition, and two numbers or columns of numbers")
+    return Column(TORCH if mask.library == TORCH else NUMPY, _joined(kinds), mask.rows)
+
+
+def order(call: Call) -> str:
+    call.kinds(2, NUMBERS)
+    return BOOL
+
+
+def equal(call: Call) -> str:
+    kinds = {kind_of(item) for item in call.exactly(2)}
+    one_text = kinds == {TEXT} and any(isinstance(item, str) for item in call.items)
+    if not (kinds <= NUMBERS or kinds == {BOOL} or one_text):
+        raise Unstable("it compares numbers, truth values, or texts with a constant text")
+    return BOOL
+
+
+def logic(call: Call) -> str:
+    call.kinds(2, frozenset({BOOL}))
+    if not all(isinstance(item, Column) for item in call.items):
+        raise Unstable("it takes two conditions")
+    return BOOL
+
+
+def not_(call: Call) -> str:
+    return call.kinds(1, frozenset({BOOL}))[0]
+
+
+def finite(call: Call) -> str:
+    call.kinds(1, NUMBERS)
+    return BOOL
+
+
+def missing(call: Call) -> str:
+    call.exactly(1)
+    return BOOL
+
+
+def between(call: Call) -> str:
+    call.kinds(3, NUMBERS)
+    if any(isinstance(item, Column) for item in call.items[1:]):
+        raise Unstable("it takes two constants")
+    return BOOL
+
+
+def among(call: Call) -> str:
+    kind, items = kind_of(call.items[0]), call.exactly(2)[1]
+    if isinstance(items, str) or not isinstance(items, Sequence) or len(items) > _MOST_ITEMS:
+        raise Unstable(f"it looks in a list of at most {_MOST_ITEMS:,} constants")
+    allowed = NUMBERS if kind == FLOAT else {kind} & {INT, TEXT}
+    if not items or not allowed.issuperset(kind_of(item) for item in items):
+        raise Unstable("it looks for numbers among numbers, or for texts among texts")
+    return BOOL
+
+
+def fill(*kinds: str) -> Rule:
+    def fill(call: Call) -> str:
+        kind, value = (kind_of(item) for item in call.exactly(2))
+        if isinstance(call.items[1], Column) or kind not in kinds or value not in (kind, INT):
+            raise Unstable("it fills columns of numbers with a constant of their kind")
+        return kind
+
+    return fill

@@ -1,0 +1,115 @@
+"""Operations that choose columns, or rows by a condition: a row that stays depends on nothing but itself."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from duetlink.compute.privacy.call import Unstable, check_rows
+from duetlink.compute.privacy.table import BOOL, FLOAT, PANDAS, POLARS, Column, Frame, Matrix, Table
+
+# of a step: what it is done to, what follows, its keywords, and its place in the program
+Selection = Callable[[Table, Sequence[Any], Mapping[str, Any], int], Table]
+
+
+def selection_of(operation: str, library: str) -> Selection | None:
+    """What chooses rows or columns; None: the operation does not."""
+    if operation == "operator.getitem":
+        return _getitem
+    if operation.startswith("@") and not operation.startswith("@="):
+        return lambda table, items, keywords, place: _attribute(table, operation[1:])
+    return _METHODS.get((library, operation))
+
+
+def _getitem(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:
+    if len(items) != 1 or keywords:
+        raise Unstable("it takes one thing between the brackets")
+    (key,) = items
+    if isinstance(key, Table):
+        if table.library == POLARS:
+            raise Unstable("rows of polars are chosen by .filter(condition)")
+        return _filtered(table, key, place)
+    if isinstance(table, Frame):
+        if isinstance(key, list):
+            return replace(table, columns={name: _kind(table, name) for name in key})
+        return Column(table.library, _kind(table, key), table.rows)
+    if isinstance(table, Matrix) and isinstance(key, tuple):
+        return _matrix_column(table, key)
+    raise Unstable(
+        "it chooses rows by their place or label, which are others when a row is added; choose them by a "
+        "condition on the data, such as table[table['x'] > 3]"
+    )
+
+
+def _matrix_column(table: Matrix, key: tuple[Any, ...]) -> Column:
+    if len(key) != 2 or key[0] != slice(None) or type(key[1]) is not int:
+        raise Unstable("of a matrix, a column is taken as matrix[:, 3], and rows by a condition")
+    if not -table.width <= key[1] < table.width:
+        raise Unstable(f"there is no column {key[1]}, only {table.width}")
+    return Column(table.library, table.kind, table.rows)
+
+
+def _attribute(table: Table, name: str) -> Table:
+    if isinstance(table, Frame) and table.library == PANDAS:
+        frame = getattr(sys.modules.get(PANDAS), "DataFrame", None)
+        if frame is not None and not hasattr(frame, name):
+            return Column(PANDAS, _kind(table, name), table.rows)
+    raise Unstable("it is no column; columns are taken as table['name']")
+
+
+def _kind(table: Frame, name: Any) -> str:
+    # exact types: True is 1 to a dict
+    if type(name) not in (str, int) or name not in table.columns:
+        raise Unstable("a column is named by a text, and there is none of this name")
+    return table.columns[name]
+
+
+def _filtered(table: Table, mask: Any, place: int) -> Table:
+    if not isinstance(mask, Column) or mask.kind != BOOL:
+        raise Unstable("rows are chosen by a condition on the data, such as table['x'] > 3")
+    check_rows(table, mask)
+    return _other_rows(table, place)
+
+
+def _other_rows(table: Table, place: int) -> Table:
+    return replace(table, rows=replace(table.rows, filters=(*table.rows.filters, place)))
+
+
+def _filter(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:
+    if len(items) != 1 or keywords:
+        raise Unstable("it takes one condition")
+    return _filtered(table, items[0], place)
+
+
+def _get_column(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:
+    if not isinstance(table, Frame) or len(items) != 1 or keywords:
+        raise Unstable("it takes one name")
+    return Column(table.library, _kind(table, items[0]), table.rows)
+
+
+def _drop_missing(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:
+    if items or not set(keywords) <= {"subset"}:
+        raise Unstable("it takes nothing but subset")
+    if keywords:
+        if not isinstance(table, Frame) or not isinstance(keywords["subset"], list):
+            raise Unstable("subset is a list of columns of a frame")
+        for name in keywords["subset"]:
+            _kind(table, name)
+    return _other_rows(table, place)
+
+
+def _drop_nans(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:
+    if items or keywords or not isinstance(table, Column) or table.kind != FLOAT:
+        raise Unstable("it is for a column of floating point numbers, and takes nothing")
+    return _other_rows(table, place)
+
+
+_METHODS: Mapping[tuple[str, str], Selection] = {
+    (PANDAS, ".dropna"): _drop_missing,
+    (POLARS, ".drop_nulls"): _drop_missing,
+    (POLARS, ".drop_nans"): _drop_nans,
+    (POLARS, ".filter"): _filter,
+    (POLARS, ".get_column"): _get_column,
+}

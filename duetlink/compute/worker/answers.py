@@ -1,0 +1,149 @@
+"""What a worker answers: written there, read by its kernel.
+
+It has worked with the peer's steps, or a function's text, so the kernel takes nothing of it on trust: what is
+no such answer is WorkerUnavailable. Of the descriptors that come with one, none stays open.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from duetlink.compute.worker.faults import Fault
+from duetlink.compute.worker.groups import EVERYBODY, Group
+from duetlink.compute.worker.memory import close_all, map_sealed, place
+from duetlink.data.values.base import Encoded, Part, Summary
+from duetlink.errors import RemoteProtocolError, WorkerUnavailable
+
+MAX_TEXT = 2_000  # characters
+MAX_WORDS = 200
+_MOST_FAULTS = 100  # told of one batch
+
+Answer = tuple[bytes, Sequence[int]]
+Faults = list[tuple[int, Fault]]
+
+
+# -- a batch of steps ----------------------------------------------------------------------------------------
+
+
+def batch(faults: Sequence[tuple[int, Fault]], failed: Sequence[int]) -> Answer:
+    """The numbers of results that were not made (0: of a step that makes none) with why, for the first of
+    them; and the places of all failed steps in the batch.
+    """
+    told = [(result, fault.to_list()) for result, fault in faults[:_MOST_FAULTS]]
+    return json.dumps({"faults": told, "failed": failed}).encode(), ()
+
+
+def read_batch(content: bytes) -> tuple[Faults, list[int]]:
+    """Raises WorkerUnavailable."""
+    try:
+        told = json.loads(content)
+        faults = [(_result(id_), Fault.from_list(fault)) for id_, fault in told["faults"][:_MOST_FAULTS]]
+        return faults, [int(position) for position in told["failed"]]
+    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
+        raise WorkerUnavailable("the worker's answer is no list of failures") from None
+
+
+def _result(id_: Any) -> int:
+    if type(id_) is int and 0 <= id_ < 1 << 53:
+        return id_
+    raise ValueError("no step makes such a result")
+
+
+# -- a result of steps ---------------------------------------------------------------------------------------
+
+
+def result(encoded: Encoded, group: Group) -> Answer:
+    """A value and its smallest group, see groups.py. Raises WorkLimit: there is no memory for it."""
+    memory = place(encoded.segments, encoded.size_bytes)
+    return json.dumps(_described(encoded, group)).encode(), (memory,)
+
+
+def not_given(fault: Fault) -> Answer:
+    """In place of a result."""
+    return json.dumps({"fault": fault.to_list()}).encode(), ()
+
+
+def read_result(content: bytes, fds: Sequence[int]) -> tuple[Encoded, int | None] | Fault:
+    """The value, mapped, and its smallest group, None where that is everybody; or why it is not there.
+    Raises WorkerUnavailable.
+    """
+    told = _parsed(content)
+    if isinstance(told, dict) and "fault" in told:
+        close_all(fds)
+        try:
+            return Fault.from_list(told["fault"])
+        except (ValueError, TypeError):
+            raise WorkerUnavailable("the worker's answer is no failure of a result") from None
+    return _taken(told, fds)
+
+
+# -- the outcome of a function -------------------------------------------------------------------------------
+
+
+def made(encoded: Encoded) -> Answer:
+    """Raises WorkLimit: there is no memory for it."""
+    memory = place(encoded.segments, encoded.size_bytes)
+    return json.dumps({"made": _described(encoded, 1)}).encode(), (memory,)
+
+
+def failed(failure: dict[str, Any]) -> Answer:
+    return json.dumps({"failed": failure}).encode(), ()
+
+
+def read_outcome(content: bytes, fds: Sequence[int]) -> Encoded | dict[str, Any]:
+    """What was made, or what is told of its failure. Raises WorkerUnavailable."""
+    told = _parsed(content)
+    failure, found = (told.get("failed"), told.get("made")) if isinstance(told, dict) else (None, None)
+    if isinstance(failure, dict) and found is None:
+        close_all(fds)
+        return failure
+    encoded, _ = _taken(found if failure is None else None, fds)
+    return encoded
+
+
+# -- a value -------------------------------------------------------------------------------------------------
+
+
+def _described(encoded: Encoded, group: Group) -> dict[str, Any]:
+    summary = encoded.summary
+    return {
+        "kind": summary.kind,
+        "detail": summary.detail,
+        "elements": summary.elements,
+        "size_bytes": encoded.size_bytes,
+        "parts": [
+            (part.start_bytes, part.size_bytes, part.element, part.row_bytes) for part in encoded.parts
+        ],
+        "group": None if group >= EVERYBODY else int(group),
+    }
+
+
+def _taken(told: Any, fds: Sequence[int]) -> tuple[Encoded, int | None]:
+    try:
+        summary = Summary(
+            str(told["kind"])[:MAX_WORDS],
+            str(told["detail"])[:MAX_TEXT],
+            int(told["size_bytes"]),
+            None if told["elements"] is None else int(told["elements"]),
+        )
+        parts = tuple(
+            Part(int(start), int(size), str(element), int(row)) for start, size, element, row in told["parts"]
+        )
+        group = None if told["group"] is None else int(told["group"])
+        (fd,) = fds
+        body = map_sealed(fd, summary.size_bytes, writable_copy=False)
+    except (ValueError, TypeError, KeyError, OverflowError, RemoteProtocolError):
+        raise WorkerUnavailable("the worker's answer is no result") from None
+    finally:
+        close_all(fds)
+    return Encoded((body,), summary.size_bytes, summary, parts), group
+
+
+def _parsed(content: bytes) -> Any:
+    """None where it is no JSON, which is no answer either."""
+    try:
+        return json.loads(content)
+    except (ValueError, RecursionError):
+        return None

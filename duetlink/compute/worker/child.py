@@ -1,0 +1,81 @@
+"""The worker process: started by a kernel, shut in, and then at its service on one socket until that closes.
+
+It believes what the kernel says, which does not believe it. Commands are done one after the other in the main
+thread. A second thread waits for the kernel's end, since a command may take long.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import os
+import select
+import threading
+import traceback
+from typing import NoReturn
+
+from duetlink.compute.worker import desks, libraries, memory
+from duetlink.compute.worker.console import Console, KernelGone
+from duetlink.compute.worker.frames import Frame
+from duetlink.compute.worker.limits import Limits
+from duetlink.compute.worker.sandbox.lockdown import Lockdown
+
+
+def main(fd: int) -> NoReturn:
+    """Serve the kernel at the other end of this socket. A defect leaves a traceback on standard error."""
+    faulthandler.enable()  # a crash tells the owner in which function, and nothing of values
+    lockdown = Lockdown(fd, libraries.LIBRARIES)
+    threading.Thread(target=_end_with_kernel, args=(fd,), name="kernel", daemon=True).start()
+    console = Console(fd)
+    status = 1
+    try:
+        desk = _start(console, lockdown)
+        while True:
+            _serve(console, desk, console.receive())
+    except KernelGone:
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    # at once: what private data there is has nobody to be tidied up for
+    os._exit(status)
+
+
+def _start(console: Console, lockdown: Lockdown) -> desks.Desk:
+    start = console.receive().header["start"]
+    kind, limits = desks.DESKS[start["desk"]], Limits(**start["limits"])
+    try:
+        loaded = libraries.load(start["libraries"], limits.threads)
+        desk = desks.make(kind)
+    except Exception as error:
+        traceback.print_exc()
+        console.send({"unready": type(error).__name__})
+        os._exit(1)
+    isolation = lockdown.complete(limits, libraries.functions_of(loaded), runs_code=kind.runs_code)
+    libraries.settle(loaded)
+    memory.made_by(console.want)
+    console.send({"ready": isolation.to_wire() | {"libraries": loaded}})
+    return desk
+
+
+def _serve(console: Console, desk: desks.Desk, frame: Frame) -> None:
+    number = frame.header["call"]
+    try:
+        try:
+            content, fds = desk.handle(frame.header["command"], frame.content, frame.fds, console.emit)
+        finally:
+            for fd in frame.fds:
+                with contextlib.suppress(OSError):
+                    os.close(fd)
+        console.reply(number, content, fds)
+    except KernelGone:
+        raise
+    except BaseException as error:
+        console.fail(number, error)
+
+
+def _end_with_kernel(fd: int) -> None:
+    """Wait until the other end is closed, in whatever way the kernel ended."""
+    poll = select.poll()
+    poll.register(fd, 0)  # POLLHUP is always reported
+    poll.poll()
+    os._exit(0)

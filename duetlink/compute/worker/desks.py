@@ -1,0 +1,43 @@
+"""What a worker may be started to do, by a fixed table: nothing is imported by a name from elsewhere."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+Emit = Callable[[str, bytes], None]
+
+
+class Desk(Protocol):
+    """Does the commands of the kernel, one after the other, from the worker's start to its end."""
+
+    def handle(
+        self, command: str, content: bytes, fds: Sequence[int], emit: Emit
+    ) -> tuple[bytes | memoryview, Sequence[int]]:
+        """Returns content and descriptors of memory that `memory.place` has made during this call.
+
+        The descriptors that came are closed afterwards; mappings of them stay. `emit(name, content)` tells
+        the kernel of progress; it may be called from any thread, and drops what is too much.
+        """
+
+
+class Kind(NamedTuple):
+    """One kind of desk."""
+
+    module: str
+    name: str
+    runs_code: bool  # whether it runs source text that a person has approved
+
+
+DESKS: dict[str, Kind] = {
+    "program": Kind("duetlink.compute.worker.program", "ProgramDesk", runs_code=False),
+    "decode": Kind("duetlink.compute.worker.decoding", "DecodingDesk", runs_code=False),
+    "job": Kind("duetlink.compute.worker.job", "JobDesk", runs_code=True),
+}
+
+
+def make(kind: Kind) -> Desk:
+    """A desk, with all that it imports."""
+    desk: Desk = getattr(importlib.import_module(kind.module), kind.name)()
+    return desk

@@ -1,0 +1,220 @@
+"""Of how many rows a result is at least made: what a policy with `min_group` asks.
+
+A row of an asset counts as one person. What is made from rows has the smallest group of what it was made
+from; an aggregate has as many as went into each of its items, where that is known: where its source holds
+rows of assets, each once. Otherwise five times the same row would be a group of five. Only what averages has
+a group larger than one: `compute/operations/lists/averages.toml` says what that is, and with which arguments.
+
+It says nothing of what is done to single rows before they go into an aggregate, nor of differences between
+aggregates: see SECURITY.md.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from duetlink.compute.operations.allowed import ELEMENTWISE, read_list
+
+EVERYBODY = 1 << 60  # nothing of an asset is in it
+ROWS = 1.5  # single rows of assets, each once; 1: that is not known
+Group = int | float
+
+# What these make of rows has some of them, none twice
+_SOME_ROWS = """.contiguous .convert_dtypes .cpu .detach .double .drop .drop_duplicates .drop_nans .drop_nulls
+.dropna .float .get_column .groupby .half .head .infer_objects .limit .long .numpy .rename .rename_axis
+.reset_index .select_dtypes .sort_index .sort_values .tail .to .to_frame .to_numpy @iloc @loc @values
+numpy.array numpy.asarray numpy.ascontiguousarray torch.as_tensor torch.asarray torch.from_numpy"""
+_SAME_ROWS = frozenset(_SOME_ROWS.split())
+_PLAIN = frozenset({int, float, bool, complex, str, bytes, type(None), slice})
+_OF_PAIRS = frozenset({".corr", ".cov", "numpy.corrcoef", "numpy.cov"})
+_CHOICES = frozenset({int, bool, str, type(None)})  # what an argument of an average may be
+_MISSING = "fcmM"  # kinds of items of NumPy that have a value for what is missing
+_NUMBERS = "biufcm"
+_COUNTED = f"biuSU{_MISSING}"  # kinds of items of which it is known which are missing
+
+
+@dataclass(frozen=True, slots=True)
+class _Average:
+    """Which arguments an aggregate may have, so that each row has its share."""
+
+    keywords: frozenset[str]
+    by_place: int
+
+
+@functools.cache
+def _averages() -> Mapping[str, _Average]:
+    return {
+        operation: _Average(frozenset(table["keywords"]), table["by_place"])
+        for table in read_list("averages")["averages"]
+        for operation in table["operations"]
+    }
+
+
+def of_aggregate(
+    operation: str,
+    private: Sequence[Any],
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+    result: Any,
+) -> Group:
+    """Of an aggregate that is made of `private`, rows of assets, and of nothing else of them."""
+    if len(private) != 1 or not arguments or private[0] is not arguments[0]:
+        return 1
+    average = _averages().get(operation)
+    if average is None or len(arguments) - 1 > average.by_place or not average.keywords >= keywords.keys():
+        return 1
+    if not all(map(_is_choice, (*arguments[1:], *keywords.values()))):
+        return 1
+    if not _is_of_numbers(operation, arguments[0], result):
+        return 1
+    return max(1, _smallest(operation, arguments[0], result))
+
+
+def of_rows(
+    operation: str, effect: str, private: Sequence[Any], arguments: Sequence[Any], result: Any
+) -> Group:
+    """ROWS or 1: of what is no aggregate, and is made of `private`."""
+    if effect == ELEMENTWISE:  # and nothing repeats the rows along another axis
+        shape = _shape(result)
+        same = shape is not None and bool(private) and all(_shape(source) == shape for source in private)
+        return ROWS if same else 1
+    if not private or not arguments or private[0] is not arguments[0]:
+        return 1
+    if operation == "operator.getitem":
+        chosen = _chooses(arguments[0], arguments[1])
+    else:
+        chosen = operation in _SAME_ROWS and (operation == ".groupby" or len(private) == 1)
+    return ROWS if chosen and _is_part(arguments[0], result) else 1
+
+
+def is_data(obj: Any) -> bool:
+    """Whether it is memory that other results may be views of."""
+    kind: Any = type(obj)
+    return _is_data_by_kind(kind) or _rows(obj) is not None
+
+
+@functools.cache
+def _is_data_by_kind(kind: type) -> bool:
+    return kind.__module__.startswith(("pandas", "polars", "numpy")) or hasattr(kind, "dim")
+
+
+def holds_others(obj: Any) -> bool:
+    """Whether others may be part of it, or it of others: a model, or a list of some."""
+    kind: Any = type(obj)
+    return kind not in _PLAIN and not _is_data_by_kind(kind) and _rows(obj) is None
+
+
+def _is_choice(argument: Any) -> bool:
+    """Whether it says how to average. An array, or a number that depends on data, could pick a row out."""
+    if type(argument) is tuple:
+        return all(type(part) is int for part in argument)
+    return type(argument) in _CHOICES
+
+
+def _is_of_numbers(operation: str, source: Any, result: Any) -> bool:
+    """Whether it is one number, or one array or table of them: a tuple might hold single rows, and the sum of
+    texts is all of them, one behind the other.
+    """
+    if type(result) in (int, float, bool, complex):
+        return True
+    if not isinstance(getattr(result, "shape", None), tuple):
+        return False
+    if not type(result).__module__.startswith("pandas"):
+        return True
+    if hasattr(source, "ngroups") and operation != ".sum":
+        return True  # texts are not averaged: if there are any, they are what was grouped by
+    dtypes = result.dtypes if hasattr(result, "columns") else [result.dtype]
+    return all(dtype.kind in _NUMBERS for dtype in dtypes)
+
+
+def _smallest(operation: str, source: Any, result: Any) -> int:
+    """How many rows each item of an aggregate was made from, at least."""
+    if type(source).__module__.startswith("pandas") and hasattr(source, "ngroups"):
+        return _smallest_group(source)
+    if operation == ".value_counts":
+        return int(result.min()) if len(result) else 1
+    shape = _shape(source)
+    if shape is None or 0 in shape or _rows(result) == shape[0]:
+        return 1  # one for each row, as far as can be seen
+    if operation in _OF_PAIRS:
+        return _complete(source, shape[0])
+    return _present(source, shape[0])
+
+
+def _smallest_group(source: Any) -> int:
+    sizes = source.size()
+    if hasattr(sizes, "columns"):  # of as_index=False
+        sizes = sizes["size"]
+    if not len(sizes) or bool(source.obj.isna().to_numpy().any()):
+        return 1  # how many of a group are there, nobody has counted
+    return int(sizes.min())
+
+
+def _complete(source: Any, rows: int) -> int:
+    """Rows in which nothing is missing: two columns may share no more than these."""
+    if type(source).__module__.startswith("pandas") and hasattr(source, "columns"):
+        return int(source.notna().all(axis=1).sum())
+    return rows if _present(source, rows) == rows else 1
+
+
+def _present(source: Any, rows: int) -> int:
+    """Rows that have a value: missing ones are left out of aggregates."""
+    module = type(source).__module__
+    if module.startswith(("pandas", "polars")):
+        counted = source.count()
+        if hasattr(counted, "min"):  # of each column
+            counted = counted.min()
+        if hasattr(counted, "row"):  # a frame of one row, in polars
+            counted = min(counted.row(0), default=0)
+        return int(counted)
+    if module.startswith("numpy"):
+        if source.dtype.kind not in _COUNTED:
+            return 1
+        has_missing = source.dtype.kind in _MISSING
+    else:
+        has_missing = module.startswith("torch") and (source.is_floating_point() or source.is_complex())
+    if not has_missing:
+        return rows
+    missing = source != source  # NaN, NaT
+    return rows - int(missing.reshape(rows, -1).sum(0).max())
+
+
+def _chooses(source: Any, key: Any) -> bool:
+    """Whether a key takes columns by name, or rows by a condition or a range, and so none of them twice."""
+    if isinstance(key, tuple) and key:
+        # a condition together with a list would take items here and there
+        others = (int, str, slice) if _shape(key[0]) is not None else (int, str, slice, list)
+        return _chooses_rows(key[0]) and all(isinstance(part, others) for part in key[1:])
+    names = key if isinstance(key, list) else [key]
+    if names and all(type(name) is str for name in names):
+        return hasattr(source, "ngroups") or (hasattr(source, "columns") and len(source.shape) == 2)
+    return _chooses_rows(key)
+
+
+def _chooses_rows(key: Any) -> bool:
+    if type(key) is slice:
+        return True
+    shape = _shape(key)
+    is_condition = str(getattr(key, "dtype", "")).lower() in ("bool", "torch.bool", "boolean")
+    return shape is not None and len(shape) == 1 and is_condition
+
+
+def _is_part(source: Any, result: Any) -> bool:
+    """Whether it has no more rows than its source, or is no table but a way to one."""
+    rows, found = _rows(source), _rows(result)
+    if found is None:
+        return hasattr(result, "ngroups") or type(result).__name__ in ("_LocIndexer", "_iLocIndexer")
+    return rows is None or found <= rows
+
+
+def _shape(obj: Any) -> tuple[int, ...] | None:
+    shape = getattr(obj, "shape", None)
+    return tuple(shape) if isinstance(shape, tuple) and shape else None
+
+
+def _rows(obj: Any) -> int | None:
+    shape = _shape(obj)
+    return None if shape is None else int(shape[0])

@@ -1,0 +1,103 @@
+"""Memory that kernel and worker hand to each other: written once, sealed, mapped by whoever reads it.
+
+Once a worker is locked down it can make none itself: its kernel does, within its limits, and seals it when
+the worker gives it back (`rooms.py`).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Callable, Iterable
+
+from duetlink.base.runtime import shared_memory
+from duetlink.errors import RemoteProtocolError, WorkLimit
+
+NAME = "duetlink-worker"
+
+
+def create(size_bytes: int) -> int:
+    """A descriptor of memory of this size for good, still to be written. Raises WorkLimit."""
+    fd = -1
+    try:
+        fd = shared_memory.create(NAME)
+        os.truncate(fd, size_bytes)
+        shared_memory.seal(fd, shared_memory.FIXED_SIZE)
+    except OSError as error:
+        if fd >= 0:
+            os.close(fd)
+        raise WorkLimit(f"no shared memory of {size_bytes:,} bytes: {error.strerror}") from None
+    return fd
+
+
+_make: Callable[[int], int] | None = None
+
+
+def made_by(make: Callable[[int], int]) -> None:
+    """From here on this process has its memory from `make(size_bytes)`, which returns a descriptor."""
+    global _make
+    _make = make
+
+
+def place(pieces: Iterable[memoryview | bytes], size_bytes: int) -> int:
+    """A descriptor of sealed memory that holds the pieces, one after the other; it is the caller's to close.
+
+    In a locked down worker it is sealed when it is given back.
+
+    Raises:
+        WorkLimit: there is no room for it.
+        ValueError: the pieces have another size.
+    """
+    fd = create(size_bytes) if _make is None else _make(size_bytes)
+    try:
+        position = 0
+        for piece in pieces:
+            view = memoryview(piece).cast("B")
+            if position + len(view) > size_bytes:
+                raise ValueError(f"the pieces have more than {size_bytes} bytes")
+            try:
+                shared_memory.write(fd, view, position)
+            except OSError as error:
+                raise WorkLimit(
+                    f"shared memory is full: {size_bytes:,} bytes asked, {error.strerror}"
+                ) from None
+            position += len(view)
+        if position != size_bytes:
+            raise ValueError(f"the pieces have {position} bytes, not {size_bytes}")
+        if _make is None:
+            shared_memory.seal(fd)
+    except BaseException:
+        os.close(fd)
+        raise
+    return fd
+
+
+def close_all(fds: Iterable[int]) -> None:
+    for fd in fds:
+        os.close(fd)
+
+
+def map_sealed(fd: int, size_bytes: int, writable_copy: bool = False) -> memoryview:
+    """What sealed memory holds, not copied. The descriptor stays the caller's, who may close it at once.
+
+    Args:
+        writable_copy: it may be written to; pages are copied by that, and nobody else sees it.
+
+    Raises:
+        RemoteProtocolError: it is not sealed memory of this size.
+        WorkLimit: there is no room for the mapping.
+    """
+    try:
+        sealed = shared_memory.is_sealed(fd, size_bytes)
+    except OSError:
+        sealed = False
+    if not sealed:
+        raise RemoteProtocolError(f"a descriptor that came is no sealed memory of {size_bytes:,} bytes")
+    if size_bytes == 0:
+        return memoryview(bytearray() if writable_copy else b"")
+    # private in both cases: before Linux 6.7 sealed memory cannot be mapped shared, not even to be read
+    protection = mmap.PROT_READ | (mmap.PROT_WRITE if writable_copy else 0)
+    try:
+        return memoryview(mmap.mmap(fd, size_bytes, flags=mmap.MAP_PRIVATE, prot=protection))
+    except OSError as error:
+        raise WorkLimit(f"{size_bytes:,} bytes of shared memory cannot be mapped: {error.strerror}") from None

@@ -1,0 +1,299 @@
+"""A worker as its kernel sees it: started, given commands, ended in bounded time; trusted in nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from asyncio.subprocess import Process
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import Any, Self
+
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.worker import allowance, endings, failures, usage
+from duetlink.compute.worker.calls import Call, Calls, Reply
+from duetlink.compute.worker.channel import Channel
+from duetlink.compute.worker.desks import DESKS
+from duetlink.compute.worker.endings import Ending
+from duetlink.compute.worker.events import EventGate
+from duetlink.compute.worker.frames import Frame
+from duetlink.compute.worker.isolation import Isolation
+from duetlink.compute.worker.libraries import LIBRARIES
+from duetlink.compute.worker.limits import Limits
+from duetlink.compute.worker.memory import close_all
+from duetlink.compute.worker.rooms import Rooms
+from duetlink.compute.worker.spawn import BOOTSTRAP, spawn
+from duetlink.errors import RemoteProtocolError, SettingError, WorkerUnavailable, WorkLimit
+
+__all__ = ["Reply", "Worker"]
+
+START_TIMEOUT_S = 60.0  # the libraries may have to come from a slow disk
+
+_REAP_TIMEOUT_S = 2.0
+_KEPT_BYTES = 8 * 1024  # of standard error
+_ERRORS_PAUSE_S = 0.001
+
+OnEvent = Callable[[str, bytes], None]
+
+
+class Worker:
+    """One worker process. Methods belong to the loop that started it.
+
+    `ended` is done with the reason, in words for the owner, once the process is gone.
+    """
+
+    def __init__(self, limits: Limits, on_event: OnEvent) -> None:
+        loop = asyncio.get_running_loop()
+        self.limits = limits
+        self.isolation = Isolation("none", "none", "none", "none", False)
+        self.libraries: tuple[str, ...] = ()
+        self.ended: asyncio.Future[str] = loop.create_future()
+        self._ready: asyncio.Future[dict[str, Any]] = loop.create_future()
+        self._on_event = on_event
+        self._events = EventGate(loop.time())
+        self._process: Process | None = None
+        self._channel: Channel | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._ending: Ending | None = None
+        self._calls = Calls(self._late)
+        self._rooms = Rooms(limits.result_bytes)
+        self._errors = bytearray()
+
+    @classmethod
+    async def start(
+        cls,
+        limits: Limits | None = None,
+        *,
+        desk: str = "program",
+        libraries: Sequence[str] = ("numpy",),
+        on_event: OnEvent = lambda name, content: None,
+        timeout_s: float = START_TIMEOUT_S,
+        bootstrap: str = BOOTSTRAP,
+    ) -> Self:
+        """A worker that is shut in and waits for commands.
+
+        Args:
+            desk: what it is for, one of `DESKS`.
+            libraries: those of `LIBRARIES` that it shall have; what is not installed is left out.
+            on_event: called with name and content of what it tells of its progress. Both may be anything.
+            bootstrap: the program it is started with, given by tests.
+
+        Raises:
+            SettingError: there is no such desk or library.
+            WorkerUnavailable: it cannot be started here, or not in time. Its note, for the owner only, is
+                what the worker said of that.
+        """
+        unknown = [library for library in libraries if library not in LIBRARIES]
+        if unknown:
+            raise SettingError(f"a worker has no {', '.join(unknown)}; there are {', '.join(LIBRARIES)}")
+        if desk not in DESKS and bootstrap == BOOTSTRAP:
+            raise SettingError(f"a worker has no desk {desk!r}; there are {', '.join(DESKS)}")
+        worker = cls(limits if limits is not None else Limits(), on_event)
+        try:
+            async with asyncio.timeout(timeout_s):
+                await worker._open(desk, libraries, bootstrap)
+        except TimeoutError:
+            why = f"the worker was not ready after {timeout_s:g} s"
+        except (WorkerUnavailable, RemoteProtocolError) as error:
+            why = str(error)
+        except BaseException:
+            await worker._give_up("its start was given up")
+            raise
+        else:
+            return worker
+        await worker._give_up(why)
+        refusal = WorkerUnavailable(why)
+        refusal.add_note(worker.last_words)
+        raise refusal
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None
+        return self._process.pid
+
+    @property
+    def told_ending(self) -> pb.WorkEnd | None:
+        """Why it has ended, for the peer; None while it works."""
+        return self._ending.told if self._ending is not None else None
+
+    @property
+    def last_words(self) -> str:
+        """The end of its standard error, for the owner only: it may quote the data."""
+        return self._errors.decode(errors="replace")
+
+    def memory_bytes(self) -> int | None:
+        """Memory of its own that is resident; None where that is not known."""
+        return None if self.ended.done() else usage.memory_bytes(self.pid)
+
+    def cpu_s(self) -> float | None:
+        """Processor time that it has taken; None where that is not known."""
+        return None if self.ended.done() else usage.cpu_s(self.pid)
+
+    async def call(
+        self,
+        command: str,
+        content: bytes = b"",
+        fds: Sequence[int] = (),
+        timeout_s: float | None = None,
+        *,
+        lasting: bool = False,
+        memory: bool = False,
+    ) -> Reply:
+        """Have a command done, after those of earlier calls. Calls need not wait for each other.
+
+        The time that it may take runs from when the one before is done. A call that is cancelled is done
+        nevertheless, its reply thrown away. The descriptors may be closed once this has returned or raised.
+
+        Args:
+            timeout_s: instead of the limits' `wall_s`.
+            lasting: the worker maps the memory of `fds` for good, so it does not count against its limit,
+                also where it is mapped to be written to. For assets, each once.
+            memory: the reply may come with memory, up to the limits' `result_bytes`. A worker that wants some
+                for another call is ended.
+
+        Raises:
+            WorkLimit: this call or one before it took more time, memory or processor than it may. The worker
+                is gone, as it is with
+            WorkerUnavailable: the worker has ended, or broke its protocol.
+            LimitExceeded: the command is too large.
+            OperationFailed: it needs more memory than there is, or the desk says so; the worker goes on, as
+                it does with any other
+            DuetError: that the desk has raised; RemoteFailure for what is none.
+        """
+        if self._ending is not None:
+            raise self._error()
+        number = self._calls.next_number()
+        if lasting:
+            allowance.raise_for(self.pid, fds)
+        self._send({"call": number, "command": command}, content, fds)
+        wall_s = self.limits.wall_s if timeout_s is None else timeout_s
+        call = self._calls.add(number, wall_s, memory=memory)
+        try:
+            return await call.reply
+        except asyncio.CancelledError:
+            if call.reply.done() and not call.reply.cancelled() and call.reply.exception() is None:
+                close_all(call.reply.result().fds)  # it came in the same moment
+            raise
+
+    def kill(self, why: str) -> None:
+        """End it now; what waits for it raises WorkerUnavailable with this reason."""
+        self._end(Ending(why, pb.WorkEnd(why=pb.WorkEnd.CLOSED)))
+
+    async def close(self) -> None:
+        """End it; the process is gone when this returns. Safe to call twice."""
+        await self._give_up("this side has closed the worker")
+
+    # -- the process -----------------------------------------------------------------------------------------
+
+    async def _open(self, desk: str, libraries: Sequence[str], bootstrap: str) -> None:
+        self._process, sock = await spawn(bootstrap, self.limits.threads)
+        self._channel = Channel(sock, self._heard, self._cut)
+        self._watching = asyncio.ensure_future(self._watch(self._process, self._channel))
+        start = {"desk": desk, "libraries": list(libraries), "limits": asdict(self.limits)}
+        self._send({"start": start})
+        ready = await self._ready
+        self.isolation = Isolation.from_wire(ready)
+        self.libraries = tuple(library for library in libraries if library in ready["libraries"])
+
+    async def _watch(self, process: Process, channel: Channel) -> None:
+        assert process.stderr is not None
+        collecting = asyncio.ensure_future(self._collect_errors(process.stderr))
+        status = await process.wait()
+        await asyncio.wait((collecting,), timeout=_REAP_TIMEOUT_S)
+        collecting.cancel()
+        channel.drain()
+        self._end(endings.of_status(status, bytes(self._errors), self.limits))
+        assert self._ending is not None
+        self.ended.set_result(self._ending.why)
+
+    async def _collect_errors(self, stderr: asyncio.StreamReader) -> None:
+        while data := await stderr.read(_KEPT_BYTES):
+            self._errors += data
+            del self._errors[:-_KEPT_BYTES]
+            # one that writes without end must not take up this loop
+            await asyncio.sleep(_ERRORS_PAUSE_S)
+
+    async def _give_up(self, why: str) -> None:
+        self.kill(why)
+        if self._watching is not None:
+            await asyncio.wait((self._watching,))
+
+    def _end(self, ending: Ending) -> None:
+        """Kill it, and tell all who wait. The first reason counts."""
+        if self._ending is not None:
+            return
+        self._ending = ending
+        if self._process is not None:
+            with contextlib.suppress(ProcessLookupError):
+                self._process.kill()
+        if self._channel is not None:
+            self._channel.close()
+        self._rooms.clear()
+        if not self._ready.done():
+            self._ready.set_exception(self._error())
+            self._ready.exception()  # it may be that nobody waits for it
+        self._calls.fail(self._error)
+
+    def _cut(self, why: str, broken: bool) -> None:
+        """The channel has ended; where the process has too, its status says more."""
+        crashed = Ending(why, pb.WorkEnd(why=pb.WorkEnd.CRASHED))
+        if broken:
+            self._end(crashed)
+        elif self._ending is None:
+            asyncio.get_running_loop().call_later(_REAP_TIMEOUT_S, self._end, crashed)
+
+    def _error(self) -> WorkerUnavailable:
+        assert self._ending is not None
+        return (WorkLimit if self._ending.is_limit else WorkerUnavailable)(self._ending.why)
+
+    def _late(self, call: Call) -> None:
+        # this loop may have stood still for longer than the worker took
+        if self._channel is not None:
+            self._channel.drain()
+        if self._calls.is_first(call):
+            self._end(endings.ending(pb.WorkEnd.TIME, call.timeout_s))
+
+    # -- what it says ----------------------------------------------------------------------------------------
+
+    def _send(
+        self, header: dict[str, Any], content: bytes = b"", fds: Sequence[int] = (), urgent: bool = False
+    ) -> None:
+        assert self._channel is not None
+        self._channel.send(header, content, fds, urgent)
+
+    def _heard(self, frame: Frame) -> None:
+        header = frame.header
+        if "event" in header:
+            if self._events.admits(header["event"], frame.content, asyncio.get_running_loop().time()):
+                asyncio.get_running_loop().call_soon(self._on_event, header["event"], frame.content)
+        elif not self._ready.done():
+            self._started(header)
+        elif "want" in header:
+            self._make_room(header["want"], header.get("size_bytes"))
+        elif "failure" in header:
+            call, error = self._calls.first(header["failure"]), failures.from_wire(header)
+            self._rooms.clear()
+            self._calls.answer(call, error)
+        else:
+            call = self._calls.first(header.get("reply"))
+            self._calls.answer(call, Reply(frame.content, self._rooms.take(header.get("rooms"))))
+
+    def _started(self, header: dict[str, Any]) -> None:
+        if type(header.get("unready")) is str:
+            why = f"the worker could not start ({header['unready'][:100]})"
+            self._end(Ending(why, pb.WorkEnd(why=pb.WorkEnd.UNAVAILABLE)))
+            return
+        ready = header.get("ready")
+        if type(ready) is not dict or type(ready.get("libraries")) is not list:
+            raise RemoteProtocolError("it does not say that it is ready")
+        self._ready.set_result(ready)
+
+    def _make_room(self, number: Any, size_bytes: Any) -> None:
+        if not self._calls.memory:
+            raise RemoteProtocolError("it wants memory for nothing")
+        try:
+            fds = [self._rooms.make(number, size_bytes)]
+            refused = ""
+        except WorkLimit as error:
+            fds, refused = [], str(error)
+        self._send({"room": number, "refused": refused}, fds=fds, urgent=True)

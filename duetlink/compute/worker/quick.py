@@ -1,0 +1,84 @@
+"""The short way for steps that are operators between two results or numbers: the most frequent kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from duetlink.compute.operations.allowed import ELEMENTWISE, Allowed
+from duetlink.compute.worker import groups
+from duetlink.compute.worker.groups import EVERYBODY
+
+
+def operators(
+    allowed: Allowed, objects: dict[int, Any], groups_: dict[int, groups.Group]
+) -> Callable[[Any], bool]:
+    """A function that does such a step in a quarter of the time that another takes. It returns False where
+    it is another, or fails: then nothing has been done.
+    """
+    kinds = _QuickKinds()
+    calls = {
+        function.name: function.call
+        for function in allowed.functions()
+        if function.effect == ELEMENTWISE and function.name.startswith("operator.")
+    }
+
+    def operate(raw: Any) -> bool:
+        try:
+            id_, operation, (one, other) = raw
+            call = calls[operation]
+            if type(id_) is not int or not 0 < id_ < 1 << 53 or id_ in objects:
+                return False
+            group: groups.Group = EVERYBODY
+            private = again = None
+            if type(one) is list:
+                (reference,) = one
+                if type(reference) is not int:  # 1.0 and True would be found as 1
+                    return False
+                private = one = objects[reference]
+                group = groups_.get(reference, 1)
+            if type(other) is list:
+                (reference,) = other
+                if type(reference) is not int:
+                    return False
+                other = objects[reference]
+                its = groups_.get(reference, 1)
+                if its < group:
+                    group, private = its, other
+                elif its == group:
+                    again = other  # as many rows of assets, which must not be repeated either
+            if not (kinds[type(one)] and kinds[type(other)]):
+                return False
+            result = call(one, other)
+        except Exception:  # done once more, the long way, which tells why
+            return False
+        objects[id_] = result
+        if group != 1 and (group != groups.ROWS or _is_row_by_row(private, again, result)):
+            groups_[id_] = group
+        return True
+
+    return operate
+
+
+def _is_row_by_row(one: Any, other: Any, result: Any) -> bool:
+    shape = _shape(result)
+    return _shape(one) == shape and (other is None or _shape(other) == shape)
+
+
+def _shape(obj: Any) -> Any:
+    return getattr(obj, "shape", None)
+
+
+class _QuickKinds(dict[type, bool]):
+    """Whether operators on such objects need no look at them: numbers, arrays, tensors, columns, frames."""
+
+    def __missing__(self, kind: type) -> bool:
+        name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+        number = any(base.__module__ == "numpy" and base.__name__ == "number" for base in kind.__mro__)
+        found = self[kind] = number or kind in (int, float, bool) or name in _QUICK
+        return found
+
+
+_QUICK = frozenset(
+    ("numpy.ndarray", "numpy.bool", "torch.Tensor", "torch.Parameter", "pandas.Series", "pandas.DataFrame")
+)

@@ -1,0 +1,64 @@
+"""Landlock: the system refuses this process every file but some to be read, TCP, and signals to others.
+
+It holds for the thread that asks for it and those that it starts, so it comes before all of them. It needs no
+privilege, and holds for root too. See landlock(7). What an older system does not know is left out, by the
+number of its ABI.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import stat
+import struct
+from collections.abc import Iterable
+
+from duetlink.compute.worker.sandbox import libc
+
+_VERSION = 1 << 0  # flag of create_ruleset: tell the ABI
+_PATH_BENEATH = 1
+
+_READ_FILE, _READ_DIR = 1 << 2, 1 << 3
+# execute, read and write files, all kinds of making and removing; then what came with later ABIs
+_FILES = {1: (1 << 13) - 1, 2: 1 << 13, 3: 1 << 14, 5: 1 << 15}  # refer, truncate, ioctl of devices
+_NET = {4: 1 << 0 | 1 << 1}  # bind and connect of TCP
+_SCOPED = {6: 1 << 0 | 1 << 1}  # abstract Unix sockets, signals
+
+
+def abi() -> int:
+    """The version of Landlock that this kernel has; 0: none."""
+    try:
+        return libc.syscall(libc.LANDLOCK_CREATE_RULESET, 0, 0, _VERSION)
+    except OSError:
+        return 0
+
+
+def restrict(readable: Iterable[str], version: int) -> None:
+    """Leave this thread these files and directories to read. `no_new_privs` must be set. Raises OSError."""
+    # struct landlock_ruleset_attr: a kernel that knows a shorter one wants the rest to be 0, which it is
+    rules = struct.pack("=QQQ", *(_known(rights, version) for rights in (_FILES, _NET, _SCOPED)))
+    ruleset = libc.syscall(libc.LANDLOCK_CREATE_RULESET, ctypes.c_char_p(rules), len(rules), 0)
+    try:
+        for path in readable:
+            _allow(ruleset, path)
+        libc.syscall(libc.LANDLOCK_RESTRICT_SELF, ruleset, 0)
+    finally:
+        os.close(ruleset)
+
+
+def _known(rights: dict[int, int], version: int) -> int:
+    return sum(bits for since, bits in rights.items() if since <= version)
+
+
+def _allow(ruleset: int, path: str) -> None:
+    try:
+        fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+    except OSError:  # it is not there, or not for us
+        return
+    try:
+        directory = stat.S_ISDIR(os.fstat(fd).st_mode)
+        rights = _READ_FILE | (_READ_DIR if directory else 0)
+        rule = ctypes.c_char_p(struct.pack("=Qi", rights, fd))  # struct landlock_path_beneath_attr, packed
+        libc.syscall(libc.LANDLOCK_ADD_RULE, ruleset, _PATH_BENEATH, rule, 0)
+    finally:
+        os.close(fd)

@@ -1,0 +1,181 @@
+"""seccomp: a filter in the system before every system call of this process, of all its threads, for good.
+
+The filter is a program of classic BPF over the call's number and arguments (seccomp(2), linux/filter.h). It
+refuses what `syscalls.py` lists, and some calls by their arguments; everything else goes through. What is
+refused fails with EPERM or ENOSYS like on a system without the right or the call, so that libraries have
+their own way out.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import os
+import struct
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from duetlink.compute.worker.sandbox import libc
+from duetlink.compute.worker.sandbox.syscalls import COMMON_ALLOWED, EXAMINED, FIRST_COMMON, REFUSED
+
+Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, constant
+
+_LOAD, _AND, _JEQ, _JGE, _JSET, _RETURN = 0x20, 0x54, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
+
+ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_EPERM, _EACCES, _ENOSYS = ERRNO | errno.EPERM, ERRNO | errno.EACCES, ERRNO | errno.ENOSYS
+
+_SET_MODE_FILTER, _TSYNC = 1, 1
+_X32 = 0x40000000  # set in the numbers of x86_64's third set of calls
+
+_CLONE_THREAD = 0x00010000
+_CLONE_NEW = 0x7E020080  # namespaces of any kind
+_SHARED_ANONYMOUS = 0x01 | 0x20  # memory that RLIMIT_DATA does not count
+_MAP_GROWSDOWN = 0x100  # neither does it count such a mapping, which the kernel takes for a stack
+_WRITING = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
+_FCNTL_REFUSED = (
+    *(8, 10, 15),  # F_SETOWN, F_SETSIG, F_SETOWN_EX: have the kernel send signals to anybody, of any kind
+    *(1024, 1026),  # F_SETLEASE, F_NOTIFY: hold up whoever updates a library, or be told of it
+)
+# What the C library and Python ask of descriptors. There are thousands of other requests; some change a file
+# that is open to be read only, such as FS_IOC_SETFLAGS.
+_IOCTL_ALLOWED = (
+    0x5401,  # TCGETS: whether it is a terminal
+    0x5413,  # TIOCGWINSZ: its size
+    0x541B,  # FIONREAD
+    0x5421,  # FIONBIO
+    0x5450,  # FIONCLEX
+    0x5451,  # FIOCLEX
+)
+_PRCTL = (
+    libc.PR_SET_PDEATHSIG,
+    libc.PR_SET_DUMPABLE,
+    22,  # PR_SET_SECCOMP
+    35,  # PR_SET_MM
+    0x59616D61,  # PR_SET_PTRACER
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Machine:
+    """What differs between processors."""
+
+    audit_arch: int
+    column: int  # in the tables of syscalls.py
+    seccomp: int
+
+
+MACHINES = {
+    "x86_64": Machine(0xC000003E, 0, 317),
+    "aarch64": Machine(0xC00000B7, 1, 277),
+}
+
+
+def machine() -> Machine | None:
+    """This machine; None: there is no filter for it."""
+    if sys.platform != "linux" or struct.calcsize("P") != 8 or sys.byteorder != "little":
+        return None
+    return MACHINES.get(os.uname().machine)
+
+
+def install(machine: Machine, pid: int) -> None:
+    """Filter all threads of this process from now on. `no_new_privs` must be set. Raises OSError."""
+    program = build(machine, pid)
+    code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
+    buffer = ctypes.create_string_buffer(code, len(code))
+    # struct sock_fprog: unsigned short, and a pointer at its own alignment
+    fprog = struct.pack("@HP", len(program), ctypes.addressof(buffer))
+    thread = libc.syscall(machine.seccomp, _SET_MODE_FILTER, _TSYNC, ctypes.c_char_p(fprog))
+    if thread != 0:
+        raise OSError(errno.EBUSY, f"thread {thread} has a filter of its own")
+
+
+def build(machine: Machine, pid: int) -> list[Instruction]:
+    """The filter for a process of this number."""
+
+    def number(name: str) -> int | None:
+        return (EXAMINED.get(name) or REFUSED[name])[machine.column]
+
+    program = [_load(_ARCH), (_JEQ, 1, 0, machine.audit_arch), _return(KILL), _load(_NUMBER)]
+    program += [(_JGE, 0, 1, _X32), _return(_ENOSYS)]
+    program += _common()
+    for name in REFUSED:
+        program += _when(number(name), [_return(_EPERM)])
+    program += _when(
+        number("clone"),
+        [
+            *_argument(0),
+            (_JSET, 0, 1, _CLONE_NEW),
+            _return(_EPERM),
+            (_JSET, 1, 0, _CLONE_THREAD),
+            _return(_EPERM),
+        ],
+    )
+    for name in ("kill", "tgkill"):  # only itself
+        program += _when(number(name), [*_argument(0), (_JEQ, 1, 0, pid), _return(_EPERM)])
+    # to ask for a limit is allowed, to set one is not
+    high, low = _argument(2, high=True), _argument(2)
+    program += _when(
+        number("prlimit64"), [*high, (_JEQ, 1, 0, 0), _return(_EPERM), *low, (_JEQ, 1, 0, 0), _return(_EPERM)]
+    )
+    program += _when(number("fcntl"), _none_of(1, _FCNTL_REFUSED))
+    program += _when(number("ioctl"), _only(1, _IOCTL_ALLOWED))
+    program += _when(number("prctl"), _none_of(0, _PRCTL))
+    uncounted = [
+        (_JSET, 0, 1, _MAP_GROWSDOWN),
+        _return(_EPERM),
+        (_AND, 0, 0, _SHARED_ANONYMOUS),
+        (_JEQ, 0, 1, _SHARED_ANONYMOUS),
+        _return(_EPERM),
+    ]
+    program += _when(number("mmap"), [*_argument(3), *uncounted])
+    for name, flags in (("open", 1), ("openat", 2)):
+        program += _when(number(name), [*_argument(flags), (_JSET, 0, 1, _WRITING), _return(_EACCES)])
+    return [*program, _return(ALLOW)]
+
+
+def _common() -> list[Instruction]:
+    """Calls of numbers that all machines share. clone3 is among those that there are not: the C library then
+    starts threads by clone, whose flags can be looked at."""
+    allowed: list[Instruction] = []
+    for number in COMMON_ALLOWED.values():
+        allowed += [(_JEQ, 0, 1, number), _return(ALLOW)]
+    block = [*allowed, _return(_ENOSYS)]
+    return [(_JGE, 0, len(block), FIRST_COMMON), *block]
+
+
+def _when(number: int | None, then: Sequence[Instruction]) -> list[Instruction]:
+    """`then` for one call; where it comes to no end, the call is allowed."""
+    if number is None:
+        return []
+    block = [*then, _return(ALLOW)]
+    return [(_JEQ, 0, len(block), number), *block]
+
+
+def _none_of(argument: int, values: Sequence[int]) -> list[Instruction]:
+    program = _argument(argument)
+    for value in values:
+        program += [(_JEQ, 0, 1, value), _return(_EPERM)]
+    return program
+
+
+def _only(argument: int, values: Sequence[int]) -> list[Instruction]:
+    program = _argument(argument)
+    for value in values:
+        program += [(_JEQ, 0, 1, value), _return(ALLOW)]
+    return [*program, _return(_EPERM)]
+
+
+def _argument(index: int, high: bool = False) -> list[Instruction]:
+    """Load 32 bits of an argument: the lower ones are what the kernel looks at where an `int` is meant."""
+    return [_load(_ARGUMENTS + 8 * index + (4 if high else 0))]
+
+
+def _load(offset: int) -> Instruction:
+    return (_LOAD, 0, 0, offset)
+
+
+def _return(value: int) -> Instruction:
+    return (_RETURN, 0, 0, value)

@@ -1,0 +1,28 @@
+"""Gradients in few bytes, with a memory of what was left out.
+
+    compressor = gradients.TopK(density=0.01, value="block8")
+    for name, gradient in ...:
+        send(compressor.compress(gradient, name))  # the receiver: duetlink.codecs.decode
+
+Compressors hold state, per tensor name (compressor.py); `state.to_bytes(compressor.state_dict())` keeps it
+over a restart. All are lossy, and are never chosen but by name. One method is one file; `coding.py` writes
+positions and values, each with one file per codec in `indices` and `values`.
+"""
+
+from duetlink.data.codecs.gradients.compressor import ErrorFeedback, GradientCompressor, TensorState
+from duetlink.data.codecs.gradients.dgc import Dgc
+from duetlink.data.codecs.gradients.power_sgd import PowerSgd
+from duetlink.data.codecs.gradients.quantised import Quantised
+from duetlink.data.codecs.gradients.random_k import RandomK
+from duetlink.data.codecs.gradients.top_k import TopK
+
+__all__ = [
+    "Dgc",
+    "ErrorFeedback",
+    "GradientCompressor",
+    "PowerSgd",
+    "Quantised",
+    "RandomK",
+    "TensorState",
+    "TopK",
+]

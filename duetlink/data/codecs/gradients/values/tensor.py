@@ -1,0 +1,22 @@
+"""Values through a codec of tensors, as an array of float32."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from duetlink.data.codecs.base import Codec
+from duetlink.data.codecs.element import FLOAT32
+from duetlink.data.codecs.gradients.values.base import ValueCodec, Values
+
+
+class TensorValues(ValueCodec):
+    """Any codec of float32, at its own level."""
+
+    def __init__(self, number: int, name: str, codec: Codec) -> None:
+        self.number, self.name, self._codec = number, name, codec
+
+    def encode(self, values: Values, seed: int) -> bytes:
+        return bytes(self._codec.encode(values, FLOAT32, self._codec.level))
+
+    def decode(self, payload: memoryview, count: int) -> Values:
+        return self._codec.decode(payload, FLOAT32, (count,)).view(np.float32)

@@ -1,0 +1,68 @@
+"""What block-wise codecs share: a payload is steps, multiples and kept blocks (levels.py, sections.py)."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duetlink.data.codecs.base import TENSOR, Array, Bound, Codec
+from duetlink.data.codecs.element import Element
+from duetlink.data.codecs.lossy.levels import Quantised, dequantise, quantise, step_bound
+from duetlink.data.codecs.lossy.numbers import FLOATS, Floats, computed_in, from_floats, to_floats
+from duetlink.data.codecs.lossy.sections import Sections, pack
+
+
+class BlockCodec(Codec):
+    """Blocks of consecutive items, each with its own step."""
+
+    kind: ClassVar[str] = TENSOR
+    block: ClassVar[int]  # items
+
+    @property
+    def lossless(self) -> bool:
+        return False
+
+    def accepts(self, element: Element) -> bool:
+        return element in FLOATS
+
+    def bound(self, element: Element, level: int) -> Bound:
+        return step_bound(element, self.steps(level), 0.5)
+
+    @abstractmethod
+    def steps(self, level: int) -> int:
+        """From 0 to the largest magnitude of a block; at most 127."""
+
+    def encode(self, array: Array, element: Element, level: int) -> bytes:
+        return self._pack(quantise(to_floats(array, element), self.block, self.steps(level), _nearest))
+
+    def decode(self, payload: memoryview, element: Element, shape: tuple[int, ...]) -> Array:
+        items = math.prod(shape)
+        quantised = self._unpack(Sections(payload), -(-items // self.block), computed_in(element))
+        return from_floats(dequantise(quantised, items), element).reshape(shape)
+
+    def _pack(self, quantised: Quantised) -> bytes:
+        return pack(quantised.steps, self._stored(quantised.multiples), quantised.kept)
+
+    def _unpack(self, sections: Sections, blocks: int, dtype: np.dtype[np.floating[Any]]) -> Quantised:
+        steps = sections.take(dtype, blocks)
+        kept = int(np.isnan(steps).sum())
+        multiples = self._loaded(sections, (blocks - kept) * self.block).reshape(-1, self.block)
+        found = Quantised(steps, multiples, sections.take(dtype, kept * self.block).reshape(-1, self.block))
+        sections.end()
+        return found
+
+    def _stored(self, multiples: NDArray[np.int8]) -> Array:
+        """Multiples as they are written."""
+        return multiples
+
+    def _loaded(self, sections: Sections, items: int) -> NDArray[np.int8]:
+        """The inverse, of so many multiples."""
+        return sections.take(np.int8, items)
+
+
+def _nearest(multiples: Floats) -> Floats:
+    return np.rint(multiples, out=multiples)

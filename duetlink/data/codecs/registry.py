@@ -1,0 +1,110 @@
+"""Which codecs there are, by name and by number.
+
+Ours are in the table below. Another package adds its own through the entry point group `duetlink.codecs`,
+each entry naming a `Codec` class. Numbers are never used again; from 0x8000 on they are free for others. A
+codec whose library is not installed is not there, and a peer is told so.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import importlib.metadata
+import logging
+
+from duetlink.data.codecs.base import Codec
+from duetlink.errors import LocalProtocolError, UnknownCodec
+
+ENTRY_POINTS = "duetlink.codecs"
+FIRST_FREE_NUMBER = 0x8000
+
+_logger = logging.getLogger(__name__)
+
+# Module and class. The order is that of a table shown to a person.
+_OURS = (
+    ("duetlink.data.codecs.raw", "Raw"),
+    ("duetlink.data.codecs.zlib_", "Zlib"),
+    ("duetlink.data.codecs.lzma_", "Lzma"),
+    ("duetlink.data.codecs.zstd", "Zstd"),
+    ("duetlink.data.codecs.lz4_", "Lz4"),
+    ("duetlink.data.codecs.blosc2_bytes", "Blosc2"),
+    ("duetlink.data.codecs.pcodec_", "Pcodec"),
+    ("duetlink.data.codecs.planes", "Planes"),
+    ("duetlink.data.codecs.blosc2_bitshuffle", "Blosc2Bitshuffle"),
+    ("duetlink.data.codecs.blosc2_bytedelta", "Blosc2Bytedelta"),
+    ("duetlink.data.codecs.frame_of_reference", "FrameOfReference"),
+    ("duetlink.data.codecs.decimals", "Decimals"),
+    ("duetlink.data.codecs.sparse", "Sparse"),
+    ("duetlink.data.codecs.delta", "Delta"),
+    ("duetlink.data.codecs.lossy.float16", "Float16"),
+    ("duetlink.data.codecs.lossy.bfloat16", "Bfloat16"),
+    ("duetlink.data.codecs.lossy.block8", "Block8"),
+    ("duetlink.data.codecs.lossy.block4", "Block4"),
+    ("duetlink.data.codecs.lossy.qsgd", "Qsgd"),
+    ("duetlink.data.codecs.lossy.natural", "Natural"),
+    ("duetlink.data.codecs.gradients.sparse_gradient", "SparseGradient"),
+    ("duetlink.data.codecs.gradients.power_sgd", "LowRank"),
+    ("duetlink.data.codecs.gradients.random_k", "RandomSubset"),
+)
+
+
+@functools.cache
+def _table() -> dict[str, Codec]:
+    found: dict[str, Codec] = {}
+    for module, name in _OURS:
+        try:
+            codec_class = getattr(importlib.import_module(module), name)
+        except ModuleNotFoundError as error:
+            _logger.info("codec %s is not there: %s", name, error)
+            continue
+        _add(found, codec_class())
+    for entry in importlib.metadata.entry_points(group=ENTRY_POINTS):
+        try:
+            _add(found, entry.load()())
+        except Exception:
+            _logger.exception("codec %s of %s cannot be used", entry.name, entry.value)
+    return found
+
+
+def _add(table: dict[str, Codec], codec: Codec) -> None:
+    if not isinstance(codec, Codec):
+        raise LocalProtocolError(f"{codec!r} is no duetlink.data.codecs.Codec")
+    for known in table.values():
+        if known.number == codec.number or known.name == codec.name:
+            raise LocalProtocolError(
+                f"codec {codec.name!r} ({codec.number}) has the name or number of {known.name!r}"
+                f" ({known.number}); from {FIRST_FREE_NUMBER:#x} on numbers are free"
+            )
+    table[codec.name] = codec
+
+
+def register(codec: Codec) -> None:
+    """Add a codec of your own to this process. Its peer must do the same, or it is not chosen.
+
+    Raises:
+        LocalProtocolError: its name or number is taken.
+    """
+    _add(_table(), codec)
+
+
+def codecs() -> tuple[Codec, ...]:
+    """All that are installed."""
+    return tuple(_table().values())
+
+
+def named(name: str) -> Codec:
+    """Raises UnknownCodec, naming those that there are."""
+    try:
+        return _table()[name]
+    except KeyError:
+        raise UnknownCodec(f"no codec {name!r} here; there are {', '.join(_table())}") from None
+
+
+def by_number(number: int) -> Codec:
+    """Raises UnknownCodec."""
+    for codec in _table().values():
+        if codec.number == number:
+            return codec
+    raise UnknownCodec(
+        f"a chunk of codec {number}, which is not installed here; there are {', '.join(_table())}"
+    )

@@ -1,0 +1,134 @@
+"""Arrays that are mostly zero: where the others are, and what they are.
+
+Zero is an item whose bits are all 0: -0.0 is none. Places are the numbers of zeros before each item (gaps),
+or one bit for every item: whichever is smaller. Both are integers of any size, never floating point numbers,
+and go through the codec that suits them, as the values do.
+
+    form u8 | element of the gaps u8 | items that are not zero u64 | places | values      (smallest.py)
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duetlink.data.codecs import smallest
+from duetlink.data.codecs.base import TENSOR, Array, Codec, array_bytes
+from duetlink.data.codecs.element import BY_NUMBER, UINT8, UNSIGNED, Element, narrowest
+from duetlink.data.codecs.pcodec_ import Pcodec
+from duetlink.errors import MalformedChunk
+
+_GAPS, _BITMAP = 0, 1
+_HEAD = struct.Struct("<BBQ")
+_BLOCK_ITEMS = 1 << 16  # gaps that become places at a time
+_LOOK_ITEMS = 4096
+_WORTHWHILE = 0.4  # share of items that are not zero
+_CLEAR = 1.25  # an estimate that is off by this factor decides nothing
+
+Places = NDArray[np.int64]
+Present = NDArray[np.bool_]
+
+
+class Sparse(Codec):
+    """Any density is right; from about one half on, the codecs for dense arrays are smaller."""
+
+    number: ClassVar[int] = 20
+    name: ClassVar[str] = "sparse"
+    kind: ClassVar[str] = TENSOR
+    levels: ClassVar[range] = Pcodec.levels
+    level: ClassVar[int] = Pcodec.level
+    overhead_bytes: ClassVar[int] = 2 * Pcodec.overhead_bytes + 30
+
+    def suits(self, array: Array, element: Element) -> bool:
+        flat = array.reshape(-1)
+        look = np.ascontiguousarray(flat[:: flat.size // _LOOK_ITEMS | 1])
+        return int(np.count_nonzero(_present(look, element))) <= _WORTHWHILE * look.size
+
+    def encode(self, array: Array, element: Element, level: int) -> bytes:
+        flat = array.reshape(-1)
+        present = _present(flat, element)
+        places = np.flatnonzero(present)
+        form, gap_element, coded = _encode_places(places, present, flat.nbytes, level)
+        head = _HEAD.pack(form, gap_element.number, places.size)
+        return b"".join((head, coded, smallest.encode(flat[places], element, level)))
+
+    def decode(self, payload: memoryview, element: Element, shape: tuple[int, ...]) -> Array:
+        form, number, count = _HEAD.unpack_from(payload)
+        array = np.zeros(math.prod(shape), element.storage)
+        gap_element = BY_NUMBER.get(number)
+        if form not in (_GAPS, _BITMAP) or gap_element not in UNSIGNED or count > array.size:
+            raise MalformedChunk(f"{count} of {array.size} items in form {form}, gaps of element {number}")
+        rest = payload[_HEAD.size :]
+        if form == _BITMAP:
+            bits, rest = smallest.decode(rest, UINT8, (array.size + 7) // 8)
+            values, rest = smallest.decode(rest, element, count)
+            array[_unpacked(bits, array.size, count)] = values
+        else:
+            if array_bytes(gap_element, (count,)) > array.nbytes:
+                raise MalformedChunk(f"{count} gaps of {gap_element.name} for {array.nbytes} bytes")
+            gaps, rest = smallest.decode(rest, gap_element, count)
+            values, rest = smallest.decode(rest, element, count)
+            _scatter(array, gaps, values)
+        if len(rest):
+            raise MalformedChunk(f"{len(rest)} bytes after the values")
+        return array.reshape(shape)
+
+
+def _present(flat: Array, element: Element) -> Present:
+    words: Present = flat.view(f"<u{min(element.size_bytes, 8)}") != 0
+    return np.logical_or(words[0::2], words[1::2]) if element.size_bytes == 16 else words
+
+
+def _encode_places(
+    places: Places, present: Present, limit_bytes: int, level: int
+) -> tuple[int, Element, bytes]:
+    """The form, the element of the gaps, and the coded places. No reader needs more than `limit_bytes`."""
+    gaps, gap_element = _gaps(places)
+    bitmap_bytes = (present.size + 7) // 8
+    estimate_bytes = _entropy_bytes(gaps)
+    found = []
+    if estimate_bytes <= _CLEAR * bitmap_bytes and gaps.nbytes <= limit_bytes:
+        found.append((_GAPS, gap_element, smallest.encode(gaps, gap_element, level)))
+    if not found or estimate_bytes * _CLEAR >= bitmap_bytes:
+        found.append((_BITMAP, UINT8, smallest.encode(np.packbits(present), UINT8, level)))
+    return min(found, key=lambda form: len(form[2]))
+
+
+def _gaps(places: Places) -> tuple[NDArray[np.unsignedinteger], Element]:
+    """How many zeros are before each place, in the narrowest integers that hold all."""
+    gaps = np.diff(places, prepend=-1) - 1
+    element = narrowest(int(gaps.max(initial=0)))
+    return gaps.astype(element.storage), element
+
+
+def _entropy_bytes(gaps: NDArray[np.unsignedinteger]) -> float:
+    """About what an entropy coder makes of gaps: all bits of a rare, long one."""
+    counts = np.bincount(np.minimum(gaps, 255).astype(np.uint8), minlength=256)
+    used = counts[counts > 0]
+    bits = float(-(used * np.log2(used / max(gaps.size, 1))).sum())
+    return (bits + int(counts[255]) * 8 * gaps.itemsize) / 8
+
+
+def _unpacked(bits: Array, items: int, count: int) -> Present:
+    present = np.unpackbits(bits.view(np.uint8), count=items).view(np.bool_)
+    if np.count_nonzero(present) != count:
+        raise MalformedChunk(f"a bitmap that does not have {count} bits set")
+    return present
+
+
+def _scatter(array: Array, gaps: Array, values: Array) -> None:
+    """Puts the values into their places, block by block: places take more memory than gaps."""
+    if gaps.size and int(gaps.max()) >= array.size:
+        raise MalformedChunk(f"a gap of {gaps.max()} in {array.size} items")
+    end = 0
+    for start in range(0, gaps.size, _BLOCK_ITEMS):
+        block = gaps[start : start + _BLOCK_ITEMS]
+        places = np.cumsum(block, dtype=np.int64) + np.arange(end, end + block.size)
+        end = int(places[-1]) + 1
+        if end > array.size:  # no sum can overflow before: a chunk's array is below 2^47 items
+            raise MalformedChunk(f"gaps that lead beyond {array.size} items")
+        array[places] = values[start : start + _BLOCK_ITEMS]

@@ -1,0 +1,105 @@
+"""What a choice would bring: a pipeline is as fast as its slowest part.
+
+Encoding (on several workers), sending and decoding overlap once a transfer runs, so one byte of an array
+takes
+
+    max(1 / (encode * workers), ratio / goodput, 1 / (decode * workers))  seconds,
+
+with encode and decode in bytes of arrays per second of one worker, and ratio the encoded share of the bytes.
+Where both ends are on one machine there is a fourth part, the processors: they read, encode, send, receive,
+decode and land. A link that is limited by processors is taken for one of that kind.
+The first chunk passes all parts one after another.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from duetlink.data.tuning.compression import FEWEST_BYTES, LATENCY, LEAST_CPU
+
+# Above this rate a link is taken for limited by processors: TLS on both ends, often of one machine.
+PROCESSOR_BOUND_BYTES_PER_S = 250e6
+_MOST_WIRE_CPU_S = 5e-9
+# Per byte of an array, on both sides together, however small it becomes: to digest, gather and land it.
+_ARRAY_CPU_S = 0.8e-9
+
+# How much slower than raw a choice may be that takes less processor time.
+_CPU_PATIENCE = 1.05
+
+# What all processors of this machine are worth in speed: others want them too, TLS and the transport first.
+_CPU_PRICE = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Of one choice for one kind of data."""
+
+    encode: float
+    decode: float
+    ratio: float
+
+
+RAW = Figures(math.inf, math.inf, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """Of one path: bytes per second, threads that encode and decode, processors of this machine, processor
+    seconds per byte sent and received, the time of a round trip, and whether the peer's processors are the
+    same ones."""
+
+    goodput: float
+    workers: float
+    cpus: int
+    wire_cpu_s: float = 2e-9
+    round_trip_s: float = 0.0
+    together: bool = False
+
+    @property
+    def processor_bound(self) -> bool:
+        return self.goodput >= PROCESSOR_BOUND_BYTES_PER_S
+
+
+def rate(figures: Figures, line: Line) -> float:
+    """Bytes of arrays per second, once a transfer runs."""
+    return min(line.goodput / figures.ratio, processors_rate(figures, line))
+
+
+def processors_rate(figures: Figures, line: Line) -> float:
+    """As `rate`, if it were for the processors alone."""
+    slowest = min(figures.encode, figures.decode) * line.workers
+    if line.together or line.processor_bound:
+        wire_s = max(0.0, min(line.cpus / line.goodput, _MOST_WIRE_CPU_S) - _ARRAY_CPU_S)
+        slowest = min(slowest, line.cpus / (_ARRAY_CPU_S + _codec_s(figures) + figures.ratio * wire_s))
+    return slowest
+
+
+def delivery_s(figures: Figures, line: Line, size_bytes: int, chunk_bytes: int) -> float:
+    """Until the last byte of an object of that size is decoded."""
+    first = min(size_bytes, chunk_bytes)
+    fill_s = first * (_codec_s(figures) + figures.ratio / line.goodput)
+    return line.round_trip_s + fill_s + (size_bytes - first) / rate(figures, line)
+
+
+def cpu_s(figures: Figures, line: Line) -> float:
+    """Processor seconds per byte of an array, on both sides."""
+    return _codec_s(figures) + figures.ratio * line.wire_cpu_s
+
+
+def cost(objective: str, figures: Figures, line: Line, size_bytes: int, chunk_bytes: int) -> float:
+    """What the objective wants little of; infinite for what it does not allow."""
+    if objective == FEWEST_BYTES:
+        return figures.ratio
+    if objective == LATENCY:
+        return delivery_s(figures, line, size_bytes, chunk_bytes)
+    if objective == LEAST_CPU:
+        slow = rate(figures, line) * _CPU_PATIENCE < rate(RAW, line)
+        return math.inf if slow else cpu_s(figures, line)
+    found = rate(figures, line)
+    share = min(1.0, found / figures.encode / line.cpus)
+    return (1 + _CPU_PRICE * share) / found
+
+
+def _codec_s(figures: Figures) -> float:
+    return 1 / figures.encode + 1 / figures.decode

@@ -1,0 +1,285 @@
+"""Arrow tables, batches, arrays, scalars and schemas: as IPC streams whose buffers are the object's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from duetlink.data.values import arrow_stream, reach
+from duetlink.data.values.base import Reader, Writer, counted
+from duetlink.data.values.schema_pb2 import Arrow, Node
+from duetlink.errors import LimitExceeded, MalformedValue
+
+# Views of text may share memory, honestly after a gather; to check each is work.
+MAX_VIEWED_SHARE = 64
+# https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout
+_VIEW = np.dtype([("length", "<i4"), ("prefix", "V4"), ("buffer", "<i4"), ("offset", "<i4")])
+_INLINE_BYTES = 12  # text up to this length is in the view itself
+
+
+class _Sink:
+    """A file whose writes are kept: pa.Buffer for an array's memory, bytes for what lies between."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.pieces: list[memoryview] = []
+        self.size_bytes = 0
+
+    def write(self, piece: Any) -> int:
+        view = memoryview(piece)
+        self.pieces.append(view.cast("B") if view.format != "B" else view)
+        self.size_bytes += view.nbytes
+        return int(view.nbytes)
+
+    def tell(self) -> int:
+        return self.size_bytes
+
+    def flush(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def readable(self) -> bool:
+        return False
+
+    def seekable(self) -> bool:
+        return False
+
+    def writable(self) -> bool:
+        return True
+
+
+class ArrowType:
+    def describe(self, obj: Any) -> str:
+        if isinstance(obj, (pa.Table, pa.RecordBatch)):
+            return f"{counted(obj.num_rows, 'row')} × {counted(obj.num_columns, 'column')}"
+        if isinstance(obj, (pa.Array, pa.ChunkedArray)):
+            return counted(len(obj), "item")
+        return counted(len(obj), "field") if isinstance(obj, pa.Schema) else ""
+
+    def elements(self, obj: Any) -> int | None:
+        if isinstance(obj, (pa.Table, pa.RecordBatch)):
+            if any(map(_has_more, obj.schema.types)):
+                return None
+            # where there is no row, the names of columns are left
+            return int(max(1, obj.num_rows) * max(1, obj.num_columns))
+        if isinstance(obj, (pa.Array, pa.ChunkedArray)):
+            return None if _has_more(obj.type) else max(1, len(obj))
+        if isinstance(obj, pa.Scalar):
+            return None if _has_more(obj.type) else 1
+        return max(1, len(obj)) if isinstance(obj, pa.Schema) else 1
+
+    def write(self, obj: Any, writer: Writer) -> None:
+        try:
+            kind, schema, batches = _stream(obj)
+        except pa.ArrowException as error:
+            raise writer.unsupported(obj, f"Arrow cannot put it in a batch ({error}); cast it") from error
+        if kind == Arrow.UNSPECIFIED:
+            raise writer.unsupported(obj, "send a table, batch, array, scalar or schema of Arrow")
+        _refuse_extensions(obj, schema, writer)
+        try:
+            sink = write_stream(schema, batches)
+            check_cost(batches, sink.size_bytes)
+        except pa.ArrowException as error:
+            raise writer.unsupported(obj, f"Arrow cannot write it ({error}); cast it") from error
+        except (LimitExceeded, MalformedValue) as error:
+            raise writer.unsupported(
+                obj, f"{error}; cast its views to large_string, drop its nulls"
+            ) from error
+        writer.node(arrow=Arrow(kind=kind))
+        writer.segment(sink.size_bytes, lambda: sink.pieces)
+
+    def read(self, node: Node, reader: Reader) -> object:
+        table, batches, schema = read_stream(reader.segment())
+        match node.arrow.kind:
+            case Arrow.TABLE:
+                return table
+            case Arrow.SCHEMA:
+                return schema
+            case Arrow.BATCH:
+                return _only(batches)
+            case Arrow.CHUNKED:
+                return table.column(_only(list(range(table.num_columns))))
+            case Arrow.ARRAY:
+                return _only(_only(batches).columns)
+            case Arrow.SCALAR:
+                return _only(_only(_only(batches).columns))
+        raise MalformedValue(f"Arrow kind {node.arrow.kind} is unknown here")
+
+
+def _has_more(kind: pa.DataType) -> bool:
+    """Whether an item of it is more than one; a dictionary travels with values that no item has."""
+    return bool(pa.types.is_nested(kind) or pa.types.is_dictionary(kind))
+
+
+def _stream(obj: Any) -> tuple[Any, Any, list[Any]]:
+    """The object's kind, and the schema and batches that carry it."""
+    if type(obj) is pa.Table:
+        return Arrow.TABLE, obj.schema, obj.to_batches() if obj.num_columns else _rows_only(obj)
+    if type(obj) is pa.RecordBatch:
+        return Arrow.BATCH, obj.schema, [obj]
+    if type(obj) is pa.Schema:
+        return Arrow.SCHEMA, obj, []
+    if type(obj) is pa.ChunkedArray:
+        schema = pa.schema([pa.field("", obj.type)])
+        return Arrow.CHUNKED, schema, [pa.record_batch([chunk], schema=schema) for chunk in obj.chunks]
+    if isinstance(obj, pa.Array):
+        schema = pa.schema([pa.field("", obj.type)])
+        return Arrow.ARRAY, schema, [pa.record_batch([obj], schema=schema)]
+    if isinstance(obj, pa.Scalar):
+        schema = pa.schema([pa.field("", obj.type)])
+        return Arrow.SCALAR, schema, [pa.record_batch([pa.repeat(obj, 1)], schema=schema)]
+    return Arrow.UNSPECIFIED, None, []
+
+
+def _rows_only(table: Any) -> list[Any]:
+    """A batch with a number of rows and nothing else: a table without columns still has rows."""
+    return (
+        [pa.RecordBatch.from_struct_array(pa.nulls(table.num_rows, pa.struct([])))] if table.num_rows else []
+    )
+
+
+def _refuse_extensions(obj: object, schema: Any, writer: Writer) -> None:
+    types = [field.type for field in schema]
+    while types:
+        type_ = types.pop()
+        if (
+            isinstance(type_, pa.BaseExtensionType)
+            and type_.extension_name.encode() not in arrow_stream.EXTENSIONS
+        ):
+            raise writer.unsupported(
+                obj, f"the extension type {type_.extension_name} does not travel; send its .storage"
+            )
+        types.extend(field.type for field in arrow_stream.children(type_))
+
+
+def write_stream(schema: Any, batches: list[Any]) -> _Sink:
+    """The stream in pieces. Buffers are not copied, but for those of columns that look at a part of more.
+
+    Raises LimitExceeded for views of text that show far more than their memory.
+    """
+    sink = _Sink()
+    file = pa.PythonFile(sink, mode="w")
+    options = pa.ipc.IpcWriteOptions(compression=None, emit_dictionary_deltas=False)
+    with pa.ipc.new_stream(file, schema, options=options) as stream:
+        for batch in batches:
+            columns = [column if _is_whole(column) else _alone(column) for column in batch.columns]
+            stream.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch)
+    return sink
+
+
+# Arrow writes the buffers of a slice up to the next 64 bytes, and those of views of text as a whole: rows
+# that the slice does not show would travel along.
+
+
+_OFFSETS: dict[Any, Any] = {
+    **dict.fromkeys((pa.string(), pa.binary()), np.int32),
+    **dict.fromkeys((pa.large_string(), pa.large_binary()), np.int64),
+}
+
+
+def _is_whole(column: Any) -> bool:
+    """Whether the buffers of a column hold its items and nothing else; False where that takes long to say."""
+    validity, *buffers = column.buffers()
+    count, type_ = len(column), column.type
+    if column.offset or not count or (validity is not None and count % 8):
+        return False
+    if pa.types.is_primitive(type_):
+        return bool(len(buffers) == 1 and 8 * buffers[0].size == count * type_.bit_width)
+    width = _OFFSETS.get(type_)
+    if width is not None:
+        offsets = np.frombuffer(buffers[0], width)
+        text_bytes = buffers[1].size if buffers[1] is not None else 0
+        return len(offsets) == count + 1 and offsets[0] == 0 and bool(offsets[-1] == text_bytes)
+    return False
+
+
+def _alone(column: Any) -> Any:
+    """A copy in buffers of its own."""
+    if column.type == pa.string_view() or column.type == pa.binary_view():
+        _check_views(column, sum(buffer.size for buffer in column.buffers() if buffer is not None))
+        large = pa.large_string() if column.type == pa.string_view() else pa.large_binary()
+        return column.cast(large).cast(column.type)
+    return pa.concat_arrays([column])
+
+
+def read_stream(segment: memoryview) -> tuple[Any, list[Any], Any]:
+    """The table, its batches and its schema: views of the segment, checked to the last offset."""
+    arrow_stream.check(segment)
+    with pa.ipc.open_stream(pa.py_buffer(segment)) as stream:
+        batches = list(stream)
+        schema = stream.schema
+    check_cost(batches, len(segment))
+    for batch in batches:
+        batch.validate(full=True)
+    return pa.Table.from_batches(batches, schema), batches, schema
+
+
+def check_cost(batches: list[Any], size_bytes: int) -> None:
+    """Sender and receiver ask.
+
+    Raises:
+        LimitExceeded: batches show far more than their memory.
+        MalformedValue: a view of text lies outside of its memory.
+    """
+    # some hundred bytes can announce any number of rows that have no memory: nulls, empty structs
+    rows = sum(batch.num_rows for batch in batches)
+    if rows > max(8 * size_bytes, reach.FREE_ITEMS):
+        raise LimitExceeded(f"{rows:,} rows are in {size_bytes:,} bytes")
+    for batch in batches:
+        for column in batch.columns:
+            _check_views(column, size_bytes)
+
+
+def _check_views(array: Any, size_bytes: int) -> None:
+    """Refuse views of text that lie outside of their memory, or together show far more than there is."""
+    array.validate()
+    pending = [array]
+    while pending:
+        array = pending.pop()
+        type_ = array.type
+        if isinstance(type_, pa.BaseExtensionType):
+            pending.append(array.storage)
+        elif isinstance(type_, pa.DictionaryType):
+            pending.append(array.dictionary)
+        elif isinstance(type_, pa.RunEndEncodedType):
+            pending.append(array.values)
+        elif pa.types.is_string_view(type_) or pa.types.is_binary_view(type_):
+            _, views, *data = array.buffers()
+            if views is not None and views.size:
+                slots = np.frombuffer(views, _VIEW, min(views.size // 16, array.offset + len(array)))
+                check_slots(slots, [0 if buffer is None else buffer.size for buffer in data])
+                if int(slots["length"].sum(dtype=np.int64)) > MAX_VIEWED_SHARE * size_bytes + (1 << 20):
+                    raise LimitExceeded("views of text show far more than the memory there is")
+        elif pa.types.is_struct(type_) or pa.types.is_union(type_):
+            pending.extend(array.field(index) for index in range(type_.num_fields))
+        elif pa.types.is_map(type_):
+            pending.extend((array.keys, array.items))
+        elif type_.num_fields:
+            pending.append(array.values)
+
+
+def check_slots(slots: Any, sizes_bytes: list[int]) -> None:
+    """Raises MalformedValue for a view that is not within its buffer, **also where the item is null**.
+
+    `validate` of Arrow looks at no null item; polars reads the views of all when it copies or exports them.
+    """
+    long = slots[slots["length"] > _INLINE_BYTES]
+    known = (long["buffer"] >= 0) & (long["buffer"] < len(sizes_bytes))
+    sizes = np.array([*sizes_bytes, 0], np.int64)[np.where(known, long["buffer"], -1)]
+    ends = long["offset"].astype(np.int64) + long["length"]
+    if (slots["length"] < 0).any() or not (known & (long["offset"] >= 0) & (ends <= sizes)).all():
+        raise MalformedValue("a view of text lies outside of its memory")
+
+
+def _only(items: Any) -> Any:
+    if len(items) != 1:
+        raise MalformedValue(f"one Arrow item is due, {len(items)} came")
+    return items[0]
+
+
+HANDLER = ArrowType()

@@ -1,0 +1,78 @@
+"""A relayed address from the first of several TURN servers that gives one (RFC 8656 §7)."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+
+from aioice import Connection, ice, stun
+
+from duetlink.errors import PathUnavailable, SettingError
+from duetlink.net.carrier.server_url import ServerUrl
+
+STAGGER_S = 0.4  # before the next one is asked as well
+
+
+async def allocate_first(
+    connection: Connection, servers: list[ServerUrl]
+) -> tuple[ServerUrl, ice.StunProtocol]:
+    """Ask the TURN servers among them in order, each a while after the one before or when that has failed.
+
+    Raises:
+        PathUnavailable: none gave an address; the message says why, for each.
+    """
+    waiting = [server for server in servers if server.kind == "turn"]
+    asked: dict[asyncio.Task[ice.StunProtocol], ServerUrl] = {}
+    whys: list[str] = []
+    try:
+        while waiting or asked:
+            if waiting:
+                server = waiting.pop(0)
+                asked[asyncio.ensure_future(_allocate(connection, server))] = server
+            done, _ = await asyncio.wait(
+                asked, timeout=STAGGER_S if waiting else None, return_when=asyncio.FIRST_COMPLETED
+            )
+            for task in [task for task in asked if task in done]:
+                error = task.exception()
+                if error is None:
+                    return asked.pop(task), task.result()
+                whys.append(f"{asked.pop(task)}: {_words(error)}")
+    finally:
+        for task in asked:
+            task.cancel()
+        for late in await asyncio.gather(*asked, return_exceptions=True):
+            if isinstance(late, ice.StunProtocol):
+                late.transport.close()
+    raise PathUnavailable("; ".join(whys) or "no TURN server is set")
+
+
+async def _allocate(connection: Connection, server: ServerUrl) -> ice.StunProtocol:
+    if server.transport == "dtls":
+        raise SettingError("TURN over DTLS is not supported; use turns: without ?transport=udp")
+    _, protocol = await ice.relayed_candidate(
+        component=1,
+        hide_related_address=True,
+        protocol_factory=lambda: ice.StunProtocol(connection),
+        turn_server=(server.host, server.port),
+        turn_username=server.username,
+        turn_password=server.credential,
+        turn_ssl=server.transport == "tls",
+        turn_transport="udp" if server.transport == "udp" else "tcp",
+    )
+    return protocol
+
+
+def _words(error: BaseException) -> str:
+    """What a TURN server did, for a person."""
+    if isinstance(error, stun.TransactionFailed):
+        code = error.response.error_code
+        if code in (401, 441):
+            return f"it refused the user name or password, which may have expired ({code})"
+        return f"it refused: {error}"
+    if isinstance(error, stun.TransactionTimeout | TimeoutError):
+        return "it does not answer"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"its certificate cannot be trusted: {error.verify_message}"
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return str(error) or type(error).__name__

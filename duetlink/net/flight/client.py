@@ -1,0 +1,102 @@
+"""The Flight client of one side: dials the peer over whatever address a path gives, pulls bodies.
+
+Blocking, as pyarrow is: paths call it on their I/O threads. The GIL is released while it waits and copies.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+
+import pyarrow as pa
+from pyarrow import flight
+
+from duetlink.errors import AssetChanged, PathUnavailable, TicketRefused, TransferFailed
+from duetlink.net.flight.body import Landing
+from duetlink.net.flight.certificate import HOST_NAME, Identity
+from duetlink.net.flight.receiving import Decoding, Receiving
+from duetlink.net.flight.server import CHANGED, PROBE, SCHEMA
+from duetlink.net.flight.silence import silenced
+
+# The receiver sets the HTTP/2 window; without it a first transfer starts at 64 KiB and waits for estimates.
+_LOOKAHEAD_BYTES = 16 * 1024 * 1024
+
+
+class FlightClient:
+    """A mutually authenticated connection to the peer's Flight server at one address."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        identity: Identity,
+        peer_certificate_pem: bytes,
+        decoding: Decoding,
+    ) -> None:
+        self._decoding = decoding
+        self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        with silenced():
+            self._client = flight.FlightClient(
+                f"grpc+tls://{self.address}",
+                tls_root_certs=peer_certificate_pem,
+                cert_chain=identity.certificate_pem,
+                private_key=identity.private_key_pem,
+                override_hostname=HOST_NAME,
+                generic_options=[
+                    ("grpc.http2.lookahead_bytes", _LOOKAHEAD_BYTES),
+                    # a connection per client: a dead path's must not be handed to the next one
+                    ("grpc.use_local_subchannel_pool", 1),
+                    # a path is what it is; a proxy of the environment is another
+                    ("grpc.enable_http_proxy", 0),
+                ],
+            )
+
+    def probe(self, timeout_s: float) -> None:
+        """One authenticated round trip; raises PathUnavailable."""
+        try:
+            options = flight.FlightCallOptions(timeout=timeout_s)
+            list(self._client.do_action(flight.Action(PROBE, b""), options))
+        except (pa.ArrowException, OSError) as error:
+            raise PathUnavailable(
+                f"no Flight server of the peer at {self.address}: {_brief(error)}"
+            ) from None
+
+    def fetch(self, ticket: bytes, landing: Landing, on_reader: Callable[[Callable[[], None]], None]) -> None:
+        """Pull the body of `ticket` into `landing`, from its position on, until it ends or is stopped.
+
+        `on_reader` is given a function that aborts the transfer from another thread.
+
+        Raises:
+            PathUnavailable: the connection broke; the landing keeps what arrived whole.
+            TicketRefused: the peer does not know the ticket (any more).
+            TransferFailed: the peer sent something else than announced.
+            AssetChanged: the peer found that its content is no longer what it offered.
+        """
+        try:
+            reader = self._client.do_get(flight.Ticket(ticket))
+            on_reader(reader.cancel)
+            if not reader.schema.equals(SCHEMA):
+                raise TransferFailed(f"the peer's Flight stream has schema {str(reader.schema)[:200]!r}")
+            Receiving(reader, landing, self._decoding).land()
+            if landing.stopped:
+                reader.cancel()
+        except flight.FlightUnauthorizedError as error:
+            raise TicketRefused(_brief(error)) from None
+        except (pa.ArrowException, OSError) as error:
+            if isinstance(error, TransferFailed):
+                raise
+            if CHANGED in str(error):
+                raise AssetChanged(
+                    "the content changed at its owner since it was shared; the owner should share it again"
+                ) from None
+            if not landing.stopped:
+                raise PathUnavailable(f"Flight over {self.address} broke: {_brief(error)}") from None
+
+    def close(self) -> None:
+        with contextlib.suppress(pa.ArrowException):
+            self._client.close()
+
+
+def _brief(error: BaseException) -> str:
+    """The first sentence of gRPC's long texts."""
+    return str(error).split(". gRPC client debug context", 1)[0].split("\n", 1)[0][:300]

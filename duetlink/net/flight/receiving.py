@@ -1,0 +1,138 @@
+"""What comes on a Flight stream becomes the body again: received, decoded and landed side by side.
+
+Each step does without the GIL. Chunks are decoded by a pool and land in order; no more of them are under way
+than the pool has threads and one, so memory is bounded whatever the peer sends.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
+
+import numpy as np
+from pyarrow import flight
+
+from duetlink.base.runtime.cpu import Stopwatch
+from duetlink.data.codecs import chunk
+from duetlink.data.codecs.base import Array
+from duetlink.data.codecs.registry import by_number
+from duetlink.data.tuning.speeds import SMALL_BYTES
+from duetlink.errors import DuetError, TransferFailed, UndecodableChunk
+from duetlink.net.flight.body import Landing, Version
+
+CODED = b"\x01"
+MAX_BLOCK_BYTES = 4 * 1024 * 1024
+
+# below, a second thread costs more than it saves
+_TWO_THREADS_BYTES = 16 * 1024 * 1024
+
+
+class Decoding:
+    """Where chunks are decoded, and how long it took, by codec: (array bytes, seconds). Thread-safe."""
+
+    def __init__(self, pool: Executor, workers: int) -> None:
+        self.pool = pool
+        self.workers = workers
+        self._lock = threading.Lock()
+        self._times: dict[str, tuple[int, float]] = {}
+
+    def decode(self, data: memoryview, reference: Version | None = None) -> memoryview:
+        """The bytes of a chunk, all of them; raises UndecodableChunk."""
+        try:
+            header = chunk.read_header(data, MAX_BLOCK_BYTES)
+            by_number(header.codec).load()  # not part of its speed
+            stopwatch = Stopwatch()
+
+            def version(name: bytes) -> Array:  # see sending.Reference
+                start = int.from_bytes(name[8:], "little")
+                known = b"" if reference is None else reference.body[start : start + header.array_bytes]
+                whole_bytes = len(known) // header.element.size_bytes * header.element.size_bytes
+                return np.frombuffer(known[:whole_bytes], header.element.storage)
+
+            array, header = chunk.decode(data, MAX_BLOCK_BYTES, references=version)
+        except DuetError as error:
+            raise UndecodableChunk(f"the peer sent what does not decode: {error}") from None
+        except ImportError as error:
+            raise UndecodableChunk(f"a codec is installed here, but does not load: {error}") from None
+        if not header.bound.lossless:
+            raise UndecodableChunk("the peer encoded bytes in a way that does not keep them")
+        if array.nbytes >= SMALL_BYTES:
+            self._add(by_number(header.codec).name, array.nbytes, stopwatch.elapsed_s())
+        return chunk.as_bytes(array)
+
+    def _add(self, codec: str, raw_bytes: int, elapsed_s: float) -> None:
+        with self._lock:
+            known_bytes, known_s = self._times.get(codec, (0, 0.0))
+            self._times[codec] = (known_bytes + raw_bytes, known_s + elapsed_s)
+
+    def take(self) -> dict[str, tuple[int, float]]:
+        """What was added since the last call."""
+        with self._lock:
+            taken, self._times = self._times, {}
+            return taken
+
+
+class Receiving:
+    """One stream into one landing."""
+
+    def __init__(self, reader: flight.FlightStreamReader, landing: Landing, decoding: Decoding) -> None:
+        self._reader = reader
+        self._landing = landing
+        self._decoding = decoding
+        self._failed = False  # what comes after a block that did not land has no place
+
+    def land(self) -> None:
+        """Take everything, until the stream ends or the landing is stopped.
+
+        Raises:
+            TransferFailed: the peer sent something else than announced.
+            pyarrow's errors: the connection broke.
+        """
+        left_bytes = self._landing.size_bytes - self._landing.position_bytes
+        if left_bytes < _TWO_THREADS_BYTES:
+            for data, coded in self._parcels():
+                decoded = self._decoding.decode(data, self._landing.reference) if coded else data
+                self._landing.write(decoded, len(data))
+            return
+        with ThreadPoolExecutor(1, thread_name_prefix="duetlink-land") as lander:
+            self._land_beside(lander)
+
+    def _land_beside(self, lander: Executor) -> None:
+        """Receive and decrypt while the pool decodes what came before, and one more thread lands it."""
+        landing: deque[Future[None]] = deque()
+        for data, coded in self._parcels():
+            waiting: memoryview | Future[memoryview] = data
+            if coded:
+                waiting = self._decoding.pool.submit(self._decoding.decode, data, self._landing.reference)
+            landing.append(lander.submit(self._write, waiting, len(data)))
+            while len(landing) > self._decoding.workers:
+                landing.popleft().result()
+        while landing:
+            landing.popleft().result()
+
+    def _write(self, waiting: memoryview | Future[memoryview], wire_bytes: int) -> None:
+        if self._failed:
+            return
+        try:
+            decoded = waiting if isinstance(waiting, memoryview) else waiting.result()
+            self._landing.write(decoded, wire_bytes)
+        except BaseException:
+            self._failed = True
+            raise
+
+    def _parcels(self) -> Iterator[tuple[memoryview, bool]]:
+        """What comes: bytes, and whether they are a chunk of codecs.chunk."""
+        while not self._landing.stopped:
+            try:
+                batch, metadata = self._reader.read_chunk()
+            except StopIteration:
+                return
+            column = batch.column(0)
+            if column.null_count or len(column) == 0:
+                raise TransferFailed("the peer's Flight stream holds an empty or null chunk")
+            mark = metadata.to_pybytes() if metadata is not None else b""
+            if mark not in (b"", CODED):
+                raise TransferFailed("the peer's Flight stream holds a chunk of an unknown kind")
+            yield memoryview(column.buffers()[1])[column.offset : column.offset + len(column)], mark == CODED

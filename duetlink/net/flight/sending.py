@@ -1,0 +1,318 @@
+"""What leaves on a Flight stream: blocks of a body, each as it is or encoded, as the tuner says.
+
+    body -> blocks -> choose -> encode (pool) -> in order -> gRPC
+                        ^                           |
+                     Course  <- how long each took -+
+
+While gRPC sends one parcel the next ones are encoded on the pool, no more ahead than there are workers. What
+is not encoded goes out as the sender's own memory. Where the transfer is paused, what was made ahead is
+dropped, and the rest is looked at once more when it goes on: hours may have passed.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Executor, Future
+from dataclasses import dataclass, field
+from typing import Protocol
+
+import numpy as np
+
+from duetlink.base.runtime.cpu import CpuMeter, Stopwatch
+from duetlink.data.codecs import chunk, delta, zstd
+from duetlink.data.codecs.base import Array
+from duetlink.data.codecs.element import Element
+from duetlink.data.tuning import Choice, RateCap
+from duetlink.errors import AssetChanged, CodecFailed
+from duetlink.net.flight.body import Outgoing
+from duetlink.net.flight.fingerprint import LEAF_BYTES
+from duetlink.net.flight.gate import Gate
+from duetlink.net.flight.layout import Run
+
+_CPU = CpuMeter()
+
+# Slept in pieces, so that a call that was cancelled ends soon.
+_NAP_S = 0.1
+
+_SMALL_BYTES = 512  # a chunk's header and a decision are not worth it
+_SAMPLE_BYTES = 64 * 1024
+_AHEAD_CHUNKS = 16  # that codecs are tried for: columns of a table differ from one to the next
+_WORTHWHILE = 0.9  # a change that is no smaller than this, encoded, is not worth the trouble
+
+
+class Course(Protocol):
+    """What steers one stream: `tuning.Course`, or `PlainCourse`."""
+
+    chunk_bytes: int
+    workers: int
+
+    def choose(
+        self,
+        array: Array,
+        element: Element,
+        now_s: float,
+        others_load: float | None,
+        sample: Callable[[], Array] | None,
+    ) -> Choice | None: ...
+    def encoded(self, choice: Choice, raw_bytes: int, encoded_bytes: int, elapsed_s: float) -> None: ...
+    def failed(self, choice: Choice) -> None: ...
+    def sent(self, raw_bytes: int, wire_bytes: int, elapsed_s: float, now_s: float) -> None: ...
+    def rested(self, now_s: float) -> None: ...
+    def decoded(self, codec_name: str, raw_bytes: int, elapsed_s: float) -> None: ...
+    def finished(self, now_s: float) -> None: ...
+
+
+class PlainCourse:
+    """Everything goes as it is."""
+
+    def __init__(self, chunk_bytes: int = 1 << 30, workers: int = 1) -> None:
+        self.chunk_bytes = chunk_bytes
+        self.workers = workers
+
+    def choose(
+        self,
+        array: Array,
+        element: Element,
+        now_s: float,
+        others_load: float | None,
+        sample: Callable[[], Array] | None,
+    ) -> Choice | None:
+        return None
+
+    def encoded(self, choice: Choice, raw_bytes: int, encoded_bytes: int, elapsed_s: float) -> None:
+        raise AssertionError("nothing is encoded")
+
+    def failed(self, choice: Choice) -> None:
+        raise AssertionError("nothing is encoded")
+
+    def sent(self, raw_bytes: int, wire_bytes: int, elapsed_s: float, now_s: float) -> None:
+        pass
+
+    def rested(self, now_s: float) -> None:
+        pass
+
+    def decoded(self, codec_name: str, raw_bytes: int, elapsed_s: float) -> None:
+        pass
+
+    def finished(self, now_s: float) -> None:
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Bytes for one Flight batch: a chunk of codecs.chunk, or a block of the body as it is."""
+
+    data: memoryview
+    coded: bool
+    raw_bytes: int
+    steered: bool = True  # whether the course has chosen for it
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What a receiver wants of a body: the `ranges` (start, end) that it lacks, in order. `begin` gives what
+    steers the stream, once it begins; `reference` is a version of the body that the receiver has. Nothing
+    leaves while `gate` is shut.
+    """
+
+    ranges: Sequence[tuple[int, int]]
+    begin: Callable[[float], Course] = lambda now_s: PlainCourse()
+    reference: Outgoing | None = None
+    gate: Gate = field(default_factory=Gate)
+
+
+class Reference:
+    """A version of a body that its receiver has: blocks of the body as what differs from it."""
+
+    def __init__(self, outgoing: Outgoing, other: Outgoing) -> None:
+        self._outgoing = outgoing
+        self._other = other
+        self._useful: bool | None = None  # found out by the first block that is large enough
+        self._checked = -1
+
+    def change(self, block: Run, array: Array) -> tuple[Array, Element] | None:
+        """What differs in this block, of items `array`; None where the other version is no help, or not there
+        any more.
+        """
+        too_small = array.nbytes < min(_SAMPLE_BYTES, self._outgoing.size_bytes // 2)
+        if self._useful is False or (self._useful is None and too_small):
+            return None
+        leaf = block.start_bytes // LEAF_BYTES
+        if leaf != self._checked:
+            try:
+                self._other.verify_leaf(leaf)
+            except AssetChanged:
+                self._useful = False
+                return None
+            self._checked = leaf
+        changed, element = delta.change(array, block.element, self._other.array(block))
+        if self._useful is None:
+            self._useful = _encoded_bytes(changed) < _WORTHWHILE * _encoded_bytes(array)
+        return (changed, element) if self._useful else None
+
+    def look_again(self) -> None:
+        """The other version may have changed since: it is checked anew before it is compared with."""
+        self._checked = -1
+
+    def wrap(self, block: Run, inner: bytes) -> bytes:
+        """The chunk of a block whose change was encoded to `inner`."""
+        count = (block.end_bytes - block.start_bytes) // block.element.size_bytes
+        name = self._other.fingerprint[:8] + block.start_bytes.to_bytes(8, "little")
+        return delta.wrap(inner, block.element, (count,), name)
+
+
+def _encoded_bytes(array: Array) -> int:
+    """About how small the middle of an array becomes."""
+    octets = array.reshape(-1).view(np.uint8)
+    start = max(0, (len(octets) - _SAMPLE_BYTES) // 2)
+    return len(zstd.compress(octets[start : start + _SAMPLE_BYTES].data, 1))
+
+
+class Sending:
+    """One stream: what was ordered of a body, over one path."""
+
+    def __init__(
+        self,
+        outgoing: Outgoing,
+        order: Order,
+        pool: Executor,
+        rate_cap: RateCap,
+        most_chunk_bytes: int,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        self._outgoing = outgoing
+        self._ranges = order.ranges
+        self._gate = order.gate
+        self._left_bytes = 0  # of the body: what has left
+        self._course = order.begin(time.monotonic())
+        self._reference = Reference(outgoing, order.reference) if order.reference is not None else None
+        self._pool = pool
+        self._rate_cap = rate_cap
+        self._cancelled = cancelled
+        self._most_chunk_bytes = most_chunk_bytes
+
+    def parcels(self) -> Iterator[Parcel]:
+        """What to send, in order, waiting while the gate is shut, and no more once it has ended. The time
+        until the next one is asked for counts as the path's.
+
+        Raises:
+            AssetChanged: the body is no longer what was fingerprinted; nothing of that leaf is given out.
+        """
+        ranges = self._ranges
+        try:
+            while True:
+                if self._gate.shut:
+                    if not self._gate.wait_open(self._cancelled):
+                        return
+                    self._resume()
+                if (yield from self._parcels(ranges)):
+                    return
+                ranges = list(_behind(self._ranges, self._left_bytes))
+        finally:  # also where the receiver left in the middle
+            self._course.finished(time.monotonic())
+
+    def _resume(self) -> None:
+        self._course.rested(time.monotonic())
+        if self._reference is not None:
+            self._reference.look_again()
+
+    def _parcels(self, ranges: Sequence[tuple[int, int]]) -> Generator[Parcel, None, bool]:
+        """Gives out what it can; returns False where the gate was shut before all of it had left."""
+        ahead: deque[Parcel | Future[Parcel]] = deque()
+        changed: AssetChanged | None = None
+        try:
+            for block in self._blocks(ranges):
+                ahead.append(self._begin(block))
+                due = len(ahead) > self._course.workers or isinstance(ahead[0], Parcel)
+                if due and not (yield from self._hand_over(ahead.popleft())):
+                    return False
+        except AssetChanged as error:  # what is ahead is from before it, and leaves
+            changed = error
+        while ahead:
+            if not (yield from self._hand_over(ahead.popleft())):
+                return False
+        if changed is not None:
+            raise changed
+        return True
+
+    def _blocks(self, ranges: Sequence[tuple[int, int]]) -> Iterator[Run]:
+        """Blocks no larger than the course has them at that moment."""
+        for block in self._outgoing.blocks(ranges):
+            position = block.start_bytes
+            while position < block.end_bytes:
+                size_bytes = min(self._course.chunk_bytes, self._most_chunk_bytes) // 64 * 64
+                stop = min(block.end_bytes, position + size_bytes)
+                yield Run(position, stop, block.element)
+                position = stop
+
+    def _begin(self, block: Run) -> Parcel | Future[Parcel]:
+        array = self._outgoing.array(block)
+        if array.nbytes < _SMALL_BYTES:
+            return dataclasses.replace(_raw(array), steered=False)
+        change = self._reference.change(block, array) if self._reference is not None else None
+        content, element = (array, block.element) if change is None else change
+        now_s = time.monotonic()
+        ahead = functools.partial(self._outgoing.sample, block, _AHEAD_CHUNKS * self._course.chunk_bytes)
+        sample = ahead if change is None else None
+        choice = self._course.choose(content, element, now_s, _CPU.load(now_s), sample)
+        if choice is None or choice.raw:
+            return _raw(array)
+        return self._pool.submit(self._encode, block, array, change, choice)
+
+    def _encode(
+        self, block: Run, array: Array, change: tuple[Array, Element] | None, choice: Choice
+    ) -> Parcel:
+        content, element = (array, block.element) if change is None else change
+        try:
+            choice.codec.load()  # not part of its speed
+            stopwatch = Stopwatch()
+            encoded = chunk.encode(content, choice.codec, choice.level, element)
+        except (CodecFailed, ImportError):
+            self._course.failed(choice)
+            return _raw(array)
+        self._course.encoded(choice, array.nbytes, len(encoded), stopwatch.elapsed_s())
+        if change is not None and self._reference is not None:
+            encoded = self._reference.wrap(block, encoded)
+        if len(encoded) >= array.nbytes:
+            return _raw(array)
+        return Parcel(memoryview(encoded), True, array.nbytes)
+
+    def _hand_over(self, waiting: Parcel | Future[Parcel]) -> Generator[Parcel, None, bool]:
+        """Whether the gate was open for it."""
+        parcel = waiting if isinstance(waiting, Parcel) else waiting.result()
+        self._rest(self._rate_cap.delay_s(len(parcel.data), time.monotonic()))
+        if self._gate.shut:
+            return False
+        begin_s = time.monotonic()
+        yield parcel
+        now_s = time.monotonic()
+        self._left_bytes += parcel.raw_bytes
+        if parcel.steered:
+            self._course.sent(parcel.raw_bytes, len(parcel.data), now_s - begin_s, now_s)
+        return True
+
+    def _rest(self, time_s: float) -> None:
+        """Keep to the rate that was set, until another one is."""
+        end_s, rate = time.monotonic() + time_s, self._rate_cap.rate_bytes_per_s
+        while (left_s := end_s - time.monotonic()) > 0 and not (self._cancelled() or self._gate.shut):
+            if self._rate_cap.rate_bytes_per_s != rate:
+                return
+            time.sleep(min(left_s, _NAP_S))
+
+
+def _raw(array: Array) -> Parcel:
+    """The items as they are."""
+    return Parcel(chunk.as_bytes(array), False, array.nbytes)
+
+
+def _behind(ranges: Sequence[tuple[int, int]], size_bytes: int) -> Iterator[tuple[int, int]]:
+    """What of the ranges lies behind their first `size_bytes`."""
+    for start_bytes, end_bytes in ranges:
+        skipped_bytes = min(size_bytes, end_bytes - start_bytes)
+        size_bytes -= skipped_bytes
+        if start_bytes + skipped_bytes < end_bytes:
+            yield start_bytes + skipped_bytes, end_bytes

@@ -1,0 +1,74 @@
+"""Single-use tickets: who holds one may fetch parts of one body, once, until it expires.
+
+A ticket is 32 random bytes that mean nothing outside this table. Flight threads redeem, the loop issues.
+"""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from duetlink.errors import TicketRefused
+from duetlink.net.flight.body import Outgoing
+from duetlink.net.flight.sending import Order
+
+TICKET_BYTES = 32
+LIFETIME_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Admission:
+    """What one ticket admits to."""
+
+    transfer_id: bytes
+    outgoing: Outgoing
+    order: Order
+    most_chunk_bytes: int
+    expires_s: float
+
+
+class TicketTable:
+    """The valid tickets of one side. Thread-safe."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._admissions: dict[bytes, Admission] = {}
+
+    def issue(self, transfer_id: bytes, outgoing: Outgoing, order: Order, *, most_chunk_bytes: int) -> bytes:
+        """A new ticket for what is ordered of `outgoing`; earlier ones of the transfer are void."""
+        now_s = self._clock()
+        ticket = secrets.token_bytes(TICKET_BYTES)
+        with self._lock:
+            self._admissions = {
+                known: admission
+                for known, admission in self._admissions.items()
+                if admission.expires_s > now_s and admission.transfer_id != transfer_id
+            }
+            self._admissions[ticket] = Admission(
+                transfer_id, outgoing, order, most_chunk_bytes, now_s + LIFETIME_S
+            )
+        return ticket
+
+    def redeem(self, ticket: bytes) -> Admission:
+        """Use up a ticket.
+
+        Raises:
+            TicketRefused: unknown, used or expired. The three look alike to the holder, on purpose.
+        """
+        with self._lock:
+            admission = self._admissions.pop(ticket, None)
+        if admission is None or admission.expires_s <= self._clock():
+            raise TicketRefused("this ticket is not valid: used, expired, or never issued; ask for a new one")
+        return admission
+
+    def revoke(self, transfer_id: bytes) -> None:
+        """Void what is left of a transfer that ended."""
+        with self._lock:
+            self._admissions = {
+                ticket: admission
+                for ticket, admission in self._admissions.items()
+                if admission.transfer_id != transfer_id
+            }

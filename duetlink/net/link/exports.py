@@ -1,0 +1,329 @@
+"""The sending side: bodies that the peer has been offered, and the tickets for them."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import pairwise
+
+from duetlink.base.wire import failures
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.data.tuning import Tuner
+from duetlink.errors import (
+    AssetChanged,
+    DuetError,
+    LimitExceeded,
+    PathUnavailable,
+    TicketRefused,
+    TransferCancelled,
+)
+from duetlink.net.flight.body import Outgoing
+from duetlink.net.flight.sending import Course, Order, PlainCourse
+from duetlink.net.link.export import Export
+from duetlink.net.link.holding import Versions, parts_to_wire
+from duetlink.net.link.traffic import Traffic
+from duetlink.net.link.transfer import CANCELLED, COMPLETE, FAILED, Transfer
+from duetlink.net.paths.ladder import Ladder
+from duetlink.net.paths.local import LocalPath
+from duetlink.net.peer.rpc import Rpc
+from duetlink.settings import Settings
+
+TRANSFER_ID_BYTES = 16
+_LOCAL_INLINE_BYTES = 16 * 1024
+KEY_BYTES = 32
+_REMEMBERED = 1024  # fingerprints
+_MAX_RANGES = 1 << 17
+_PLAIN_CHUNK_BYTES = 64 * 1024  # small: a probe of a slow path should bring several
+_TINY_BYTES = 512  # so few ride along in any case
+MAX_OPEN = 256  # offers that the peer has not ended
+
+
+class Exports:
+    """Offers of this side. Methods belong to the loop thread."""
+
+    def __init__(self, rpc: Rpc, ladder: Ladder, traffic: Traffic, tuner: Tuner, settings: Settings) -> None:
+        self._tuner = tuner
+        self._ladder = ladder
+        self._traffic = traffic
+        self._inline_limit_bytes = settings.inline_limit_bytes
+        self._open: dict[bytes, Export] = {}
+        self.paused = False  # all that this side sends
+        self._loop = asyncio.get_running_loop()
+        # fingerprints of what the peer has had: it may have kept it
+        self._delivered: OrderedDict[bytes, None] = OrderedDict()
+        self._versions = Versions(settings.held_bytes)
+        self._key = secrets.token_bytes(KEY_BYTES)
+        self._rpc = rpc
+        rpc.handle(pb.TicketQuery, self._ticket)
+        rpc.handle(pb.ManifestQuery, self._describe)
+
+    async def offer(
+        self,
+        name: str,
+        outgoing: Outgoing,
+        path: str = "",
+        on_start: Callable[[Transfer], None] = lambda transfer: None,
+    ) -> pb.TransferOffer:
+        """An offer of `outgoing`, for the peer to pull: inline where small, else with a ticket for `path`.
+        While this side is paused nothing rides along. `on_start` gets its record, unless it rides along.
+
+        Raises:
+            TransferCancelled: meanwhile, by this side.
+            LimitExceeded: the peer holds MAX_OPEN offers and has ended none.
+            AssetChanged: the content is no longer what was fingerprinted.
+        """
+        offer = _offer_of(outgoing)
+        offer.sent_before = outgoing.size_bytes > _TINY_BYTES and outgoing.fingerprint in self._delivered
+        transfer = self._traffic.begin(name, "out", outgoing.size_bytes)
+        limit_bytes = self._inline_limit_bytes
+        if path == LocalPath.name:  # mapping overtakes the data channel earlier than a network path does
+            limit_bytes = min(limit_bytes, _LOCAL_INLINE_BYTES)
+        if not offer.sent_before:
+            offer.parts.extend(parts_to_wire(outgoing.parts))
+        if outgoing.size_bytes <= limit_bytes and not offer.sent_before and not self.paused:
+            try:
+                offer.inline = outgoing.read()
+            except AssetChanged as error:
+                transfer.end(FAILED, str(error))
+                raise
+            transfer.path = "inline"
+            self._traffic.count(transfer, outgoing.size_bytes, outgoing.size_bytes)
+            transfer.end(COMPLETE)
+            self._note_delivered(outgoing)
+            return offer
+        try:
+            self._check_room()
+        except LimitExceeded as error:
+            transfer.end(CANCELLED, str(error))
+            raise
+        export = self._open[offer.transfer_id] = Export(outgoing, transfer)
+        transfer.on_pause = partial(self._pause_one, offer.transfer_id, export)
+        transfer.on_cancel = partial(self._cancel, offer.transfer_id)
+        on_start(transfer)
+        self._follow(offer.transfer_id, export)
+        # what is mapped is not held
+        if path and not transfer.paused and (not offer.sent_before or path == LocalPath.name):
+            await self._add_ticket(offer, export, path)
+        return offer
+
+    async def _add_ticket(self, offer: pb.TransferOffer, export: Export, path: str) -> None:
+        started_s = time.monotonic()
+        try:
+            ticket = await self._make_ticket(offer.transfer_id, path, export.outgoing.whole)
+        except PathUnavailable:
+            return  # the receiver will ask for another
+        except (DuetError, asyncio.CancelledError) as error:
+            self.withdraw(offer, error)
+            raise
+        if not export.transfer.paused:  # meanwhile
+            offer.ticket.CopyFrom(ticket)
+            offer.elapsed_us = round((time.monotonic() - started_s) * 1e6)
+
+    async def offer_probe(self, outgoing: Outgoing, path: str) -> pb.TransferOffer:
+        """An offer of bytes that are no value, for the peer to measure `path`; it counts as no transfer.
+
+        Raises:
+            PathUnavailable, LimitExceeded: not by this path, not now.
+        """
+        self._check_room()
+        offer = _offer_of(outgoing)
+        transfer = Transfer("", "out", outgoing.size_bytes)
+        self._open[offer.transfer_id] = Export(outgoing, transfer, probe=True)
+        try:
+            offer.ticket.CopyFrom(await self._make_ticket(offer.transfer_id, path, outgoing.whole))
+        except BaseException:
+            self.withdraw(offer)
+            raise
+        return offer
+
+    def transfer(self, offer: pb.TransferOffer) -> Transfer | None:
+        """The record of an offer that is open."""
+        export = self._open.get(offer.transfer_id)
+        return export.transfer if export is not None else None
+
+    def withdraw(self, offer: pb.TransferOffer, error: BaseException | None = None) -> None:
+        """Take back what was not, or need not be, pulled; because of `error`, if there was one."""
+        if isinstance(error, TransferCancelled):
+            self._end(offer.transfer_id, CANCELLED, "the receiver cancelled it")
+        elif isinstance(error, DuetError):
+            self._end(offer.transfer_id, FAILED, str(error))
+        else:
+            self._end(offer.transfer_id, CANCELLED, "it was taken back")
+
+    # -- kept back, or ended ---------------------------------------------------------------------------------
+
+    def pause(self, paused: bool) -> None:
+        """Keep back all that this side sends, also what begins later; or no longer."""
+        self.paused = paused
+        for transfer_id, export in list(self._open.items()):
+            self._follow(transfer_id, export)
+
+    def keep_back(self, offer: pb.TransferOffer) -> None:
+        """Before an offer leaves that was made a while ago: if it was paused since, no ticket rides along."""
+        export = self._open.get(offer.transfer_id)
+        if export is None:
+            return
+        if export.transfer.paused:
+            offer.ClearField("ticket")
+        export.transfer.mapped |= offer.ticket.path == LocalPath.name
+
+    def peer_paused(self, transfer_id: bytes, paused: bool) -> bool:
+        """The peer keeps a transfer back, or no longer; whether it is one of these."""
+        export = self._open.get(transfer_id)
+        if export is None:
+            return False
+        if not export.probe and export.transfer.set_paused(there=paused):
+            export.follow()
+        return True
+
+    def peer_ended(self, end: pb.TransferEnd) -> bool:
+        """The peer has it, or wants no more of it; whether it is one of these."""
+        export = self._open.get(end.transfer_id)
+        if export is None:
+            return False
+        if export.course is not None:
+            for time_ in end.decoding:
+                export.course.decoded(time_.codec, time_.raw_bytes, time_.elapsed_us / 1e6)
+        error = failures.from_wire(end.failure) if end.HasField("failure") else TransferCancelled()
+        if end.complete:
+            self._end(end.transfer_id, COMPLETE)
+        elif isinstance(error, TransferCancelled):
+            self._end(end.transfer_id, CANCELLED, "the receiver cancelled it")
+        else:
+            self._end(end.transfer_id, FAILED, f"at the receiver: {error}")
+        return True
+
+    def _pause_one(self, transfer_id: bytes, export: Export, paused: bool) -> None:
+        export.paused = paused
+        self._follow(transfer_id, export)
+
+    def _follow(self, transfer_id: bytes, export: Export) -> None:
+        """Let what this side keeps back take effect, on both sides."""
+        here = self.paused or export.paused
+        if not export.probe and export.transfer.set_paused(here=here):
+            export.follow()
+            self._rpc.tell_nowait(pb.TransferPause(transfer_id=transfer_id, paused=here))
+
+    def _cancel(self, transfer_id: bytes) -> None:
+        failure = failures.to_wire(TransferCancelled("the sender cancelled it"))
+        self._rpc.tell_nowait(pb.TransferEnd(transfer_id=transfer_id, failure=failure))
+        self._end(transfer_id, CANCELLED, "this side cancelled it")
+
+    # -- what the Flight server tells, on its threads --------------------------------------------------------
+
+    def refused(self, transfer_id: bytes) -> None:
+        """The content changed before all of it had left."""
+        self._loop.call_soon_threadsafe(self._end, transfer_id, FAILED, "its content has changed")
+
+    def served(self, transfer_id: bytes, size_bytes: int, wire_bytes: int) -> None:
+        """It has handed out `size_bytes` as `wire_bytes`."""
+        self._loop.call_soon_threadsafe(self._count, transfer_id, size_bytes, wire_bytes)
+
+    def close(self, why: str) -> None:
+        for transfer_id in list(self._open):
+            self._end(transfer_id, FAILED, why)
+
+    # -- tickets and manifests -------------------------------------------------------------------------------
+
+    def _note_delivered(self, outgoing: Outgoing) -> None:
+        self._delivered[outgoing.fingerprint] = None
+        while len(self._delivered) > _REMEMBERED:
+            self._delivered.popitem(last=False)
+
+    async def _describe(self, query: pb.ManifestQuery) -> pb.Manifest:
+        await self._export(query.transfer_id).moving.wait()
+        return pb.Manifest(content=await self._export(query.transfer_id).manifest(self._key), key=self._key)
+
+    def _export(self, transfer_id: bytes) -> Export:
+        try:
+            return self._open[transfer_id]
+        except KeyError:
+            raise TicketRefused("no such transfer: it has ended or was never offered") from None
+
+    def _check_room(self) -> None:
+        if len(self._open) >= MAX_OPEN:
+            raise LimitExceeded(f"{MAX_OPEN} transfers are open; finish some before you ask for more")
+
+    async def _ticket(self, query: pb.TicketQuery) -> pb.Ticket:
+        if len(query.missing) > 2 * _MAX_RANGES or len(query.missing) % 2:
+            raise TicketRefused(f"what is missing of the value is told in over {_MAX_RANGES} ranges")
+        if any(first >= second for first, second in pairwise(query.missing)):
+            raise TicketRefused("what is missing of the value is told out of order")
+        ranges = list(zip(query.missing[::2], query.missing[1::2], strict=True))
+        while True:
+            export = self._export(query.transfer_id)
+            await export.moving.wait()
+            ticket = await self._make_ticket(
+                query.transfer_id, query.path, ranges, query.reference, plain=query.plain
+            )
+            if not export.transfer.paused:  # meanwhile: what is mapped would be there at once
+                export.transfer.mapped |= query.path == LocalPath.name
+                return ticket
+
+    async def _make_ticket(
+        self,
+        transfer_id: bytes,
+        path_name: str,
+        ranges: Sequence[tuple[int, int]],
+        fingerprint: bytes = b"",
+        *,
+        plain: bool = False,
+    ) -> pb.Ticket:
+        export = self._export(transfer_id)
+        path = self._ladder.named(path_name)
+        order = Order(ranges, lambda now_s: PlainCourse(_PLAIN_CHUNK_BYTES), gate=export.gate)
+        if not plain and not export.probe:
+            reference = self._versions.reference(export.transfer.name, export.outgoing, fingerprint)
+            order = Order(ranges, partial(self._begin, export, path_name), reference, export.gate)
+        ticket = await path.offer(transfer_id, export.outgoing, order)
+        if transfer_id not in self._open:  # ended while the ticket was made
+            path.release(transfer_id)
+            if export.transfer.state == CANCELLED:
+                raise TransferCancelled(f"the transfer of {export.transfer.name!r} was cancelled")
+            raise TicketRefused("the transfer has ended")
+        export.transfer.path = path.name
+        return ticket
+
+    def _begin(self, export: Export, path_name: str, now_s: float) -> Course:
+        course = self._tuner.begin(
+            export.transfer.name,
+            path_name,
+            export.outgoing.size_bytes,
+            now_s,
+            self._traffic.round_trip.typical_s or 0.0,
+        )
+        export.course = course
+        return course
+
+    def _count(self, transfer_id: bytes, size_bytes: int, wire_bytes: int) -> None:
+        export = self._open.get(transfer_id)
+        if export is not None and not export.probe:
+            self._traffic.count(export.transfer, size_bytes, wire_bytes)
+
+    def _end(self, transfer_id: bytes, state: str, why: str = "") -> None:
+        export = self._open.pop(transfer_id, None)
+        if export is None:
+            return
+        export.end()
+        transfer = export.transfer
+        if transfer.path:
+            self._ladder.named(transfer.path).release(transfer_id)
+        if state == COMPLETE and not export.probe:
+            self._note_delivered(export.outgoing)
+            self._versions.keep(transfer.name, export.outgoing)
+        if state == COMPLETE and transfer.running:
+            # what the peer mapped, or took before the last count came in
+            self._traffic.count(transfer, transfer.size_bytes - transfer.done_bytes, 0)
+        transfer.end(state, why)
+
+
+def _offer_of(outgoing: Outgoing) -> pb.TransferOffer:
+    return pb.TransferOffer(
+        transfer_id=secrets.token_bytes(TRANSFER_ID_BYTES),
+        size_bytes=outgoing.size_bytes,
+        fingerprint=outgoing.fingerprint,
+    )

@@ -1,0 +1,316 @@
+"""The receiving side: pulls an offered body over the best path, and goes on over another where one fails."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from functools import partial
+from typing import TYPE_CHECKING
+
+from duetlink.base.wire import failures
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.data.tuning.compression import FEWEST_BYTES
+from duetlink.errors import (
+    AssetChanged,
+    LimitExceeded,
+    PathUnavailable,
+    TicketRefused,
+    TransferCancelled,
+    TransferFailed,
+    UndecodableChunk,
+)
+from duetlink.net.flight.body import Landing
+from duetlink.net.flight.receiving import Decoding
+from duetlink.net.link.agreement import Agreement
+from duetlink.net.link.holding import Holding, pieces
+from duetlink.net.link.pull import Pull
+from duetlink.net.link.pulls import Pulls
+from duetlink.net.link.traffic import Traffic
+from duetlink.net.link.transfer import CANCELLED, COMPLETE, FAILED, Transfer
+from duetlink.net.paths.base import Path
+from duetlink.net.paths.ladder import Ladder
+from duetlink.net.paths.local import LocalPath
+from duetlink.net.peer.rpc import Rpc
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+# A ticket for local memory is given when the body has been written there.
+TICKET_TIMEOUT_S = 60.0
+_SLOW_BYTES_PER_S = 100e6
+_LOOK_BYTES_PER_S = 200e6  # about how fast chunks are named, on both sides one after the other
+MAX_TRIES = 3  # without progress, on one path
+UPGRADE_MIN_BYTES = 8 * 1024 * 1024  # with less to go, changing the path costs more than it brings
+
+# A path is stuck when nothing has come for this long, and for several times its longest pause so far.
+STALL_FIRST_S = 10.0
+STALL_S = 3.0
+STALL_PAUSES = 4
+_LOOK_S = 0.5
+
+SPEED_WINDOW_S = 2.0
+
+
+class Imports:
+    """Pulls what the peer offers. Methods belong to the loop thread."""
+
+    def __init__(
+        self,
+        rpc: Rpc,
+        ladder: Ladder,
+        traffic: Traffic,
+        decoding: Decoding,
+        agreement: Agreement,
+        held_bytes: int,
+    ) -> None:
+        self._agreement = agreement
+        self._holding = Holding(held_bytes)
+        self._decoding = decoding
+        self._rpc = rpc
+        self._ladder = ladder
+        self._traffic = traffic
+        self.pulls = Pulls(rpc)
+
+    async def pull(
+        self,
+        name: str,
+        offer: pb.TransferOffer,
+        limit_bytes: int,
+        on_start: Callable[[Transfer], None] = lambda transfer: None,
+    ) -> memoryview:
+        """The offered body: complete, verified, writable, and the caller's own.
+
+        If cancelled, the sender is told and nothing is kept.
+
+        Raises:
+            TransferCancelled: by the sender, or on this side by the transfer's own `cancel`.
+            LimitExceeded: larger than `limit_bytes`; nothing was allocated.
+            AssetChanged: the bytes that came are not the revision that was offered.
+            TransferFailed: every path failed; the message says why, for each.
+        """
+        if offer.size_bytes > limit_bytes:
+            raise LimitExceeded(
+                f"{name!r} has {offer.size_bytes} bytes, more than the {limit_bytes} that are allowed here; "
+                "raise max_value_bytes in the settings if you want it"
+            )
+        elapsed_s = min(offer.elapsed_us / 1e6, TICKET_TIMEOUT_S)
+        transfer = self._traffic.begin(name, "in", offer.size_bytes, elapsed_s)
+        on_start(transfer)
+        if offer.inline:
+            body = self._inline(offer, transfer)
+            self._holding.keep(name, body, offer)
+            return body
+        pull = Pull(transfer)
+        error: BaseException | None = None
+        try:
+            async with pull:
+                self.pulls.add(offer.transfer_id, pull)
+                landing = await self._land(offer, pull)
+            body = landing.body()
+            if not landing.mapped:
+                self._holding.keep(name, body, offer)
+            return body
+        except BaseException as caught:
+            error = caught
+            raise
+        finally:
+            self.pulls.remove(offer.transfer_id, pull)
+            self._end(offer, transfer, error)
+            error = None  # with this frame it is a cycle
+
+    async def _land(self, offer: pb.TransferOffer, pull: Pull) -> Landing:
+        """Where the whole body is, verified."""
+        loop, transfer = asyncio.get_running_loop(), pull.transfer
+
+        def count(size_bytes: int, wire_bytes: int) -> None:  # on the path's thread
+            loop.call_soon_threadsafe(self._traffic.count, transfer, size_bytes, wire_bytes)
+
+        landing = Landing(offer.size_bytes, count)
+        try:
+            await pull.wait_moving()
+            adopted = await self._adopt(offer, landing, pull)
+            await self._fill(offer, landing, pull)
+            helped = adopted or landing.reference is not None
+            if helped and landing.digest() != offer.fingerprint:  # what helped was changed here meanwhile
+                landing.discard()
+                landing = Landing(offer.size_bytes)
+                await self._fill(offer, landing, pull)
+            if not landing.mapped and landing.digest() != offer.fingerprint:
+                raise AssetChanged(
+                    f"{transfer.name!r} changed at its owner while it was being sent, or since it was "
+                    "shared; the owner should share it again, or share a copy"
+                )
+        except BaseException:
+            landing.discard()  # the error may be kept for long, and this frame with it
+            raise
+        return landing
+
+    def _end(self, offer: pb.TransferOffer, transfer: Transfer, error: BaseException | None) -> None:
+        """Note how it ended, and tell the sender."""
+        if isinstance(error, asyncio.CancelledError):
+            error = TransferCancelled("nobody waits for it any more")
+        if error is None:
+            transfer.end(COMPLETE)
+        else:
+            transfer.end(CANCELLED if isinstance(error, TransferCancelled) else FAILED, str(error))
+        self._rpc.tell_nowait(
+            pb.TransferEnd(
+                transfer_id=offer.transfer_id,
+                complete=error is None,
+                path=transfer.path,
+                failure=failures.to_wire(error) if isinstance(error, Exception) else None,
+                decoding=[
+                    pb.DecodeTime(codec=codec, raw_bytes=raw_bytes, elapsed_us=round(elapsed_s * 1e6))
+                    for codec, (raw_bytes, elapsed_s) in self._decoding.take().items()
+                ],
+            )
+        )
+
+    async def _adopt(self, offer: pb.TransferOffer, landing: Landing, pull: Pull) -> bool:
+        """Place what this side has already; whether there was anything."""
+        if offer.sent_before:
+            whole = await asyncio.to_thread(self._holding.whole, offer.fingerprint, offer.size_bytes)
+            if whole is not None:
+                await asyncio.to_thread(landing.adopt, [(0, whole)])
+                return True
+        name = pull.transfer.name
+        held = self._holding.similar(name, offer.size_bytes)
+        if not held or not self._worth_looking():
+            return False
+        query = pb.ManifestQuery(transfer_id=offer.transfer_id)
+        timeout_s = _ticket_timeout_s(offer.size_bytes)
+        manifest = await pull.step(lambda: self._rpc.call(query, pb.Manifest, timeout_s=timeout_s))
+        found = await asyncio.to_thread(pieces, manifest, offer.size_bytes, held)
+        await asyncio.to_thread(landing.adopt, found)
+        landing.reference = await asyncio.to_thread(self._holding.version, name, offer.size_bytes)
+        return bool(found)
+
+    def _worth_looking(self) -> bool:
+        """Whether the path is slower than looking for what is there already, or bytes are dear."""
+        best = self._ladder.best
+        if best is None or best.name == LocalPath.name:
+            return False
+        if self._agreement.compression.objective == FEWEST_BYTES:
+            return True
+        (speed,) = (status.bytes_per_s for status in self._ladder.statuses() if status.name == best.name)
+        return speed is None or speed < _LOOK_BYTES_PER_S
+
+    def _inline(self, offer: pb.TransferOffer, transfer: Transfer) -> memoryview:
+        if len(offer.inline) != offer.size_bytes:
+            transfer.end(FAILED)
+            raise TransferFailed(f"the peer sent {len(offer.inline)} bytes and announced {offer.size_bytes}")
+        transfer.path = "inline"
+        self._traffic.count(transfer, offer.size_bytes, offer.size_bytes)
+        transfer.end(COMPLETE)
+        return memoryview(bytearray(offer.inline))
+
+    async def _fill(self, offer: pb.TransferOffer, landing: Landing, pull: Pull) -> None:
+        transfer = pull.transfer
+        avoid: dict[str, str] = {}  # paths that are no use for this transfer, and why
+        tries: dict[str, int] = {}  # of each path, since its last progress
+        plain = False  # whether the sender is to encode nothing
+        ticket: pb.Ticket | None = None
+        whole = landing.missing == [(0, landing.size_bytes)] and landing.reference is None
+        if offer.HasField("ticket") and whole:
+            ticket = offer.ticket
+        while not landing.complete:
+            try:
+                path = await pull.step(lambda: self._ladder.wait_best(avoid))
+            except PathUnavailable as error:
+                raise TransferFailed(
+                    f"{transfer.name!r} stopped at {landing.position_bytes} of {landing.size_bytes} bytes: "
+                    f"{error}; run it again to try once more"
+                ) from None
+            before = landing.position_bytes
+            try:
+                if ticket is None or ticket.path != path.name:
+                    query = _ticket_query(offer.transfer_id, path, landing, plain)
+                    ticket = await pull.step(partial(self._ask_ticket, query, landing.size_bytes))
+            except PathUnavailable as error:  # the sender cannot use it, e.g. no room in shared memory
+                avoid[path.name] = str(error)
+                continue
+            transfer.path = path.name
+            try:
+                await self._fetch(path, ticket, landing, pull, avoid)
+                why = "the peer's stream ended early"
+            except TicketRefused as refused:
+                why = str(refused)
+            except UndecodableChunk as undecodable:
+                why = str(undecodable)
+                plain = True
+            except PathUnavailable as broken:
+                self._ladder.mark_down(path, broken)
+                why = str(broken)
+            ticket = None
+            if landing.position_bytes > before:
+                tries.pop(path.name, None)
+            elif not landing.stopped:
+                tries[path.name] = tries.get(path.name, 0) + 1
+                if tries[path.name] >= MAX_TRIES:
+                    avoid[path.name] = why
+
+    async def _ask_ticket(self, query: pb.TicketQuery, size_bytes: int) -> pb.Ticket:
+        return await self._rpc.call(query, pb.Ticket, timeout_s=_ticket_timeout_s(size_bytes))
+
+    async def _fetch(
+        self, path: Path, ticket: pb.Ticket, landing: Landing, pull: Pull, avoid: Mapping[str, str]
+    ) -> None:
+        """Fetch by `path` until complete, broken, stuck, or a better path is up that is not to be avoided."""
+        landing.resume()
+        fetching = asyncio.ensure_future(path.fetch(ticket, landing))
+        better = asyncio.ensure_future(self._ladder.wait_better_than(path, avoid))
+        stuck = asyncio.ensure_future(self._wait_stuck(path, landing, pull))
+        try:
+            await asyncio.wait((fetching, better, stuck), return_when=asyncio.FIRST_COMPLETED)
+            if not (fetching.done() or stuck.done()):
+                if landing.size_bytes - landing.position_bytes >= UPGRADE_MIN_BYTES:
+                    landing.stop()  # the fetch leaves after the chunk at hand
+                await asyncio.wait((fetching, stuck), return_when=asyncio.FIRST_COMPLETED)
+            if not fetching.done():
+                raise PathUnavailable(f"nothing came over it for {stuck.result():.0f} s")
+            await fetching
+        finally:
+            better.cancel()
+            stuck.cancel()
+            if not fetching.done():
+                fetching.cancel()
+                await asyncio.wait((fetching,))
+
+    async def _wait_stuck(self, path: Path, landing: Landing, pull: Pull) -> float:
+        """Wait until the landing does not grow any more though nobody keeps it back, and return for how long
+        it has not; note the speed meanwhile.
+        """
+        position_bytes = noted_bytes = landing.position_bytes
+        since_s = noted_s = time.monotonic()
+        longest_s, limit_s = 0.0, STALL_FIRST_S
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            now_s = time.monotonic()
+            if pull.transfer.paused:  # which says nothing of the path
+                position_bytes = noted_bytes = landing.position_bytes
+                since_s = noted_s = now_s
+                continue
+            if landing.position_bytes != position_bytes or self._ladder.paused:
+                longest_s = max(longest_s, now_s - since_s)
+                position_bytes, since_s = landing.position_bytes, now_s
+                limit_s = max(STALL_S, STALL_PAUSES * longest_s)
+            elif now_s - since_s > limit_s:
+                return now_s - since_s
+            if now_s - noted_s >= SPEED_WINDOW_S:
+                if path.measurable and position_bytes > noted_bytes:
+                    self._ladder.note_speed(path, (position_bytes - noted_bytes) / (now_s - noted_s))
+                noted_bytes, noted_s = position_bytes, now_s
+
+
+def _ticket_timeout_s(size_bytes: int) -> float:
+    return TICKET_TIMEOUT_S + size_bytes / _SLOW_BYTES_PER_S
+
+
+def _ticket_query(transfer_id: bytes, path: Path, landing: Landing, plain: bool) -> pb.TicketQuery:
+    return pb.TicketQuery(
+        transfer_id=transfer_id,
+        path=path.name,
+        missing=[position for pair in landing.missing for position in pair],
+        plain=plain,
+        reference=landing.reference.fingerprint if landing.reference else b"",
+    )

@@ -1,0 +1,212 @@
+"""What keeps a link alive: one connection after another under the same two channels.
+
+A connection is lost when WebRTC says so, or when nothing has been heard for `heartbeat_timeout_s`: a network
+that changes, a laptop that sleeps. The two sides then meet again (`Reconnect`), and both channels go on where
+they were. An old connection that comes back to life first is kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Awaitable, Callable
+
+from aioice.ice import get_host_addresses
+
+from duetlink.errors import DuetError, LinkClosed, PeerLost
+from duetlink.net.peer.connection import PeerConnection
+from duetlink.net.peer.deadline import Deadline
+from duetlink.net.peer.durable import DurableChannel
+from duetlink.settings import Settings
+
+# Makes the next connection to the same peer: described to each other, about to open.
+Reconnect = Callable[[], Awaitable[PeerConnection]]
+
+CONTROL_KEPT_BYTES = 4 * 1024 * 1024
+BULK_KEPT_BYTES = 1024 * 1024
+
+_PAUSE_FIRST_S = 0.25
+_PAUSE_LAST_S = 4.0
+
+
+class Lifeline:
+    """The two channels of a link, and the connections under them. Methods belong to the loop thread."""
+
+    def __init__(self, connection: PeerConnection, settings: Settings) -> None:
+        self._connection = connection
+        self._settings = settings
+        self._tasks: list[asyncio.Task[None]] = []
+        self._heard_s = time.monotonic()
+        self._heard = asyncio.Event()
+        self._addresses = _addresses()
+        self.control = DurableChannel(kept_bytes=CONTROL_KEPT_BYTES)
+        self.bulk = DurableChannel(kept_bytes=BULK_KEPT_BYTES)
+        self.control.on_heard = self.bulk.on_heard = self._note_heard
+        self.reconnects = 0
+        # set by the link
+        self.on_lost: Callable[[str], None] = lambda why: None  # it will try to reconnect
+        self.on_restored: Callable[[], None] = lambda: None
+        self.on_network_changed: Callable[[], None] = lambda: None
+        self.on_dead: Callable[[PeerLost], None] = lambda error: None  # it has given up
+        self.on_round_trip: Callable[[float], None] = lambda time_s: None
+
+    async def accept(self, answer: bytes) -> None:
+        """Take the peer's answer to the first connection's offer."""
+        await self._connection.accept(answer)
+
+    async def open(self, timeout_s: float) -> None:
+        """Wait for the first connection. Raises PairingError."""
+        await self._connection.wait_open(timeout_s)
+        self._attach()
+
+    def start(self, reconnect: Reconnect | None) -> None:
+        """Watch the connection from here on; without `reconnect` its end is the link's."""
+        self._tasks = [asyncio.ensure_future(self._live(reconnect)), asyncio.ensure_future(self._beat())]
+
+    async def close(self, why: str) -> None:
+        for task in self._tasks:
+            task.cancel()
+        self.control.fail(why)
+        self.bulk.fail(why)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._connection.close()
+
+    # -- one connection after another ------------------------------------------------------------------------
+
+    async def _live(self, reconnect: Reconnect | None) -> None:
+        while True:
+            why = await self._wait_lost()
+            if reconnect is None:
+                self.on_dead(PeerLost(f"{why}; launch or join a new one to go on"))
+                return
+            self.on_lost(why)
+            limit_s = self._settings.reconnect_timeout_s
+            try:
+                async with Deadline(limit_s):
+                    await self._restore(reconnect)
+            except TimeoutError:
+                self.on_dead(
+                    PeerLost(
+                        f"{why}, and it did not come back within {limit_s:g} s (reconnect_timeout_s); launch "
+                        "or join a new one to go on"
+                    )
+                )
+                return
+            self.on_restored()
+
+    async def _wait_lost(self) -> str:
+        """Wait until the connection is no use; returns why, in words."""
+        ended = asyncio.ensure_future(self._connection.wait_ended())
+        try:
+            while not ended.done():
+                await asyncio.wait((ended,), timeout=self._settings.heartbeat_interval_s)
+                silence_s = time.monotonic() - self._heard_s
+                if silence_s > self._settings.heartbeat_timeout_s:
+                    return (
+                        f"the peer has been silent for {silence_s:.0f} s (its kernel may be blocked or have "
+                        "died, or the network between you)"
+                    )
+            return f"the connection to the peer ended: {ended.result()}"
+        finally:
+            ended.cancel()
+
+    async def _restore(self, reconnect: Reconnect) -> None:
+        """Try for a new connection until there is one, or until the old one is heard again."""
+        pause_s = _PAUSE_FIRST_S
+        while True:
+            connection = self._connection
+            self._heard.clear()
+            heard = asyncio.ensure_future(self._heard.wait())
+            attempt = asyncio.ensure_future(self._replace(reconnect))
+            try:
+                await asyncio.wait((attempt, heard), return_when=asyncio.FIRST_COMPLETED)
+                if self._connection is not connection:  # it was the new one that was heard
+                    await asyncio.wait((attempt,))
+                if not attempt.done():
+                    return
+                if self._succeeded(attempt):
+                    self.reconnects += 1
+                    return
+                await asyncio.wait((heard,), timeout=pause_s)
+                if heard.done() and self._connection is connection:
+                    return
+            finally:
+                heard.cancel()
+                if not attempt.done():
+                    attempt.cancel()
+                    await asyncio.wait((attempt,))
+                if not attempt.cancelled():
+                    attempt.exception()  # looked at above, or of no interest any more
+            pause_s = min(2 * pause_s, _PAUSE_LAST_S)
+
+    def _succeeded(self, attempt: asyncio.Task[None]) -> bool:
+        error = attempt.exception()
+        if error is not None and not isinstance(error, DuetError | TimeoutError | OSError):
+            asyncio.get_running_loop().call_exception_handler(
+                {"message": "reconnecting failed by a defect", "exception": error}
+            )
+        return error is None
+
+    async def _replace(self, reconnect: Reconnect) -> None:
+        """Put a new connection under the channels, or raise and leave things as they were."""
+        connection = await reconnect()
+        try:
+            await connection.wait_open(self._settings.pairing_timeout_s)
+        except BaseException:
+            await connection.close()
+            raise
+        old, self._connection = self._connection, connection
+        self._attach()
+        await old.close()
+        async with asyncio.timeout(self._settings.pairing_timeout_s):
+            await asyncio.gather(asyncio.shield(self.control.resumed), asyncio.shield(self.bulk.resumed))
+
+    def _attach(self) -> None:
+        self.control.attach(self._connection.control)
+        self.bulk.attach(self._connection.bulk)
+        self._note_heard()
+
+    # -- is the peer there? ----------------------------------------------------------------------------------
+
+    def _note_heard(self) -> None:
+        self._heard_s = time.monotonic()
+        self._heard.set()
+
+    async def _beat(self) -> None:
+        """Ping now and then, and look whether this machine's addresses have changed."""
+        interval_s = self._settings.heartbeat_interval_s
+        pings: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                ping = asyncio.ensure_future(self._ping())
+                pings.add(ping)
+                ping.add_done_callback(pings.discard)
+                before_s = time.monotonic()
+                await asyncio.sleep(interval_s)
+                if time.monotonic() - before_s > 2 * interval_s:
+                    # this side was blocked or asleep: the silence may be its own
+                    self._hope_for(interval_s)
+                addresses = _addresses()
+                if addresses != self._addresses:
+                    self._addresses = addresses
+                    self._hope_for(2 * interval_s)
+                    self.on_network_changed()
+        finally:
+            for ping in pings:
+                ping.cancel()
+
+    def _hope_for(self, time_s: float) -> None:
+        """Count the connection as lost unless something is heard within `time_s` from now."""
+        self._heard_s = time.monotonic() - max(self._settings.heartbeat_timeout_s - time_s, 0.0)
+
+    async def _ping(self) -> None:
+        with contextlib.suppress(TimeoutError, LinkClosed):
+            async with asyncio.timeout(self._settings.heartbeat_timeout_s):
+                self.on_round_trip(await self.control.ping())
+
+
+def _addresses() -> frozenset[str]:
+    with contextlib.suppress(OSError, DuetError):
+        return frozenset(get_host_addresses(use_ipv4=True, use_ipv6=True))
+    return frozenset()

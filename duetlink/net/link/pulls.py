@@ -1,0 +1,84 @@
+"""The pulls of one link that run, by their transfers' numbers, and what the sender says of them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from functools import partial
+
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.errors import LinkClosed, RemoteProtocolError, TransferCancelled
+from duetlink.net.link.pull import Pull
+from duetlink.net.link.transfer import CANCELLED
+from duetlink.net.peer.rpc import Rpc
+
+_ID_BYTES = 16
+
+# Words that are kept for a pull that has not begun: they may overtake the coroutine that begins it.
+_EARLY = 256
+
+
+class Pulls:
+    """Methods belong to the loop thread."""
+
+    def __init__(self, rpc: Rpc) -> None:
+        self._rpc = rpc
+        self._open: dict[bytes, Pull] = {}
+        self._early: OrderedDict[bytes, bool | None] = OrderedDict()  # whether it is paused; None: ended
+
+    def add(self, transfer_id: bytes, pull: Pull) -> None:
+        """A pull has begun. Raises RemoteProtocolError where one of this number runs."""
+        if transfer_id in self._open:
+            raise RemoteProtocolError("the peer offers two transfers under one number")
+        self._open[transfer_id] = pull
+        pull.transfer.on_pause = partial(self._pause, transfer_id, pull)
+        pull.transfer.on_cancel = partial(self._cancel, pull, "this side")
+        if transfer_id in self._early:
+            paused = self._early.pop(transfer_id)
+            if paused is None:
+                self._cancel(pull, "the sender")
+            elif pull.transfer.set_paused(there=paused):
+                pull.follow()
+
+    def remove(self, transfer_id: bytes, pull: Pull) -> None:
+        """It has ended."""
+        if self._open.get(transfer_id) is pull:
+            del self._open[transfer_id]
+
+    def peer_paused(self, pause: pb.TransferPause) -> None:
+        """The sender keeps a transfer back, or no longer."""
+        pull = self._open.get(pause.transfer_id)
+        if pull is None:
+            self._keep(pause.transfer_id, pause.paused)
+        elif pull.transfer.set_paused(there=pause.paused):
+            pull.follow()
+
+    def peer_ended(self, end: pb.TransferEnd) -> None:
+        """The sender has taken a transfer back."""
+        pull = self._open.get(end.transfer_id)
+        if pull is None:
+            self._keep(end.transfer_id, None)
+        else:
+            self._cancel(pull, "the sender")
+
+    def close(self, error: LinkClosed) -> None:
+        """The link has closed: whoever waits for a body learns of it."""
+        for pull in self._open.values():
+            pull.end(type(error)(str(error)))
+
+    def _keep(self, transfer_id: bytes, paused: bool | None) -> None:
+        if len(transfer_id) != _ID_BYTES:
+            raise RemoteProtocolError(f"a transfer's number has {_ID_BYTES} bytes")
+        if self._early.get(transfer_id, False) is not None:  # that is the last word
+            self._early[transfer_id] = paused
+        while len(self._early) > _EARLY:
+            self._early.popitem(last=False)
+
+    def _pause(self, transfer_id: bytes, pull: Pull, paused: bool) -> None:
+        if pull.transfer.set_paused(here=paused):
+            pull.follow()
+            self._rpc.tell_nowait(pb.TransferPause(transfer_id=transfer_id, paused=paused))
+
+    def _cancel(self, pull: Pull, who: str) -> None:
+        error = TransferCancelled(f"{pull.transfer.name!r}: {who} cancelled it")
+        pull.end(error)
+        pull.transfer.end(CANCELLED, str(error))  # at once: what is under way may take a moment to end

@@ -1,0 +1,125 @@
+"""Every transfer of one link, and the bytes both ways: what `statistics()` and `history()` are made from."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from duetlink.base.runtime.meters import RateMeter, RoundTripMeter
+from duetlink.net.link.history import Second, Seconds
+from duetlink.net.link.transfer import Transfer, TransferStatus
+from duetlink.net.paths.ladder import PathStatus
+
+HISTORY = 200  # transfers that the record keeps, and all that run
+
+
+@dataclass(frozen=True, slots=True)
+class Statistics:
+    """A link at one moment. Bytes and rates count values (not control messages): as they are in memory, and,
+    as `wire`, as they were sent.
+    """
+
+    state: str
+    path: str | None
+    round_trip_s: float | None
+    sent_bytes: int
+    received_bytes: int
+    sent_bytes_per_s: float
+    received_bytes_per_s: float
+    paths: tuple[PathStatus, ...] = ()
+    transfers: tuple[TransferStatus, ...] = ()
+    reconnects: int = 0
+    sent_wire_bytes: int = 0
+    received_wire_bytes: int = 0
+    sent_wire_bytes_per_s: float = 0.0
+    received_wire_bytes_per_s: float = 0.0
+
+
+class Traffic:
+    """Written on the loop thread only; `statistics` may be asked for on any."""
+
+    def __init__(self) -> None:
+        now_s = time.monotonic()
+        self.round_trip = RoundTripMeter()
+        self._meters = {"in": RateMeter(now_s), "out": RateMeter(now_s)}
+        self._wire_meters = {"in": RateMeter(now_s), "out": RateMeter(now_s)}
+        self._transfers: dict[int, Transfer] = {}  # by number, oldest first
+        self._numbers = itertools.count()
+        self._seconds = Seconds()
+        self.on_change: Callable[[], None] = lambda: None  # a transfer began, paused, resumed or ended
+
+    def begin(self, name: str, direction: str, size_bytes: int, elapsed_s: float = 0.0) -> Transfer:
+        """A new transfer, into which `elapsed_s` of work have gone already."""
+        transfer = Transfer(name, direction, size_bytes, elapsed_s, next(self._numbers))
+        transfer.on_change = lambda: self.on_change()  # which is set later
+        self._make_room()
+        self._transfers[transfer.number] = transfer
+        self.on_change()
+        return transfer
+
+    def _make_room(self) -> None:
+        excess = len(self._transfers) - HISTORY + 1
+        if excess > 0:  # none that runs goes: who has paused it wants to find it again
+            ended = (known.number for known in self._transfers.values() if not known.running)
+            for number in list(itertools.islice(ended, excess)):
+                del self._transfers[number]
+
+    @property
+    def transfers(self) -> list[Transfer]:
+        """Those that the record keeps, oldest first."""
+        return list(self._transfers.values())
+
+    @property
+    def busy(self) -> bool:
+        """Whether a transfer moves, in either direction."""
+        return any(transfer.running and not transfer.paused for transfer in self._transfers.values())
+
+    def count(self, transfer: Transfer, size_bytes: int, wire_bytes: int) -> None:
+        """`size_bytes` more of `transfer` are there, for which `wire_bytes` had to move."""
+        now_s = time.monotonic()
+        transfer.done_bytes += size_bytes
+        transfer.wire_bytes += wire_bytes
+        self._meters[transfer.direction].add(size_bytes, now_s)
+        self._wire_meters[transfer.direction].add(wire_bytes, now_s)
+        self._seconds.count(transfer.direction, size_bytes, wire_bytes, time.time(), self._queued_bytes)
+
+    def round_trip_took(self, elapsed_s: float) -> None:
+        """One round trip over the control channel was measured."""
+        self.round_trip.add(elapsed_s)
+        self._seconds.round_trip(elapsed_s, time.time(), self._queued_bytes)
+
+    def history(self, since_s: float = 0) -> tuple[Second, ...]:
+        """The last quarter of an hour by seconds, from `since_s` on (Unix time), without silent ones."""
+        return self._seconds.since(since_s)
+
+    def _queued_bytes(self) -> int:
+        return sum(
+            transfer.size_bytes - transfer.done_bytes
+            for transfer in self._transfers.values()
+            if transfer.direction == "out" and transfer.running
+        )
+
+    def statistics(
+        self, state: str, path: str | None, paths: tuple[PathStatus, ...], reconnects: int = 0
+    ) -> Statistics:
+        now_s = time.monotonic()
+        received, sent = self._meters["in"], self._meters["out"]
+        received_wire, sent_wire = self._wire_meters["in"], self._wire_meters["out"]
+        return Statistics(
+            state,
+            path,
+            self.round_trip.typical_s,
+            sent.total_bytes,
+            received.total_bytes,
+            sent.rate_bytes_per_s(now_s),
+            received.rate_bytes_per_s(now_s),
+            paths,
+            tuple(transfer.status() for transfer in self.transfers),
+            reconnects,
+            sent_wire.total_bytes,
+            received_wire.total_bytes,
+            sent_wire.rate_bytes_per_s(now_s),
+            received_wire.rate_bytes_per_s(now_s),
+        )

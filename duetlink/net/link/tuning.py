@@ -1,0 +1,88 @@
+"""The tuner of what this side sends, and what is told of it to the other side."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import math
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+
+from duetlink.base.runtime import cpu
+from duetlink.base.wire import json_
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.data.tuning import Compression, Decision, History, RateCap, Tuner
+from duetlink.errors import RemoteProtocolError
+from duetlink.net.link.agreement import Agreement
+from duetlink.net.peer.rpc import Rpc
+from duetlink.settings import PATHS
+
+_HISTORY = 256
+
+
+class Tuning:
+    """Methods belong to the loop thread; the tuner itself and the histories are for any."""
+
+    def __init__(self, rpc: Rpc, agreement: Agreement, *, workers: int, together: bool) -> None:
+        """`workers`: threads that encode. `together`: the peer is on this machine."""
+        self.mine = History(_HISTORY)
+        self._theirs = History(_HISTORY)
+        self._arrived_s: OrderedDict[int, float] = OrderedDict()  # by number: when the peer told it
+        self.rate_cap = RateCap()
+        self.on_change: Callable[[], None] = lambda: None  # called on the loop
+        self._rpc = rpc
+        self._loop = asyncio.get_running_loop()
+        self.tuner = Tuner(
+            agreement.compression,
+            agreement.available,
+            cpu.count(),
+            self._record,
+            cpu.work_clock,
+            workers=workers,
+            together=together,
+            wanted=self._want,
+        )
+        agreement.on_change = self._changed
+        rpc.notice(pb.TunerDecision, self._told)
+        rpc.notice(pb.PathSpeed, self._measured)
+        rpc.notice(pb.CodecWanted, lambda wanted: self.tuner.load(wanted.name))
+
+    def _changed(self, compression: Compression) -> None:
+        self.tuner.set_compression(compression)
+        self.rate_cap.set_rate(compression.rate_cap_bytes_per_s, time.monotonic())
+        self.on_change()
+
+    def _record(self, decision: Decision) -> None:
+        """Called on whichever thread the tuner decides."""
+        self.mine.add(decision)
+        content = json_.dump(decision.to_wire())
+        self._loop.call_soon_threadsafe(self._tell, pb.TunerDecision(content=content))
+
+    def _want(self, codec: str) -> None:
+        """Called on whichever thread loads one."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._rpc.tell_nowait, pb.CodecWanted(name=codec))
+
+    def _tell(self, decision: pb.TunerDecision) -> None:
+        self._rpc.tell_nowait(decision)
+        self.on_change()
+
+    def _measured(self, speed: pb.PathSpeed) -> None:
+        if speed.path not in PATHS or not 0 < speed.bytes_per_s < math.inf:
+            raise RemoteProtocolError("the peer has measured a speed that cannot be, or of no path")
+        self.tuner.path_speed(speed.path, speed.bytes_per_s)
+
+    def _told(self, message: pb.TunerDecision) -> None:
+        decision = Decision.from_wire(json_.load(message.content, "decision"))
+        self._theirs.add(decision)
+        self._arrived_s.setdefault(decision.number, time.monotonic())
+        while len(self._arrived_s) > 2 * _HISTORY:
+            self._arrived_s.popitem(last=False)
+        self.on_change()
+
+    def theirs(self) -> list[tuple[Decision, float]]:
+        """The peer's decisions, each with the time at which it was first told here."""
+        return [
+            (decision, self._arrived_s.get(decision.number, time.monotonic())) for decision in self._theirs
+        ]

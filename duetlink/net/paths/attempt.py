@@ -1,0 +1,127 @@
+"""One attempt at a carried path, on one side: its helper process, and what that says to the peer's."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.errors import DuetError, PathUnavailable
+from duetlink.net.carrier.child import Child
+from duetlink.net.carrier.configuration import Configuration
+from duetlink.net.carrier.driver import MAX_SIGNALS
+from duetlink.net.paths.base import PathContext
+
+ATTEMPT_TIMEOUT_S = 8.0
+
+
+class Attempt:
+    """Runs from construction until it has failed, was lost, or is closed.
+
+    `up` is done with the loopback port, or raises PathUnavailable. `on_over` is called once, with the reason.
+    """
+
+    def __init__(
+        self, context: PathContext, opening: pb.CarrierOpen, on_over: Callable[[Attempt, str], None]
+    ) -> None:
+        self._context = context
+        self._opening = opening
+        self._on_over = on_over
+        self._child = Child(self._signalled)
+        self._signals_in = 0
+        self._signals_out = 0
+        self._early: list[bytes] | None = []  # signals of the peer, before the process has started
+        loop = asyncio.get_running_loop()
+        self._stopped: asyncio.Future[str] = loop.create_future()
+        self._by_peer = False
+        self.id = opening.attempt_id
+        self.up: asyncio.Future[int] = loop.create_future()
+        self.task = loop.create_task(self._run())
+
+    @property
+    def child(self) -> Child:
+        return self._child
+
+    def signal(self, payload: bytes) -> None:
+        """The peer's helper says something."""
+        self._signals_in += 1
+        if self._signals_in > MAX_SIGNALS:
+            self.end(f"the other side sent over {MAX_SIGNALS} signals")
+        elif self._early is not None:
+            self._early.append(payload)
+        else:
+            self._child.signal(payload)
+
+    def end(self, why: str, *, by_peer: bool = False) -> None:
+        """Give it up for this reason, which the peer is told unless it was the peer's."""
+        if not self._stopped.done():
+            self._by_peer = by_peer
+            self._stopped.set_result(why)
+
+    async def close(self) -> None:
+        """End it; the process is gone when this returns."""
+        self.end("this side has closed the path")
+        await asyncio.wait((self.task,))
+
+    async def _run(self) -> None:
+        trying = asyncio.ensure_future(self._attempt())
+        await asyncio.wait((trying, self._stopped), return_when=asyncio.FIRST_COMPLETED)
+        if not trying.done():
+            trying.cancel()
+            await asyncio.wait((trying,))
+        why = self._stopped.result() if self._stopped.done() else _outcome(trying)
+        self.end(why)
+        if not self.up.done():
+            self.up.set_exception(PathUnavailable(why))
+            self.up.exception()  # it may be that nobody waits for it
+        if not self._by_peer:
+            end = pb.CarrierEnd(path=self._opening.path, attempt_id=self.id, why=why)
+            self._context.rpc.tell_nowait(end)
+        self._on_over(self, why)
+        await self._child.close()
+
+    async def _attempt(self) -> str:
+        """Returns why a path that was up has ended."""
+        context = self._context
+        async with asyncio.timeout(ATTEMPT_TIMEOUT_S):
+            server = await asyncio.shield(context.server)
+            if context.initiator:
+                await context.rpc.call(self._opening, pb.Done)
+            await self._child.start(
+                Configuration(
+                    rung=self._opening.path,
+                    controlling=context.initiator,
+                    key=self._opening.key,
+                    ice_servers=context.ice_servers,
+                    map_port=context.map_port,
+                    flight_port=server.port,
+                )
+            )
+            early, self._early = self._early or [], None
+            for payload in early:
+                self._child.signal(payload)
+            port = await asyncio.shield(self._child.up)
+        self.up.set_result(port)
+        return await asyncio.shield(self._child.ended)
+
+    def _signalled(self, payload: bytes) -> None:
+        self._signals_out += 1
+        if self._signals_out <= MAX_SIGNALS:
+            self._context.rpc.tell_nowait(
+                pb.CarrierSignal(path=self._opening.path, attempt_id=self.id, payload=payload)
+            )
+
+
+def _outcome(trying: asyncio.Task[str]) -> str:
+    """Why an attempt has ended, in words."""
+    error = trying.exception()
+    if error is None:
+        return trying.result()
+    if isinstance(error, DuetError):
+        return str(error)
+    if isinstance(error, TimeoutError):
+        return f"no way to the peer was found in {ATTEMPT_TIMEOUT_S:g} s"
+    trying.get_loop().call_exception_handler(
+        {"message": "an attempt at a path failed by a defect", "exception": error}
+    )
+    return f"a defect: {type(error).__name__}"

@@ -1,0 +1,177 @@
+"""Paths over which a helper process on each side carries Flight's connections; the kernels introduce the two.
+
+The initiator of the link begins an attempt; the other side's `open` joins one that there is, or asks for one.
+One attempt serves both directions. It ends on both sides together, and a new one begins from nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from typing import Any, ClassVar
+
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.errors import DuetError, PathUnavailable
+from duetlink.net.flight.client import FlightClient
+from duetlink.net.paths.attempt import Attempt
+from duetlink.net.paths.base import PathContext
+from duetlink.net.paths.carrier_desk import ATTEMPT_ID_BYTES, KEY_BYTES, Carried
+from duetlink.net.paths.flight_path import FlightPath
+
+WANTED_TIMEOUT_S = 5.0
+PROBE_TIMEOUT_S = 5.0
+
+# a peer cannot make this side start processes faster
+MIN_INTERVAL_S = 0.25
+
+
+class CarriedPath(FlightPath, Carried):
+    """Flight through a pair of helper processes."""
+
+    costly: ClassVar[bool] = True
+
+    def __init__(self, context: PathContext) -> None:
+        super().__init__(context)
+        self._attempt: Attempt | None = None
+        self._begun = asyncio.Event()  # the other side has begun an attempt, or was refused one
+        self._refused = ""
+        self._begun_s = float("-inf")
+        self._last_why = ""  # of the last attempt's end
+        self._ending: set[asyncio.Task[None]] = set()
+        self._closed = False
+        self._proven = False  # the peer's Flight server was reached, and nothing has ended since
+        context.carriers.serve(self.name, self)
+
+    async def open(self) -> None:
+        attempt = await self._join()
+        port = await asyncio.shield(attempt.up)
+        if self._attempt is not attempt:
+            raise PathUnavailable("the path was lost while it was opened")
+        if self._client is None:
+            context = self._context
+            self._client = FlightClient(
+                "127.0.0.1", port, context.identity, context.peer_certificate_pem, context.decoding
+            )
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._context.io, self._client.probe, PROBE_TIMEOUT_S)
+        except PathUnavailable as error:
+            attempt.end(str(error))
+            raise
+        if self._attempt is not attempt:
+            raise PathUnavailable("the path was lost while it was opened")
+        self._proven = True
+
+    async def close(self) -> None:
+        self._closed, self._proven = True, False
+        if self._attempt is not None:
+            self._attempt.end("this side has closed the path")
+        if self._ending:
+            await asyncio.wait(self._ending)
+        await super().close()
+
+    def statistics(self) -> dict[str, Any]:
+        """What the helper last said of itself; empty where there is none."""
+        return self._attempt.child.statistics if self._attempt is not None else {}
+
+    @property
+    def loss(self) -> float | None:
+        attempt = self._attempt  # asked for on any thread
+        return attempt.child.loss if attempt is not None else None
+
+    @property
+    def description(self) -> str:
+        """How the peer is reached, for a person; empty while it is not."""
+        return self._attempt.child.description if self._attempt is not None else ""
+
+    def refusal(self, peer_has_relay: bool) -> str:
+        """Why an attempt is no use, knowing what the peer has; empty where it may be."""
+        return ""
+
+    # -- attempts --------------------------------------------------------------------------------------------
+
+    async def _join(self) -> Attempt:
+        """The attempt that runs; else one that is begun here or asked for."""
+        if self._attempt is None and self._context.initiator:
+            self._begin(self._opening())
+        elif self._attempt is None:
+            self._begun.clear()
+            self._refused = ""
+            try:
+                await self._context.rpc.call(pb.CarrierWanted(path=self.name), pb.Done)
+                async with asyncio.timeout(WANTED_TIMEOUT_S):
+                    await self._begun.wait()
+            except TimeoutError:
+                raise PathUnavailable(f"the other side did not begin within {WANTED_TIMEOUT_S:g} s") from None
+            except DuetError as error:
+                raise PathUnavailable(str(error)) from None
+        if self._attempt is None:
+            raise PathUnavailable(self._refused or "the attempt was over before it was joined")
+        return self._attempt
+
+    def _begin(self, opening: pb.CarrierOpen) -> None:
+        if self._closed:
+            raise PathUnavailable("the link is closing")
+        self._begun_s = asyncio.get_running_loop().time()
+        self._last_why = ""
+        self._attempt = Attempt(self._context, opening, self._attempt_over)
+        self._ending.add(self._attempt.task)
+        self._attempt.task.add_done_callback(self._ending.discard)
+        self._begun.set()
+
+    def _attempt_over(self, attempt: Attempt, why: str) -> None:
+        if self._attempt is not attempt:
+            return
+        self._attempt = None
+        self._last_why = why
+        if self._client is not None:
+            client, self._client = self._client, None
+            client.close()
+        if self._proven:
+            self._proven = False
+            self.on_down(PathUnavailable(why))
+
+    def _opening(self) -> pb.CarrierOpen:
+        return pb.CarrierOpen(
+            path=self.name,
+            attempt_id=secrets.token_bytes(ATTEMPT_ID_BYTES),
+            key=secrets.token_bytes(KEY_BYTES),
+            has_relay=self.has_relay(),
+        )
+
+    def has_relay(self) -> bool:
+        return any(url.startswith("turn") for server in self._context.ice_servers for url in server.urls)
+
+    # -- the peer --------------------------------------------------------------------------------------------
+
+    def peer_opens(self, opening: pb.CarrierOpen) -> None:
+        if self._context.initiator:
+            raise PathUnavailable("attempts are begun by the other side")
+        if why := self.refusal(opening.has_relay):
+            self._refused = why
+            self._begun.set()
+            raise PathUnavailable(why)
+        self._check_interval()
+        if (before := self._attempt) is not None:
+            before.end("the other side has begun anew", by_peer=True)
+            self._attempt_over(before, "the other side has begun anew")
+        self._begin(opening)
+
+    def peer_wants(self) -> None:
+        if not self._context.initiator:
+            raise PathUnavailable("attempts are begun by the other side")
+        if self._attempt is None:
+            self._check_interval()
+            self._begin(self._opening())
+
+    def peer_signals(self, attempt_id: bytes, payload: bytes) -> None:
+        if self._attempt is not None and self._attempt.id == attempt_id:
+            self._attempt.signal(payload)
+
+    def peer_ended(self, attempt_id: bytes, why: str) -> None:
+        if self._attempt is not None and self._attempt.id == attempt_id:
+            self._attempt.end(f"the other side ended it: {why}", by_peer=True)
+
+    def _check_interval(self) -> None:
+        if asyncio.get_running_loop().time() - self._begun_s < MIN_INTERVAL_S:
+            raise PathUnavailable(self._last_why or "it was tried a moment ago")

@@ -1,0 +1,226 @@
+"""Rung `channel`: Flight spliced through a second WebRTC data channel. Works wherever ICE does.
+
+Theory. gRPC must dial a TCP address, so the receiver listens on a loopback port and the sender connects to
+its own Flight server; between the two, bytes travel as frames on the `bulk` data channel. Several
+connections share it as numbered streams. aiortc has no back-pressure at the receiver, so each stream has
+credit, as in HTTP/2 (RFC 9113 §5.2): a side sends no more than the other has granted, and grants as its
+socket takes the bytes. The window is small on purpose: control messages queue behind it.
+
+Only ciphertext passes here: TLS runs from Flight client to Flight server, through the splice.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import struct
+from typing import ClassVar
+
+from duetlink.errors import DuetError, LimitExceeded, RemoteProtocolError
+from duetlink.net.flight.client import FlightClient
+from duetlink.net.paths.base import OPEN_TIMEOUT_S, PathContext
+from duetlink.net.paths.flight_path import FlightPath
+
+_HEADER = struct.Struct("!BI")  # kind, stream
+_AMOUNT = struct.Struct("!I")
+_OPEN, _DATA, _CREDIT, _END = 1, 2, 3, 4
+
+WINDOW_BYTES = 256 * 1024
+_GRANT_BYTES = WINDOW_BYTES // 4
+_FRAME_BYTES = 60 * 1024
+MAX_STREAMS = 16
+
+
+class ChannelPath(FlightPath):
+    """Flight through the bulk data channel."""
+
+    name: ClassVar[str] = "channel"
+    measurable: ClassVar[bool] = False
+    chunk_bytes: ClassVar[int] = 256 * 1024  # a chunk that breaks off is sent again, and progress is by chunk
+
+    def __init__(self, context: PathContext) -> None:
+        super().__init__(context)
+        self._streams: dict[int, _Stream] = {}
+        self._listener: asyncio.Server | None = None
+        # even numbers are opened by one side, odd ones by the other
+        self._next_stream = 0 if context.initiator else 1
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._probe: asyncio.Future[None] | None = None
+        context.bulk.on_message = self._received
+
+    async def open(self) -> None:
+        if self._listener is None:
+            self._listener = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
+        if self._client is None:
+            port = self._listener.sockets[0].getsockname()[1]
+            context = self._context
+            self._client = FlightClient(
+                "127.0.0.1", port, context.identity, context.peer_certificate_pem, context.decoding
+            )
+        self._probe = asyncio.get_running_loop().run_in_executor(
+            self._context.io, self._client.probe, OPEN_TIMEOUT_S
+        )
+        self._probe.add_done_callback(asyncio.Future.exception)  # `close` may be all that waits for it
+        await asyncio.shield(self._probe)
+
+    async def close(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        for task in list(self._tasks):
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        if self._probe is not None:
+            # It fails at once, since its connection is refused or closed; without this wait the loop could
+            # stop with a connection accepted and not yet handed out, which would then never be closed.
+            await asyncio.wait((self._probe,), timeout=2.0)
+        await super().close()
+
+    # -- both ends of a stream -------------------------------------------------------------------------------
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        # Spliced in this very task: one cancelled before its first step would never close the socket.
+        task = asyncio.current_task()
+        assert task is not None
+        if sum(number % 2 == self._next_stream % 2 for number in self._streams) >= MAX_STREAMS // 2:
+            writer.close()  # not our client: any program of this machine can dial the loopback port
+            return
+        self._tasks.add(task)
+        number = self._next_stream
+        self._next_stream += 2
+        stream = self._streams[number] = _Stream(number)
+        try:
+            await self._context.bulk.send(_HEADER.pack(_OPEN, number))
+            await self._splice(stream, reader, writer)
+        except DuetError:
+            await self._end(stream)
+        except asyncio.CancelledError:
+            return  # by `close`; asyncio's own callback on this task chokes on a cancelled one
+        finally:
+            writer.close()
+            self._tasks.discard(task)
+
+    async def _connect(self, stream: _Stream) -> None:
+        """The sender's end: join a stream that the peer opened to this side's own Flight server."""
+        try:
+            async with asyncio.timeout(OPEN_TIMEOUT_S):
+                server = await asyncio.shield(self._context.server)
+                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        except (OSError, TimeoutError, DuetError):
+            await self._end(stream)
+            return
+        await self._splice(stream, reader, writer)
+
+    async def _splice(
+        self, stream: _Stream, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        pumps = [
+            asyncio.ensure_future(self._pump_out(stream, reader)),
+            asyncio.ensure_future(self._pump_in(stream, writer)),
+        ]
+        try:
+            await asyncio.wait(pumps, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for pump in pumps:
+                pump.cancel()
+            await asyncio.gather(*pumps, return_exceptions=True)
+            writer.close()
+            await self._end(stream)
+
+    async def _pump_out(self, stream: _Stream, reader: asyncio.StreamReader) -> None:
+        header = _HEADER.pack(_DATA, stream.number)
+        with contextlib.suppress(OSError, DuetError):
+            while data := await reader.read(min(_FRAME_BYTES, await stream.wait_credit())):
+                stream.credit_bytes -= len(data)
+                await self._context.bulk.send(header + data)
+
+    async def _pump_in(self, stream: _Stream, writer: asyncio.StreamWriter) -> None:
+        ungranted = 0
+        with contextlib.suppress(OSError, DuetError):
+            while data := await stream.arrived.get():
+                writer.write(data)
+                await writer.drain()
+                stream.held_bytes -= len(data)
+                ungranted += len(data)
+                if ungranted >= _GRANT_BYTES:
+                    await self._context.bulk.send(
+                        _HEADER.pack(_CREDIT, stream.number) + _AMOUNT.pack(ungranted)
+                    )
+                    ungranted = 0
+
+    async def _end(self, stream: _Stream) -> None:
+        if self._streams.pop(stream.number, None) is not None and not stream.ended:
+            with contextlib.suppress(DuetError):
+                await self._context.bulk.send(_HEADER.pack(_END, stream.number))
+
+    # -- frames of the peer ----------------------------------------------------------------------------------
+
+    def _received(self, frame: bytes) -> None:
+        try:
+            self._handle(frame)
+        except RemoteProtocolError as error:
+            self._context.bulk.on_violation(error)
+
+    def _handle(self, frame: bytes) -> None:
+        if len(frame) < _HEADER.size:
+            raise RemoteProtocolError(f"the peer sent a bulk frame of {len(frame)} bytes")
+        kind, number = _HEADER.unpack_from(frame)
+        payload = frame[_HEADER.size :]
+        if kind == _OPEN:
+            self._opened(number)
+            return
+        stream = self._streams.get(number)
+        if stream is None:  # ended here while the frame was on its way
+            return
+        if kind == _DATA:
+            stream.held_bytes += len(payload)
+            if stream.held_bytes > WINDOW_BYTES:
+                raise LimitExceeded(f"the peer sent over {WINDOW_BYTES} bytes without credit for them")
+            if payload:
+                stream.arrived.put_nowait(payload)
+        elif kind == _CREDIT:
+            if len(payload) != _AMOUNT.size:
+                raise RemoteProtocolError("the peer sent a malformed credit")
+            stream.grant(_AMOUNT.unpack(payload)[0])
+        elif kind == _END:
+            stream.ended = True
+            stream.arrived.put_nowait(b"")
+        else:
+            raise RemoteProtocolError(f"the peer sent a bulk frame of unknown kind {kind}")
+
+    def _opened(self, number: int) -> None:
+        if number % 2 == (0 if self._context.initiator else 1) or number in self._streams:
+            raise RemoteProtocolError(f"the peer opened stream {number}, which is not its own or is open")
+        if len(self._streams) >= MAX_STREAMS:
+            raise LimitExceeded(f"the peer opened over {MAX_STREAMS} streams at once")
+        stream = self._streams[number] = _Stream(number)
+        task = asyncio.ensure_future(self._connect(stream))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class _Stream:
+    """One spliced TCP connection: what has arrived for it, and what may be sent."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+        self.ended = False  # by the peer
+        # inbound, bounded by the window that the peer was given
+        self.arrived: asyncio.Queue[bytes] = asyncio.Queue()
+        self.held_bytes = 0
+        # outbound
+        self.credit_bytes = WINDOW_BYTES
+        self._granted = asyncio.Event()
+
+    def grant(self, size_bytes: int) -> None:
+        self.credit_bytes += size_bytes
+        if self.credit_bytes > WINDOW_BYTES:
+            raise RemoteProtocolError(f"the peer granted {self.credit_bytes} bytes, over {WINDOW_BYTES}")
+        self._granted.set()
+
+    async def wait_credit(self) -> int:
+        """Wait until something may be sent; returns how much."""
+        while self.credit_bytes == 0:
+            self._granted.clear()
+            await self._granted.wait()
+        return self.credit_bytes

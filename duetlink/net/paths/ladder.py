@@ -1,0 +1,320 @@
+"""All paths of one link, tried together: which are up, which is best, what became of each.
+
+The order of the list is the preference, and what was measured corrects it: a path further down is taken where
+it is known to be FASTER times as fast. A path that fails is tried again after a pause that doubles from
+RETRY_FIRST_S to RETRY_LAST_S, so that a better path comes back in the background; where somebody waits for a
+path, or the network has changed, it is tried again soon.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from duetlink.errors import DuetError, PathUnavailable
+from duetlink.net.flight.body import Outgoing
+from duetlink.net.paths.base import OPEN_TIMEOUT_S, Path
+
+RETRY_FIRST_S = 1.0
+RETRY_LAST_S = 60.0
+RETRY_WANTED_S = 2.0  # at most, while a transfer waits for a path
+RETRY_AT_ONCE_S = 0.25  # where there is news
+
+# Paths that start a process of their own begin a little later: on one host they are not needed.
+COSTLY_START_S = 0.2
+
+# how long a transfer waits where every path is down: less if none of them has ever been up
+GRACE_S = 30.0
+GRACE_NEVER_UP_S = 10.0
+
+FASTER = 2.0
+FASTER_RELAY = 4.0  # what passes a server costs somebody else, too
+
+OPENING, UP, DOWN, IDLE = "opening", "up", "down", "idle"
+
+
+@dataclass(frozen=True, slots=True)
+class PathStatus:
+    """One rung, for a person: `why` says in words what keeps it down, `bytes_per_s` how fast it last was.
+
+    What was measured beside other traffic says only what the path brings `at_least`. `loss` is the share of
+    packets that this side has lost in the last seconds, where the path knows.
+    """
+
+    name: str
+    state: str
+    why: str = ""
+    bytes_per_s: float | None = None
+    at_least: bool = False
+    loss: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Speed:
+    """How fast a path was, and whether it had the network to itself."""
+
+    bytes_per_s: float
+    alone: bool
+
+
+class Ladder:
+    """Opens paths and keeps them open. Methods belong to the loop thread.
+
+    `measure` finds the speed of a path; None where it cannot tell.
+    """
+
+    def __init__(
+        self, paths: Sequence[Path], measure: Callable[[Path], Awaitable[Speed | None]] | None = None
+    ) -> None:
+        self._paths = {path.name: path for path in paths}
+        self._status = {name: PathStatus(name, OPENING) for name in self._paths}
+        self._measure = measure
+        self._measuring: asyncio.Task[None] | None = None
+        self._changed = asyncio.Event()
+        self._hurry = asyncio.Event()
+        self._openers: dict[str, asyncio.Task[None]] = {}
+        self._ever_up: set[str] = set()
+        self._waiting = 0
+        self.paused = False
+        self._closed = False
+        self.on_change: Callable[[], None] = lambda: None
+        for path in paths:
+            path.on_down = functools.partial(self.mark_down, path)
+
+    def start(self) -> None:
+        """Begin to open every path."""
+        for name in self._paths:
+            self._open(name, COSTLY_START_S if self._paths[name].costly else 0.0)
+
+    def statuses(self) -> tuple[PathStatus, ...]:
+        return tuple(
+            dataclasses.replace(status, loss=self._paths[status.name].loss)
+            for status in list(self._status.values())
+        )
+
+    def named(self, name: str) -> Path:
+        """The path of that name; raises PathUnavailable where this side does not allow it."""
+        try:
+            return self._paths[name]
+        except KeyError:
+            raise PathUnavailable(
+                f"path {name[:40]!r} is not allowed on this side; it allows {', '.join(self._paths)}"
+            ) from None
+
+    async def prepare(self, outgoing: Outgoing) -> None:
+        """Let every path do ahead what it can for a body that may be asked for."""
+        for path in self._paths.values():
+            with contextlib.suppress(DuetError):  # it will be said when somebody asks
+                await path.prepare(outgoing)
+
+    # -- which is best ---------------------------------------------------------------------------------------
+
+    @property
+    def best(self) -> Path | None:
+        """The path to take now, None where none is up."""
+        return self._best(())
+
+    def _best(self, avoid: Mapping[str, str] | tuple[()]) -> Path | None:
+        best: PathStatus | None = None
+        for status in self._status.values():
+            if status.state == UP and status.name not in avoid and (best is None or _faster(status, best)):
+                best = status
+        return self._paths[best.name] if best is not None else None
+
+    async def wait_best(self, avoid: Mapping[str, str], grace_s: float | None = None) -> Path:
+        """The best path that is up and not in `avoid` (name -> why), waiting for one to come up.
+
+        Raises:
+            PathUnavailable: all others have been down for `grace_s`; the message says why, for each.
+        """
+        self._waiting += 1
+        self._hurry.set()
+        try:
+            while True:
+                best = self._best(avoid)
+                if best is not None:
+                    return best
+                try:
+                    async with asyncio.timeout(self._patience_s(avoid, grace_s)):
+                        await self._changed.wait()
+                except TimeoutError:
+                    whys = {status.name: status.why for status in self._status.values()} | dict(avoid)
+                    reasons = "; ".join(f"{name}: {why}" for name, why in whys.items())
+                    raise PathUnavailable(f"no path to the peer works ({reasons})") from None
+        finally:
+            self._waiting -= 1
+
+    def _patience_s(self, avoid: Mapping[str, str], grace_s: float | None) -> float | None:
+        eligible = [status for status in self._status.values() if status.name not in avoid]
+        if not eligible:
+            return 0.0
+        if self.paused or any(status.state in (OPENING, IDLE) for status in eligible):
+            return None
+        if grace_s is not None:
+            return grace_s
+        return GRACE_S if self._ever_up & {status.name for status in eligible} else GRACE_NEVER_UP_S
+
+    async def wait_settled(self) -> None:
+        """Wait until every path has come up, failed once, or is not needed."""
+        while any(status.state == OPENING for status in self._status.values()):
+            await self._changed.wait()
+
+    async def wait_better_than(self, path: Path, avoid: Mapping[str, str]) -> Path:
+        """Wait until another path is up, not in `avoid`, and to be preferred to `path`."""
+        while True:
+            best = self._best(avoid)
+            if best is not None and best is not path and self._preferred(best, path):
+                return best
+            await self._changed.wait()
+
+    def _preferred(self, one: Path, other: Path) -> bool:
+        first = next(name for name in self._paths if name in (one.name, other.name))
+        one_status, other_status = self._status[one.name], self._status[other.name]
+        return (
+            not _faster(other_status, one_status) if first == one.name else _faster(one_status, other_status)
+        )
+
+    # -- what is learnt of them ------------------------------------------------------------------------------
+
+    def note_speed(self, path: Path, bytes_per_s: float) -> None:
+        """A transfer moves that fast over `path`. Where it has become slow, the others are measured."""
+        if self._measuring is not None and not self._measuring.done():
+            return  # the measuring is what slows it
+        before = self._status[path.name].bytes_per_s
+        self._set(dataclasses.replace(self._status[path.name], bytes_per_s=bytes_per_s, at_least=False))
+        if before is not None and bytes_per_s * FASTER < before:
+            self._measure_all()
+
+    def mark_down(self, path: Path, error: Exception) -> None:
+        """`path` was found broken; it is opened again in the background."""
+        if not self._closed and self._status[path.name].state == UP:
+            self._set(PathStatus(path.name, DOWN, str(error)))
+            self._open(path.name, RETRY_FIRST_S)
+
+    def hurry(self) -> None:
+        """The network may have changed for the better: try what is down, now."""
+        self._hurry.set()
+
+    def pause(self) -> None:
+        """The peer is out of reach: nobody gives up meanwhile."""
+        self.paused = True
+
+    def resume(self) -> None:
+        """The peer is back, perhaps elsewhere: open what is down, now."""
+        self.paused = False
+        self.hurry()
+        self._announce()
+
+    async def close(self) -> None:
+        """Stop opening, close every path."""
+        self._closed = True
+        tasks = [*self._openers.values(), *([self._measuring] if self._measuring else [])]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*(path.close() for path in self._paths.values()), return_exceptions=True)
+
+    # -- in the background -----------------------------------------------------------------------------------
+
+    def _open(self, name: str, pause_s: float) -> None:
+        if name in self._openers:
+            self._openers[name].cancel()
+        self._openers[name] = asyncio.ensure_future(self._keep_open(name, pause_s))
+
+    async def _keep_open(self, name: str, pause_s: float) -> None:
+        """Open one path, again and again until it is up."""
+        path = self._paths[name]
+        while True:
+            await self._pause(pause_s)
+            if path.costly:
+                await self._wait_needed(name)
+            try:
+                async with asyncio.timeout(OPEN_TIMEOUT_S):
+                    await path.open()
+            except TimeoutError:
+                self._set(PathStatus(name, DOWN, f"it did not open within {OPEN_TIMEOUT_S:g} s"))
+            except DuetError as error:
+                self._set(PathStatus(name, DOWN, str(error)))
+            except OSError as error:
+                self._set(PathStatus(name, DOWN, error.strerror or str(error)))
+            else:
+                self._ever_up.add(name)
+                self._set(PathStatus(name, UP))
+                self._measure_all()
+                return
+            pause_s = min(max(2 * pause_s, RETRY_FIRST_S), RETRY_LAST_S)
+
+    async def _pause(self, pause_s: float) -> None:
+        """Wait before the next try, not so long where somebody waits."""
+        await asyncio.sleep(min(pause_s, RETRY_AT_ONCE_S))
+        if pause_s <= RETRY_AT_ONCE_S:
+            return
+        self._hurry.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(min(pause_s, RETRY_WANTED_S) if self._waiting else pause_s):
+                await self._hurry.wait()
+
+    async def _wait_needed(self, name: str) -> None:
+        """Both notebooks on one host need no path of a network."""
+        while any(status.name == "local" and status.state == UP for status in self._status.values()):
+            if self._status[name].state != IDLE:
+                self._set(PathStatus(name, IDLE, "not needed: both sides are on one host"))
+            await self._changed.wait()
+        self._set(PathStatus(name, OPENING))
+
+    def _measure_all(self) -> None:
+        """Measure the paths whose speed is not known (any more): they compete, and senders want to know."""
+        if self._measure is not None and (self._measuring is None or self._measuring.done()):
+            self._measuring = asyncio.ensure_future(self._measure_competitors(self._measure))
+
+    async def _measure_competitors(self, measure: Callable[[Path], Awaitable[Speed | None]]) -> None:
+        measured: set[str] = set()
+        while True:
+            up = [self._paths[status.name] for status in self._status.values() if status.state == UP]
+            competing = [path for path in up if path.measurable]
+            unknown = [path for path in competing if path.name not in measured]
+            # nothing competes with shared memory
+            if not competing or "local" in (path.name for path in up):
+                return
+            if not unknown:
+                if competing[0] is not self.best:  # one short look is not enough to pass it over
+                    await self._measure_one(measure, competing[0], better_only=True)
+                return
+            measured.add(unknown[0].name)
+            await self._measure_one(measure, unknown[0])
+
+    async def _measure_one(
+        self, measure: Callable[[Path], Awaitable[Speed | None]], path: Path, *, better_only: bool = False
+    ) -> None:
+        with contextlib.suppress(DuetError):
+            speed = await measure(path)
+            if speed is None or self._status[path.name].state != UP:
+                return
+            if not better_only or speed.bytes_per_s > (self._status[path.name].bytes_per_s or 0.0):
+                self._note(path.name, speed)
+
+    def _note(self, name: str, speed: Speed) -> None:
+        known = self._status[name]
+        if not speed.alone and (known.bytes_per_s or 0.0) >= speed.bytes_per_s:
+            return  # nothing new
+        self._set(dataclasses.replace(known, bytes_per_s=speed.bytes_per_s, at_least=not speed.alone))
+
+    def _set(self, status: PathStatus) -> None:
+        self._status[status.name] = status
+        self._announce()
+
+    def _announce(self) -> None:
+        self._changed.set()
+        self._changed = asyncio.Event()
+        self.on_change()
+
+
+def _faster(one: PathStatus, other: PathStatus) -> bool:
+    """Whether `one` is known to be so much faster that the order of preference does not count."""
+    if one.bytes_per_s is None or other.bytes_per_s is None or other.at_least:
+        return False
+    return one.bytes_per_s > (FASTER_RELAY if one.name == "relay" else FASTER) * other.bytes_per_s

@@ -1,0 +1,175 @@
+"""Rung `local`: both notebooks on one host, of one user. The sender's memory is mapped, not sent."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hmac
+import secrets
+import weakref
+from collections.abc import Iterator
+from typing import ClassVar
+
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.errors import DuetError, PathUnavailable, RemoteProtocolError, TransferFailed
+from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.net.flight.fingerprint import LEAF_BYTES, leaf_digest
+from duetlink.net.flight.sending import Order
+from duetlink.net.paths.base import Path, PathContext
+from duetlink.net.paths.shared_memory import LABEL_BYTES, Region, SharedMemory, open_region, supported
+
+NONCE_BYTES = 32
+
+# Digested right after it was written, while it is in the cache.
+_PIECE_BYTES = 1024 * 1024
+
+# Writing into fresh pages is the kernel's work; two threads keep it busy.
+_WRITERS = 2
+
+# What must stay free beside a body that is placed in memory a second time.
+_RESERVE_BYTES = 512 * 1024 * 1024
+
+
+class LocalPath(Path):
+    """Bodies in sealed shared memory, each written once and kept for as long as its asset is."""
+
+    name: ClassVar[str] = "local"
+    query = pb.LocalChallenge
+    measurable: ClassVar[bool] = False
+
+    def __init__(self, context: PathContext) -> None:
+        self._context = context
+        self._placed: weakref.WeakKeyDictionary[Outgoing, asyncio.Future[SharedMemory]]
+        self._placed = weakref.WeakKeyDictionary()
+        self._held: set[SharedMemory] = set()
+        self._same_host = self._closed = False
+        context.rpc.handle(pb.LocalChallenge, self._prove)
+
+    async def open(self) -> None:
+        """Ask the peer to write a nonce of ours where only the same user on the same host can read it."""
+        if not supported():
+            raise PathUnavailable("this system has no memfd (Linux only)")
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        try:
+            proof = await self._context.rpc.call(pb.LocalChallenge(nonce=nonce), pb.LocalProof)
+            body = open_region(_region(proof.memory, NONCE_BYTES))
+        except DuetError as error:
+            raise PathUnavailable(f"the peer is not on this host as this user: {error}") from None
+        if not hmac.compare_digest(bytes(body), nonce):
+            raise PathUnavailable("the peer is not on this host as this user: it did not show the nonce")
+        self._same_host = True
+
+    async def prepare(self, outgoing: Outgoing) -> None:
+        """Place a body before it is asked for: whoever asks then waits for a message, not for memory."""
+        if self._same_host and outgoing.size_bytes <= self._context.prepare_limit_bytes:
+            await self._memory(outgoing)
+
+    async def offer(self, transfer_id: bytes, outgoing: Outgoing, order: Order) -> pb.Ticket:
+        return pb.Ticket(path=self.name, memory=_to_wire((await self._memory(outgoing)).region))
+
+    async def _memory(self, outgoing: Outgoing) -> SharedMemory:
+        placed = self._placed.get(outgoing)
+        if placed is None:
+            placed = asyncio.ensure_future(self._place(outgoing))
+            self._placed[outgoing] = placed
+        try:
+            return await asyncio.shield(placed)
+        except DuetError:
+            self._placed.pop(outgoing, None)  # the next one may have more luck
+            raise
+
+    async def fetch(self, ticket: pb.Ticket, landing: Landing) -> None:
+        if ticket.WhichOneof("way") != "memory":
+            raise TransferFailed("the peer's ticket for path local names no shared memory")
+        landing.map(open_region(_region(ticket.memory, landing.size_bytes)))
+
+    async def close(self) -> None:
+        self._closed = True
+        for placing in list(self._placed.values()):
+            placing.cancel()
+        for memory in self._held:
+            memory.close()
+        self._held.clear()
+        self._placed.clear()
+
+    async def _prove(self, challenge: pb.LocalChallenge) -> pb.LocalProof:
+        if len(challenge.nonce) != NONCE_BYTES:
+            raise RemoteProtocolError(f"a local challenge has {NONCE_BYTES} bytes")
+        if not supported():
+            raise PathUnavailable("the peer's system has no memfd (Linux only)")
+        memory = SharedMemory(secrets.token_bytes(LABEL_BYTES), NONCE_BYTES)
+        self._held.add(memory)
+        memory.write(memoryview(challenge.nonce), 0)
+        memory.seal()
+        # long enough for the peer to look
+        asyncio.get_running_loop().call_later(10.0, self._drop, memory)
+        return pb.LocalProof(memory=_to_wire(memory.region))
+
+    async def _place(self, outgoing: Outgoing) -> SharedMemory:
+        if self._closed:  # what is prepared ahead may come this late, and nobody would free it
+            raise PathUnavailable("the link is closed")
+        available = _available_bytes()
+        if outgoing.size_bytes + _RESERVE_BYTES > available:
+            raise PathUnavailable(
+                f"shared memory has no room: {outgoing.size_bytes} bytes asked, {available} available"
+            )
+        memory = SharedMemory(secrets.token_bytes(LABEL_BYTES), outgoing.size_bytes)
+        self._held.add(memory)
+        loop = asyncio.get_running_loop()
+        share = -(-outgoing.leaves // _WRITERS)
+        writers = [
+            loop.run_in_executor(
+                self._context.io, _write_leaves, memory, outgoing, first, min(first + share, outgoing.leaves)
+            )
+            for first in range(0, outgoing.leaves, max(share, 1))
+        ]
+        try:
+            await asyncio.shield(asyncio.gather(*writers))
+        except BaseException:
+            await asyncio.wait(writers)  # they write to the descriptor
+            self._drop(memory)
+            raise
+        memory.seal()
+        weakref.finalize(outgoing, self._drop_later, loop, memory).atexit = False
+        return memory
+
+    def _drop(self, memory: SharedMemory) -> None:
+        self._held.discard(memory)
+        memory.close()
+
+    def _drop_later(self, loop: asyncio.AbstractEventLoop, memory: SharedMemory) -> None:
+        # a finalizer runs on any thread, at any time
+        with contextlib.suppress(RuntimeError):  # the loop is closed, and so is the memory
+            loop.call_soon_threadsafe(self._drop, memory)
+
+
+def _write_leaves(memory: SharedMemory, outgoing: Outgoing, first: int, end: int) -> None:
+    """Write leaves `first` to `end` on an I/O thread; raises AssetChanged for one that is not what it was."""
+
+    def written(leaf: int) -> Iterator[memoryview]:
+        position = leaf * LEAF_BYTES
+        for piece in outgoing.leaf_pieces(leaf, _PIECE_BYTES):
+            memory.write(piece, position)
+            yield piece
+            position += len(piece)
+
+    for leaf in range(first, end):
+        outgoing.check_leaf(leaf, leaf_digest(written(leaf)))
+
+
+def _available_bytes() -> int:
+    with contextlib.suppress(OSError, ValueError), open("/proc/meminfo", encoding="ascii") as lines:
+        for line in lines:
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    return 1 << 62
+
+
+def _region(memory: pb.SharedMemory, size_bytes: int) -> Region:
+    if memory.size_bytes != size_bytes or len(memory.label) != LABEL_BYTES:
+        raise TransferFailed("the peer's shared memory is not the one that was announced")
+    return Region(memory.pid, memory.fd, memory.label, memory.size_bytes)
+
+
+def _to_wire(region: Region) -> pb.SharedMemory:
+    return pb.SharedMemory(pid=region.pid, fd=region.fd, label=region.label, size_bytes=region.size_bytes)

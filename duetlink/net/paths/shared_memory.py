@@ -1,0 +1,108 @@
+"""Sealed memfds: a body in the kernel's memory that another process of the same user maps without a copy.
+
+Theory. See `base/runtime/shared_memory.py`. Another process opens it as /proc/PID/fd/N, for which the kernel
+asks what it asks of a debugger: the same user. A private mapping makes it writable for the reader alone, page
+by page.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import sys
+from dataclasses import dataclass
+
+from duetlink.base.runtime import shared_memory
+from duetlink.errors import PathUnavailable, TransferFailed
+
+LABEL_BYTES = 16
+
+
+def supported() -> bool:
+    """Whether this system has what the theory above needs (Linux)."""
+    return sys.platform == "linux" and os.path.isdir("/proc/self/fd")
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """Where a sealed memfd is to be found."""
+
+    pid: int
+    fd: int
+    label: bytes
+    size_bytes: int
+
+
+class SharedMemory:
+    """A memfd of this process: write it, seal it, let others map it, close it."""
+
+    def __init__(self, label: bytes, size_bytes: int) -> None:
+        self.size_bytes = size_bytes
+        self._label = label
+        try:
+            self._fd = shared_memory.create(_name(label))
+        except OSError as error:
+            raise PathUnavailable(f"no shared memory here: {error.strerror}") from None
+
+    def write(self, piece: memoryview, offset_bytes: int) -> None:
+        """Write `piece` at its place; any thread. Raises PathUnavailable where memory is full."""
+        try:
+            shared_memory.write(self._fd, piece, offset_bytes)
+        except OSError as error:
+            raise PathUnavailable(
+                f"shared memory is full: {self.size_bytes} bytes asked, {error.strerror}"
+            ) from None
+
+    def seal(self) -> None:
+        """Make the content final."""
+        shared_memory.seal(self._fd)
+
+    @property
+    def region(self) -> Region:
+        return Region(os.getpid(), self._fd, self._label, self.size_bytes)
+
+    def close(self) -> None:
+        """Give the memory up; mappings that others hold stay valid. Safe to call twice."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def open_region(region: Region) -> memoryview:
+    """Map another process's sealed memfd privately: writable here, unchanged there, nothing copied.
+
+    Raises:
+        PathUnavailable: it cannot be opened from here: another host, user, container, or it is gone.
+        TransferFailed: what is there is not what was announced.
+    """
+    path = f"/proc/{region.pid}/fd/{region.fd}"
+    expected = f"/memfd:{_name(region.label)} (deleted)"
+    try:
+        # looked at before it is opened: opening a device or a FIFO by the peer's word could block or act
+        visible = os.readlink(path) == expected
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK) if visible else -1
+    except OSError as error:
+        raise PathUnavailable(f"the peer's shared memory cannot be opened here: {error.strerror}") from None
+    if fd < 0:
+        raise PathUnavailable("the peer's shared memory is not visible from here")
+    try:
+        if os.fstat(fd).st_uid != os.getuid():
+            raise TransferFailed("the peer's shared memory belongs to another user")
+        if not shared_memory.is_sealed(fd, region.size_bytes):
+            raise TransferFailed("the peer's shared memory is not sealed or not of the announced size")
+        if region.size_bytes == 0:
+            return memoryview(bytearray())
+        return memoryview(_map_privately(fd, region.size_bytes))
+    finally:
+        os.close(fd)
+
+
+def _map_privately(fd: int, size_bytes: int) -> mmap.mmap:
+    try:
+        return mmap.mmap(fd, size_bytes, access=mmap.ACCESS_COPY)
+    except OSError as error:
+        raise PathUnavailable(f"the peer's shared memory cannot be mapped here: {error.strerror}") from None
+
+
+def _name(label: bytes) -> str:
+    return f"duetlink-{label.hex()}"

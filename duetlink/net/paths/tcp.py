@@ -1,0 +1,92 @@
+"""Rung `tcp`: Flight dials the peer's own address, where a listener can be reached (LAN, VPN, one host)."""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from typing import ClassVar
+
+from aioice.ice import get_host_addresses
+
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.errors import DuetError, PathUnavailable
+from duetlink.net.flight.client import FlightClient
+from duetlink.net.paths.base import PathContext
+from duetlink.net.paths.flight_path import FlightPath
+
+MAX_HOSTS = 8
+
+# A SYN that nobody answers would wait a minute.
+DIAL_TIMEOUT_S = 3.0
+
+
+class TcpPath(FlightPath):
+    """Flight over a TCP connection of its own to the peer."""
+
+    name: ClassVar[str] = "tcp"
+    query = pb.FlightAddressQuery
+
+    def __init__(self, context: PathContext) -> None:
+        super().__init__(context)
+        context.rpc.handle(pb.FlightAddressQuery, self._where)
+
+    async def open(self) -> None:
+        try:
+            where = await self._context.rpc.call(pb.FlightAddressQuery(), pb.FlightAddress)
+        except DuetError as error:
+            raise PathUnavailable(f"the peer told no address: {error}") from None
+        hosts = [host for host in where.hosts[:MAX_HOSTS] if _is_unicast(host)]
+        if not hosts or not 0 < where.port < 65536:
+            raise PathUnavailable("the peer has no address that could be dialled")
+        dials = [asyncio.ensure_future(self._dial(host, where.port)) for host in hosts]
+        failures: list[str] = []
+        try:
+            for next_done in asyncio.as_completed(dials):
+                try:
+                    client = await next_done
+                except PathUnavailable as error:
+                    failures.append(str(error))
+                    continue
+                await self.close()
+                self._client = client
+                return
+        finally:
+            for dial in dials:
+                dial.add_done_callback(self._close_loser)
+        raise PathUnavailable("; ".join(failures))
+
+    async def _dial(self, host: str, port: int) -> FlightClient:
+        def dial() -> FlightClient:
+            client = FlightClient(
+                host,
+                port,
+                self._context.identity,
+                self._context.peer_certificate_pem,
+                self._context.decoding,
+            )
+            try:
+                client.probe(DIAL_TIMEOUT_S)
+            except PathUnavailable:
+                client.close()
+                raise
+            return client
+
+        return await asyncio.get_running_loop().run_in_executor(self._context.io, dial)
+
+    def _close_loser(self, dial: asyncio.Future[FlightClient]) -> None:
+        if not dial.cancelled() and dial.exception() is None and dial.result() is not self._client:
+            dial.result().close()
+
+    async def _where(self, query: pb.FlightAddressQuery) -> pb.FlightAddress:
+        server = await self._context.server
+        addresses = get_host_addresses(use_ipv4=True, use_ipv6=True)
+        return pb.FlightAddress(hosts=[*addresses[: MAX_HOSTS - 1], "127.0.0.1"], port=server.port)
+
+
+def _is_unicast(host: str) -> bool:
+    """Whether `host` is an IP literal that names one machine: the peer must not make us resolve names."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        return False
+    return not (address.is_multicast or address.is_unspecified or address.is_reserved)

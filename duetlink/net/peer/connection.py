@@ -1,0 +1,140 @@
+"""One RTCPeerConnection with two negotiated data channels, from offer to close.
+
+Descriptions travel as opaque bytes: pairing seals them, which is what authenticates the DTLS fingerprints.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+from aiortc import RTCConfiguration, RTCIceServer, RTCPeerConnection, RTCSessionDescription
+from aiortc.exceptions import InvalidStateError
+
+from duetlink.errors import LinkClosed, PairingTimeout, PeerUnreachable, RemoteProtocolError
+from duetlink.net.peer.channel import MessageChannel
+
+# Both sides create both channels with fixed numbers (RFC 8832 §3: negotiated out of band), so that neither
+# waits for the other's announcement.
+CONTROL_ID = 0
+BULK_ID = 1
+
+# A queue in front of the control channel's messages is their delay; see net/paths/channel.py.
+BULK_HIGH_WATER_BYTES = 128 * 1024
+
+MAX_DESCRIPTION_BYTES = 48 * 1024
+
+
+class PeerConnection:
+    """The WebRTC connection to one peer. Create, use and close it on the loop thread."""
+
+    def __init__(self, ice_servers: list[RTCIceServer]) -> None:
+        # an explicit empty list: with None aiortc would ask a public STUN server of its own choice
+        self._pc = RTCPeerConnection(RTCConfiguration(iceServers=ice_servers))
+        self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        self._pc.on("connectionstatechange", self._state_changed)
+        self.control = MessageChannel(self._pc.createDataChannel("control", negotiated=True, id=CONTROL_ID))
+        self.bulk = MessageChannel(
+            self._pc.createDataChannel("bulk", negotiated=True, id=BULK_ID),
+            high_water_bytes=BULK_HIGH_WATER_BYTES,
+        )
+
+    async def offer(self) -> bytes:
+        """Gather candidates and return this side's description."""
+        await self._pc.setLocalDescription(await self._pc.createOffer())
+        return self._local()
+
+    async def answer(self, offer: bytes, *, patient: bool = False) -> bytes:
+        """Take the peer's offer, gather candidates, return the answer; connecting has begun.
+
+        ICE gives up after half a minute of checks without an answer. If `patient` it waits on, for a peer
+        whose answer is carried by hand, and takes up its checks when they come.
+        """
+        if patient:
+            # trickle ICE (RFC 8838): as long as more candidates may follow, nothing has failed
+            offer = offer.replace(b"a=end-of-candidates\\r\\n", b"")
+        await self._set_remote(offer, "offer")
+        await self._pc.setLocalDescription(await self._pc.createAnswer())
+        return self._local()
+
+    async def accept(self, answer: bytes) -> None:
+        """Take the peer's answer; connecting starts in the background."""
+        await self._set_remote(answer, "answer")
+
+    async def wait_open(self, timeout_s: float) -> None:
+        """Return once both data channels are open.
+
+        Raises:
+            PeerUnreachable: ICE or DTLS failed; the message says what was tried.
+            PairingTimeout: neither came about in `timeout_s`.
+        """
+        opened = asyncio.gather(self.control.opened, self.bulk.opened)
+        try:
+            done, _ = await asyncio.wait(
+                (opened, self._ended), timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED
+            )
+            if opened in done and opened.exception() is None:
+                return
+        finally:
+            opened.cancel()
+            await asyncio.gather(opened, return_exceptions=True)  # or it complains when it is collected
+        if done:
+            raise PeerUnreachable(
+                f"no network path to the peer was found ({self._candidates()}); where both sides are behind "
+                "strict NATs or firewalls, set a TURN server in DUETLINK_ICE_SERVERS"
+            )
+        raise PairingTimeout(
+            f"the peer was met, but no connection came about in {timeout_s:g} s ({self._candidates()})"
+        )
+
+    async def wait_ended(self) -> str:
+        """Wait until the connection has failed or was closed by the peer; returns why."""
+        return await asyncio.shield(self._ended)
+
+    async def close(self) -> None:
+        """End the connection and free its sockets. Safe to call twice."""
+        self.control.fail("this side closed the link")
+        self.bulk.fail("this side closed the link")
+        await self._pc.close()
+        if not self._ended.done():
+            self._ended.set_result("this side closed the link")
+
+    def _local(self) -> bytes:
+        description = self._pc.localDescription
+        return json.dumps({"type": description.type, "sdp": description.sdp}).encode()
+
+    async def _set_remote(self, data: bytes, expected: str) -> None:
+        if len(data) > MAX_DESCRIPTION_BYTES:
+            raise RemoteProtocolError(f"the peer's session description is too long: {len(data)} bytes")
+        try:
+            fields = json.loads(data)
+            kind, sdp = fields["type"], fields["sdp"]
+            if kind != expected or "m=application" not in sdp:
+                raise ValueError(f"it is no {expected} of data channels")
+            await self._pc.setRemoteDescription(RTCSessionDescription(sdp=sdp, type=kind))
+        except InvalidStateError:
+            raise LinkClosed("the connection was closed while the peer's description arrived") from None
+        except Exception as error:
+            # aiortc's SDP parser asserts, indexes and converts: malformed text may raise nearly anything
+            raise RemoteProtocolError(
+                f"the peer's session description cannot be read: {type(error).__name__} {str(error)[:200]}"
+            ) from None
+
+    def _state_changed(self) -> None:
+        state = self._pc.connectionState
+        if state in ("failed", "closed") and not self._ended.done():
+            why = "no path to the peer works any longer"
+            if state == "closed":
+                why = "the peer closed the connection"
+            self._ended.set_result(why)
+            self.control.fail(why)
+            self.bulk.fail(why)
+
+    def _candidates(self) -> str:
+        def count(description: RTCSessionDescription | None) -> int:
+            return description.sdp.count("a=candidate:") if description else 0
+
+        return (
+            f"{count(self._pc.localDescription)} addresses here, "
+            f"{count(self._pc.remoteDescription)} at the peer"
+        )

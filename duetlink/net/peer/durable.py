@@ -1,0 +1,218 @@
+"""One ordered stream of messages that outlives its connections: each arrives once, whatever happens between.
+
+Theory. Every message has a number. A side keeps what it has sent until the other says that it has arrived,
+which every frame says by the way. When a connection is replaced, each side opens the new one by saying how
+far it has come; the other sends again from there, and what comes twice is known by its number (the session
+resumption of XMPP's XEP-0198, and of MQTT 5 §4.4, is the same idea).
+
+Pings travel beside the numbers, are answered at once, and are never sent again: they measure a connection.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import struct
+import time
+from collections import deque
+from collections.abc import Callable
+
+from duetlink.errors import LinkClosed, RemoteProtocolError
+from duetlink.net.peer.channel import MessageChannel
+
+_HEADER = struct.Struct("!BQQ")  # kind, number, how far the sender of this frame has come
+_MESSAGE, _ARRIVED, _RESUME, _PING, _PONG = range(1, 6)
+
+# What has arrived is confirmed by the next frame that goes out anyway, or at the latest by then.
+_CONFIRM_DELAY_S = 0.5
+_CONFIRM_BYTES = 64 * 1024
+_CONFIRM_MESSAGES = 64
+
+
+class DurableChannel:
+    """Whole messages, each exactly once and in order, over one MessageChannel after another.
+
+    All methods belong to the loop thread. Without a connection, messages wait here.
+    """
+
+    def __init__(self, *, kept_bytes: int) -> None:
+        self._limit_bytes = kept_bytes
+        self._channel: MessageChannel | None = None
+        self._flowing = False  # the peer has said how far it had come, and has been sent the rest
+        self._sent = 0
+        self._arrived = 0
+        self._kept: deque[bytes] = deque()  # the last ones sent, which have not been confirmed
+        self._kept_bytes = 0
+        self._room = asyncio.Event()
+        self._turn = asyncio.Lock()  # first come, first sent; fair
+        self._closed: str | None = None
+        self._owed_messages = 0
+        self._owed_bytes = 0
+        self._confirming: asyncio.TimerHandle | None = None
+        self._ping_numbers = itertools.count(1)
+        self._pings: dict[int, asyncio.Future[None]] = {}
+        # set by the owner of the channel
+        self.on_message: Callable[[bytes], None] = lambda message: None
+        self.on_violation: Callable[[RemoteProtocolError], None] = lambda error: None
+        self.on_heard: Callable[[], None] = lambda: None
+        self.resumed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def attach(self, channel: MessageChannel) -> None:
+        """Go on over `channel`, which is open. `resumed` is done once the peer has done the same."""
+        self.detach()
+        self._channel = channel
+        self.resumed = asyncio.get_running_loop().create_future()
+        self._transmit(_RESUME, 0)
+        self._flowing = not self._kept  # else the peer says first what it lacks
+        channel.listen(self._received, lambda error: self.on_violation(error))
+
+    def detach(self) -> None:
+        """Leave the connection; what comes over it late is dropped, and will be sent again."""
+        if self._channel is not None:
+            self._channel.listen(lambda message: None, lambda error: None)
+            self._channel = None
+        self._flowing = False
+
+    async def send(self, message: bytes) -> None:
+        """Queue one message, waiting first while too much is queued or unconfirmed.
+
+        If cancelled while waiting, nothing of the message was queued.
+
+        Raises:
+            LinkClosed: the channel was closed for good.
+        """
+        async with self._turn:
+            while self._closed is None and self._kept_bytes >= self._limit_bytes:
+                self._room.clear()
+                await self._room.wait()
+            if self._flowing and self._channel is not None:
+                with contextlib.suppress(LinkClosed):  # the connection; the message waits for the next one
+                    await self._channel.wait_room()
+            self.send_nowait(message)
+
+    def send_nowait(self, message: bytes) -> None:
+        """Queue one message beyond the limit: for replies and farewells, which the peer's calls bound."""
+        if self._closed is not None:
+            raise LinkClosed(self._closed)
+        self._sent += 1
+        self._kept.append(message)
+        self._kept_bytes += len(message)
+        if self._flowing:
+            self._transmit(_MESSAGE, self._sent, message)
+
+    async def ping(self) -> float:
+        """One round trip over the connection at hand, in seconds. Cancel it where none comes back.
+
+        Raises:
+            LinkClosed: there is no connection now.
+        """
+        number = next(self._ping_numbers)
+        answered = self._pings[number] = asyncio.get_running_loop().create_future()
+        start_s = time.monotonic()
+        try:
+            if self._closed is not None or not self._transmit(_PING, number):
+                raise LinkClosed(self._closed or "there is no connection to the peer now")
+            await answered
+        finally:
+            del self._pings[number]
+        return time.monotonic() - start_s
+
+    def fail(self, why: str) -> None:
+        """Refuse further sends with LinkClosed(`why`), wake whoever waits, keep nothing."""
+        if self._closed is None:
+            self._closed = why
+        self._room.set()
+        if self._channel is not None:
+            self._channel.fail(why)
+        if self._confirming is not None:
+            self._confirming.cancel()
+
+    # -- what goes out ---------------------------------------------------------------------------------------
+
+    def _transmit(self, kind: int, number: int, message: bytes = b"") -> bool:
+        """Send a frame, if the connection takes it; whether it did."""
+        if self._channel is None:
+            return False
+        try:
+            self._channel.send_nowait(_HEADER.pack(kind, number, self._arrived) + message)
+        except LinkClosed:
+            return False
+        self._owed_messages = self._owed_bytes = 0
+        return True
+
+    def _owe(self, size_bytes: int) -> None:
+        """The peer has to learn that something has arrived: soon, or with the next frame."""
+        self._owed_messages += 1
+        self._owed_bytes += size_bytes
+        if self._owed_messages >= _CONFIRM_MESSAGES or self._owed_bytes >= _CONFIRM_BYTES:
+            self._transmit(_ARRIVED, 0)
+        elif self._confirming is None:
+            self._confirming = asyncio.get_running_loop().call_later(_CONFIRM_DELAY_S, self._confirm)
+
+    def _confirm(self) -> None:
+        self._confirming = None
+        if self._owed_messages:
+            self._transmit(_ARRIVED, 0)
+
+    # -- what comes in ---------------------------------------------------------------------------------------
+
+    def _received(self, frame: bytes) -> None:
+        self.on_heard()
+        try:
+            message = self._take(frame)
+        except RemoteProtocolError as error:
+            self.on_violation(error)
+            return
+        if message is not None:
+            self.on_message(message)
+
+    def _take(self, frame: bytes) -> bytes | None:
+        """Handle a frame; the message in it, if it has a new one."""
+        if len(frame) < _HEADER.size:
+            raise RemoteProtocolError(f"the peer sent a frame of {len(frame)} bytes")
+        kind, number, confirmed = _HEADER.unpack_from(frame)
+        self._confirmed(confirmed)
+        if kind == _MESSAGE:
+            return self._take_message(number, frame)
+        if kind == _RESUME:
+            self._resume()
+        elif kind == _PING:
+            self._transmit(_PONG, number)
+        elif kind == _PONG:
+            answered = self._pings.get(number)
+            if answered is not None and not answered.done():
+                answered.set_result(None)
+        elif kind != _ARRIVED:
+            raise RemoteProtocolError(f"the peer sent a frame of unknown kind {kind}")
+        return None
+
+    def _take_message(self, number: int, frame: bytes) -> bytes | None:
+        self._owe(len(frame))
+        if number <= self._arrived:  # it came over an earlier connection, and nobody could say so any more
+            return None
+        if number != self._arrived + 1:
+            raise RemoteProtocolError(f"the peer sent message {number} after message {self._arrived}")
+        self._arrived = number
+        return frame[_HEADER.size :]
+
+    def _confirmed(self, number: int) -> None:
+        """The peer has everything up to `number`."""
+        first = self._sent - len(self._kept) + 1
+        if number > self._sent:
+            raise RemoteProtocolError(f"the peer confirms message {number} of {self._sent} that were sent")
+        for _ in range(first, number + 1):
+            self._kept_bytes -= len(self._kept.popleft())
+        if self._kept_bytes < self._limit_bytes:
+            self._room.set()
+
+    def _resume(self) -> None:
+        """The peer is here as well and has said how far it has come: send it the rest."""
+        if self.resumed.done():
+            raise RemoteProtocolError("the peer resumed twice on one connection")
+        self.resumed.set_result(None)
+        if not self._flowing:
+            self._flowing = True
+            first = self._sent - len(self._kept) + 1
+            for number, message in enumerate(self._kept, first):
+                self._transmit(_MESSAGE, number, message)

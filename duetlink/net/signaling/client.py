@@ -1,0 +1,239 @@
+"""A mailbox on a mailbox server, over one WebSocket connection."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from typing import Self
+
+import aiohttp
+
+from duetlink.errors import (
+    CodeUsed,
+    DuetError,
+    LinkClosed,
+    PairingTimeout,
+    RemoteProtocolError,
+    SettingError,
+    SignalingRefused,
+    SignalingUnavailable,
+    UnknownCode,
+)
+from duetlink.net.signaling import schema_pb2 as pb
+from duetlink.net.signaling.base import MAX_MESSAGE_BYTES, Mailbox, Mood, Role
+from duetlink.net.signaling.endings import CLOSED_HERE, check_size, other_side_left
+from duetlink.net.signaling.frames import (
+    HEARTBEAT_S,
+    OVERHEAD_BYTES,
+    PATH,
+    mood_from_wire,
+    mood_to_wire,
+    read_server_frame,
+)
+
+CONNECT_TIMEOUT_S = 5.0
+CLOSE_TIMEOUT_S = 2.0
+_MAX_WAITING = 256  # messages that a hostile server can make this side hold
+
+
+class WebSocketMailbox(Mailbox):
+    """Made by `claim`, `join` and `meet`. Its reader takes frames as they come, which also answers pings."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._session: aiohttp.ClientSession | None = None
+        self._ws: aiohttp.ClientWebSocketResponse | None = None
+        self._reader: asyncio.Task[None] | None = None
+        self._inbox: asyncio.Queue[bytes | DuetError] = asyncio.Queue()
+        self._ended: DuetError | None = None
+        self._closed = False
+
+    @classmethod
+    async def claim(
+        cls, url: str, lifetime_s: float = 0, ssl_context: ssl.SSLContext | None = None
+    ) -> tuple[Self, int]:
+        """Open a mailbox as its owner; returns it with its nameplate. `lifetime_s` 0: the server's longest.
+
+        Raises SignalingUnavailable if no server answers at `url` within 5 s, SignalingRefused on a limit.
+        """
+        mailbox = cls(url)
+        claim = pb.Claim(lifetime_s=min(max(0, round(lifetime_s)), 2**32 - 1))
+        opened = await mailbox._open(pb.ClientFrame(claim=claim), ssl_context)
+        nameplate = opened.claimed.nameplate
+        if not opened.HasField("claimed") or not nameplate:
+            await mailbox.close("errory")
+            raise SignalingUnavailable(f"{url} does not answer as a duetlink signaling server does")
+        return mailbox, nameplate
+
+    @classmethod
+    async def join(cls, url: str, nameplate: int, ssl_context: ssl.SSLContext | None = None) -> Self:
+        """Join as the scientist. Raises what `claim` does, UnknownCode and CodeUsed."""
+        mailbox = cls(url)
+        opened = await mailbox._open(pb.ClientFrame(join=pb.Join(nameplate=nameplate)), ssl_context)
+        if not opened.HasField("joined"):
+            await mailbox.close("errory")
+            raise SignalingUnavailable(f"{url} does not answer as a duetlink signaling server does")
+        return mailbox
+
+    @classmethod
+    async def meet(
+        cls, url: str, place: bytes, role: Role, ssl_context: ssl.SSLContext | None = None
+    ) -> Self:
+        """Sit down at `place` (32 bytes), where the other side is or may come. Raises what `claim` does."""
+        mailbox = cls(url)
+        meet = pb.Meet(place=place, owner=role is Role.OWNER)
+        opened = await mailbox._open(pb.ClientFrame(meet=meet), ssl_context)
+        if not opened.HasField("joined"):
+            await mailbox.close("errory")
+            raise SignalingUnavailable(f"{url} does not answer as a duetlink signaling server does")
+        return mailbox
+
+    @property
+    def url(self) -> str:
+        """The server's address."""
+        return self._url
+
+    async def send(self, message: bytes) -> None:
+        if self._closed or self._ws is None:
+            raise LinkClosed(CLOSED_HERE)
+        check_size(message)
+        # once the connection is gone, what has arrived is still to be received, then how it ended
+        with contextlib.suppress(ConnectionError):
+            await self._ws.send_bytes(pb.ClientFrame(message=message).SerializeToString())
+
+    async def receive(self) -> bytes:
+        if self._ended is not None:
+            raise self._ended
+        item = await self._inbox.get()
+        if isinstance(item, bytes):
+            return item
+        self._ended = item
+        raise item
+
+    async def close(self, mood: Mood = "happy") -> None:
+        if self._closed:
+            return
+        self._closed = True
+        if self._ws is not None and not self._ws.closed:
+            with contextlib.suppress(ConnectionError, TimeoutError):
+                async with asyncio.timeout(CLOSE_TIMEOUT_S):
+                    await self._ws.send_bytes(pb.ClientFrame(leave=mood_to_wire(mood)).SerializeToString())
+        await self._release()
+        while not self._inbox.empty():
+            self._inbox.get_nowait()
+        self._inbox.put_nowait(LinkClosed(CLOSED_HERE))
+
+    async def _release(self) -> None:
+        try:
+            if self._reader is not None:
+                self._reader.cancel()
+                await asyncio.gather(self._reader, return_exceptions=True)
+            if self._ws is not None:
+                await self._ws.close()
+        finally:
+            if self._session is not None:
+                await self._session.close()
+
+    async def _open(self, first: pb.ClientFrame, ssl_context: ssl.SSLContext | None) -> pb.ServerFrame:
+        """Connect and send the first frame; returns the answer. Leaves nothing open if it raises."""
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                self._session = aiohttp.ClientSession()
+                self._ws = await self._session.ws_connect(
+                    endpoint(self._url),
+                    heartbeat=HEARTBEAT_S,
+                    max_msg_size=MAX_MESSAGE_BYTES + OVERHEAD_BYTES,
+                    timeout=aiohttp.ClientWSTimeout(ws_close=CLOSE_TIMEOUT_S),
+                    ssl=ssl_context if ssl_context is not None else True,
+                )
+                await self._ws.send_bytes(first.SerializeToString())
+                answer = await self._next(self._ws)
+            if isinstance(answer, DuetError):
+                raise answer
+        except BaseException as error:
+            self._closed = True
+            await self._release()
+            if isinstance(error, DuetError) or not isinstance(error, Exception):
+                raise
+            raise self._unreachable(error) from None
+        self._reader = asyncio.create_task(self._read(self._ws), name="duetlink-signaling-read")
+        return answer
+
+    async def _read(self, ws: aiohttp.ClientWebSocketResponse) -> None:
+        while True:
+            try:
+                frame = await self._next(ws)
+            except Exception as error:  # whatever breaks the connection must end a waiting receive
+                frame = self._unreachable(error)
+            if isinstance(frame, pb.ServerFrame) and not frame.HasField("message"):
+                frame = RemoteProtocolError(f"the signaling server {self._url} sent a frame out of turn")
+            if self._inbox.qsize() >= _MAX_WAITING:
+                frame = SignalingRefused(
+                    f"{self._url} sent more than {_MAX_WAITING} messages that nobody received"
+                )
+            if isinstance(frame, DuetError):
+                self._inbox.put_nowait(frame)
+                await ws.close()
+                return
+            self._inbox.put_nowait(frame.message)
+
+    async def _next(self, ws: aiohttp.ClientWebSocketResponse) -> pb.ServerFrame | DuetError:
+        """The server's next frame, or the error that says how the mailbox ended."""
+        message = await ws.receive()
+        if message.type is aiohttp.WSMsgType.TEXT:
+            return SignalingUnavailable(f"{self._url} does not answer as a duetlink signaling server does")
+        if message.type is not aiohttp.WSMsgType.BINARY:
+            return SignalingUnavailable(
+                f"the signaling server {self._url} closed the connection{_close_reason(ws)}; "
+                "start again, with a new code if the old one was waiting there"
+            )
+        try:
+            frame = read_server_frame(message.data)
+        except RemoteProtocolError:
+            return SignalingUnavailable(f"{self._url} does not answer as a duetlink signaling server does")
+        if frame.HasField("left"):
+            return other_side_left(mood_from_wire(frame.left))
+        if frame.HasField("refusal"):
+            return self._refusal(frame.refusal)
+        return frame
+
+    def _refusal(self, refusal: pb.Refusal) -> DuetError:
+        text = "".join(character for character in refusal.text if character.isprintable())[:200]
+        said = f"the signaling server {self._url} says: {text}"
+        match refusal.reason:
+            case pb.Refusal.UNKNOWN_NAMEPLATE:
+                return UnknownCode(f"{said}; check the number of the code, or ask the owner for a new one")
+            case pb.Refusal.USED:
+                return CodeUsed(f"{said}; a code pairs once: ask the owner for a new one")
+            case pb.Refusal.EXPIRED:
+                return PairingTimeout(f"{said}; the owner has to launch() a new code")
+            case _:
+                return SignalingRefused(said)
+
+    def _unreachable(self, error: Exception) -> DuetError:
+        if isinstance(error, aiohttp.InvalidURL):
+            return SettingError(
+                f"{self._url!r} is no address of a signaling server; it looks like ws://host:port"
+            )
+        if isinstance(error, TimeoutError):
+            what = f"nothing answered within {CONNECT_TIMEOUT_S:g} s"
+        elif isinstance(error, aiohttp.WSServerHandshakeError):
+            what = f"something else answers there: HTTP {error.status}"
+        elif isinstance(error, OSError):
+            what = error.strerror or str(error)
+        else:
+            what = str(error) or type(error).__name__
+        return SignalingUnavailable(
+            f"no signaling server at {self._url} ({what[:200]}); check the address, the network "
+            "and that the owner's session is still running"
+        )
+
+
+def endpoint(url: str) -> str:
+    """The URL to connect to for a server's address: `/v1` is added where it is missing."""
+    return url if url.rstrip("/").endswith(PATH) else url.rstrip("/") + PATH
+
+
+def _close_reason(ws: aiohttp.ClientWebSocketResponse) -> str:
+    return f" (code {ws.close_code})" if ws.close_code else ""

@@ -1,0 +1,220 @@
+"""Which signaling server to use: the argument, the setting, or a live one of the same user on this machine.
+
+A running embedded server announces itself by a file in Jupyter's runtime directory, which only its user can
+read. Files whose server is gone are deleted by whoever finds them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import json
+import logging
+import os
+import socket
+import stat
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlsplit
+
+import aiohttp
+import platformdirs
+
+from duetlink.errors import LocalProtocolError, MalformedCode, SettingError
+from duetlink.net.signaling.code import check_server
+from duetlink.net.signaling.frames import HEALTH
+from duetlink.settings import Settings
+
+PROBE_TIMEOUT_S = 1.0
+_PATTERN = "duetlink-signaling-*.json"
+_MAX_FILE_BYTES = 4096
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class SignalingServer:
+    """Where to connect from here (`url`), and what a code carries for a peer elsewhere (`in_code`)."""
+
+    url: str
+    in_code: str | None = None
+
+    @classmethod
+    def at(cls, address: str) -> SignalingServer:
+        """From `host:port` or a ws:// or wss:// URL; raises SettingError."""
+        try:
+            check_server(address)
+        except MalformedCode as error:
+            raise SettingError(f"signaling address {address!r}: {error}") from None
+        url = address if "://" in address else f"ws://{address}"
+        parts = urlsplit(url)
+        plain = parts.scheme == "ws" and parts.port is not None and parts.path in ("", "/")
+        return cls(url, None if _is_loopback(parts.hostname or "") else parts.netloc if plain else url)
+
+
+async def find(
+    explicit: str | None, settings: Settings, directory: Path | None = None
+) -> SignalingServer | None:
+    """The server to use; None if there is none, and the owner is to start an embedded one.
+
+    "paste" names no server and is the caller's to handle: it raises LocalProtocolError.
+    """
+    address = explicit or settings.signaling
+    if address == "paste":
+        raise LocalProtocolError("'paste' means pairing by hand; there is no server to look for")
+    if address:
+        return SignalingServer.at(address)
+    live = await live_servers(directory)
+    return live[0] if live else None
+
+
+async def live_servers(directory: Path | None = None) -> list[SignalingServer]:
+    """The servers announced on this machine that answer, oldest first; deletes announcements of dead ones."""
+    announced = _read_announcements(directory or runtime_directory())
+    states = await asyncio.gather(*(_probe(entry) for _, entry in announced))
+    for (path, _), state in zip(announced, states, strict=True):
+        if state == "dead":
+            _delete(path)
+    return [entry.server for (_, entry), state in zip(announced, states, strict=True) if state == "live"]
+
+
+def announce(server: SignalingServer, directory: Path | None = None) -> Announcement:
+    """Write this process's announcement, readable by this user only. Raises OSError if it cannot."""
+    directory = directory or runtime_directory()
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path = directory / f"duetlink-signaling-{os.getpid()}.json"
+    content = json.dumps(
+        {"url": server.url, "in_code": server.in_code, "pid": os.getpid(), "host": socket.gethostname()}
+    )
+    written = path.with_suffix(".new")
+    with contextlib.suppress(FileNotFoundError):
+        written.unlink()
+    descriptor = os.open(written, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(content)
+    written.replace(path)  # readers see the whole file or none
+    return Announcement(path, content)
+
+
+class Announcement:
+    """The file of one announcement; `remove` it, or leave the `with` block, when the server stops."""
+
+    def __init__(self, path: Path, content: str) -> None:
+        self.path = path
+        self._content = content
+        self._pid = os.getpid()
+
+    def remove(self) -> None:
+        """Delete the file if it is still this one. Again is harmless; a forked child does nothing."""
+        with contextlib.suppress(OSError):
+            if os.getpid() == self._pid and self.path.read_text(encoding="utf-8") == self._content:
+                self.path.unlink()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.remove()
+
+
+def runtime_directory(environment: Mapping[str, str] | None = None) -> Path:
+    """Jupyter's runtime directory of this user; it need not exist."""
+    environment = os.environ if environment is None else environment
+    if directory := environment.get("JUPYTER_RUNTIME_DIR"):
+        return Path(directory)
+    try:
+        from jupyter_core.paths import jupyter_runtime_dir
+    except ImportError:
+        return Path(platformdirs.user_runtime_dir("jupyter"))
+    return Path(jupyter_runtime_dir())
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    server: SignalingServer
+    pid: int
+
+
+def _read_announcements(directory: Path) -> list[tuple[Path, _Entry]]:
+    found = []
+    for path in directory.glob(_PATTERN):
+        with contextlib.suppress(OSError):
+            entry = _read_announcement(path)
+            if entry is not None:
+                found.append((path.stat().st_mtime_ns, path, entry))
+    # oldest first, so that everybody on the machine settles on the same one
+    return [(path, entry) for _, path, entry in sorted(found, key=lambda item: item[:2])]
+
+
+def _read_announcement(path: Path) -> _Entry | None:
+    """None for what is not an announcement of this user on this machine; such files are left alone."""
+    descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    try:
+        status = os.fstat(descriptor)
+        if not stat.S_ISREG(status.st_mode) or status.st_size > _MAX_FILE_BYTES:
+            return None
+        if sys.platform != "win32" and (status.st_uid != os.getuid() or status.st_mode & 0o022):
+            _log.warning("%s is not this user's alone and is ignored", path)
+            return None
+        data = os.read(descriptor, _MAX_FILE_BYTES)
+    finally:
+        os.close(descriptor)
+    try:
+        content = json.loads(data)
+        url, in_code, pid, host = (content[name] for name in ("url", "in_code", "pid", "host"))
+        check_server(url)
+        if in_code is not None:
+            check_server(in_code)
+        if not isinstance(pid, int) or not 0 < pid < 2**31:
+            return None
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return None
+    # a home directory may be shared between machines
+    return _Entry(SignalingServer(url, in_code), pid) if host == socket.gethostname() else None
+
+
+async def _probe(entry: _Entry) -> str:
+    """ "live", "dead", or "unclear", which is neither used nor deleted."""
+    if not _process_exists(entry.pid):
+        return "dead"
+    parts = urlsplit(entry.server.url)
+    health = parts._replace(scheme="https" if parts.scheme == "wss" else "http", path="/").geturl()
+    timeout = aiohttp.ClientTimeout(total=PROBE_TIMEOUT_S)
+    try:
+        async with aiohttp.ClientSession(timeout=timeout) as session, session.get(health) as response:
+            return "live" if await response.content.read(len(HEALTH)) == HEALTH.encode() else "unclear"
+    except aiohttp.ClientConnectorError as error:
+        return "dead" if isinstance(error.os_error, ConnectionRefusedError) else "unclear"
+    except (aiohttp.ClientError, TimeoutError, ValueError):
+        return "unclear"
+
+
+def _process_exists(pid: int) -> bool:
+    if sys.platform == "win32":
+        return True  # os.kill(pid, 0) is no question there: it ends processes
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _delete(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,70 @@
+"""A mailbox server inside the owner's own process, for when no other is to be had."""
+
+from __future__ import annotations
+
+import atexit
+import ipaddress
+import logging
+import socket
+from pathlib import Path
+
+from duetlink.errors import SignalingUnavailable
+from duetlink.net.signaling.discovery import Announcement, SignalingServer, announce
+from duetlink.net.signaling.limits import Limits
+from duetlink.net.signaling.server import MailboxServer
+
+_log = logging.getLogger(__name__)
+
+
+class EmbeddedServer:
+    """A `MailboxServer` on a free port of every interface that announces itself in the runtime directory."""
+
+    def __init__(self, limits: Limits | None = None, directory: Path | None = None) -> None:
+        self._server = MailboxServer(limits)
+        self._directory = directory
+        self._announcement: Announcement | None = None
+        self.host_for_peers: str | None = None
+        """this machine's address for peers elsewhere, None if only this machine can connect"""
+        self.port = 0
+
+    @property
+    def address(self) -> SignalingServer:
+        """Where this process connects, and what a code carries for a peer elsewhere."""
+        in_code = f"{self.host_for_peers}:{self.port}" if self.host_for_peers else None
+        return SignalingServer(f"ws://127.0.0.1:{self.port}", in_code)
+
+    async def start(self) -> None:
+        """Listen and announce. Raises SignalingUnavailable if not even the loopback can be listened on."""
+        try:
+            _, self.port = await self._server.start("0.0.0.0", 0)
+            self.host_for_peers = outward_address()
+        except SignalingUnavailable:
+            self._server = MailboxServer(self._server.limits)
+            _, self.port = await self._server.start("127.0.0.1", 0)
+        try:
+            self._announcement = announce(self.address, self._directory)
+        except OSError as error:
+            _log.warning("other notebooks of this machine will not find this signaling server: %s", error)
+            return
+        atexit.register(self._announcement.remove)
+
+    async def stop(self) -> None:
+        """Stop serving and withdraw the announcement. Again is harmless."""
+        if self._announcement is not None:
+            self._announcement.remove()
+            atexit.unregister(self._announcement.remove)
+            self._announcement = None
+        await self._server.stop()
+
+
+def outward_address() -> str | None:
+    """The IPv4 address that this machine sends from to elsewhere, None without a route. Sends nothing."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(
+                ("192.0.2.1", 9)
+            )  # TEST-NET-1 (RFC 5737); connecting a UDP socket only looks up the route
+        except OSError:
+            return None
+        address = ipaddress.ip_address(probe.getsockname()[0])
+    return None if address.is_loopback or address.is_unspecified else str(address)

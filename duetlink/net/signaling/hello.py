@@ -1,0 +1,81 @@
+"""What each side says of itself when pairing, and how two versions agree."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from duetlink.errors import IncompatiblePeer, LocalProtocolError, RemoteProtocolError
+from duetlink.net.signaling import schema_pb2 as pb
+
+MAX_TEXT = 64
+MAX_FEATURES = 64
+
+
+def _shown(text: str) -> str:
+    """The text without control and direction characters. It must still be escaped where HTML is shown."""
+    return "".join(character for character in text if character.isprintable())[:MAX_TEXT]
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """Protocol range, library version, name to show, features. Texts are cut to 64 printable characters."""
+
+    protocol_min: int
+    protocol_max: int
+    version: str
+    name: str = ""
+    features: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.protocol_min <= self.protocol_max < 2**32:
+            raise LocalProtocolError(
+                f"protocol range {self.protocol_min} to {self.protocol_max} is empty or below 1"
+            )
+        if len(self.features) > MAX_FEATURES or any(not 0 < len(name) <= MAX_TEXT for name in self.features):
+            raise LocalProtocolError(
+                f"at most {MAX_FEATURES} features, with names of 1 to {MAX_TEXT} characters"
+            )
+        object.__setattr__(self, "version", _shown(self.version))
+        object.__setattr__(self, "name", _shown(self.name))
+
+    def to_wire(self) -> pb.Hello:
+        return pb.Hello(
+            protocol_min=self.protocol_min,
+            protocol_max=self.protocol_max,
+            version=self.version,
+            name=self.name,
+            features=sorted(self.features),
+        )
+
+    @classmethod
+    def from_wire(cls, wire: pb.Hello) -> Hello:
+        """Raises RemoteProtocolError for what no peer may say."""
+        if len(wire.features) > MAX_FEATURES:
+            raise RemoteProtocolError(
+                f"the peer names {len(wire.features)} features, at most {MAX_FEATURES} are allowed"
+            )
+        try:
+            return cls(
+                wire.protocol_min, wire.protocol_max, wire.version, wire.name, frozenset(wire.features)
+            )
+        except LocalProtocolError as error:
+            raise RemoteProtocolError(f"the peer's hello: {error}") from None
+
+
+def negotiate(mine: Hello, theirs: Hello) -> tuple[int, frozenset[str]]:
+    """The highest protocol version both speak and the features both have; both sides compute the same.
+
+    Raises IncompatiblePeer naming both library versions and who should upgrade.
+    """
+    protocol = min(mine.protocol_max, theirs.protocol_max)
+    if protocol >= max(mine.protocol_min, theirs.protocol_min):
+        return protocol, mine.features & theirs.features
+    who = (
+        "upgrade duetlink here"
+        if mine.protocol_max < theirs.protocol_min
+        else "ask your peer to upgrade duetlink"
+    )
+    raise IncompatiblePeer(
+        f"this side runs duetlink {mine.version} (protocol {mine.protocol_min} to {mine.protocol_max}), "
+        f"the peer duetlink {theirs.version} (protocol {theirs.protocol_min} to {theirs.protocol_max}): {who}"
+    )

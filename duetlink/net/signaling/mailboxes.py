@@ -1,0 +1,225 @@
+"""What a mailbox server knows: nameplates, who sits where, and frames that wait. No sockets and no content.
+
+A mailbox lives from the owner's claim until either side leaves or its time is over. A nameplate is joined
+once: after its mailbox has gone, it is remembered as used, and not given out again, for as long as a code
+may live, so that a late or second scientist learns why and does not meet a stranger.
+
+Two sides that have been paired before, and have lost each other, know a place: 32 bytes that nobody else can
+guess. Either may come first, and as often as it likes; nothing of a place is remembered.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import secrets
+from collections.abc import Callable, Sequence
+
+from duetlink.net.signaling import schema_pb2 as pb
+from duetlink.net.signaling.base import Role
+from duetlink.net.signaling.code import MAX_NAMEPLATE
+from duetlink.net.signaling.limits import Limits, TokenBucket
+
+Refusal = pb.Refusal
+
+PLACE_BYTES = 32
+
+
+class Refused(Exception):
+    """The server says no. Stays inside the server; clients get its frame."""
+
+    def __init__(self, reason: pb.Refusal.Reason, text: str) -> None:
+        super().__init__(text)
+        self.reason = reason
+        self.text = text
+
+    def frame(self) -> pb.ServerFrame:
+        return pb.ServerFrame(refusal=Refusal(reason=self.reason, text=self.text))
+
+
+class Seat:
+    """One side's place at a mailbox: the frames that it is to be sent, then None when there are no more."""
+
+    def __init__(self, number: int | bytes, role: Role) -> None:
+        self.number = number  # a nameplate, or a place
+        self.role = role
+        self.outbox: asyncio.Queue[pb.ServerFrame | None] = asyncio.Queue()
+        self._ended = False
+
+    def put(self, frame: pb.ServerFrame) -> None:
+        if not self._ended:
+            self.outbox.put_nowait(frame)
+
+    def end(self, frame: pb.ServerFrame) -> None:
+        """Put the last frame; anything after it is dropped."""
+        if not self._ended:
+            self._ended = True
+            self.outbox.put_nowait(frame)
+            self.outbox.put_nowait(None)
+
+
+class _Mailbox:
+    def __init__(self, number: int | bytes, deadline_s: float) -> None:
+        self.seats = {role: Seat(number, role) for role in Role}
+        self.deadline_s = deadline_s
+        self.used = False
+        self.waits_for: Role | None = None  # at a place: whose seat is free
+        self.messages = 0
+        self.size_bytes = 0
+
+
+class Mailboxes:
+    """All mailboxes of a server. Every method is quick and synchronous; the clock is passed in."""
+
+    def __init__(
+        self,
+        limits: Limits,
+        clock: Callable[[], float],
+        choose: Callable[[Sequence[int]], int] = secrets.choice,
+    ) -> None:
+        self._limits = limits
+        self._clock = clock
+        self._choose = choose
+        self._open: dict[int | bytes, _Mailbox] = {}
+        self._gone: dict[int, float] = {}  # nameplates of used mailboxes -> when to forget, oldest first
+        self._buckets: dict[str, TokenBucket] = {}
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def admit(self, address: str) -> None:
+        """Count one claim, join or meeting of this address; raises Refused above the rate."""
+        per_minute = self._limits.arrivals_per_address_per_minute
+        now_s = self._clock()
+        key = network_of(address)
+        bucket = self._buckets.setdefault(key, TokenBucket(per_minute, per_minute / 60, now_s))
+        if not bucket.take(now_s):
+            text = (
+                f"more than {per_minute} claims and joins in a minute from one address; try again in a minute"
+            )
+            raise Refused(Refusal.LIMIT, text)
+
+    def claim(self, lifetime_s: float = 0) -> Seat:
+        """A new mailbox, for the owner. `lifetime_s` 0 or too long gives what the server allows."""
+        self._make_room()
+        nameplate = self._free_nameplate()
+        lifetime_s = min(lifetime_s or self._limits.lifetime_s, self._limits.lifetime_s)
+        mailbox = self._open[nameplate] = _Mailbox(nameplate, self._clock() + lifetime_s)
+        granted = pb.Claimed(nameplate=nameplate, lifetime_s=max(1, int(lifetime_s)))
+        mailbox.seats[Role.OWNER].put(pb.ServerFrame(claimed=granted))
+        # waits there, in front of the owner's messages
+        mailbox.seats[Role.SCIENTIST].put(pb.ServerFrame(joined=pb.Joined()))
+        return mailbox.seats[Role.OWNER]
+
+    def join(self, nameplate: int) -> Seat:
+        """The scientist's seat, which is given once."""
+        self.expire()
+        mailbox = self._open.get(nameplate)
+        if (mailbox and mailbox.used) or nameplate in self._gone:
+            raise Refused(Refusal.USED, f"nameplate {nameplate} has been used")
+        if mailbox is None:
+            raise Refused(Refusal.UNKNOWN_NAMEPLATE, f"no mailbox {nameplate}")
+        mailbox.used = True
+        mailbox.deadline_s = self._clock() + self._limits.pairing_s
+        return mailbox.seats[Role.SCIENTIST]
+
+    def meet(self, place: bytes, role: Role) -> Seat:
+        """This side's seat at a place, where the other side sits, or may come until the time is over."""
+        if len(place) != PLACE_BYTES:
+            raise Refused(Refusal.MALFORMED, f"a place has {PLACE_BYTES} bytes, this has {len(place)}")
+        waiting = self._open.get(place)
+        if waiting is not None and waiting.waits_for == role:
+            waiting.waits_for = None
+            waiting.deadline_s = self._clock() + self._limits.pairing_s
+            return waiting.seats[role]
+        if waiting is not None:  # this side's own earlier visit, whose connection broke unnoticed
+            self.leave(waiting.seats[role], pb.ERRORY)
+        self._make_room()
+        mailbox = self._open[place] = _Mailbox(place, self._clock() + self._limits.lifetime_s)
+        mailbox.waits_for = role.other
+        for seat in mailbox.seats.values():
+            seat.put(pb.ServerFrame(joined=pb.Joined()))
+        return mailbox.seats[role]
+
+    def deliver(self, seat: Seat, message: bytes) -> None:
+        """Put a message into the other side's outbox; dropped if the mailbox has gone."""
+        mailbox = self._find(seat)
+        if mailbox is None:
+            return
+        limits = self._limits
+        if len(message) > limits.message_bytes:
+            raise too_large(len(message), limits)
+        if mailbox.messages >= limits.mailbox_messages:
+            raise Refused(Refusal.LIMIT, f"a mailbox relays at most {limits.mailbox_messages} messages")
+        if mailbox.size_bytes + len(message) > limits.mailbox_bytes:
+            raise Refused(Refusal.LIMIT, f"a mailbox relays at most {limits.mailbox_bytes} bytes")
+        mailbox.messages += 1
+        mailbox.size_bytes += len(message)
+        mailbox.seats[seat.role.other].put(pb.ServerFrame(message=message))
+
+    def leave(self, seat: Seat, mood: pb.Mood) -> None:
+        """The side goes, the mailbox with it, and the other side is told. Again is harmless."""
+        mailbox = self._find(seat)
+        if mailbox is not None:
+            mailbox.seats[seat.role.other].end(pb.ServerFrame(left=mood))
+            seat.end(pb.ServerFrame(left=mood))
+            self._remove(seat.number)
+
+    def expire(self) -> None:
+        """End what is over. Called before every claim and join, and now and then by the server."""
+        now_s = self._clock()
+        for number, mailbox in [item for item in self._open.items() if item[1].deadline_s <= now_s]:
+            name = f"mailbox {number}" if isinstance(number, int) else "the place"
+            for seat in mailbox.seats.values():
+                seat.end(Refused(Refusal.EXPIRED, f"the time of {name} is over").frame())
+            self._remove(number)
+        self._gone = {nameplate: end_s for nameplate, end_s in self._gone.items() if end_s > now_s}
+        self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.is_full(now_s)}
+
+    def _find(self, seat: Seat) -> _Mailbox | None:
+        mailbox = self._open.get(seat.number)
+        return mailbox if mailbox is not None and mailbox.seats[seat.role] is seat else None
+
+    def _make_room(self) -> None:
+        self.expire()
+        if len(self._open) >= self._limits.mailboxes:
+            raise Refused(
+                Refusal.LIMIT, f"the server holds {self._limits.mailboxes} mailboxes already; try again later"
+            )
+
+    def _remove(self, number: int | bytes) -> None:
+        if self._open.pop(number).used and isinstance(number, int):
+            self._gone[number] = self._clock() + self._limits.lifetime_s
+            while len(self._gone) > self._limits.mailboxes:
+                del self._gone[next(iter(self._gone))]
+
+    def _free_nameplate(self) -> int:
+        # short numbers first, as they are said aloud: 1-99, then 1-999, …
+        top = 99
+        while top < MAX_NAMEPLATE:
+            free = [
+                number
+                for number in range(1, top + 1)
+                if number not in self._open and number not in self._gone
+            ]
+            if free:
+                return self._choose(free)
+            top = top * 10 + 9
+        raise Refused(Refusal.LIMIT, "all nameplates are taken; try again later")
+
+
+def too_large(size_bytes: int, limits: Limits) -> Refused:
+    return Refused(Refusal.LIMIT, f"a message of {size_bytes} bytes; the server takes {limits.message_bytes}")
+
+
+def network_of(address: str) -> str:
+    """What counts as one address: an IPv4 address, or an IPv6 /64, which one host can use all of."""
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(ip, ipaddress.IPv6Address):
+        if ip.ipv4_mapped is not None:
+            return str(ip.ipv4_mapped)
+        return str(ipaddress.IPv6Network((ip, 64), strict=False))
+    return str(ip)

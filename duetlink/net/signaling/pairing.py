@@ -1,0 +1,167 @@
+"""The pairing exchange over any mailbox: two crossings once both sides are there.
+
+    owner -> scientist   SPAKE2 message A                              waits in the mailbox
+    scientist -> owner   SPAKE2 message B, sealed(hello, offer)        proves that it knows the words
+    owner -> scientist   sealed(hello, answer)                         proves the same
+
+The mailbox, the network and the other side are hostile until a sealed message opens. Each side runs SPAKE2
+once and takes one message for it, so whoever stands between them has one guess, and a wrong one ends the
+pairing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import dataclass, field
+
+from google.protobuf.message import DecodeError
+
+from duetlink.errors import IncompatiblePeer, PairingTimeout, RemoteProtocolError, WrongCode
+from duetlink.net.signaling import schema_pb2 as pb
+from duetlink.net.signaling.base import MAX_MESSAGE_BYTES, Mailbox, Role
+from duetlink.net.signaling.code import SessionCode
+from duetlink.net.signaling.hello import Hello, negotiate
+from duetlink.net.signaling.secret import KeyAgreement, SessionKey
+
+SCIENTIST_TIMEOUT_S = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Paired:
+    """What pairing gives: the shared key, who the peer says it is, its payload, and what both speak."""
+
+    key: SessionKey
+    hello: Hello
+    """the peer's"""
+    payload: bytes = field(repr=False)
+    """the scientist's offer, or the owner's answer"""
+    protocol: int
+    features: frozenset[str]
+
+
+async def pair_owner(
+    mailbox: Mailbox,
+    code: SessionCode,
+    hello: Hello,
+    answer: Callable[[Hello, bytes], Awaitable[bytes]],
+    timeout_s: float | None = None,
+) -> Paired:
+    """Wait for the scientist, check that they know the words, and send them what `answer(hello, offer)`
+    returns.
+
+    Raises WrongCode if somebody tried a wrong code (the mailbox is burnt), IncompatiblePeer, PairingTimeout
+    after `timeout_s` or when the mailbox expires, RemoteProtocolError, and what the mailbox and `answer`
+    raise. The mailbox stays open on success and is closed on any failure, cancellation included.
+    """
+    try:
+        async with _deadline(timeout_s, "no scientist came and finished pairing"):
+            agreement = KeyAgreement(code, Role.OWNER)
+            await mailbox.send(pb.Envelope(pake=agreement.message).SerializeToString())
+            envelope = _read_envelope(await mailbox.receive())
+            key = agreement.finish(envelope.pake)
+            their_hello, offer = open_introduction(key, envelope.sealed)
+            try:
+                protocol, features = negotiate(hello, their_hello)
+            except IncompatiblePeer:
+                # the scientist finds the same from our hello
+                await mailbox.send(_sealed_envelope(key, hello, b""))
+                raise
+            payload = await answer(their_hello, offer)
+            await mailbox.send(_sealed_envelope(key, hello, payload))
+            return Paired(key, their_hello, offer, protocol, features)
+    except WrongCode:
+        await mailbox.close("wrong-code")
+        raise WrongCode(
+            f"somebody tried a wrong code for {code.nameplate}, or altered a message on the way; the code is "
+            "burnt: run launch() for a new one"
+        ) from None
+    except BaseException:
+        await mailbox.close("errory")
+        raise
+
+
+async def pair_scientist(
+    mailbox: Mailbox,
+    code: SessionCode,
+    hello: Hello,
+    offer: bytes | Awaitable[bytes],
+    timeout_s: float | None = SCIENTIST_TIMEOUT_S,
+) -> Paired:
+    """Prove to the owner that this side knows the words, send the offer, and return the owner's answer.
+
+    An awaitable `offer` runs while the owner's message is on its way and is cancelled on failure. Raises
+    WrongCode (the code is burnt), IncompatiblePeer, PairingTimeout after `timeout_s`, RemoteProtocolError,
+    and what the mailbox and `offer` raise. The mailbox stays open on success and is closed on any failure,
+    cancellation included.
+    """
+    offering = asyncio.ensure_future(_value(offer))
+    try:
+        async with _deadline(timeout_s, f"the owner of code {code.nameplate} did not answer"):
+            agreement = KeyAgreement(code, Role.SCIENTIST)
+            key = agreement.finish(_read_envelope(await mailbox.receive()).pake)
+            await mailbox.send(_sealed_envelope(key, hello, await offering, agreement.message))
+            their_hello, answer = open_introduction(key, _read_envelope(await mailbox.receive()).sealed)
+            protocol, features = negotiate(hello, their_hello)
+            return Paired(key, their_hello, answer, protocol, features)
+    except WrongCode:
+        await mailbox.close("wrong-code")
+        raise WrongCode(
+            f"the words do not match those of code {code.nameplate}, or a message was altered on the way; "
+            "the code is burnt: ask the owner for a new one"
+        ) from None
+    except BaseException:
+        await mailbox.close("errory")
+        raise
+    finally:
+        offering.cancel()
+        await asyncio.gather(offering, return_exceptions=True)
+
+
+def seal_introduction(key: SessionKey, hello: Hello, payload: bytes) -> bytes:
+    """A hello and a payload, sealed."""
+    return key.seal(pb.Introduction(hello=hello.to_wire(), payload=payload).SerializeToString())
+
+
+def open_introduction(key: SessionKey, sealed: bytes) -> tuple[Hello, bytes]:
+    """Raises WrongCode if it does not open, RemoteProtocolError if the authenticated peer put nonsense in."""
+    introduction = pb.Introduction()
+    try:
+        introduction.ParseFromString(key.open(sealed))
+    except DecodeError:
+        raise RemoteProtocolError("the peer's introduction cannot be read") from None
+    return Hello.from_wire(introduction.hello), introduction.payload
+
+
+def _sealed_envelope(key: SessionKey, hello: Hello, payload: bytes, pake: bytes = b"") -> bytes:
+    return pb.Envelope(pake=pake, sealed=seal_introduction(key, hello, payload)).SerializeToString()
+
+
+def _read_envelope(data: bytes) -> pb.Envelope:
+    """Raises WrongCode: nobody who knows the words sends what this cannot read."""
+    envelope = pb.Envelope()
+    try:
+        if len(data) > MAX_MESSAGE_BYTES:
+            raise WrongCode(f"a pairing message of {len(data)} bytes")
+        envelope.ParseFromString(data)
+    except DecodeError:
+        raise WrongCode("the pairing message cannot be read") from None
+    return envelope
+
+
+async def _value(offer: bytes | Awaitable[bytes]) -> bytes:
+    return offer if isinstance(offer, bytes) else await offer
+
+
+@contextlib.asynccontextmanager
+async def _deadline(timeout_s: float | None, what: str) -> AsyncIterator[None]:
+    """`asyncio.timeout` that raises PairingTimeout, and leaves a TimeoutError of the body alone."""
+    timeout = asyncio.timeout(timeout_s)
+    try:
+        async with timeout:
+            yield
+    except TimeoutError:
+        if not timeout.expired():
+            raise
+        raise PairingTimeout(f"{what} within {timeout_s:g} s; the owner has to launch() a new code") from None

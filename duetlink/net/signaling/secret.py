@@ -1,0 +1,128 @@
+"""From a session code to a strong key: SPAKE2 (RFC 9382 family), then HKDF-SHA256 and ChaCha20-Poly1305.
+
+SPAKE2 lets two sides that share a weak password agree on a strong key. One run gives an attacker, also one
+who is the mailbox server, one guess; a wrong guess gives both sides unrelated keys, which shows when the
+first sealed message does not open. Each side of a run has its own sealing key and counts its messages; the
+counter is the nonce and is never sent, so a repeated, reordered, dropped or reflected message does not
+open.
+"""
+
+from __future__ import annotations
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+from spake2 import SPAKE2_A, SPAKE2_B
+
+from duetlink.errors import LocalProtocolError, RemoteProtocolError, WrongCode
+from duetlink.net.signaling.base import Role
+from duetlink.net.signaling.code import SessionCode
+from duetlink.net.signaling.wordlist import words_of
+
+PROTOCOL = "duetlink/1"
+SECRET_BYTES = 32
+PAKE_BYTES = 33  # one side byte and a compressed Ed25519 point
+MAX_DERIVED_BYTES = 255 * 32  # RFC 5869 §2.3
+_VERIFIER_BYTES = 3
+
+
+class KeyAgreement:
+    """One side of one SPAKE2 run: send `message`, give the other side's to `finish`. Good for one guess."""
+
+    def __init__(self, code: SessionCode, role: Role) -> None:
+        kind = SPAKE2_A if role is Role.OWNER else SPAKE2_B
+        self._role = role
+        self._spake = kind(
+            "-".join(code.words).encode(),
+            idA=f"{PROTOCOL} owner {code.nameplate}".encode(),
+            idB=f"{PROTOCOL} scientist {code.nameplate}".encode(),
+        )
+        self.message: bytes = self._spake.start()
+        self._finished = False
+
+    def finish(self, message: bytes) -> SessionKey:
+        """The session key; whether both have the same one shows at the first `open`. Can be called once.
+
+        Raises WrongCode if the message is none of SPAKE2's, or is this side's own reflected.
+        """
+        if self._finished:
+            raise LocalProtocolError("a key agreement is good for one guess; start a new pairing")
+        self._finished = True
+        if len(message) != PAKE_BYTES:
+            raise WrongCode(f"a key exchange message has {PAKE_BYTES} bytes, this has {len(message)}")
+        try:
+            secret: bytes = self._spake.finish(message)
+        except Exception:  # spake2 raises bare Exceptions, ValueErrors and its own for bad points
+            raise WrongCode("the other side sent no valid key exchange message") from None
+        return SessionKey(secret, self._role)
+
+    def __repr__(self) -> str:
+        return f"<KeyAgreement {self._role}>"
+
+
+class SessionKey:
+    """What the two sides share after pairing. Seals messages, derives further keys; shows none of it.
+
+    Not safe for use from several threads: seal and open count messages.
+    """
+
+    def __init__(self, secret: bytes, role: Role) -> None:
+        if len(secret) != SECRET_BYTES:
+            raise LocalProtocolError(f"a session secret has {SECRET_BYTES} bytes, this has {len(secret)}")
+        self.role = role
+        self._secret = secret
+        self._sealer = ChaCha20Poly1305(self._expand(f"seal {role}", SECRET_BYTES))
+        self._opener = ChaCha20Poly1305(self._expand(f"seal {role.other}", SECRET_BYTES))
+        self._sealed = 0
+        self._opened = 0
+
+    @classmethod
+    def from_secret(cls, secret: bytes, role: Role) -> SessionKey:
+        """A key from 32 random bytes that both sides hold. Never make two keys of a role from the same."""
+        return cls(secret, role)
+
+    def seal(self, message: bytes) -> bytes:
+        """The message encrypted and authenticated, 16 bytes longer; the other side opens in order."""
+        nonce = self._sealed.to_bytes(12, "big")
+        self._sealed += 1
+        return self._sealer.encrypt(nonce, message, None)
+
+    def open(self, sealed: bytes) -> bytes:
+        """The message that the other side sealed next.
+
+        Raises WrongCode if the first message does not open (the keys differ), RemoteProtocolError if a later
+        one does not (altered, repeated, reordered or reflected). A failure does not count: the true message
+        still opens.
+        """
+        try:
+            message = self._opener.decrypt(self._opened.to_bytes(12, "big"), sealed, None)
+        except (InvalidTag, ValueError):
+            if self._opened == 0:
+                raise WrongCode("the words do not match, or somebody altered a message on the way") from None
+            raise RemoteProtocolError(
+                "a sealed message was altered, repeated or reordered on the way"
+            ) from None
+        self._opened += 1
+        return message
+
+    def derive(self, label: str, size_bytes: int) -> bytes:
+        """A further key, the same on both sides; keys of different labels tell nothing of each other."""
+        if not 1 <= size_bytes <= MAX_DERIVED_BYTES:
+            raise LocalProtocolError(f"1 to {MAX_DERIVED_BYTES} bytes can be derived, not {size_bytes}")
+        return self._expand(f"derive {label}", size_bytes)
+
+    def verifier(self) -> str:
+        """Three words, the same on both sides, to compare aloud; a chance of 1 in 16 million to agree."""
+        return words_of(self._expand("verifier", _VERIFIER_BYTES))
+
+    def _expand(self, purpose: str, size_bytes: int) -> bytes:
+        return HKDF(SHA256(), size_bytes, salt=None, info=f"{PROTOCOL} {purpose}".encode()).derive(
+            self._secret
+        )
+
+    def __repr__(self) -> str:
+        return f"<SessionKey {self.role}>"
+
+    def __reduce__(self) -> str:
+        raise TypeError("a SessionKey is not pickled: it is a secret")

@@ -1,0 +1,225 @@
+"""The mailbox server: two strangers meet under a number, and it carries what they say without reading it.
+
+It is blind (contents are sealed end to end), keeps nothing on disk, logs no content, and every resource
+that a client can use up has a limit. A client's first frame claims, joins or meets; every later one is a
+message or a leave.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import ssl
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from aiohttp import WSCloseCode, WSMsgType, web
+
+from duetlink.errors import LocalProtocolError, RemoteProtocolError, SignalingUnavailable
+from duetlink.net.signaling import schema_pb2 as pb
+from duetlink.net.signaling.base import Role
+from duetlink.net.signaling.frames import HEALTH, HEARTBEAT_S, OVERHEAD_BYTES, PATH, read_client_frame
+from duetlink.net.signaling.limits import Limits
+from duetlink.net.signaling.mailboxes import Mailboxes, Refusal, Refused, Seat, network_of, too_large
+from duetlink.net.signaling.strangers import Strangers
+
+_SWEEP_INTERVAL_S = 5.0
+
+_log = logging.getLogger(__name__)
+
+
+class MailboxServer:
+    """A mailbox server on an aiohttp listener. `start`, then `stop`; use a new one to start again."""
+
+    def __init__(self, limits: Limits | None = None, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self.limits = limits or Limits()
+        self.mailboxes = Mailboxes(self.limits, clock)
+        self._strangers = Strangers(clock)
+        self._connections: Counter[str] = Counter()
+        self._sockets: set[web.WebSocketResponse] = set()
+        self._upgraded: set[web.RequestHandler] = set()
+        self._server: web.Server | None = None
+        self._listener: asyncio.Server | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+
+    async def start(
+        self, host: str = "127.0.0.1", port: int = 0, ssl_context: ssl.SSLContext | None = None
+    ) -> tuple[str, int]:
+        """Listen; returns the address in use. Raises SignalingUnavailable if it cannot be listened on."""
+        if self._server is not None:
+            raise LocalProtocolError("this mailbox server has been started already")
+        loop = asyncio.get_running_loop()
+        self._server = web.Server(
+            self._handle, access_log=None, keepalive_timeout=5.0, logger=self._strangers.logger
+        )
+        try:
+            self._listener = await loop.create_server(self._new_connection, host, port, ssl=ssl_context)
+        except OSError as error:
+            raise SignalingUnavailable(
+                f"the signaling server cannot listen on {host}:{port} ({error.strerror or error}); "
+                "choose another port"
+            ) from None
+        self._sweeper = loop.create_task(self._sweep(), name="duetlink-signaling-sweep")
+        bound_host, bound_port = self._listener.sockets[0].getsockname()[:2]
+        return str(bound_host), int(bound_port)
+
+    async def stop(self) -> None:
+        """Close listener and connections; clients learn that the server stopped. Again is harmless."""
+        listener, self._listener = self._listener, None
+        if listener is None or self._server is None or self._sweeper is None:
+            return
+        listener.close()
+        self._sweeper.cancel()
+        await asyncio.gather(
+            self._sweeper,
+            *(ws.close(code=WSCloseCode.GOING_AWAY, message=b"server stops") for ws in self._sockets),
+            return_exceptions=True,
+        )
+        await self._server.shutdown(timeout=1.0)
+        await listener.wait_closed()
+        self._strangers.tell(now=True)
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(_SWEEP_INTERVAL_S)
+            self.mailboxes.expire()
+            self._strangers.tell()
+
+    def _new_connection(self) -> asyncio.BaseProtocol:
+        # aiohttp waits without end for the first request of a connection
+        assert self._server is not None
+        protocol = self._server()
+        asyncio.get_running_loop().call_later(self.limits.opening_s, self._drop_idle, protocol)
+        return protocol
+
+    def _drop_idle(self, protocol: web.RequestHandler) -> None:
+        if protocol not in self._upgraded and protocol.transport is not None:
+            protocol.transport.abort()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        if request.path == "/" and request.method == "GET":
+            return web.Response(text=HEALTH)
+        if request.path != PATH:
+            return web.Response(status=404, text="not found\n")
+        if "Origin" in request.headers:
+            # only browsers send it: a web page must not reach a server on the visitor's own machine
+            return web.Response(status=403, text="the signaling server does not serve web pages\n")
+        ws = web.WebSocketResponse(
+            heartbeat=HEARTBEAT_S,
+            compress=False,
+            timeout=2.0,
+            # a little too large is answered with a reason, much too large is cut off while it arrives
+            max_msg_size=2 * (self.limits.message_bytes + OVERHEAD_BYTES),
+        )
+        if not ws.can_prepare(request):
+            return web.Response(status=426, text="a WebSocket is expected here\n")
+        try:
+            await ws.prepare(request)
+        except ConnectionError:  # gone in the middle of its greeting
+            # aiohttp ends what it gets, and cannot end a WebSocket that has not begun
+            return ws if ws.prepared else web.Response()
+        network = network_of(request.remote or "")
+        self._connections[network] += 1
+        self._sockets.add(ws)
+        self._upgraded.add(request.protocol)
+        try:
+            await self._converse(request, ws, network)
+        except (ConnectionError, TimeoutError):
+            _log.debug("a signaling client went away")
+        finally:
+            self._upgraded.discard(request.protocol)
+            self._sockets.discard(ws)
+            self._connections[network] -= 1
+            if not self._connections[network]:
+                del self._connections[network]
+            with contextlib.suppress(ConnectionError):
+                await ws.close()
+        return ws
+
+    async def _converse(self, request: web.BaseRequest, ws: web.WebSocketResponse, network: str) -> None:
+        try:
+            seat = await self._seat(ws, network)
+        except Refused as refused:
+            await self._send(ws, refused.frame())
+            await ws.close(code=WSCloseCode.POLICY_VIOLATION)
+            return
+        if seat is None:
+            return
+        writer = asyncio.create_task(
+            self._write(request, ws, seat), name=f"duetlink-signaling-write-{seat.role}"
+        )
+        mood: pb.Mood = pb.ERRORY
+        try:
+            mood = await self._read(ws, seat)
+        except Refused as refused:
+            seat.end(refused.frame())
+            self.mailboxes.leave(seat, pb.ERRORY)
+            await asyncio.wait([writer])
+        finally:
+            self.mailboxes.leave(seat, mood)
+            writer.cancel()
+            await asyncio.gather(writer, return_exceptions=True)
+
+    async def _seat(self, ws: web.WebSocketResponse, network: str) -> Seat | None:
+        """The seat that the first frame asks for, None if the client just goes."""
+        if self._connections[network] > self.limits.connections_per_address:
+            text = f"more than {self.limits.connections_per_address} connections from one address"
+            raise Refused(Refusal.LIMIT, text)
+        try:
+            async with asyncio.timeout(self.limits.opening_s):
+                frame = await self._next(ws)
+        except TimeoutError:
+            raise Refused(Refusal.LIMIT, f"no first frame within {self.limits.opening_s:g} s") from None
+        if frame is None:
+            return None
+        if frame.HasField("claim"):
+            self.mailboxes.admit(network)
+            return self.mailboxes.claim(frame.claim.lifetime_s)
+        if frame.HasField("join"):
+            self.mailboxes.admit(network)
+            return self.mailboxes.join(frame.join.nameplate)
+        if frame.HasField("meet"):
+            self.mailboxes.admit(network)
+            return self.mailboxes.meet(frame.meet.place, Role.OWNER if frame.meet.owner else Role.SCIENTIST)
+        raise Refused(Refusal.MALFORMED, "the first frame must claim, join or meet")
+
+    async def _read(self, ws: web.WebSocketResponse, seat: Seat) -> pb.Mood:
+        """Relay until the client leaves; returns its mood."""
+        while (frame := await self._next(ws)) is not None:
+            if frame.HasField("message"):
+                self.mailboxes.deliver(seat, frame.message)
+            elif frame.HasField("leave"):
+                return frame.leave
+            else:
+                raise Refused(Refusal.MALFORMED, "this connection has its mailbox already")
+        return pb.ERRORY
+
+    async def _next(self, ws: web.WebSocketResponse) -> pb.ClientFrame | None:
+        """The next frame, None when the connection is over."""
+        message = await ws.receive()
+        if message.type is WSMsgType.TEXT:
+            raise Refused(Refusal.MALFORMED, "text frames are not used here, only binary ones")
+        if message.type is not WSMsgType.BINARY:
+            return None
+        if len(message.data) > self.limits.message_bytes + OVERHEAD_BYTES:
+            raise too_large(len(message.data), self.limits)
+        try:
+            return read_client_frame(message.data)
+        except RemoteProtocolError as error:
+            raise Refused(Refusal.MALFORMED, str(error)) from None
+
+    async def _write(self, request: web.BaseRequest, ws: web.WebSocketResponse, seat: Seat) -> None:
+        """Send the seat's outbox to its end, then close the connection, which ends `_read`."""
+        try:
+            while (frame := await seat.outbox.get()) is not None:
+                await self._send(ws, frame)
+            await ws.close()
+        except (ConnectionError, TimeoutError):
+            if request.transport is not None:
+                request.transport.abort()
+
+    async def _send(self, ws: web.WebSocketResponse, frame: pb.ServerFrame) -> None:
+        async with asyncio.timeout(self.limits.stalled_s):
+            await ws.send_bytes(frame.SerializeToString())

@@ -1,0 +1,120 @@
+"""The receiving half of a tunnel: what arrives becomes a stream, and an acknowledgement of what arrived."""
+
+from __future__ import annotations
+
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duetlink.net.tunnel.acknowledgement import MAX_SPAN_PACKETS, Acknowledgement
+from duetlink.net.tunnel.datagram import DatagramOpener
+from duetlink.net.tunnel.datagram_port import Received
+from duetlink.net.tunnel.kind import Kind
+from duetlink.net.tunnel.reassembly import Reassembly
+
+
+class Receiver:
+    """Reads no clock and sends nothing: its owner does."""
+
+    def __init__(self, opener: DatagramOpener, capacity_bytes: int, start: int, now_s: float) -> None:
+        self.incoming = Reassembly(capacity_bytes, start)
+        self.ack_due = False
+        self.heard_s = now_s  # when the last authentic datagram came
+        self._opener = opener
+        self._capacity = capacity_bytes
+        self._end: int | None = None  # of the stream, once the peer has told
+        self._told_limit = self.incoming.limit
+        self._peer_floor = 0
+        self._largest_at_s = now_s
+        self._refused: Counter[str] = Counter()
+
+    @property
+    def dropped(self) -> dict[str, int]:
+        return {**self._opener.dropped, **self._refused}
+
+    @property
+    def is_complete(self) -> bool:
+        """Has all of the peer's stream arrived?"""
+        return self._end == self.incoming.complete
+
+    @property
+    def has_ended(self) -> bool:
+        """Has all of it been taken?"""
+        return self._end == self.incoming.taken
+
+    @property
+    def owes_limit(self) -> bool:
+        """Has so much been taken since the last acknowledgement that the peer should hear of it?"""
+        return self.incoming.limit - self._told_limit >= self._capacity // 4
+
+    def accept(self, now_s: float, received: Received) -> list[tuple[Kind, bytes]]:
+        """Take in a batch. Returns what concerns others: acknowledgements and resets."""
+        before = self._opener.window.largest
+        opened = self._opener.open(received.rows, received.sizes_bytes)
+        if not len(opened.kinds):
+            return []
+        self.heard_s = now_s
+        if self._opener.window.largest > before:
+            self._largest_at_s = now_s
+        self._peer_floor = max(self._peer_floor, int(opened.floors.max()))
+        data = opened.kinds == Kind.DATA
+        if data.all():
+            self._insert(opened.positions, opened.sizes_bytes, opened.payloads)
+            return []
+        messages = []
+        for row in np.flatnonzero(~data).tolist():
+            kind = int(opened.kinds[row])
+            if kind in (Kind.FIN, Kind.PING):
+                self.ack_due = True
+            if kind == Kind.FIN:
+                self._finish(int(opened.positions[row]))
+            if kind in (Kind.ACK, Kind.FIN, Kind.RESET):
+                messages.append((Kind(kind), opened.payload(row)))
+            elif kind != Kind.PING:
+                self.refuse("of an unknown kind")
+        self._insert(opened.positions[data], opened.sizes_bytes[data], opened.payloads[data])
+        return messages
+
+    def refuse(self, reason: str, count: int = 1) -> None:
+        """Count authentic datagrams that make no sense."""
+        self._refused[reason] += count
+
+    def acknowledgement(self, now_s: float) -> Acknowledgement | None:
+        """None while nothing has arrived. It is taken to be sent."""
+        window = self._opener.window
+        if window.largest < 0:
+            return None
+        self.ack_due = False
+        self._told_limit = self.incoming.limit
+        return Acknowledgement(
+            largest=window.largest,
+            received=window.received(max(self._peer_floor, window.largest - MAX_SPAN_PACKETS + 1)),
+            # the end counts like one more byte
+            complete=self.incoming.complete + self.is_complete,
+            limit=self._told_limit,
+            delay_s=now_s - self._largest_at_s,
+        )
+
+    def _insert(
+        self, positions: NDArray[np.int64], sizes_bytes: NDArray[np.int64], payloads: NDArray[np.uint8]
+    ) -> None:
+        count = len(positions)
+        if not count:
+            return
+        self.ack_due = True
+        # runs of rows of one size whose bytes follow one another
+        follows = (positions[1:] == positions[:-1] + sizes_bytes[:-1]) & (sizes_bytes[1:] == sizes_bytes[:-1])
+        for first, stop in pairwise([0, *(np.flatnonzero(~follows) + 1).tolist(), count]):
+            rows = payloads[first:stop, : int(sizes_bytes[first])]
+            position = int(positions[first])
+            beyond = self._end is not None and position + rows.size > self._end
+            if rows.size and (beyond or not self.incoming.insert(position, rows)):
+                self.refuse("beyond the limit", len(rows))
+
+    def _finish(self, end: int) -> None:
+        if self._end is None and end >= self.incoming.furthest:
+            self._end = end
+        elif self._end != end:
+            self.refuse("beyond the limit")

@@ -1,0 +1,1 @@
+"""The command line, the doctor, the played notebooks."""

@@ -1,0 +1,129 @@
+"""A lesson: notebooks that are played against each other, of one or several owners and of a scientist."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from duetlink.errors import MissingLibrary
+from duetlink.tools.demo.errors import DemoFailed
+
+SCIENTIST = "scientist"
+FIRST = "1-basics"
+_ASIDE = re.compile(r"\s*·.*")  # of a title: whose notebook it is
+# where the distribution is called otherwise than the module
+_DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """`owners` are `owner.ipynb`, or several `owner-NAME.ipynb`."""
+
+    name: str
+    owners: tuple[Path, ...]
+    scientist: Path
+
+    @property
+    def notebooks(self) -> tuple[Path, ...]:
+        """The owners', then the scientist's."""
+        return (*self.owners, self.scientist)
+
+    @property
+    def title(self) -> str:
+        """What it is about, as its notebooks say."""
+        for source in _sources(self.scientist, "markdown"):
+            first = source.partition("\n")[0]
+            return _ASIDE.sub("", first.lstrip("# "))
+        return ""
+
+    @property
+    def missing(self) -> list[str]:
+        """What its notebooks import and is not installed, by the names of distributions."""
+        needed = {"nbclient", "ipykernel"}
+        for path in self.notebooks:
+            for source in _sources(path, "code"):
+                needed |= _imported(source)
+        return [
+            _DISTRIBUTIONS.get(module, module)
+            for module in sorted(needed)
+            if importlib.util.find_spec(module) is None
+        ]
+
+
+def lesson_in(directory: Path) -> Lesson | None:
+    """The lesson whose notebooks are there, if they are."""
+    owners = tuple(sorted(directory.glob("owner*.ipynb")))
+    scientist = directory / f"{SCIENTIST}.ipynb"
+    return Lesson(directory.name, owners, scientist) if owners and scientist.is_file() else None
+
+
+def lessons() -> list[Lesson]:
+    """Those of duetlink: of the clone that this is, or those that came with the package."""
+    found = [lesson_in(directory) for directory in sorted(home().iterdir())] if home().is_dir() else []
+    return [lesson for lesson in found if lesson is not None]
+
+
+def home() -> Path:
+    """The directory that has a directory for each lesson."""
+    package = Path(__file__).resolve().parent
+    clone = package.parents[2] / "notebooks"
+    return clone if (clone / FIRST).is_dir() else package / "notebooks"
+
+
+def is_installed() -> bool:
+    """Whether the lessons came with the package, where nothing is to be written."""
+    return home().parent == Path(__file__).resolve().parent
+
+
+def choose(name: str, directory: Path | None) -> Lesson:
+    """The lesson in `directory`, or else the one of that name, if all that it needs is installed.
+
+    Raises:
+        DemoFailed: there is none.
+        MissingLibrary: it says what to install.
+    """
+    lesson = find(name) if directory is None else lesson_in(directory)
+    if lesson is None:
+        raise DemoFailed(f"there are no owner.ipynb and scientist.ipynb in {directory}")
+    if missing := lesson.missing:
+        extras = "demo,torch" if "torch" in missing else "demo"
+        raise MissingLibrary(f"{lesson.name} needs {', '.join(missing)}: pip install 'duetlink[{extras}]'")
+    return lesson
+
+
+def find(name: str) -> Lesson:
+    """The lesson of that name, or of a part of it: `3-images`, `3` or `images`. Raises DemoFailed."""
+    known = lessons()
+    for lesson in known:
+        number, _, rest = lesson.name.partition("-")
+        if name in (lesson.name, number, rest):
+            return lesson
+    if not known:
+        raise DemoFailed(f"there are no notebooks in {home()}; --notebooks says where they are")
+    raise DemoFailed(f"there is no {name!r}; there are {', '.join(lesson.name for lesson in known)}")
+
+
+def _sources(path: Path, kind: str) -> Iterator[str]:
+    # without nbformat, which may be what is missing
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        if cell["cell_type"] == kind:
+            yield "".join(cell["source"])
+
+
+def _imported(source: str) -> set[str]:
+    try:
+        tree = ast.parse(source)
+    except SyntaxError:  # what only IPython understands
+        return set()
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            names.add(node.module.partition(".")[0])
+    return names

@@ -1,0 +1,171 @@
+"""Starts the server and the kernels, lets a lesson's notebooks meet, and ends everything, whatever comes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import re
+import signal
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from duetlink.tools.demo import lesson as lessons
+from duetlink.tools.demo.errors import CellFailed, DemoFailed
+from duetlink.tools.demo.lesson import Lesson
+from duetlink.tools.demo.outcome import pair, show
+from duetlink.tools.demo.player import Player
+from duetlink.tools.demo.screen import Screen
+from duetlink.tools.demo.server import signaling_server
+from duetlink.tools.demo.summary import TELL, told
+
+# Tags of the cells that the demo knows.
+GIVE_CODE = "give-code"  # an owner's: before it runs, a person would have told the code
+TAKE_CODE = "take-code"  # the scientist's: its CODE = "…" is replaced, or CODE_NAME = "…" for each owner-name
+
+_ASK_AGAIN_S = 0.5
+_PLACEHOLDER = re.compile(r'^(CODE\w*) = ".*"$', re.MULTILINE)
+
+
+def play(console: Console, lesson: Lesson, timeout_s: float) -> int:
+    """Play a lesson; the exit code. Raises DemoFailed."""
+    return asyncio.run(_play(console, lesson, _place(lesson), timeout_s))
+
+
+def _place(lesson: Lesson) -> Path:
+    """Where the executed copies go."""
+    directory = lesson.scientist.parent
+    own = directory.parent == lessons.home()
+    # an installed package is not a place to write to
+    if not (own and lessons.is_installed()):
+        run = lessons.home() / "run" / lesson.name if own else directory / "run"
+        with contextlib.suppress(OSError):
+            run.mkdir(parents=True, exist_ok=True)
+            return run
+    return Path(tempfile.mkdtemp(prefix="duetlink-demo-"))
+
+
+async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -> int:
+    started_s = time.monotonic()
+    screen = Screen(console)
+    players = [Player(path, screen.finished) for path in lesson.notebooks]
+    *owners, scientist = players
+    codes: dict[str, asyncio.Future[str]] = {
+        _variable(owner.role): asyncio.get_running_loop().create_future() for owner in owners
+    }
+
+    def connect(owner: Player) -> None:
+        async def give_code(cell: Any) -> None:
+            code = await owner.value("duet.code")
+            screen.say("", f"the {owner.role} tells the scientist the code {code}")
+            codes[_variable(owner.role)].set_result(code)
+
+        owner.cues[GIVE_CODE] = give_code
+
+    async def take_code(cell: Any) -> None:
+        for variable in _PLACEHOLDER.findall(cell.source):
+            if variable not in codes:
+                raise DemoFailed(f"{scientist.path.name} takes a {variable}, which no owner gives")
+            code = await codes[variable]
+            cell.source = re.sub(rf'^{variable} = ".*"$', f'{variable} = "{code}"', cell.source, flags=re.M)
+
+    for owner in owners:
+        connect(owner)
+    scientist.cues[TAKE_CODE] = take_code
+    for player in players:
+        for tag in player.cues:
+            player.tagged(tag)
+    screen.watch(players)
+    try:
+        with _terminable(), screen:
+            async with asyncio.timeout(timeout_s), signaling_server() as address:
+                screen.say("", f"the signaling server listens on {address}")
+                environment = {"DUETLINK_SIGNALING": address}
+                try:
+                    await _first_failure(*(player.start(environment) for player in players))
+                    await _first_failure(*(player.play() for player in players))
+                    sides = [told(await player.value(TELL)) for player in players]
+                finally:
+                    await asyncio.gather(*(player.stop() for player in players))
+                    saved = [player.save(run) for player in players]
+    except TimeoutError:
+        where = "; ".join(
+            f"{player.path.name} is at {player.current.title!r}" for player in players if player.current
+        )
+        raise DemoFailed(
+            f"not done within {timeout_s:g} s ({where or 'the kernels have not started'}); the notebooks so "
+            f"far are in {run}"
+        ) from None
+    except CellFailed as failure:
+        console.print(Text.from_ansi(failure.traceback), soft_wrap=True)
+        raise DemoFailed(f"{failure} (the notebooks so far are in {run})") from None
+    pairings = [
+        pair(owner.role, codes[_variable(owner.role)].result(), side, sides[-1])
+        for owner, side in zip(owners, sides, strict=False)
+    ]
+    for pairing in pairings:
+        pairing.check()
+    show(console, pairings, signaling=address)
+    console.print(
+        f"\nDone in {time.monotonic() - started_s:.0f} s. The notebooks with their outputs:", style="dim"
+    )
+    for path in saved:
+        console.print(f"  {path}", style="dim", soft_wrap=True)
+    return 0
+
+
+def _variable(role: str) -> str:
+    """In the scientist's notebook, for the code of `owner`, or of `owner-NAME`."""
+    name = role.partition("-")[2]
+    return f"CODE_{name.upper()}" if name else "CODE"
+
+
+async def _first_failure(*steps: Any) -> None:
+    """Run all together; at the first error cancel the rest and raise that error.
+
+    Not a TaskGroup: nbclient turns a cancellation into an error of its own, which would hide the first one.
+    """
+    tasks = [asyncio.ensure_future(step) for step in steps]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            task.result()
+    finally:
+        # again and again: before Python 3.12 `asyncio.wait_for`, which nbclient uses, can miss a cancellation
+        while pending := [task for task in tasks if not task.done()]:
+            for task in pending:
+                task.cancel()
+            await asyncio.wait(pending, timeout=_ASK_AGAIN_S)
+        for task in tasks:
+            if not task.cancelled():
+                task.exception()  # of no interest beside the first
+
+
+@contextlib.contextmanager
+def _terminable() -> Iterator[None]:
+    """SIGTERM ends the demo as Ctrl-C does: everything is stopped first."""
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    assert task is not None
+    terminated = False
+
+    def terminate() -> None:
+        nonlocal terminated
+        terminated = True
+        task.cancel()
+
+    with contextlib.suppress(NotImplementedError):  # Windows
+        loop.add_signal_handler(signal.SIGTERM, terminate)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if terminated:
+            raise KeyboardInterrupt from None
+        raise
+    finally:
+        with contextlib.suppress(NotImplementedError):
+            loop.remove_signal_handler(signal.SIGTERM)

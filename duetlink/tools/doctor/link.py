@@ -1,0 +1,63 @@
+"""What became of each path of a link that is open, and how to get a better one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol
+
+from duetlink.tools.doctor.finding import Finding, Outcome
+
+_ADVICE = {
+    "local": "only for two notebooks of one user on one machine",
+    "tcp": "put both machines into one network or VPN, or let peers reach this one by TCP",
+    "punched": "it depends on both NATs; a STUN server on both sides helps",
+    "udp": "configure a STUN server on both sides, and have UDP allowed on both networks",
+    "relay": "configure a TURN server on either side",
+    "channel": "it comes with the link: if it is down, the link is about to be",
+}
+# idle: not needed now
+_OUTCOMES: dict[str, Outcome] = {"up": "ok", "idle": "ok", "opening": "unknown"}
+
+
+class PathOutcome(Protocol):
+    """A path as `duet.statistics().paths` shows it, best first."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def state(self) -> str: ...
+    @property
+    def why(self) -> str: ...
+    @property
+    def bytes_per_s(self) -> float | None: ...
+
+
+def link_findings(paths: Sequence[PathOutcome], used: str | None) -> list[Finding]:
+    """One finding for each path; advice for those that would be better than the one that is `used`."""
+    findings, better = [], True
+    for path in paths:
+        better = better and path.name != used
+        outcome = _OUTCOMES.get(path.state, "limited")
+        words = _words(path, path.name == used)
+        advice = _ADVICE.get(path.name, "") if better and outcome != "ok" else ""
+        details = {
+            "state": path.state,
+            "why": path.why,
+            "used": path.name == used,
+            "bytes_per_s": path.bytes_per_s,
+        }
+        findings.append(Finding(f"path {path.name}", outcome, words, advice, details))
+    return findings
+
+
+def _words(path: PathOutcome, used: bool) -> str:
+    if path.state == "up":
+        words = "Up, and the best there is: it carries this link's arrays" if used else "Up, in reserve"
+        return f"{words}{_speed(path)}."
+    if path.state == "opening":
+        return "Being opened."
+    return f"{path.state.capitalize()}: {path.why or 'no reason given'}."
+
+
+def _speed(path: PathOutcome) -> str:
+    return "" if path.bytes_per_s is None else f"; {path.bytes_per_s / 1e6:.3g} MB/s when last measured"

@@ -1,0 +1,118 @@
+"""What a NAT or firewall does to UDP, in the standard's terms, the old ones, and plain words.
+
+Theory. A NAT gives a local port an outer one: its *mapping*. Whether that stays the same towards every peer,
+or changes with the peer's address or port, decides if a peer can be told where to send (RFC 4787 §4.1). Its
+*filtering* says whose datagrams come in by the mapping (§5). What follows from the observations is decided
+here, without a socket; `nat_probe` makes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from duetlink.tools.doctor.finding import Finding, Outcome
+from duetlink.tools.doctor.message import Address
+
+Behaviour = Literal[
+    "endpoint-independent", "address-dependent", "address-and-port-dependent", "endpoint-dependent", "unknown"
+]
+
+_CONES = {
+    "endpoint-independent": "full cone",
+    "address-dependent": "restricted cone",
+    "address-and-port-dependent": "port-restricted cone",
+}
+_LETS_IN = {
+    "endpoint-independent": "anybody",
+    "address-dependent": "hosts that this machine has sent to",
+    "address-and-port-dependent": "only who this machine has sent to, address and port",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """A server's address, and the one that it saw this machine's port at."""
+
+    server: Address
+    mapped: Address
+
+
+@dataclass(frozen=True, slots=True)
+class Nat:
+    """What was measured. `hairpin`: two ports of this side reach each other by their outer addresses."""
+
+    translated: bool
+    mapping: Behaviour
+    filtering: Behaviour
+    mapped: Address
+    hairpin: bool | None = None
+
+    @property
+    def old_name(self) -> str:
+        """What RFC 3489 called it: the names still heard."""
+        if not self.translated:
+            return {"endpoint-independent": "open", "unknown": "no NAT"}.get(self.filtering, "firewall")
+        if self.mapping == "endpoint-independent":
+            return _CONES.get(self.filtering, "cone")
+        return "unknown" if self.mapping == "unknown" else "symmetric"
+
+    def finding(self) -> Finding:
+        """For a person."""
+        return Finding(
+            "nat",
+            self._outcome(),
+            self._words(),
+            self._advice(),
+            {
+                "translated": self.translated,
+                "mapping": self.mapping,
+                "filtering": self.filtering,
+                "old_name": self.old_name,
+                "mapped_address": self.mapped[0],
+                "hairpin": self.hairpin,
+            },
+        )
+
+    def _outcome(self) -> Outcome:
+        if self.mapping == "unknown":
+            return "unknown"
+        return "ok" if self.mapping == "endpoint-independent" else "limited"
+
+    def _words(self) -> str:
+        known = [self.old_name]
+        if self.mapping == "unknown":
+            return "Behind a NAT; one server alone does not show of which kind."
+        if not self.translated:
+            words = "No NAT on the way to the servers: they see this machine at its own address"
+        elif self.mapping == "endpoint-independent":
+            words = "Behind a NAT that shows every peer the same port, so peers can be told where to send"
+        else:
+            words = "Behind a NAT that shows each peer another port, so few peers can be told where to send"
+        if self.translated:
+            known.append(f"mapping {self.mapping}")
+        if self.filtering != "unknown":
+            words += f"; it lets in {_LETS_IN[self.filtering]}"
+            known.append(f"filtering {self.filtering}")
+        return f"{words} ({', '.join(known)})."
+
+    def _advice(self) -> str:
+        if self.mapping == "unknown":
+            return "configure a second STUN server, or one with two addresses (RFC 5780)"
+        if self.mapping == "endpoint-independent":
+            return ""
+        return "configure a TURN server: it connects to the peers that this NAT cannot"
+
+
+def mapping_of(observations: Sequence[Observation]) -> Behaviour:
+    """What one local port's mappings say; `endpoint-dependent` where what they depend on is not known."""
+    seen = sorted({(one.server, one.mapped) for one in observations})
+    pairs = [(a, b) for index, a in enumerate(seen) for b in seen[index + 1 :]]
+    same_address = [a[1] == b[1] for a, b in pairs if a[0][0] == b[0][0]]
+    other_address = [a[1] == b[1] for a, b in pairs if a[0][0] != b[0][0]]
+    if not all(same_address):
+        return "address-and-port-dependent"
+    if not all(other_address):
+        return "address-dependent" if same_address else "endpoint-dependent"
+    return "endpoint-independent" if other_address else "unknown"

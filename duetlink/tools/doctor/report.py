@@ -1,0 +1,189 @@
+"""All findings and the verdict: for a terminal, a notebook, a file, another program.
+
+The JSON (`SCHEMA`) is stable: fields and the names of findings are added, never changed or taken away.
+"""
+
+from __future__ import annotations
+
+import html
+import io
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from duetlink.settings import PATHS
+from duetlink.tools.doctor.finding import Finding
+from duetlink.tools.doctor.rungs import Rung, expect_rungs
+
+if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions, RenderableType
+
+SCHEMA = "duetlink-doctor/1"
+TEXT_WIDTH = 100
+
+_STYLES = {
+    "ok": "green",
+    "likely": "green",
+    "limited": "yellow",
+    "some": "yellow",
+    "failed": "red",
+    "unlikely": "red",
+    "unknown": "bright_black",
+}
+# dark enough for a light notebook, light enough for a dark one
+_COLOURS = {"green": "#2e9e4f", "yellow": "#c28a00", "red": "#d9463b", "bright_black": "#8a8a8a"}
+_CELL = "text-align:left;vertical-align:top;padding:3px 14px 3px 0;white-space:normal"
+_ADVICE = "opacity:.75;padding-left:1.2em;text-indent:-1.2em"
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `examine` found. Shows itself in a terminal and in a notebook; `to_json` for programs."""
+
+    findings: tuple[Finding, ...]
+    took_s: float
+    allowed: tuple[str, ...] = PATHS  # by the settings
+
+    @property
+    def rungs(self) -> tuple[Rung, ...]:
+        """What to expect of tcp, punched, udp and relay."""
+        return expect_rungs(self.findings, self.allowed)
+
+    @property
+    def reachable(self) -> bool:
+        """Whether peers can be reached: in other networks, where servers are configured for it; else here."""
+        if not self._in_a_network:
+            return False
+        outlook = {rung.name: rung.outlook for rung in self.rungs}
+        crosses = any(outlook[name] in ("likely", "some") for name in ("punched", "udp", "relay"))
+        return not self._has_servers or outlook["tcp"] == "likely" or crosses
+
+    @property
+    def _in_a_network(self) -> bool:
+        return not any(one.name == "addresses" and one.outcome == "failed" for one in self.findings)
+
+    @property
+    def _has_servers(self) -> bool:
+        return any(finding.name in ("stun", "turn") for finding in self.findings)
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        named = {
+            outlook: [rung.name for rung in self.rungs if rung.outlook == outlook]
+            for outlook in ("likely", "some")
+        }
+        if not self._in_a_network:
+            return "No peer on another machine can be reached from here."
+        if not self.reachable:
+            return "Peers in other networks cannot be reached from here."
+        if named["likely"]:
+            return f"Most peers can be reached from here, by {_and(named['likely'])}."
+        if not self._has_servers:
+            return (
+                "Peers of the same network or VPN can be reached from here; for others, configure STUN and "
+                "TURN servers."
+            )
+        return f"Some peers can be reached from here, by {_and(named['some'])}."
+
+    def to_json(self) -> dict[str, Any]:
+        """Schema `duetlink-doctor/1`: schema, reachable, verdict, rungs, findings, took_s."""
+        return {
+            "schema": SCHEMA,
+            "reachable": self.reachable,
+            "verdict": self.verdict,
+            "rungs": [rung.to_json() for rung in self.rungs],
+            "findings": [finding.to_json() for finding in self.findings],
+            "took_s": round(self.took_s, 3),
+        }
+
+    def json(self) -> str:
+        """`to_json` as text."""
+        return json.dumps(self.to_json(), indent=2, ensure_ascii=False)
+
+    # -- what is shown ---------------------------------------------------------------------------------------
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[RenderableType]:
+        from rich.table import Table
+        from rich.text import Text
+
+        def table(title: str) -> Table:
+            made = Table(
+                title=title,
+                title_justify="left",
+                title_style="bold",
+                box=None,
+                pad_edge=False,
+                show_header=False,
+                padding=(0, 2, 0, 0),
+            )
+            for width in (12, 8):
+                made.add_column(width=width, no_wrap=True)
+            made.add_column(ratio=1, overflow="fold")
+            return made
+
+        yield ""
+        found = table("What was found")
+        for name, finding in self._labelled():
+            words = Text(finding.words)
+            found.add_row(Text(name, "bold"), _mark(finding.outcome), words)
+            if finding.advice:
+                found.add_row("", "", Text(f"→ {finding.advice}", "cyan"))
+        yield found
+        yield ""
+        expected = table("What to expect of each path")
+        for rung in self.rungs:
+            expected.add_row(Text(rung.name, "bold"), _mark(rung.outlook), Text(rung.why))
+        yield expected
+        yield ""
+        yield Text(self.verdict, "bold green" if self.reachable else "bold red")
+
+    def __str__(self) -> str:
+        from rich.console import Console
+
+        out = io.StringIO()
+        Console(file=out, width=TEXT_WIDTH, no_color=True, force_terminal=False, force_jupyter=False).print(
+            self
+        )
+        return "\n".join(line.rstrip() for line in out.getvalue().splitlines())
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            _row(name, finding.outcome, finding.words, finding.advice) for name, finding in self._labelled()
+        )
+        expected = "".join(_row(rung.name, rung.outlook, rung.why) for rung in self.rungs)
+        colour = _COLOURS["green" if self.reachable else "red"]
+        return (
+            f'<div style="max-width:60em"><div><b>What was found</b></div><table>{rows}</table>'
+            f'<div style="margin-top:1em"><b>What to expect of each path</b></div><table>{expected}</table>'
+            f'<div style="margin-top:1em;color:{colour}"><b>{html.escape(self.verdict)}</b></div></div>'
+        )
+
+    def _labelled(self) -> Iterator[tuple[str, Finding]]:
+        """Each finding with its name, which is left out where it repeats the one above."""
+        above = ""
+        for finding in self.findings:
+            yield ("" if finding.name == above else finding.name), finding
+            above = finding.name
+
+
+def _mark(outcome: str) -> Any:
+    from rich.text import Text
+
+    return Text(outcome, _STYLES[outcome])
+
+
+def _row(name: str, outcome: str, words: str, advice: str = "") -> str:
+    more = f'<div style="{_ADVICE}">→ {html.escape(advice)}</div>' if advice else ""
+    return (
+        f'<tr><td style="{_CELL}"><b>{html.escape(name)}</b></td>'
+        f'<td style="{_CELL};color:{_COLOURS[_STYLES[outcome]]}">{html.escape(outcome)}</td>'
+        f'<td style="{_CELL}">{html.escape(words)}{more}</td></tr>'
+    )
+
+
+def _and(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

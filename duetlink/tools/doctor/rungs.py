@@ -1,0 +1,111 @@
+"""What each rung of the ladder can be expected to do from this network, decided from the findings.
+
+Two NATs meet by UDP if a peer can be told the other's mapping (both endpoint-independent), or if one side's
+mapping is and its filter lets in whoever this side is seen as (RFC 5128 §3.3). TCP between two NATs needs the
+same of their TCP mappings, which in practice are like their UDP ones, and no reset for a SYN that comes too
+early: of pairs that can be punched by UDP, some two in three can by TCP (Ford et al., "Peer-to-Peer
+Communication Across NATs", 2005).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from duetlink.settings import PATHS
+from duetlink.tools.doctor.finding import Finding, Outcome
+
+# from here: with most peers, with some, with none; not measured
+Outlook = Literal["likely", "some", "unlikely", "unknown"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rung:
+    """One way to a peer in another network, and why it is or is not to be expected."""
+
+    name: str
+    outlook: Outlook
+    why: str
+
+    def to_json(self) -> dict[str, str]:
+        return {"name": self.name, "outlook": self.outlook, "why": self.why}
+
+
+def expect_rungs(findings: Sequence[Finding], allowed: Sequence[str] = PATHS) -> tuple[Rung, ...]:
+    """Verdicts on tcp, punched, udp and relay, best first; `allowed` by the settings."""
+    return tuple(
+        rung if rung.name in allowed else Rung(rung.name, "unlikely", "your settings leave it out")
+        for rung in _from_network(findings)
+    )
+
+
+def _from_network(findings: Sequence[Finding]) -> tuple[Rung, ...]:
+    details: dict[str, Any] = {finding.name: finding.details for finding in findings}
+    outcome = {finding.name: finding.outcome for finding in findings}
+    turn = [finding for finding in findings if finding.name == "turn"]
+    if outcome.get("addresses") == "failed":
+        return tuple(Rung(name, "unlikely", "this machine is in no network") for name in _NAMES)
+    nat = details.get("nat", {})
+    udp = outcome.get("udp", "unknown")
+    # where nothing is known of TCP: a NAT mostly treats it as it treats UDP
+    by_tcp = details.get("nat tcp") or nat
+    return _tcp(details, nat), _punched(by_tcp), _udp(nat, udp), _relay(turn)
+
+
+_NAMES = ("tcp", "punched", "udp", "relay")
+
+
+def _tcp(details: dict[str, Any], nat: dict[str, Any]) -> Rung:
+    udp = details.get("udp", {})
+    if udp.get("asked") and not udp.get("answered") and not udp.get("answered_by_tcp"):
+        return Rung("tcp", "some", "peers of the same network; nothing outside answers this machine")
+    # IPv6 addresses are public as a rule, and as a rule behind a firewall that lets in no stranger
+    if any(":" not in host for host in details.get("addresses", {}).get("public", ())):
+        if nat.get("filtering", "unknown") in ("unknown", "endpoint-independent"):
+            return Rung(
+                "tcp", "likely", "this machine has a public address; a firewall may still refuse peers"
+            )
+        return Rung(
+            "tcp", "some", "the address is public, behind a firewall; peers that can be reached are dialled"
+        )
+    return Rung("tcp", "some", "peers of the same network or VPN, and peers whose own address can be reached")
+
+
+def _punched(nat: dict[str, Any]) -> Rung:
+    mapping = nat.get("mapping", "unknown")
+    if mapping == "endpoint-independent":
+        return Rung("punched", "some", "the NAT allows it; it works with about two peers in three")
+    if mapping != "unknown":
+        return Rung("punched", "unlikely", "behind a symmetric NAT a peer cannot be told which port to dial")
+    return Rung("punched", "unknown", "the NAT was not measured")
+
+
+def _udp(nat: dict[str, Any], udp: Outcome) -> Rung:
+    mapping, filtering = nat.get("mapping", "unknown"), nat.get("filtering", "unknown")
+    if udp == "failed":
+        return Rung("udp", "unlikely", "no answer comes back by UDP")
+    if mapping == "unknown":
+        if udp == "ok":
+            return Rung("udp", "some", "UDP goes out; which peers get in was not measured")
+        return Rung("udp", "unknown", "nobody outside was asked by UDP")
+    if mapping != "endpoint-independent":
+        return Rung("udp", "some", "only with peers that are open, or behind a full or restricted cone NAT")
+    if filtering in ("endpoint-independent", "address-dependent"):
+        return Rung("udp", "likely", "with peers behind any NAT, symmetric ones included")
+    return Rung("udp", "likely", "with every peer that is not behind a symmetric NAT")
+
+
+def _relay(turn: Sequence[Finding]) -> Rung:
+    if not turn:
+        return Rung("relay", "unlikely", "no TURN server is configured")
+    working = [finding for finding in turn if finding.outcome == "ok"]
+    if working:
+        return Rung(
+            "relay",
+            "likely",
+            f"{working[0].details['url']} relays by {working[0].details['transport'].upper()}",
+        )
+    if any(finding.outcome == "unknown" for finding in turn):
+        return Rung("relay", "unknown", "the TURN servers did not answer in time")
+    return Rung("relay", "unlikely", "no configured TURN server can be used; see turn")

@@ -1,0 +1,275 @@
+"""What steers a course: settings, pins, failures, chunk sizes."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from duetlink.data.codecs.base import Array, Codec, Octets
+from duetlink.data.codecs.element import FLOAT32, UINT8, Element
+from duetlink.data.codecs.registry import named
+from duetlink.data.tuning import Compression, Course, History, Tuner, knowledge
+from duetlink.data.tuning.choice import Choice
+from duetlink.data.tuning.exploration import Exploration
+from tests.data.tuning.conftest import MakeBench
+from tests.data.tuning.simulation import DATA, MIB, Link
+
+WEIGHTS = DATA["1.2x"]
+
+
+def manual(**codec: str) -> Compression:
+    return Compression(mode="manual", codec=codec)
+
+
+def send(course: Course, chunks: int, now_s: float, rate: float) -> list[Choice]:
+    """Chunks over a link of that many bytes per second, without buffers."""
+    chosen = []
+    for _ in range(chunks):
+        size = course.chunk_bytes
+        choice = course.choose(WEIGHTS[: size // 4], FLOAT32, now_s)
+        now_s += size / rate
+        course.sent(size, size, size / rate, now_s)
+        chosen.append(choice)
+    return chosen
+
+
+def test_manual_uses_what_is_named_for_the_role() -> None:
+    history = History()
+    tuner = Tuner(manual(tensor="zstd", bytes="raw"), frozenset({"raw", "zstd"}), 2, history.add)
+    course = tuner.begin("x", "tcp", MIB, 0.0)
+    assert str(course.choose(WEIGHTS, FLOAT32, 0.0)) == "zstd 1"
+    assert course.choose(WEIGHTS.view(UINT8.storage), UINT8, 0.0).raw
+    assert [decision.why for decision in history] == [
+        "the settings name zstd for tensor",
+        "the settings name raw for bytes",
+    ]
+
+
+def test_manual_with_a_level() -> None:
+    compression = manual(tensor="zstd").changed(level={"tensor": 7})
+    tuner = Tuner(compression, frozenset({"raw", "zstd"}), 2, History().add)
+    assert tuner.begin("x", "tcp", MIB, 0.0).choose(WEIGHTS, FLOAT32, 0.0).level == 7
+
+
+def test_manual_leaves_a_role_to_the_tuner(make_bench: MakeBench) -> None:
+    bench = make_bench(1.25, compression=manual(bytes="raw"))
+    bench.world.kind = "1.2x"
+    assert not bench.course().choose(WEIGHTS, FLOAT32, 0.0).raw
+
+
+def test_a_codec_that_the_peer_lacks_is_not_used() -> None:
+    history = History()
+    tuner = Tuner(manual(tensor="zstd"), frozenset({"raw"}), 2, history.add)
+    assert tuner.begin("x", "tcp", MIB, 0.0).choose(WEIGHTS, FLOAT32, 0.0).raw
+    assert "cannot be used for float32 here" in next(iter(history)).why
+
+
+def test_auto_chooses_only_what_both_have(make_bench: MakeBench) -> None:
+    bench = make_bench(1.25)
+    names = frozenset({"raw", "zlib"})
+    tuner = Tuner(Compression(), names, 2, bench.history.add)
+    tuner.path_speed("tcp", 1.25e6)
+    course = tuner.begin("x", "tcp", 64 * MIB, 0.0)
+    bench.world.kind = "1.2x"
+    assert {choice.codec.name for choice in send(course, 30, 0.0, 1.25e6)} <= names
+
+
+def test_a_change_of_settings_takes_effect_at_the_next_chunk() -> None:
+    tuner = Tuner(manual(tensor="raw"), frozenset({"raw", "zstd"}), 2, History().add)
+    course = tuner.begin("x", "tcp", MIB, 0.0)
+    assert course.choose(WEIGHTS, FLOAT32, 0.0).raw
+    tuner.set_compression(manual(tensor="zstd"))
+    assert str(course.choose(WEIGHTS, FLOAT32, 0.1)) == "zstd 1"
+
+
+def test_a_pinned_plan_stays_and_holds_for_later_transfers(make_bench: MakeBench) -> None:
+    bench = make_bench(12.5)
+    bench.world.kind = "1.2x"
+    course = bench.course()
+    first = course.choose(WEIGHTS, FLOAT32, 0.0)
+    assert not first.raw
+    bench.tuner.set_compression(Compression(pin=True))
+    bench.tuner.path_speed("tcp", 800e6)
+    assert set(send(course, 40, 0.0, 800e6)) == {first}
+    assert set(send(bench.course(), 10, 1.0, 800e6)) == {first}
+
+
+def test_a_codec_that_failed_is_not_chosen_again(make_bench: MakeBench) -> None:
+    bench = make_bench(1.25)
+    bench.world.kind = "2x"
+    course = bench.course()
+    first = course.choose(DATA["2x"], FLOAT32, 0.0)
+    assert first.codec.name == "pcodec"
+    course.failed(first)
+    later = {course.choose(DATA["2x"], FLOAT32, 0.1).codec.name for _ in range(40)}
+    assert "pcodec" not in later
+    assert any("pcodec failed to encode a chunk" in decision.why.lower() for decision in bench.history)
+
+
+def test_a_named_codec_that_failed_gives_way_to_raw() -> None:
+    tuner = Tuner(manual(tensor="zstd"), frozenset({"raw", "zstd"}), 2, History().add)
+    course = tuner.begin("x", "tcp", MIB, 0.0)
+    course.failed(course.choose(WEIGHTS, FLOAT32, 0.0))
+    assert course.choose(WEIGHTS, FLOAT32, 0.1).raw
+
+
+class Broken(Codec):
+    """Raises whatever it is given."""
+
+    number, name, kind = 0x9001, "broken", "bytes"
+
+    def encode(self, array: Array, element: Element, level: int) -> Octets:
+        raise RuntimeError("out of order")
+
+    def decode(self, payload: memoryview, element: Element, shape: tuple[int, ...]) -> Array:
+        raise NotImplementedError
+
+
+def test_a_codec_that_fails_on_the_sample_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(knowledge, "codecs", lambda: (named("raw"), Broken()))
+    tuner = Tuner(Compression(), frozenset({"raw", "broken"}), 2, History().add)
+    tuner.path_speed("tcp", 1e6)
+    assert all(choice.raw for choice in send(tuner.begin("x", "tcp", 64 * MIB, 0.0), 30, 0.0, 1e6))
+
+
+@pytest.mark.parametrize(
+    ("speed", "expected"), [(0.1, 64), (0.5, 64), (1.25, 256), (125, 1024), (800, 2048)], ids=str
+)
+def test_a_chunk_takes_a_quarter_of_a_second_at_most(
+    make_bench: MakeBench, speed: float, expected: int
+) -> None:
+    assert make_bench(speed).course().chunk_bytes == expected * 1024
+
+
+def test_a_rate_cap_counts_as_the_link(make_bench: MakeBench) -> None:
+    bench = make_bench(800, compression=Compression(rate_cap_bytes_per_s=1e6))
+    bench.world.kind = "2x"
+    assert bench.course().choose(DATA["2x"], FLOAT32, 0.0).codec.name == "pcodec"
+
+
+def test_busy_processors_speak_against_encoding(make_bench: MakeBench) -> None:
+    bench = make_bench(125)
+    bench.world.kind = "1.2x"
+    idle = bench.course().choose(WEIGHTS, FLOAT32, 0.0, others_load=0.0)
+    busy = bench.course().choose(WEIGHTS, FLOAT32, 0.0, others_load=0.95)
+    assert not idle.raw
+    assert busy.codec.name != "pcodec"
+
+
+@pytest.mark.parametrize(
+    ("speed", "objective", "expected"),
+    [
+        (12.5, "throughput", "zstd 3"),
+        (None, "throughput", "zstd 3"),
+        (800, "throughput", "raw"),
+        (800, "bytes", "zstd 3"),
+        (12.5, "cpu", "raw"),
+    ],
+)
+def test_nothing_is_tried_for_what_is_small(
+    make_bench: MakeBench, speed: float | None, objective: str, expected: str
+) -> None:
+    bench = make_bench(speed, compression=Compression(objective=objective))
+    course = bench.course()
+    assert str(course.choose(DATA["2x"][:4095], FLOAT32, 0.0)) == expected
+    assert bench.world.trials == 0
+    assert not list(bench.history)
+
+
+def test_the_small_end_of_an_array_goes_the_way_of_the_rest(make_bench: MakeBench) -> None:
+    bench = make_bench(12.5)
+    bench.world.kind = "2x"
+    course = bench.course()
+    whole = course.choose(DATA["2x"], FLOAT32, 0.0)
+    assert whole.codec.name == "pcodec"
+    assert course.choose(DATA["2x"][:100], FLOAT32, 0.1) == whole
+    course.encoded(whole, 400, 400, 0.1)  # of so little, neither the size nor the time says anything
+    assert course.choose(DATA["2x"], FLOAT32, 0.2) == whole
+
+
+def test_link_changed_forgets_the_speed(make_bench: MakeBench) -> None:
+    bench = make_bench(800)
+    bench.tuner.link_changed()
+    assert bench.course().chunk_bytes == 256 * 1024
+
+
+def test_empty_chunks_and_nothing_sent(make_bench: MakeBench) -> None:
+    course = make_bench().tuner.begin("x", "tcp", 0, 0.0)
+    assert course.choose(WEIGHTS[:0], FLOAT32, 0.0).raw
+    course.sent(0, 0, 0.0, 0.0)
+    course.finished(0.0)
+
+
+def test_a_look_that_cannot_be_afforded_makes_no_decisions(
+    make_bench: MakeBench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bench = make_bench(12.5)
+    bench.world.kind = "2x"
+    course = bench.course()
+    choice = course.choose(DATA["2x"], FLOAT32, 0.0)
+    ranked: list[int] = []
+    rank = Exploration.rank
+    monkeypatch.setattr(Exploration, "spend", lambda self, cost_s, first=False: False)
+    monkeypatch.setattr(Exploration, "rank", lambda *args: ranked.append(1) or rank(*args))
+    for number in range(1, 40):  # from the 20th on they are others
+        course.choose(DATA["2x"], FLOAT32, number * 0.1)
+        course.encoded(choice, MIB, MIB // (4 if number < 20 else 2), 0.01)
+    assert 1 <= len(ranked) <= 3
+
+
+def test_threads_may_call_at_once() -> None:
+    history = History()
+    tuner = Tuner(Compression(), frozenset({"raw", "zstd"}), 2, history.add)
+    tuner.path_speed("tcp", 5e6)
+    course = tuner.begin("x", "tcp", 64 * MIB, 0.0)
+    zstd = Choice(named("zstd"), 1)
+    errors: list[BaseException] = []
+
+    def report() -> None:
+        try:
+            for _ in range(300):
+                course.encoded(zstd, MIB, MIB // 2, 0.002)
+                course.decoded("zstd", MIB, 0.001)
+                tuner.path_speed("tcp", 5e6)
+        except BaseException as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=report) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    send(course, 100, 0.0, 5e6)
+    for thread in threads:
+        thread.join()
+    assert not errors
+
+
+def test_a_transfer_that_ends_early_leaves_what_it_measured(make_bench: MakeBench) -> None:
+    bench = make_bench()
+    run = bench.transfer([(0, "noise")], Link([(0.0, 12.5)]), 32 * MIB)
+    run.run()
+    assert bench.course().chunk_bytes == 1024 * 1024
+
+
+def test_a_rest_of_the_senders_own_takes_no_choice_back(make_bench: MakeBench) -> None:
+    bench = make_bench(10)
+    bench.world.kind = "2x"
+    course = bench.course()
+
+    def send_encoded(chunks: int, now_s: float) -> None:
+        for _ in range(chunks):
+            size = course.chunk_bytes
+            choice = course.choose(DATA["2x"][: size // 4], FLOAT32, now_s)
+            wire = size if choice.raw else size // 2
+            course.encoded(choice, size, wire, size / 1e9)
+            now_s += wire / 10e6
+            course.sent(size, wire, wire / 10e6, now_s)
+
+    send_encoded(5, 0.0)  # too few to judge by
+    for _ in range(3):  # made ahead, and dropped when the transfer was paused
+        course.choose(DATA["2x"][: course.chunk_bytes // 4], FLOAT32, 1.0)
+    course.rested(3600.0)
+    send_encoded(60, 3600.0)
+    assert [(decision.after.codec, decision.measured) for decision in bench.history] == [
+        ("pcodec", pytest.approx(20e6))
+    ]

@@ -1,0 +1,383 @@
+"""The Flight pair alone: what it carries, and what it refuses."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyarrow import flight
+
+from duetlink.data.tuning import RateCap
+from duetlink.errors import PathUnavailable, RemoteProtocolError, TicketRefused, TransferFailed
+from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.net.flight.certificate import Identity, check_certificate, create_identity
+from duetlink.net.flight.client import FlightClient
+from duetlink.net.flight.fingerprint import LEAF_BYTES, Fingerprint
+from duetlink.net.flight.receiving import Decoding
+from duetlink.net.flight.sending import Course, Order, PlainCourse
+from duetlink.net.flight.server import FlightServer
+from duetlink.net.flight.tickets import LIFETIME_S, TicketTable
+
+MIB = 1024 * 1024
+PLAIN = PlainCourse()
+
+
+@dataclass
+class Clock:
+    now_s: float = 0.0
+
+    def __call__(self) -> float:
+        return self.now_s
+
+
+@dataclass
+class Side:
+    server: FlightServer
+    client: FlightClient
+    tickets: TicketTable
+    clock: Clock
+    owner: Identity
+    scientist: Identity
+    pool: ThreadPoolExecutor
+
+    def issue(
+        self,
+        transfer_id: bytes,
+        body: Outgoing,
+        course: Course = PLAIN,
+        ranges: list[tuple[int, int]] | None = None,
+    ) -> bytes:
+        order = Order(body.whole if ranges is None else ranges, lambda now_s: course)
+        return self.tickets.issue(transfer_id, body, order, most_chunk_bytes=MIB)
+
+
+@pytest.fixture(scope="module")
+def side() -> Iterator[Side]:
+    owner, scientist = create_identity(), create_identity()
+    clock = Clock()
+    tickets = TicketTable(clock)
+    pool = ThreadPoolExecutor(2)
+    server = FlightServer(owner, scientist.certificate_pem, tickets, pool, RateCap(), host="127.0.0.1")
+    client = FlightClient(
+        "127.0.0.1", server.port, scientist, owner.certificate_pem, Decoding(pool, workers=2)
+    )
+    client.probe(5.0)
+    yield Side(server, client, tickets, clock, owner, scientist, pool)
+    client.close()
+    server.close()
+    pool.shutdown()
+
+
+def outgoing(*parts: bytes | np.ndarray) -> Outgoing:
+    segments = [memoryview(part).cast("B") for part in parts]
+    return Outgoing(segments, sum(len(segment) for segment in segments))
+
+
+def fetch(side: Side, body: Outgoing, *, landing: Landing | None = None, course: Course = PLAIN) -> Landing:
+    landing = landing or Landing(body.size_bytes)
+    ticket = side.issue(b"transfer", body, course, landing.missing)
+    side.client.fetch(ticket, landing, ignore)
+    return landing
+
+
+def ignore(cancel: Callable[[], None]) -> None:
+    pass
+
+
+def test_a_body_arrives_whole_and_its_fingerprint_matches(side: Side) -> None:
+    array = np.arange(5 * MIB // 8, dtype="<i8")
+    body = outgoing(b"header", array, b"", b"tail")
+    landing = fetch(side, body)
+    assert bytes(landing.body()) == b"header" + array.tobytes() + b"tail"
+    assert landing.digest() == body.fingerprint
+
+
+def test_a_fetch_may_begin_anywhere(side: Side) -> None:
+    body = outgoing(bytes(range(256)) * 1000)
+    landing = Landing(body.size_bytes)
+    landing.write(memoryview(bytes(range(256)))[:100])
+    fetch(side, body, landing=landing)
+    assert bytes(landing.body()) == bytes(range(256)) * 1000
+    assert landing.digest() == body.fingerprint
+
+
+def test_a_ticket_is_good_for_one_fetch(side: Side) -> None:
+    body = outgoing(b"once")
+    ticket = side.issue(b"t", body)
+    side.client.fetch(ticket, Landing(4), ignore)
+    with pytest.raises(TicketRefused, match="used, expired, or never issued"):
+        side.client.fetch(ticket, Landing(4), ignore)
+
+
+def test_a_ticket_expires(side: Side) -> None:
+    ticket = side.issue(b"t", outgoing(b"late"))
+    side.clock.now_s += LIFETIME_S + 1
+    with pytest.raises(TicketRefused):
+        side.client.fetch(ticket, Landing(4), ignore)
+
+
+def test_a_newer_ticket_of_a_transfer_voids_the_older(side: Side) -> None:
+    older = side.issue(b"t", outgoing(b"body"))
+    side.issue(b"t", outgoing(b"body"))
+    with pytest.raises(TicketRefused):
+        side.client.fetch(older, Landing(4), ignore)
+
+
+def test_a_revoked_transfer_has_no_ticket(side: Side) -> None:
+    ticket = side.issue(b"ended", outgoing(b"body"))
+    side.tickets.revoke(b"ended")
+    with pytest.raises(TicketRefused):
+        side.client.fetch(ticket, Landing(4), ignore)
+
+
+@given(st.binary(max_size=64))
+def test_guessed_tickets_are_refused(side: Side, guess: bytes) -> None:
+    with pytest.raises(TicketRefused):
+        side.client.fetch(guess, Landing(4), ignore)
+
+
+def test_the_ticket_of_another_object_does_not_fit(side: Side) -> None:
+    ticket = side.issue(b"t", outgoing(b"another, longer object"))
+    with pytest.raises(TransferFailed, match="announced with 4"):
+        side.client.fetch(ticket, Landing(4), ignore)
+
+
+def test_a_stranger_does_not_get_through_the_handshake(side: Side) -> None:
+    stranger = create_identity()
+    client = FlightClient(
+        "127.0.0.1", side.server.port, stranger, side.owner.certificate_pem, Decoding(side.pool, 1)
+    )
+    with pytest.raises(PathUnavailable):
+        client.probe(3.0)
+    client.close()
+
+
+def test_a_client_without_a_certificate_does_not_get_through(side: Side) -> None:
+    client = flight.FlightClient(
+        f"grpc+tls://127.0.0.1:{side.server.port}",
+        tls_root_certs=side.owner.certificate_pem,
+        override_hostname="duetlink",
+    )
+    with pytest.raises((flight.FlightUnavailableError, flight.FlightInternalError)):
+        list(client.do_action(flight.Action("probe", b""), flight.FlightCallOptions(timeout=3)))
+    client.close()
+
+
+def test_a_server_that_is_not_the_peer_is_refused(side: Side) -> None:
+    impostor = create_identity()
+    client = FlightClient(
+        "127.0.0.1", side.server.port, side.scientist, impostor.certificate_pem, Decoding(side.pool, 1)
+    )
+    with pytest.raises(PathUnavailable):
+        client.probe(3.0)
+    client.close()
+
+
+@pytest.mark.parametrize("kind", ["put", "exchange", "info", "list", "schema", "action"])
+def test_nothing_but_get_is_served(side: Side, kind: str) -> None:
+    client = side.client._client
+    descriptor = flight.FlightDescriptor.for_path("x")
+    with pytest.raises((NotImplementedError, pa.ArrowException)):
+        if kind == "put":
+            writer, _ = client.do_put(descriptor, pa.schema([("x", pa.uint8())]))
+            writer.close()
+        elif kind == "exchange":
+            writer, reader = client.do_exchange(descriptor)
+            writer.done_writing()
+            reader.read_all()
+        elif kind == "info":
+            client.get_flight_info(descriptor)
+        elif kind == "list":
+            list(client.list_flights())
+        elif kind == "schema":
+            client.get_schema(descriptor)
+        else:
+            list(client.do_action(flight.Action("shutdown", b"")))
+
+
+def test_garbage_on_the_port_leaves_the_server_serving(side: Side) -> None:
+    for garbage in (
+        b"",
+        b"GET / HTTP/1.1\r\n\r\n",
+        os.urandom(4096),
+        b"\x16\x03\x01\xff\xff" + bytes(70_000),
+    ):
+        with (
+            socket.create_connection(("127.0.0.1", side.server.port), timeout=5) as plain,
+            contextlib.suppress(ConnectionError),
+        ):
+            plain.sendall(garbage)
+    assert bytes(fetch(side, outgoing(b"still here")).body()) == b"still here"
+
+
+def test_two_fetches_at_once(side: Side) -> None:
+    bodies = [outgoing(np.full(3 * MIB, value, np.uint8)) for value in (1, 2)]
+    landings = [Landing(body.size_bytes) for body in bodies]
+    tickets = [side.issue(bytes([index]), body) for index, body in enumerate(bodies)]
+    threads = [
+        threading.Thread(target=side.client.fetch, args=(ticket, landing, ignore))
+        for ticket, landing in zip(tickets, landings, strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert [landing.digest() for landing in landings] == [body.fingerprint for body in bodies]
+
+
+def test_a_stopped_landing_keeps_its_prefix(side: Side) -> None:
+    body = outgoing(np.arange(8 * MIB, dtype=np.uint8))
+    landing = Landing(body.size_bytes, lambda size_bytes, wire_bytes: landing.stop())
+    fetch(side, body, landing=landing)
+    assert landing.position_bytes == MIB
+    landing.resume()
+    whole = Landing(body.size_bytes)
+    fetch(side, body, landing=whole)
+    assert whole.digest() == body.fingerprint
+
+
+# -- bodies and fingerprints, without a network ----------------------------------------------------------
+
+
+@given(st.lists(st.integers(0, LEAF_BYTES), max_size=6))
+def test_a_fingerprint_does_not_depend_on_the_pieces(cuts: list[int]) -> None:
+    data = memoryview(bytes(2 * LEAF_BYTES + 17))
+    bounds = [0, *sorted(cuts), len(data)]
+    digest = Fingerprint()
+    for start, end in itertools.pairwise(bounds):
+        digest.update(data[start:end])
+    assert digest.digest() == Outgoing([data], len(data)).fingerprint
+
+
+def test_a_fingerprint_sees_one_flipped_bit() -> None:
+    data = bytearray(LEAF_BYTES + 1)
+    before = outgoing(bytes(data)).fingerprint
+    data[-1] ^= 1
+    assert outgoing(bytes(data)).fingerprint != before
+
+
+def test_the_empty_body_has_a_fingerprint() -> None:
+    assert Fingerprint().digest() == Outgoing([], 0).fingerprint
+
+
+def test_a_landing_without_memory_says_so() -> None:
+    landing = Landing(1 << 60)
+    with pytest.raises(TransferFailed, match="no memory"):
+        landing.write(memoryview(b"x"))
+
+
+# -- certificates ----------------------------------------------------------------------------------------
+
+
+def test_a_certificate_of_ours_passes_its_own_check() -> None:
+    identity = create_identity()
+    assert check_certificate(identity.certificate_pem) == identity.certificate_pem
+    assert "PRIVATE" not in repr(identity)
+
+
+def test_two_certificates_are_refused() -> None:
+    with pytest.raises(RemoteProtocolError):
+        check_certificate(create_identity().certificate_pem + create_identity().certificate_pem)
+
+
+@given(st.binary(max_size=300))
+def test_garbage_is_no_certificate(data: bytes) -> None:
+    with pytest.raises(RemoteProtocolError):
+        check_certificate(data)
+    with pytest.raises(RemoteProtocolError):
+        check_certificate(b"-----BEGIN CERTIFICATE-----\n" + data + b"\n-----END CERTIFICATE-----\n")
+
+
+# in a process of its own: gRPC writes past Python, and reads how much it shall write once
+PORT_AND_STRANGERS = """
+import contextlib, os, socket, ssl, sys, time
+from concurrent.futures import ThreadPoolExecutor
+from pyarrow import flight
+from duetlink.net.flight.certificate import HOST_NAME, create_identity
+from duetlink.net.flight.server import FlightServer
+from duetlink.net.flight.tickets import TicketTable
+from duetlink.data.tuning import RateCap
+
+owner, scientist, stranger = create_identity(), create_identity(), create_identity()
+before = dict(os.environ)
+tickets, pool = TicketTable(time.monotonic), ThreadPoolExecutor(2)
+server = FlightServer(owner, scientist.certificate_pem, tickets, pool, RateCap(), host="127.0.0.1")
+assert dict(os.environ) == before
+refused = 0
+
+
+def connect():
+    return socket.create_connection(("127.0.0.1", server.port), 10)
+
+
+request = b"GET / HTTP/1.1\\r\\nHost: x\\r\\n\\r\\n"
+for rubbish in (b"rubbish" * 100, request, b"\\x16\\x03\\x01" + b"\\xff" * 999):
+    with connect() as plain, contextlib.suppress(ConnectionError):
+        plain.sendall(rubbish)
+        while plain.recv(1000):
+            pass
+    refused += 1
+for certificate in (None, stranger):
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    if certificate is not None:
+        for name, content in (("key", certificate.private_key_pem), ("crt", certificate.certificate_pem)):
+            open(os.path.join(sys.argv[1], name), "wb").write(content)
+        context.load_cert_chain(os.path.join(sys.argv[1], "crt"), os.path.join(sys.argv[1], "key"))
+    try:
+        with connect() as plain, context.wrap_socket(plain) as wrapped:
+            refused += wrapped.recv(1000) == b""
+    except OSError:
+        refused += 1
+
+# the peer itself, with calls that there are not
+peer = flight.FlightClient(
+    f"grpc+tls://127.0.0.1:{server.port}",
+    tls_root_certs=owner.certificate_pem,
+    cert_chain=scientist.certificate_pem,
+    private_key=scientist.private_key_pem,
+    override_hostname=HOST_NAME,
+)
+calls = (
+    lambda: peer.do_get(flight.Ticket(b"rubbish")).read_all(),
+    lambda: list(peer.do_action(flight.Action("rubbish", b""))),
+    lambda: list(peer.list_flights()),
+    lambda: list(peer.list_actions()),
+    lambda: peer.get_flight_info(flight.FlightDescriptor.for_path("x")),
+)
+for call in calls:
+    try:
+        call()
+    except (flight.FlightError, NotImplementedError, OSError):
+        refused += 1
+server.close()
+print(refused)
+"""
+
+
+def test_strangers_at_the_port_write_nothing_into_the_owners_notebook(tmp_path: Path) -> None:
+    environment = {name: value for name, value in os.environ.items() if name != "GRPC_VERBOSITY"}
+    done = subprocess.run(
+        [sys.executable, "-c", PORT_AND_STRANGERS, str(tmp_path)],
+        capture_output=True,
+        env=environment,
+        timeout=60,
+        cwd=Path(__file__).resolve().parents[3],
+    )
+    assert done.stderr.decode() == ""
+    assert done.stdout == b"10\n"

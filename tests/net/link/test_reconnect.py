@@ -1,0 +1,227 @@
+"""A link whose connection is lost: what waits, what is kept, what comes back, and when it gives up."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.errors import CallTimeout, PeerLost
+from duetlink.net.flight.body import Outgoing
+from duetlink.net.link.link import Link
+from duetlink.net.peer.connection import PeerConnection
+from duetlink.settings import Settings
+
+MIB = 1024 * 1024
+QUICK = Settings(heartbeat_interval_s=0.1, heartbeat_timeout_s=0.6, only=("channel",))
+
+
+class Reuniting:
+    """Where the two links of a test meet again: one describes its connection to the other."""
+
+    def __init__(self) -> None:
+        self._offers: asyncio.Queue[tuple[bytes, asyncio.Future[bytes]]] = asyncio.Queue()
+        self.open = asyncio.Event()
+
+    async def offer(self) -> PeerConnection:
+        await self.open.wait()
+        connection = PeerConnection([])
+        answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        try:
+            self._offers.put_nowait((await connection.offer(), answered))
+            await connection.accept(await answered)
+        except BaseException:
+            answered.cancel()
+            await connection.close()
+            raise
+        return connection
+
+    async def answer(self) -> PeerConnection:
+        await self.open.wait()
+        while True:
+            offer, answered = await self._offers.get()
+            if not answered.cancelled():
+                break
+        connection = PeerConnection([])
+        answered.set_result(await connection.answer(offer))
+        return connection
+
+
+@pytest.fixture
+def reuniting() -> Reuniting:
+    return Reuniting()
+
+
+@pytest.fixture
+async def links(make_pair: Any, reuniting: Reuniting, cut: Any) -> tuple[Link, Link]:
+    one, other = await make_pair(QUICK, start=False)
+    one.reconnect, other.reconnect = reuniting.offer, reuniting.answer
+    for link in (one, other):
+        link.start()
+    return one, other
+
+
+def seen(link: Link) -> tuple[asyncio.Event, asyncio.Event]:
+    """Events that are set when the link is lost, and when it is restored."""
+    lost, restored = asyncio.Event(), asyncio.Event()
+    link.on_lost = lambda why: lost.set()
+    link.on_restored = restored.set
+    return lost, restored
+
+
+async def soon(waiting: Awaitable[Any]) -> Any:
+    return await asyncio.wait_for(waiting, 30)
+
+
+async def test_messages_of_both_sides_arrive_once_and_in_order_over_a_new_connection(
+    links: tuple[Link, Link], reuniting: Reuniting, cut: Any
+) -> None:
+    arrived: dict[Link, list[int]] = {link: [] for link in links}
+
+    def note(link: Link) -> Callable[[pb.Withdraw], Awaitable[pb.Done]]:
+        async def take(withdraw: pb.Withdraw) -> pb.Done:
+            arrived[link].append(int.from_bytes(withdraw.request_id, "big"))
+            return pb.Done()
+
+        return take
+
+    calls = []
+    restored = [seen(link)[1] for link in links]
+    for link in links:
+        link.rpc.handle(pb.Withdraw, note(link))
+    for number in range(600):
+        if number == 200:
+            cut(links[0])
+        if number == 400:
+            reuniting.open.set()
+        message = pb.Withdraw(request_id=number.to_bytes(4, "big"))
+        calls += [asyncio.ensure_future(link.rpc.call(message, pb.Done)) for link in links]
+        await asyncio.sleep(0.005)
+    await soon(asyncio.gather(*calls))
+    assert [arrived[link] for link in links] == [list(range(600))] * 2
+    await soon(asyncio.gather(*(event.wait() for event in restored)))
+    assert [link.statistics("").reconnects for link in links] == [1, 1]
+
+
+async def begin_pull(receiver: Link, sender: Link) -> tuple[np.ndarray, asyncio.Future[Any]]:
+    """A transfer of 6 MiB, of which one or more have arrived."""
+    array = np.random.default_rng(0).integers(0, 256, 6 * MIB, np.uint8)
+    offer = await sender.exports.offer("x", Outgoing([memoryview(array)], array.nbytes))
+    pulling = asyncio.ensure_future(receiver.imports.pull("x", offer, 1 << 40))
+    while receiver.statistics("").received_bytes < MIB:
+        await asyncio.sleep(0.001)
+    return array, pulling
+
+
+async def test_a_transfer_goes_on_over_the_new_connection(
+    links: tuple[Link, Link], reuniting: Reuniting, cut: Any
+) -> None:
+    receiver, sender = links
+    array, pulling = await begin_pull(receiver, sender)
+    reuniting.open.set()
+    cut(sender)
+    assert np.array_equal(np.frombuffer(await soon(pulling), np.uint8), array)
+    assert receiver.statistics("").reconnects == 1
+
+
+@pytest.mark.parametrize("side", ["receiver", "sender"])
+async def test_a_pause_outlasts_the_connection(
+    links: tuple[Link, Link], reuniting: Reuniting, cut: Any, side: str
+) -> None:
+    receiver, sender = links
+    array, pulling = await begin_pull(receiver, sender)
+    (incoming,), (outgoing,) = receiver.traffic.transfers, sender.traffic.transfers
+    paused = incoming if side == "receiver" else outgoing
+    lost, restored = seen(receiver)
+    cut(sender)
+    paused.pause(True)  # said while nobody can hear it
+    await soon(lost.wait())
+    reuniting.open.set()
+    await soon(restored.wait())
+    await soon(receiver.ping())
+    await soon(sender.ping())
+    assert (incoming.paused_here, incoming.paused_there) == (side == "receiver", side == "sender")
+    assert (outgoing.paused_here, outgoing.paused_there) == (side == "sender", side == "receiver")
+    while incoming.done_bytes < outgoing.done_bytes:  # what had left before
+        await asyncio.sleep(0.001)
+    assert incoming.done_bytes < array.nbytes
+    before = incoming.done_bytes
+    await soon(receiver.ping())
+    assert (incoming.done_bytes, outgoing.done_bytes) == (before, before)
+    paused.pause(False)
+    assert np.array_equal(np.frombuffer(await soon(pulling), np.uint8), array)
+
+
+async def test_the_old_connection_is_kept_where_it_comes_back_first(
+    links: tuple[Link, Link], cut: Any
+) -> None:
+    events = [seen(link) for link in links]
+    heal = cut(links[0])
+    await soon(asyncio.gather(*(lost.wait() for lost, _ in events)))
+    heal()
+    await soon(asyncio.gather(*(restored.wait() for _, restored in events)))
+    assert await soon(links[0].ping()) > 0
+    assert [link.statistics("").reconnects for link in links] == [0, 0]
+
+
+async def test_several_losses_in_a_row(links: tuple[Link, Link], reuniting: Reuniting, cut: Any) -> None:
+    reuniting.open.set()
+    for _ in range(3):
+        restored = [seen(link)[1] for link in links]
+        cut(links[1])
+        await soon(asyncio.gather(*(event.wait() for event in restored)))
+        await soon(asyncio.gather(*(link.ping() for link in links)))
+    assert [link.statistics("").reconnects for link in links] == [3, 3]
+
+
+async def test_the_time_that_a_call_has_stands_still_meanwhile(
+    links: tuple[Link, Link], reuniting: Reuniting, cut: Any
+) -> None:
+    async def done(withdraw: pb.Withdraw) -> pb.Done:
+        return pb.Done()
+
+    links[1].rpc.handle(pb.Withdraw, done)
+    lost, _ = seen(links[0])
+    cut(links[0])
+    await soon(lost.wait())
+    calling = asyncio.ensure_future(links[0].rpc.call(pb.Withdraw(), pb.Done, timeout_s=0.5))
+    await asyncio.wait((calling,), timeout=1.5)
+    assert not calling.done()
+    reuniting.open.set()
+    assert isinstance(await soon(calling), pb.Done)
+    with pytest.raises(CallTimeout):  # and then it runs again
+
+        async def never(withdraw: pb.Withdraw) -> pb.Done:
+            await asyncio.Event().wait()
+            return pb.Done()
+
+        links[1].rpc.handle(pb.Withdraw, never)
+        await links[0].rpc.call(pb.Withdraw(), pb.Done, timeout_s=0.2)
+
+
+async def test_it_gives_up_after_the_limit_and_says_why(
+    make_pair: Any, reuniting: Reuniting, cut: Any
+) -> None:
+    settings = Settings(
+        heartbeat_interval_s=0.1, heartbeat_timeout_s=0.4, reconnect_timeout_s=0.5, only=("channel",)
+    )
+    one, other = await make_pair(settings, start=False)
+    one.reconnect, other.reconnect = reuniting.offer, reuniting.answer
+    for link in (one, other):
+        link.start()
+    cut(one)
+    error = await soon(other._ended)
+    assert isinstance(error, PeerLost)
+    assert "silent" in str(error)
+    assert "did not come back within 0.5 s" in str(error)
+
+
+async def test_closing_while_it_reconnects_ends_it_at_once(links: tuple[Link, Link], cut: Any) -> None:
+    lost, _ = seen(links[0])
+    cut(links[0])
+    await soon(lost.wait())
+    await asyncio.wait_for(links[0].close(), 5)

@@ -1,0 +1,408 @@
+"""Each path alone, through the contract; then what is particular to one."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import struct
+from typing import Any
+
+import numpy as np
+import pytest
+
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.errors import (
+    AssetChanged,
+    LimitExceeded,
+    LinkClosed,
+    PathUnavailable,
+    RemoteProtocolError,
+    TransferFailed,
+)
+from duetlink.net.flight.body import Outgoing
+from duetlink.net.link.link import Link
+from duetlink.net.paths import local as local_module
+from duetlink.net.paths.channel import _Stream
+from duetlink.net.paths.ladder import DOWN, IDLE, OPENING, UP, Ladder, Speed
+from duetlink.net.paths.shared_memory import Region, SharedMemory, open_region
+from duetlink.net.paths.tcp import _is_unicast
+from duetlink.settings import Settings
+from duetlink.testing.paths import PathContract
+
+MIB = 1024 * 1024
+
+
+def only(name: str) -> Settings:
+    return Settings(only=(name,))
+
+
+def outgoing(array: np.ndarray) -> Outgoing:
+    return Outgoing([memoryview(array).cast("B")], array.nbytes)
+
+
+async def pull(receiver: Link, sender: Link, body: Outgoing, name: str = "x") -> memoryview:
+    offer = await sender.exports.offer(name, body)
+    return await receiver.imports.pull(name, offer, 1 << 40)
+
+
+class TestLocal(PathContract):
+    @pytest.fixture
+    async def links(self, make_pair: Any) -> Any:
+        return await make_pair(only("local"))
+
+
+class TestTcp(PathContract):
+    @pytest.fixture
+    async def links(self, make_pair: Any) -> Any:
+        return await make_pair(only("tcp"))
+
+
+class TestChannel(PathContract):
+    @pytest.fixture
+    async def links(self, make_pair: Any) -> Any:
+        return await make_pair(only("channel"))
+
+
+# -- local -----------------------------------------------------------------------------------------------
+
+
+async def test_a_mapped_value_is_the_readers_own(make_pair: Any) -> None:
+    receiver, sender = await make_pair(only("local"))
+    array = np.arange(MIB, dtype=np.uint8)
+    body = outgoing(array)
+    mine = np.frombuffer(await pull(receiver, sender, body), np.uint8)
+    mine[:] = 7
+    assert array[1] == 1
+    again = np.frombuffer(await pull(receiver, sender, body), np.uint8)
+    assert again[1] == 1
+
+
+async def test_a_change_after_sharing_is_noticed_before_anything_leaves(make_pair: Any) -> None:
+    receiver, sender = await make_pair(only("local"))
+    array = np.zeros(MIB, np.uint8)
+    body = outgoing(array)
+    array[500_000] = 1
+    with pytest.raises(AssetChanged, match="share it again"):
+        await pull(receiver, sender, body)
+
+
+async def test_full_shared_memory_falls_back_to_tcp(make_pair: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(self: SharedMemory, piece: memoryview, offset_bytes: int) -> None:
+        raise PathUnavailable("shared memory is full")
+
+    monkeypatch.setattr(SharedMemory, "write", full)
+    # the proof of being on one host writes too: leave that alone
+    monkeypatch.setattr(local_module.LocalPath, "_prove", _prove_without_memory)
+    receiver, sender = await make_pair(Settings(only=("local", "tcp")))
+    array = np.arange(MIB, dtype=np.uint8)
+    assert bytes(await pull(receiver, sender, outgoing(array))) == array.tobytes()
+    assert receiver.statistics("").transfers[-1].path == "tcp"
+
+
+async def _prove_without_memory(self: Any, challenge: pb.LocalChallenge) -> pb.LocalProof:
+    label = bytes(16)
+    fd = os.memfd_create(f"duetlink-{label.hex()}", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+    os.write(fd, challenge.nonce)
+    memory = SharedMemory.__new__(SharedMemory)
+    memory.size_bytes, memory._label, memory._fd = len(challenge.nonce), label, fd
+    memory.seal()
+    self._held.add(memory)
+    return pb.LocalProof(memory=pb.SharedMemory(pid=os.getpid(), fd=fd, label=label, size_bytes=32))
+
+
+async def test_memory_beyond_what_is_available_is_refused_by_figure(
+    make_pair: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver, sender = await make_pair(only("local"))
+    monkeypatch.setattr(local_module, "_available_bytes", lambda: 1000)
+    with pytest.raises(TransferFailed, match="1048576 bytes asked, 1000 available"):
+        await pull(receiver, sender, outgoing(np.zeros(MIB, np.uint8)))
+
+
+def test_a_foreign_file_is_not_mapped() -> None:
+    with open("/etc/hostname", "rb") as file:
+        region = Region(os.getpid(), file.fileno(), bytes(16), os.fstat(file.fileno()).st_size)
+        with pytest.raises(PathUnavailable, match="not visible"):
+            open_region(region)
+
+
+def test_an_unsealed_memfd_is_not_mapped() -> None:
+    memory = SharedMemory(bytes(16), 10)
+    memory.write(memoryview(bytes(10)), 0)
+    with pytest.raises(TransferFailed, match="not sealed"):
+        open_region(memory.region)
+    memory.close()
+
+
+def test_a_memfd_of_another_size_is_not_mapped() -> None:
+    memory = SharedMemory(bytes(16), 10)
+    memory.write(memoryview(bytes(10)), 0)
+    memory.seal()
+    with pytest.raises(TransferFailed, match="announced size"):
+        open_region(Region(os.getpid(), memory.region.fd, bytes(16), 11))
+    memory.close()
+
+
+def test_a_closed_memfd_is_gone() -> None:
+    memory = SharedMemory(bytes(16), 10)
+    region = memory.region
+    memory.close()
+    memory.close()
+    with pytest.raises(PathUnavailable):
+        open_region(region)
+
+
+# -- tcp -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("host", "dialled"),
+    [
+        ("192.0.2.7", True),
+        ("127.0.0.1", True),
+        ("2001:db8::1", True),
+        ("example.org", False),
+        ("224.0.0.1", False),
+        ("0.0.0.0", False),
+        ("169.254.169.254/latest", False),
+        ("", False),
+    ],
+)
+def test_only_addresses_of_one_machine_are_dialled(host: str, dialled: bool) -> None:
+    assert _is_unicast(host) is dialled
+
+
+async def test_a_path_that_one_side_forbids_is_down_with_a_reason(make_pair: Any) -> None:
+    both, _without = await make_pair(Settings(only=("tcp", "channel")), only("channel"))
+    path = await both.ladder.wait_best({})
+    assert path.name == "channel"
+    while both.ladder.statuses()[0].state != DOWN:
+        await asyncio.sleep(0.01)
+    assert "allows only these paths: channel" in both.ladder.statuses()[0].why
+
+
+# -- channel ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        b"",
+        b"\x02\x00",
+        struct.pack("!BI", 9, 0),
+        struct.pack("!BI", 1, 0),  # a stream number of the other side's
+    ],
+)
+async def test_garbage_on_the_bulk_channel_ends_the_link_with_a_reason(make_pair: Any, frame: bytes) -> None:
+    attacker, victim = await make_pair(only("channel"))
+    await victim.ladder.wait_best({})
+    if frame[:1] == b"\x09":
+        frame = frame[:1] + struct.pack("!I", next(iter(victim.ladder.named("channel")._streams)))
+    await attacker._lifeline.bulk.send(frame)
+    error = await asyncio.wait_for(victim._ended, 5)
+    assert isinstance(error, LinkClosed)
+    assert "the peer" in str(error)
+
+
+async def test_data_beyond_the_credit_is_a_violation(make_pair: Any) -> None:
+    links = await make_pair(only("channel"))
+    path = links[0].ladder.named("channel")
+    path._streams[98] = _Stream(98)  # one whose socket takes nothing
+    frame = struct.pack("!BI", 2, 98) + bytes(50_000)
+    for _ in range(5):
+        path._handle(frame)
+    with pytest.raises(LimitExceeded, match="without credit"):
+        path._handle(frame)
+    del path._streams[98]
+
+
+async def test_credit_beyond_the_window_is_a_violation() -> None:
+    stream = _Stream(0)
+    with pytest.raises(RemoteProtocolError, match="granted"):
+        stream.grant(1)
+
+
+# -- ladder ----------------------------------------------------------------------------------------------
+
+
+class _Scripted:
+    """A path that opens as told."""
+
+    costly = False
+    measurable = True
+    loss = None
+
+    def __init__(self, name: str, *outcomes: Exception | None) -> None:
+        self.name = name
+        self._outcomes = list(outcomes)
+
+    async def open(self) -> None:
+        outcome = self._outcomes.pop(0) if self._outcomes else None
+        if outcome is not None:
+            raise outcome
+
+    async def close(self) -> None:
+        pass
+
+
+async def test_the_first_of_the_list_that_is_up_is_best() -> None:
+    ladder = Ladder([_Scripted("a", PathUnavailable("no a")), _Scripted("b"), _Scripted("c")])  # type: ignore[list-item]
+    ladder.start()
+    assert (await ladder.wait_best({})).name == "b"
+    assert (await ladder.wait_best({"b": "it broke"})).name == "c"
+    assert [status.state for status in ladder.statuses()] == [DOWN, UP, UP]
+    await ladder.close()
+
+
+async def test_what_a_path_loses_is_told_as_it_is_now() -> None:
+    tunnel = _Scripted("a")
+    ladder = await ladder_of(tunnel, _Scripted("b"))
+    tunnel.loss = 0.02  # type: ignore[assignment]
+    assert [status.loss for status in ladder.statuses()] == [0.02, None]
+    tunnel.loss = None
+    assert [status.loss for status in ladder.statuses()] == [None, None]
+    await ladder.close()
+
+
+async def test_a_path_that_comes_up_later_is_announced() -> None:
+    ladder = Ladder([_Scripted("a", PathUnavailable("not yet")), _Scripted("b")])  # type: ignore[list-item]
+    ladder.start()
+    worse = await ladder.wait_best({})
+    assert worse.name == "b"
+    better = await asyncio.wait_for(ladder.wait_better_than(worse, {}), 5)
+    assert better.name == "a"
+    avoiding = asyncio.ensure_future(ladder.wait_better_than(worse, {"a": "of no use here"}))
+    await asyncio.sleep(0)
+    assert not avoiding.done()
+    avoiding.cancel()
+    await ladder.close()
+
+
+async def test_every_reason_is_told_where_nothing_works() -> None:
+    no_a, no_b = PathUnavailable("the cable is cut"), PathUnavailable("the air is thick")
+    ladder = Ladder([_Scripted("a", no_a, no_a), _Scripted("b", no_b, no_b)])  # type: ignore[list-item]
+    ladder.start()
+    with pytest.raises(PathUnavailable, match=r"a: the cable is cut; b: the air is thick"):
+        await ladder.wait_best({}, grace_s=0.1)
+    await ladder.close()
+
+
+async def ladder_of(*paths: _Scripted, speeds: dict[str, float] | None = None) -> Ladder:
+    """A started ladder, every path of which has been opened and measured."""
+    known = speeds or {}
+
+    async def measure(path: Any) -> Speed | None:
+        return Speed(known[path.name], alone=True) if path.name in known else None
+
+    ladder = Ladder(paths, measure)  # type: ignore[arg-type]
+    ladder.start()
+    await ladder.wait_settled()
+    while any(status.bytes_per_s != known.get(status.name) for status in ladder.statuses()):
+        await asyncio.sleep(0)
+    return ladder
+
+
+async def test_a_path_known_to_be_much_faster_is_preferred() -> None:
+    ladder = await ladder_of(_Scripted("a"), _Scripted("b"), speeds={"a": 10e6, "b": 21e6})
+    assert ladder.best.name == "b"  # type: ignore[union-attr]
+    await ladder.close()
+
+
+async def test_a_path_that_is_a_little_faster_is_not() -> None:
+    ladder = await ladder_of(_Scripted("a"), _Scripted("b"), speeds={"a": 10e6, "b": 19e6})
+    assert ladder.best.name == "a"  # type: ignore[union-attr]
+    await ladder.close()
+
+
+@pytest.mark.parametrize(("relay", "best"), [(39e6, "udp"), (41e6, "relay")])
+async def test_a_relay_is_preferred_only_where_it_is_four_times_as_fast(relay: float, best: str) -> None:
+    ladder = await ladder_of(_Scripted("udp"), _Scripted("relay"), speeds={"udp": 10e6, "relay": relay})
+    assert ladder.best.name == best  # type: ignore[union-attr]
+    await ladder.close()
+
+
+async def test_twice_as_fast_is_enough_to_be_preferred_to_a_relay() -> None:
+    ladder = await ladder_of(_Scripted("relay"), _Scripted("b"), speeds={"relay": 10e6, "b": 21e6})
+    assert ladder.best.name == "b"  # type: ignore[union-attr]
+    await ladder.close()
+
+
+async def test_what_was_measured_beside_other_traffic_does_not_speak_against_a_path() -> None:
+    speeds = {"a": Speed(1e6, alone=False), "b": Speed(10e6, alone=True)}
+
+    async def measure(path: Any) -> Speed | None:
+        return speeds[path.name]
+
+    ladder = Ladder([_Scripted("a"), _Scripted("b")], measure)  # type: ignore[list-item]
+    ladder.start()
+    while any(status.bytes_per_s is None for status in ladder.statuses()):
+        await asyncio.sleep(0)
+    assert ladder.best.name == "a"  # type: ignore[union-attr]
+    assert [status.at_least for status in ladder.statuses()] == [True, False]
+    await ladder.close()
+
+
+async def test_a_preferred_path_is_passed_over_only_after_a_second_look() -> None:
+    looks = {"a": [1e6, 9e6], "b": [10e6]}
+
+    async def measure(path: Any) -> Speed | None:
+        return Speed(looks[path.name].pop(0), alone=True)
+
+    ladder = Ladder([_Scripted("a"), _Scripted("b")], measure)  # type: ignore[list-item]
+    ladder.start()
+    while looks["a"]:
+        await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert [status.bytes_per_s for status in ladder.statuses()] == [9e6, 10e6]
+    assert ladder.best.name == "a"  # type: ignore[union-attr]
+    await ladder.close()
+
+
+async def test_a_path_that_becomes_slow_is_left_for_a_faster_one() -> None:
+    speeds = {"a": 10e6, "b": 8e6}
+    ladder = await ladder_of(_Scripted("a"), _Scripted("b"), speeds=speeds)
+    best = await ladder.wait_best({})
+    assert best.name == "a"
+    speeds["a"] = 2e6
+    ladder.note_speed(best, 2e6)
+    assert (await asyncio.wait_for(ladder.wait_better_than(best, {}), 5)).name == "b"
+    await ladder.close()
+
+
+async def test_a_costly_path_is_not_opened_while_local_is_up_and_is_when_it_is_not() -> None:
+    local, costly = _Scripted("local"), _Scripted("costly")
+    costly.costly = True
+    ladder = Ladder([local, costly])  # type: ignore[list-item]
+    ladder.start()
+    while ladder.statuses()[1].state == OPENING:
+        await asyncio.sleep(0.01)
+    assert [status.state for status in ladder.statuses()] == [UP, IDLE]
+    local._outcomes = [PathUnavailable("gone")]
+    ladder.mark_down(local, PathUnavailable("gone"))  # type: ignore[arg-type]
+    assert (await asyncio.wait_for(ladder.wait_best({}), 5)).name == "costly"
+    await ladder.close()
+
+
+async def test_a_path_that_says_that_it_broke_is_opened_again() -> None:
+    path = _Scripted("a")
+    ladder = await ladder_of(path)
+    path.on_down(PathUnavailable("its process ended"))  # type: ignore[attr-defined]
+    assert (ladder.statuses()[0].state, ladder.statuses()[0].why) == (DOWN, "its process ended")
+    assert (await asyncio.wait_for(ladder.wait_best({}), 5)).name == "a"
+    await ladder.close()
+
+
+async def test_nobody_gives_up_while_the_peer_is_out_of_reach() -> None:
+    no_a = PathUnavailable("the cable is cut")
+    path = _Scripted("a", *[no_a] * 100)
+    ladder = Ladder([path])  # type: ignore[list-item]
+    ladder.start()
+    await ladder.wait_settled()
+    ladder.pause()
+    waiting = asyncio.ensure_future(ladder.wait_best({}, grace_s=0.5))
+    await asyncio.wait((waiting,), timeout=1.0)
+    assert not waiting.done()
+    path._outcomes.clear()
+    ladder.resume()
+    assert (await asyncio.wait_for(waiting, 5)).name == "a"
+    await ladder.close()

@@ -1,0 +1,22 @@
+from __future__ import annotations
+
+import pytest
+
+from duetlink.net.signaling.client import WebSocketMailbox
+from duetlink.net.signaling.memory import MemoryMailbox
+from duetlink.testing.signaling import MailboxContract
+
+
+class TestMemoryMailbox(MailboxContract):
+    async def open_pair(self) -> tuple[MemoryMailbox, MemoryMailbox]:
+        return MemoryMailbox.pair()
+
+
+class TestWebSocketMailbox(MailboxContract):
+    @pytest.fixture(autouse=True)
+    def _server(self, url: str) -> None:
+        self.url = url
+
+    async def open_pair(self) -> tuple[WebSocketMailbox, WebSocketMailbox]:
+        owner, nameplate = await WebSocketMailbox.claim(self.url)
+        return owner, await WebSocketMailbox.join(self.url, nameplate)

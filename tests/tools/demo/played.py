@@ -1,0 +1,133 @@
+"""A lesson that was played: what its notebooks show, and what the audit log says has left."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+from rich.console import Console
+
+from duetlink.base.audit.verify import verify
+from duetlink.tools.demo import play as demo
+from duetlink.tools.demo.errors import DemoFailed
+from duetlink.tools.demo.lesson import choose
+
+NOTEBOOKS = Path(__file__).resolve().parents[3] / "notebooks"
+LESSONS = sorted(path.parent.name for path in NOTEBOOKS.glob("*/scientist.ipynb"))
+
+
+def roles(lesson: str) -> list[str]:
+    return sorted(path.stem for path in (NOTEBOOKS / lesson).glob("*.ipynb"))
+
+
+@dataclass(frozen=True)
+class Played:
+    directory: Path
+    told: str  # what `duetlink demo` printed
+    audit: list[dict[str, Any]]
+
+    def cells(self, role: str) -> list[dict[str, Any]]:
+        """The code cells, executed."""
+        path = self.directory / "run" / f"{role}.ipynb"
+        cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
+        return [cell for cell in cells if cell["cell_type"] == "code"]
+
+    def outputs(self, role: str) -> list[dict[str, Any]]:
+        return [output for cell in self.cells(role) for output in cell["outputs"]]
+
+    def text(self, role: str) -> str:
+        """All that its cells show as text."""
+        shown = [
+            output.get("text") or output.get("data", {}).get("text/plain", "")
+            for output in self.outputs(role)
+        ]
+        return "\n".join("".join(part) for part in shown)
+
+    def left(self, owner: str = "") -> list[tuple[str, int]]:
+        """What has left the owner of that name, or the only one: the scientist's reasons, and bytes."""
+        session = self._owner_session(owner)
+        mine = [entry for entry in self.audit if entry["session"] == session]
+        assert not [entry for entry in mine if entry["kind"] == "gift"]
+        reasons = {entry["request"]: entry["reason"] for entry in mine if entry["kind"] == "request"}
+        approved = {
+            entry["request"] for entry in mine if entry["kind"] == "answer" and entry["state"] == "approved"
+        }
+        found = []
+        for entry in mine:
+            if entry["kind"] == "release" and entry["state"] != "begun":
+                assert entry["request"] in approved
+                assert (entry["state"], entry["left_bytes"]) == ("complete", entry["size_bytes"])
+                found.append((entry.get("reason") or reasons[entry["request"]], entry["left_bytes"]))
+        return found
+
+    def _owner_session(self, owner: str) -> str:
+        """Both sides write to one log: the owner's session is the one that sees the same verifier."""
+        connected = [entry for entry in self.audit if entry["kind"] == "connected"]
+        theirs = {entry["session"] for entry in self.audit if entry.get("reason") == "as scientist"}
+        verifiers = {
+            entry["verifier"]
+            for entry in connected
+            if entry["session"] in theirs and owner in ("", entry["peer"])
+        }
+        (session,) = (
+            entry["session"]
+            for entry in connected
+            if entry["session"] not in theirs and entry["verifier"] in verifiers
+        )
+        return str(session)
+
+
+def play(directory: Path) -> Played:
+    """Play the notebooks in `directory`, in real kernels, and check what is true of every lesson."""
+    out = io.StringIO()
+    try:
+        code = demo.play(Console(file=out, width=110), choose("", directory), timeout_s=110)
+    except DemoFailed as failed:
+        raise AssertionError(f"{out.getvalue()}\n{failed}") from failed
+    assert code == 0
+    return checked(directory, out.getvalue())
+
+
+def play_by_command(directory: Path) -> Played:
+    """The same by `duetlink demo`."""
+    command = [sys.executable, "-m", "duetlink", "demo", "--notebooks", str(directory)]
+    terminal = {"COLUMNS": "110", "TERM": "dumb"}
+    done = subprocess.run(command, env=os.environ | terminal, capture_output=True, text=True, timeout=110)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return checked(directory, done.stdout)
+
+
+def checked(directory: Path, told: str) -> Played:
+    assert "✓ the same on both sides" in told
+    audit = Path(os.environ["DUETLINK_AUDIT_PATH"])
+    assert verify(audit).intact
+    entries = [json.loads(line) for line in audit.read_text(encoding="utf-8").splitlines()]
+    played = Played(directory, told, entries)
+    for path in directory.glob("*.ipynb"):
+        assert all(cell["execution_count"] for cell in played.cells(path.stem))
+        said = [output for output in played.outputs(path.stem) if output["output_type"] == "error"]
+        warned = [output["text"] for output in played.outputs(path.stem) if output.get("name") == "stderr"]
+        assert (said, warned) == ([], [])
+    assert left_behind(os.environ) == []
+    return played
+
+
+def left_behind(environment: Mapping[str, str]) -> list[psutil.Process]:
+    """Kernels and servers are known by this directory, wherever they end up in the process tree."""
+    mark = environment["JUPYTER_RUNTIME_DIR"]
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.environ().get("JUPYTER_RUNTIME_DIR") == mark:
+                found.append(process)
+        except (psutil.NoSuchProcess, psutil.AccessDenied, psutil.ZombieProcess):
+            continue
+    return found

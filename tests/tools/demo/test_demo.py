@@ -1,0 +1,107 @@
+"""How a demo ends that does not come to its end: with a word about it, and nothing left behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from duetlink.tools.demo import play
+from duetlink.tools.demo.errors import DemoFailed
+from tests.tools.demo.played import NOTEBOOKS, left_behind
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def notebooks(tmp_path: Path) -> Path:
+    """A copy of both notebooks, so that a test may change them and leaves no copies in the clone."""
+    directory = tmp_path / "notebooks"
+    directory.mkdir()
+    for role in ("owner", "scientist"):
+        shutil.copy(NOTEBOOKS / "1-basics" / f"{role}.ipynb", directory)
+    return directory
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    return os.environ | {"JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"), "COLUMNS": "110", "TERM": "dumb"}
+
+
+def demo(notebooks: Path, *more: str) -> list[str]:
+    return [sys.executable, "-m", "duetlink", "demo", "--notebooks", str(notebooks), *more]
+
+
+def break_cell(path: Path, old: str, new: str) -> None:
+    text = path.read_text(encoding="utf-8")
+    assert old in text
+    path.write_text(text.replace(old, new), encoding="utf-8")
+
+
+def test_a_failing_cell_is_shown_and_ends_everything(notebooks: Path, environment: dict[str, str]) -> None:
+    break_cell(notebooks / "scientist.ipynb", "print(ages, ", "print(1 / 0, ")
+    done = subprocess.run(demo(notebooks), env=environment, capture_output=True, text=True, timeout=110)
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: scientist.ipynb, '2. Look around': ZeroDivisionError")
+    assert len(done.stderr.splitlines()) == 1
+    assert "1 / 0" in done.stdout
+    assert (notebooks / "run" / "scientist.ipynb").exists()
+    assert left_behind(environment) == []
+
+
+def test_too_little_time_says_where_both_are(notebooks: Path, environment: dict[str, str]) -> None:
+    break_cell(notebooks / "owner.ipynb", "duet = duetlink", "import time; time.sleep(600); duet = duetlink")
+    done = subprocess.run(
+        demo(notebooks, "--timeout", "10"), env=environment, capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("error: not done within 10 s")
+    assert "owner.ipynb is at '1. Open a duet'" in done.stderr
+    assert "scientist.ipynb is at '1. Join the duet'" in done.stderr
+    assert left_behind(environment) == []
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupted_demo_leaves_nothing(
+    number: signal.Signals, notebooks: Path, environment: dict[str, str]
+) -> None:
+    break_cell(notebooks / "owner.ipynb", "request.deny(", "import time; time.sleep(600); (")
+    process = subprocess.Popen(demo(notebooks), env=environment, stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if "2. Look around" in line:
+                break
+        process.send_signal(number)
+        process.stdout.read()
+        assert process.wait(timeout=30) == 130
+    finally:
+        process.kill()
+        process.communicate()
+    assert left_behind(environment) == []
+
+
+async def test_a_step_that_misses_a_cancellation_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(play, "_ASK_AGAIN_S", 0.01)
+    asked = 0
+
+    async def misses_two() -> None:
+        nonlocal asked
+        while asked < 3:
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.Event().wait()
+            asked += 1
+
+    async def fails() -> None:
+        raise DemoFailed("the first")
+
+    with pytest.raises(DemoFailed, match="the first"):
+        await play._first_failure(misses_two(), fails())
+    assert asked == 3

@@ -1,0 +1,125 @@
+"""Names: looked up once, within a bound, and a system resolver that is stuck holds nothing up."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from duetlink.tools.doctor.resolver import NameUnresolved, Resolver, has_route, system_lookup
+
+
+async def never(host: str) -> list[str]:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+async def test_dns_that_never_answers_costs_the_bound_and_says_so() -> None:
+    resolver = Resolver(never, 0.1)
+    with pytest.raises(
+        NameUnresolved, match=r"stun\.example\.org was not resolved within 0\.1 s: DNS does not answer"
+    ):
+        await resolver.addresses("stun.example.org")
+    await resolver.close()
+
+
+@pytest.mark.parametrize(
+    ("routed", "addresses"),
+    [
+        ("both", ["192.0.2.1", "2001:db8::1"]),
+        ("6", ["2001:db8::1"]),  # a machine without IPv4
+        ("4", ["192.0.2.1"]),
+        ("none", ["192.0.2.1", "2001:db8::1"]),
+    ],
+)
+async def test_one_address_of_each_family_that_leads_out_ipv4_first(
+    routed: str, addresses: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def many(host: str) -> list[str]:
+        return ["2001:db8::1", "junk", "192.0.2.1", "2001:db8::2", "192.0.2.2"]
+
+    def has_route(address: str) -> bool:
+        return routed == "both" or routed == ("6" if ":" in address else "4")
+
+    monkeypatch.setattr("duetlink.tools.doctor.resolver.has_route", has_route)
+    assert await Resolver(many).addresses("any") == addresses
+
+
+def test_loopback_has_a_route() -> None:
+    assert has_route("127.0.0.1")
+    assert not has_route("255.255.255.255")  # a broadcast, which no socket may send without asking
+
+
+async def test_a_name_is_looked_up_once_for_all_who_ask() -> None:
+    asked = []
+
+    async def count(host: str) -> list[str]:
+        asked.append(host)
+        return ["192.0.2.1"]
+
+    resolver = Resolver(count)
+    await asyncio.gather(*(resolver.addresses("one") for _ in range(5)))
+    assert asked == ["one"]
+
+
+async def test_who_gives_up_does_not_end_the_question_of_others() -> None:
+    told = asyncio.Event()
+
+    async def slow(host: str) -> list[str]:
+        await told.wait()
+        return ["192.0.2.1"]
+
+    resolver = Resolver(slow)
+    impatient = asyncio.ensure_future(resolver.addresses("one"))
+    patient = asyncio.ensure_future(resolver.addresses("one"))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    told.set()
+    assert await patient == ["192.0.2.1"]
+
+
+@pytest.mark.parametrize(
+    "error", [socket.gaierror(-2, "Name or service not known"), UnicodeError("label too long")]
+)
+async def test_a_name_that_does_not_exist(error: Exception) -> None:
+    async def fail(host: str) -> list[str]:
+        raise error
+
+    with pytest.raises(NameUnresolved, match="has no address"):
+        await Resolver(fail).addresses("nowhere.invalid")
+
+
+async def test_addresses_need_no_names() -> None:
+    assert await system_lookup("127.0.0.1") == ["127.0.0.1"]
+    assert await Resolver().addresses("::1") == ["::1"]
+
+
+def test_a_system_resolver_that_is_stuck_holds_up_neither_the_loop_nor_its_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    unstuck = threading.Event()
+
+    def stuck(*arguments: Any, **keywords: Any) -> Any:
+        unstuck.wait(30)
+        raise socket.gaierror(-3, "Temporary failure in name resolution")
+
+    monkeypatch.setattr(socket, "getaddrinfo", stuck)
+
+    async def ask() -> None:
+        resolver = Resolver(timeout_s=0.1)
+        with pytest.raises(NameUnresolved):
+            await resolver.addresses("stun.example.org")
+        await resolver.close()
+
+    started_s = time.monotonic()
+    asyncio.run(ask())  # which waits for the loop's executor
+    assert time.monotonic() - started_s < 2.0
+    (thread,) = (thread for thread in threading.enumerate() if thread.name == "doctor-resolve")
+    assert thread.daemon
+    unstuck.set()
+    thread.join(5)
+    assert not thread.is_alive()
