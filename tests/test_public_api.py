@@ -1,0 +1,191 @@
+"""The public API, written out: who changes a name here changes programs and notebooks of others.
+
+A name that is new is added here. One that goes, or is called otherwise, breaks somebody's code: CHANGELOG.md
+says so.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import duetlink
+
+ROOT = Path(__file__).resolve().parent.parent
+
+ROOT_NAMES = "Budget Duet DuetError IceServer Mock Policy Settings errors join launch progress"
+
+# where a class is defined is not public; what `duet.store` and the like give is
+MEMBERS = {
+    "duetlink:Duet": (
+        "accept audit close code code_expires compression doctor fetch history panel pause paused peer ping "
+        "policies remote requests resume role send share state statistics store table transfers tuning "
+        "verifier wait_connected wait_done wait_object wait_request watch"
+    ),
+    "duetlink.duet.store:Store": "search table to_pandas",
+    "duetlink.duet.store:Asset": (
+        "budget description detail kind lossy mock mock_words name revision size_bytes tags unshare"
+    ),
+    "duetlink.duet.pointer:Pointer": (
+        "budget description detail get kind lossy mock mock_words name request revision size_bytes tags"
+    ),
+    "duetlink.duet.remote.asked:Asked": "dp get request",
+    "duetlink.duet.remote.remote:Result": "dp get mock request",
+    "duetlink.duet.remote.function:Function": "source",
+    "duetlink.duet.pointer:ReceivedObject": (
+        "budget description detail get kind lossy mock_words name revision size_bytes tags"
+    ),
+    "duetlink.duet.pointer:PendingRequest": "log progress reason result result_or_withdraw state withdraw",
+    "duetlink.duet.requests:Request": (
+        "answer_reason answered approve arrived asset by code deny expires function group like_this lineage "
+        "log mock_result number peer preview progress reason run state times"
+    ),
+    "duetlink.duet.requests:RequestTable": "pending table to_pandas",
+    "duetlink.duet.transfers:SharedTransfer": (
+        "bytes_per_s can_retry cancel direction done_bytes duration_s name number path pause paused_here "
+        "paused_there resume retry row size_bytes state status why wire_bytes"
+    ),
+    "duetlink.duet.transfers:TransferTable": "table",
+    "duetlink.duet.policies.policies:Policies": "add apply clear explain move remove replay table usage",
+    "duetlink:Policy": (
+        "action after announce assets code count hours kinds lineage log max_bytes max_elements min_group "
+        "name no_other_tags operations peers rate reason tags total_bytes total_elements until words"
+    ),
+    "duetlink.duet.audit:Audit": "export filter latest_lines table verify",
+    "duetlink.duet.compression:SharedCompression": (
+        "available codec codecs_for level lossless_only max_relative_error mode objective pin "
+        "rate_cap_bytes_per_s set table undo version"
+    ),
+    "duetlink.duet.compression:TuningView": "decisions",
+    "duetlink.net.link.traffic:Statistics": (
+        "path paths received_bytes received_bytes_per_s received_wire_bytes received_wire_bytes_per_s "
+        "reconnects round_trip_s sent_bytes sent_bytes_per_s sent_wire_bytes sent_wire_bytes_per_s state "
+        "transfers"
+    ),
+    "duetlink.duet.examination:Examination": "findings json reachable rungs to_json took_s verdict",
+    "duetlink:Mock": "bounds categories from_data rows seed",
+    "duetlink:Budget": "bounds bounds_of epsilon rows_per_person total",
+    "duetlink:IceServer": "credential from_json urls username",
+    "duetlink:Settings": (
+        "allowed_ice_servers allowed_paths audit_file audit_path budget_file budget_path call_timeout_s "
+        "code_lifetime_s failure_detail from_environment heartbeat_interval_s heartbeat_timeout_s "
+        "held_bytes ice_probe_timeout_s ice_servers inline_limit_bytes map_port max_assets "
+        "max_pending_requests max_received_bytes max_value_bytes only pairing_timeout_s prepare_limit_bytes "
+        "reconnect_timeout_s relay resume_grants signaling state_directory state_path worker_memory_bytes "
+        "worker_result_bytes worker_timeout_s"
+    ),
+}
+
+ERRORS = (
+    "AssetChanged AssetNotFound AuditBroken AuditUnavailable BudgetExceeded CallTimeout CodeUsed "
+    "CodecFailed DuetError IncompatiblePeer LimitExceeded LinkClosed LocalProtocolError MalformedChunk "
+    "MalformedCode MalformedValue MissingLibrary NoMock OperationFailed OperationRefused PairingError "
+    "PairingTimeout PanelUnavailable PathUnavailable PeerLost PeerUnreachable PrivateValue RemoteFailure "
+    "RemoteProtocolError RequestAnswered RequestDenied RequestTimeout RequestWithdrawn SettingError "
+    "SignalingRefused SignalingUnavailable StateBroken StateInUse StateUnavailable TicketRefused "
+    "TransferCancelled TransferEnded TransferFailed UndecodableChunk UnknownCode UnknownCodec "
+    "UnknownPolicy UnsupportedValue ValueRefused WorkLimit WorkerUnavailable WrongCode"
+)
+
+# What README.md and the documents tell people to import. It stays where it is, whatever moves behind it.
+DEEP = {
+    "duetlink.codecs": (
+        "Bound Codec Compressor Decompressor Element codecs compress decode decompress element_of encode "
+        "named read_header register"
+    ),
+    "duetlink.codecs.base": (
+        "Array BYTES Bound Codec GRADIENT LOSSLESS Octets References TENSOR UnknownVersion VERSION "
+        "VersionCodec array_bytes no_references"
+    ),
+    "duetlink.codecs.gradients": (
+        "Dgc ErrorFeedback GradientCompressor PowerSgd Quantised RandomK TensorState TopK"
+    ),
+    "duetlink.session": "join launch",
+    "duetlink.settings": "IceServer Settings",
+    "duetlink.testing.codecs": "CodecContract",
+    "duetlink.testing.paths": "PathContract",
+    "duetlink.testing.signaling": "MailboxContract",
+    "duetlink.testing.values": "ValueContract",
+}
+
+
+def members(cls: type) -> list[str]:
+    """Public attributes, methods and fields that duetlink gives a class."""
+    ours = [base for base in cls.__mro__ if base.__module__.startswith("duetlink")]
+    names = {name for base in ours for name in [*vars(base), *inspect.get_annotations(base)]}
+    return sorted(name for name in names if not name.startswith("_"))
+
+
+def test_the_root_offers_these_names() -> None:
+    assert sorted(duetlink.__all__) == ROOT_NAMES.split()
+    assert all(hasattr(duetlink, name) for name in ROOT_NAMES.split())
+
+
+def test_the_version_is_that_of_the_distribution() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert duetlink.__version__ == project["version"]
+
+
+@pytest.mark.parametrize("path", MEMBERS)
+def test_a_class_has_these_members(path: str) -> None:
+    module, _, name = path.partition(":")
+    assert members(getattr(importlib.import_module(module), name)) == MEMBERS[path].split()
+
+
+def test_launch_and_join_take_these_arguments() -> None:
+    assert list(inspect.signature(duetlink.launch).parameters) == ["name", "signaling", "settings", "resume"]
+    assert list(inspect.signature(duetlink.join).parameters) == ["code", "name", "signaling", "settings"]
+
+
+def test_the_errors_are_these() -> None:
+    found = [name for name, value in vars(duetlink.errors).items() if isinstance(value, type)]
+    assert sorted(found) == ERRORS.split()
+
+
+@pytest.mark.parametrize("path", DEEP)
+def test_what_documents_name_is_where_they_say(path: str) -> None:
+    module = importlib.import_module(path)
+    assert [name for name in DEEP[path].split() if not hasattr(module, name)] == []
+
+
+@pytest.mark.parametrize("path", [path for path in DEEP if path.startswith("duetlink.codecs")])
+def test_a_public_name_is_the_very_object_that_is_used_inside(path: str) -> None:
+    public, inside = (importlib.import_module(name) for name in (path, f"duetlink.data{path[8:]}"))
+    assert sorted(public.__all__) == DEEP[path].split()
+    assert [name for name in public.__all__ if getattr(public, name) is not getattr(inside, name)] == []
+
+
+def test_a_codec_registered_by_its_public_name_is_known_inside() -> None:
+    program = """
+import numpy as np
+import duetlink.codecs
+from duetlink.codecs.base import BYTES, Codec
+class Inverted(Codec):
+    number, name, kind = 0x8001, "inverted", BYTES
+    def encode(self, array, element, level):
+        return (~array.reshape(-1).view(np.uint8)).tobytes()
+    def decode(self, payload, element, shape):
+        return (~np.frombuffer(payload, np.uint8)).view(element.storage).reshape(shape)
+duetlink.codecs.register(Inverted())
+from duetlink.data.codecs import registry
+print(registry.named("inverted") is duetlink.codecs.named("inverted"))
+print(bytes(duetlink.codecs.decompress(duetlink.codecs.compress(b"a link", codec="inverted"))))
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert (done.stdout, done.stderr) == ("True\nb'a link'\n", "")
+
+
+def test_commands_and_plug_ins_are_found_under_these_names() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["scripts"] == {"duetlink": "duetlink.tools.cli:main"}
+    assert project["entry-points"] == {"duetlink.panel": {"panel": "duetlink_widgets.panel:Panel"}}
+    from duetlink.data.codecs.registry import ENTRY_POINTS
+    from duetlink.duet.panel import GROUP
+
+    assert (ENTRY_POINTS, GROUP) == ("duetlink.codecs", "duetlink.panel")
