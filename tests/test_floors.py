@@ -1,40 +1,77 @@
-"""The house: imports go down only, nobody imports the root from inside, `import duetlink` is light."""
+"""The house: five wings, imports that go down only, no knots; and `import duetlink` is light.
+
+An import counts wherever it stands: at the top of a file, under TYPE_CHECKING, or within a function. What a
+reader has to know at once is a knot all the same.
+"""
 
 from __future__ import annotations
 
 import ast
 import contextlib
+import functools
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# ground floor first; a module may import its own floor and lower ones
-FLOORS = (
+# Ground floor first. What stands in duetlink/ imports itself and lower floors, never a neighbour: `net` and
+# `compute` know nothing of each other. The root (`__init__`) is above all of them; nobody imports it.
+WINGS = (
     ("errors", "version"),
     ("settings",),
-    ("codecs", "dedup", "operations"),
-    ("tuning",),
-    ("wire", "values", "runtime", "signaling", "tunnel", "journal"),
-    ("peer", "flight", "carrier", "mocks", "privacy", "audit"),
-    ("paths", "doctor", "reunion", "worker"),
-    ("link",),
+    ("base",),
+    ("data",),
+    ("net", "compute"),
     ("duet",),
+    ("tools", "testing", "codecs"),  # codecs: public names of data/codecs
     ("session",),
-    ("demo", "testing"),
-    ("cli",),
     ("__main__",),
 )
 
+# The same within a wing. Inside `duet` there are no floors yet, see KNOTS.
+FLOORS = {
+    "base": (("runtime", "wire", "journal"), ("audit",)),
+    "data": (("codecs", "dedup"), ("tuning", "values")),
+    "net": (("signaling", "tunnel"), ("peer", "flight", "carrier"), ("paths", "reunion"), ("link",)),
+    "compute": (("operations",), ("mocks", "privacy"), ("worker",)),
+    "tools": (("doctor", "demo"), ("cli",)),
+}
 
-def level(module: str) -> int:
-    for index, names in enumerate(FLOORS):
-        if module in names:
-            return index
-    raise AssertionError(f"duetlink.{module} stands on no floor; add it to FLOORS and ARCHITECTURE.md")
+# Files that know each other in a circle. This may only shrink: whoever unties one takes it out.
+KNOTS = {
+    frozenset(
+        {
+            "duet.catalogue",
+            "duet.inbox",
+            "duet.incoming",
+            "duet.policies.announcement",
+            "duet.policies.book",
+            "duet.remote.job",
+            "duet.remote.job_intake",
+            "duet.remote.job_run",
+            "duet.remote.jobs",
+            "duet.remote.workplace",
+            "duet.state.keeper",
+        }
+    ),
+    frozenset(
+        {
+            "duet.asking",
+            "duet.pointer",
+            "duet.remote.asked",
+            "duet.remote.outbox",
+            "duet.remote.program",
+            "duet.remote.remote",
+            "duet.remote.submission",
+            "duet.remote.tensor",
+            "duet.remote.workbench",
+        }
+    ),
+}
 
 
 def parsed(path: Path) -> ast.Module:
@@ -45,29 +82,131 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(source)
 
 
-def imports(path: Path) -> set[str]:
-    """First-level duetlink modules that a file imports when it is loaded or run."""
-    found = set()
-    for node in ast.walk(parsed(path)):
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("duetlink."):
-            found.add(node.module.split(".")[1])
-        elif isinstance(node, ast.ImportFrom) and node.module == "duetlink":
-            found |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[1] for alias in node.names if alias.name.startswith("duetlink.")}
-            assert not any(alias.name == "duetlink" for alias in node.names), f"{path} imports the root"
+def imported(tree: ast.Module, modules: Mapping[str, object]) -> set[str]:
+    """Modules that a file imports anywhere in it, without `duetlink.`; "" is the root itself."""
+    names = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names += [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports are absolute"
+            for alias in node.names:
+                inner = f"{node.module}.{alias.name}"
+                names.append(inner if inner.removeprefix("duetlink.") in modules else str(node.module))
+    ours = [name for name in names if name.partition(".")[0] == "duetlink"]
+    return {name.removeprefix("duetlink").removeprefix(".") for name in ours}
+
+
+def files() -> dict[str, Path]:
+    """Every module by its name without `duetlink.`; a package is its `__init__.py`."""
+    found = {}
+    for path in sorted((ROOT / "duetlink").rglob("*.py")):
+        parts = path.relative_to(ROOT / "duetlink").with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
 
+@functools.cache
+def arrows() -> dict[str, set[str]]:
+    modules = files()
+    return {name: imported(parsed(path), modules) - {name} for name, path in modules.items()}
+
+
+def floor(name: str, floors: tuple[tuple[str, ...], ...], where: str) -> int:
+    for index, names in enumerate(floors):
+        if name in names:
+            return index
+    raise AssertionError(f"{name} stands on no floor of {where}; add it to this file and ARCHITECTURE.md")
+
+
+def climbs(module: str, other: str) -> bool:
+    """Whether an import of `other` does not go down."""
+    (home, *inside), (home_of_other, *inside_other) = module.split("."), other.split(".")
+    if home != home_of_other:
+        return floor(home_of_other, WINGS, "duetlink/") >= floor(home, WINGS, "duetlink/")
+    if home not in FLOORS or not inside or not inside_other or inside[0] == inside_other[0]:
+        return False
+    floors = FLOORS[home]
+    return floor(inside_other[0], floors, f"{home}/") >= floor(inside[0], floors, f"{home}/")
+
+
+@pytest.mark.parametrize("module", [name for name in files() if name])
+def test_imports_go_down(module: str) -> None:
+    assert "" not in arrows()[module], f"{module} imports the root"
+    assert [other for other in sorted(arrows()[module]) if climbs(module, other)] == []
+
+
+def test_everything_has_its_place() -> None:
+    homes = {name.partition(".")[0] for name in files() if name}
+    assert homes == {name for names in WINGS for name in names}
+    for wing, floors in FLOORS.items():
+        parts = {name.split(".")[1] for name in files() if name.startswith(f"{wing}.")}
+        assert parts == {name for names in floors for name in names}
+
+
+def knots(graph: Mapping[str, set[str]]) -> set[frozenset[str]]:
+    """Strongly connected components of more than one file (Tarjan 1972)."""
+    order: dict[str, int] = {}
+    lowest: dict[str, int] = {}
+    stack: list[str] = []
+    found: set[frozenset[str]] = set()
+
+    def visit(name: str) -> None:
+        order[name] = lowest[name] = len(order)
+        stack.append(name)
+        for other in graph[name] & graph.keys():
+            if other not in order:
+                visit(other)
+                lowest[name] = min(lowest[name], lowest[other])
+            elif other in stack:
+                lowest[name] = min(lowest[name], order[other])
+        if lowest[name] == order[name]:
+            at = stack.index(name)
+            if len(stack) - at > 1:
+                found.add(frozenset(stack[at:]))
+            del stack[at:]
+
+    for name in graph:
+        if name not in order:
+            visit(name)
+    return found
+
+
+def test_no_files_know_each_other_in_a_circle_but_those_that_are_known_to() -> None:
+    assert knots(arrows()) == KNOTS
+
+
+def test_a_knot_is_found() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"b", "d"}, "d": set[str](), "e": {"f"}, "f": {"a", "e"}}
+    assert knots(graph) == {frozenset({"b", "c"}), frozenset({"e", "f"})}
+
+
+def test_an_import_is_found_wherever_it_stands() -> None:
+    source = """
+import duetlink
+import duetlink.base.wire
+if TYPE_CHECKING:
+    from duetlink.net.link import link
+def f():
+    from duetlink.errors import DuetError
+"""
+    assert imported(ast.parse(source), {"net.link.link": 0}) == {"", "base.wire", "net.link.link", "errors"}
+
+
 @pytest.mark.parametrize(
-    "path",
-    [path for path in sorted((ROOT / "duetlink").rglob("*.py")) if path != ROOT / "duetlink/__init__.py"],
-    ids=lambda path: str(path.relative_to(ROOT)),
+    ("module", "other"),
+    [
+        ("base.wire.envelope", "data.values"),
+        ("net.link.link", "compute.worker.job"),
+        ("compute.worker.job", "net.link.link"),
+        ("duet.duet", "tools.doctor.report"),
+        ("net.flight.body", "net.paths.base"),
+        ("data.values", "codecs"),
+        ("duet.duet", "session"),
+    ],
 )
-def test_imports_go_down(path: Path) -> None:
-    module = path.relative_to(ROOT / "duetlink").parts[0].removesuffix(".py")
-    for imported in imports(path) - {module}:
-        assert level(imported) < level(module), f"{path} imports duetlink.{imported}, which is not below it"
+def test_an_import_that_climbs_is_told(module: str, other: str) -> None:
+    assert climbs(module, other)
 
 
 def test_importing_the_package_is_light() -> None:
