@@ -1,8 +1,8 @@
 """Decoding what a peer has made and nobody here has asked for: gifts, and what its steps and functions gave.
 
 A flat value (`data/values/flat.py`) is decoded here and now. Any other is first decoded, and used, in a
-process of its own, shut in and limited like the worker: a body that ends or occupies the process that reads it ends that
-one. Only what it survives is decoded in this process, from the same bytes.
+process of its own, shut in and limited like the worker: a body that ends or occupies the process that reads
+it ends that one. Only what it survives is decoded in this process, from the same bytes.
 """
 
 from __future__ import annotations
