@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any
 
 from duetlink.base.wire import schema_pb2 as pb
+from duetlink.base.wire.text import harmless_lines
 from duetlink.data import values
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.inbox import REQUEST_ID_BYTES
@@ -133,10 +134,11 @@ class Asking:
         finally:
             del self._open[question.request_id]
         if answer.state == pb.Answer.DENIED:
-            words = f": {answer.reason}" if answer.reason else ", without a reason"
-            raise RequestDenied(f"the owner denied {asset.name!r}{words}", answer.reason)
+            reason = harmless_lines(answer.reason)
+            words = f": {reason}" if reason else ", without a reason"
+            raise RequestDenied(f"the owner denied {asset.name!r}{words}", reason)
         if answer.state == pb.Answer.FAILED and question.job is not None:
-            raise OperationFailed(answer.reason[:_MAX_WORDS])
+            raise OperationFailed(harmless_lines(answer.reason[:_MAX_WORDS]))
         if answer.state != pb.Answer.APPROVED:
             raise RemoteProtocolError(f"the peer answered a request with state {answer.state}")
         question.state = APPROVED

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
 from duetlink.base.wire import schema_pb2 as pb
+from duetlink.base.wire.text import harmless, harmless_lines
 from duetlink.data.values import Encoded, decode, encode
 from duetlink.data.values.lossy import Lossy
 from duetlink.errors import RemoteProtocolError, SettingError
@@ -77,7 +78,10 @@ class AssetInfo:
 
     @classmethod
     def from_wire(cls, notice: pb.AssetNotice) -> AssetInfo:
-        """Raises RemoteProtocolError for a name that is empty, or texts beyond the limits."""
+        """Its texts can be printed as they are; its name, by which it is asked for, is as the peer gave it.
+
+        Raises RemoteProtocolError for a name that is empty, or texts beyond the limits.
+        """
         texts = (
             notice.kind,
             notice.detail,
@@ -98,14 +102,14 @@ class AssetInfo:
         return cls(
             notice.name,
             notice.revision,
-            notice.kind,
-            notice.detail,
+            harmless(notice.kind),
+            harmless(notice.detail),
             notice.size_bytes,
-            notice.description,
-            tuple(notice.tags),
-            notice.lossy,
-            notice.mock,
-            notice.budget,
+            harmless_lines(notice.description),
+            tuple(map(harmless, notice.tags)),
+            harmless(notice.lossy),
+            harmless(notice.mock),
+            harmless(notice.budget),
         )
 
 

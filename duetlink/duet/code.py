@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 
-from duetlink.duet.display import harmless
+from duetlink.base.wire.text import harmless_lines
 
 # nothing of a long line is out of sight, to the right
 _WRAPPED = "white-space:pre-wrap;overflow-wrap:anywhere"
@@ -17,7 +17,7 @@ class Code:
         self.source = source
 
     def __str__(self) -> str:
-        return visible_lines(self.source)
+        return harmless_lines(self.source)
 
     def __repr__(self) -> str:
         return str(self)
@@ -36,8 +36,3 @@ class Code:
         )
         coloured: str = highlight(text, PythonLexer(), style)
         return coloured
-
-
-def visible_lines(source: str) -> str:
-    """The text with control and direction characters shown as escapes; its lines stay lines."""
-    return "\n".join(harmless(line.expandtabs(4)) for line in source.split("\n"))

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import html
 import io
-import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from duetlink.base.wire.text import harmless
 from duetlink.errors import MissingLibrary
 
 MAX_CELL = 120  # characters
@@ -99,16 +99,6 @@ def visible(text: str) -> str:
     """The beginning of `text` on one line, with characters that could hide or reorder others as escapes."""
     shown = harmless(text[: MAX_CELL + 1])
     return shown if len(text) <= MAX_CELL else shown[:MAX_CELL] + "…"
-
-
-def harmless(text: str) -> str:
-    """`text` on one line, with control and direction characters written as escapes."""
-    return "".join(
-        character
-        if character == " " or unicodedata.category(character)[0] not in "CZ"
-        else character.encode("unicode_escape").decode("ascii")
-        for character in text
-    )
 
 
 def size_text(size_bytes: float) -> str:

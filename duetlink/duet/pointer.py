@@ -10,6 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from duetlink.base.runtime.loop import LoopThread
+from duetlink.base.wire.text import harmless
 from duetlink.duet.asking import ASKING, COMPLETE, DENIED, PENDING, Asking, Question
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.catalogue import Received
@@ -32,7 +33,7 @@ class Described:
 
     @property
     def name(self) -> str:
-        return self._info.name
+        return harmless(self._info.name)
 
     @property
     def revision(self) -> int:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from duetlink.base.runtime.loop import LoopThread
+from duetlink.base.wire.text import harmless, harmless_lines
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.code import Code
@@ -64,12 +65,13 @@ class Request:
 
     @property
     def peer(self) -> str:
-        return self._incoming.peer_name
+        """The name that the peer gave itself."""
+        return harmless(self._incoming.peer_name)
 
     @property
     def reason(self) -> str:
-        """The peer's words."""
-        return self._incoming.reason
+        """The peer's words, with escapes for what would be a command to a terminal."""
+        return harmless_lines(self._incoming.reason)
 
     @property
     def state(self) -> str:
@@ -90,8 +92,8 @@ class Request:
 
     @property
     def mock_result(self) -> str:
-        """What the function has made of mocks, as the peer says."""
-        return self._incoming.job.mock if self._incoming.job is not None else ""
+        """What the function has made of mocks, as the peer says; with escapes as `reason`."""
+        return harmless_lines(self._incoming.job.mock) if self._incoming.job is not None else ""
 
     @property
     def log(self) -> LogLines:
@@ -212,7 +214,7 @@ class Request:
             "no_other_tags": made is None,
             "kinds": () if asset.is_unmade else (literal(asset.kind),),
             "code": () if made is None else (made.digest,),
-            "peers": (literal(self.peer),),
+            "peers": (literal(self._incoming.peer_name),),
             "max_bytes": None if asset.is_unmade else asset.size_bytes,
             "max_elements": asset.elements,
             "count": 10,

@@ -31,7 +31,7 @@ class Asset(Described):
         """What the peer works with in its place, all of which it may have; None where there is nothing, or
         where that is over 16 MiB and nobody holds it any more.
         """
-        mine = self._catalogue.mine.get(self.name)
+        mine = self._catalogue.mine.get(self._info.name)
         if mine is None or mine.info.revision != self.revision or mine.mock is None:
             return None
         return mine.mock.look()
@@ -77,7 +77,7 @@ class Store(Mapping[str, Described]):
     def search(self, text: str) -> Store:
         """Those of these that have `text` in name, type, description or a tag, in upper or lower case."""
         wanted = text.casefold()
-        found = frozenset(entry.name for entry in self._entries() if wanted in _words(entry).casefold())
+        found = frozenset(entry._info.name for entry in self._entries() if wanted in _words(entry).casefold())
         return Store(self._catalogue, self._asking, self._thread, self._workbench, found)
 
     def to_pandas(self) -> pd.DataFrame:

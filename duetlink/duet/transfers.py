@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 
 from duetlink.base.runtime.loop import LoopThread
+from duetlink.base.wire.text import harmless
 from duetlink.duet.asking import Question
 from duetlink.duet.display import Table, size_text, visible
 from duetlink.duet.giving import Gift
@@ -37,7 +38,7 @@ class SharedTransfer:
 
     @property
     def name(self) -> str:
-        return self._transfer.name
+        return harmless(self._transfer.name)
 
     @property
     def direction(self) -> str:

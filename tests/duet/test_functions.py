@@ -213,7 +213,7 @@ def test_the_log_goes_out_where_the_owner_lets_it(two: Pairing) -> None:
     pending, request = two.submit(chatty, two.ages)
     request.approve(logs=True)
     assert pending.result(10) == 4
-    assert list(pending.log) == ["part 0", "part 1", "part 2", "\x1b[31mno end"]
+    assert list(pending.log) == ["part 0", "part 1", "part 2", "\\x1b[31mno end"]
     assert repr(pending.log).endswith("part 2\n\\x1b[31mno end")
     assert pending.progress == 1.0
     told = [entry for entry in two.owner.audit.filter(kind="release") if "prints" in entry.reason]

@@ -113,8 +113,8 @@ def test_words_of_a_request_are_shown_as_words(attacker: Attacker, bench: Bench)
     hostile = "<img src=x onerror=alert(1)>\n\x1b[2J\u202eapproved"
     assert attacker.ask(result=3, reason=hostile + "x" * 1_000_000).state == PENDING
     request = bench.owner.requests.pending[-1]
-    assert len(request.reason) == 2000
-    for shown in (repr(request), repr(bench.owner.requests)):
+    assert len(request.reason) == 2000 + len(r"\x1b\u202e") - 2
+    for shown in (request.reason, repr(request), repr(bench.owner.requests)):
         assert "\x1b" not in shown
         assert "\u202e" not in shown
     assert "<img" not in bench.owner.requests._repr_html_()
@@ -386,6 +386,8 @@ def more() -> Iterator[tuple[str, str, str, str]]:
     yield "reviewed functions", REFUSED, hostile, "code far to the right"
     empty = f"{intake}::test_a_long_stretch_of_empty_lines_is_shown_as_one_line_that_says_so"
     yield "reviewed functions", SHOWN, empty, "code below thousands of empty lines"
+    printed = "tests/duet/test_peer_text.py::test_what_people_print_of_the_peers_words_is_harmless"
+    yield "what the owner reads of a request", SHOWN, printed, "commands to a terminal"
     kind = f"{functions}::test_a_class_of_errors_that_is_its_own_tells_nothing_by_its_name"
     yield "reviewed functions", REFUSED, kind, "data in the name of an error"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from duetlink import errors
 from duetlink.base.wire import schema_pb2 as pb
+from duetlink.base.wire.text import harmless_lines
 
 MAX_TEXT = 2000  # characters of a message from the peer that reach a person
 
@@ -43,9 +44,9 @@ def to_wire(error: Exception) -> pb.Failure:
 
 def from_wire(failure: pb.Failure) -> errors.DuetError:
     """The typed error that a failure stands for; unknown kinds become RemoteFailure."""
-    text = failure.text[:MAX_TEXT]
+    text, reason = harmless_lines(failure.text[:MAX_TEXT]), harmless_lines(failure.reason[:MAX_TEXT])
     if failure.kind == pb.Failure.DENIED:
-        return errors.RequestDenied(text, failure.reason[:MAX_TEXT])
+        return errors.RequestDenied(text, reason)
     if failure.kind == pb.Failure.PROTOCOL or failure.kind == pb.Failure.LIMIT:
         # there the peer blames us
         return errors.LocalProtocolError(f"the peer refused a message of ours: {text}")

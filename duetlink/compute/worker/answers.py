@@ -10,6 +10,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from duetlink.base.wire.text import harmless
 from duetlink.compute.worker.faults import Fault
 from duetlink.compute.worker.groups import EVERYBODY, Group
 from duetlink.compute.worker.memory import close_all, map_sealed, place
@@ -123,8 +124,8 @@ def _described(encoded: Encoded, group: Group) -> dict[str, Any]:
 def _taken(told: Any, fds: Sequence[int]) -> tuple[Encoded, int | None]:
     try:
         summary = Summary(
-            str(told["kind"])[:MAX_WORDS],
-            str(told["detail"])[:MAX_TEXT],
+            harmless(str(told["kind"])[:MAX_WORDS]),
+            harmless(str(told["detail"])[:MAX_TEXT]),
             int(told["size_bytes"]),
             None if told["elements"] is None else int(told["elements"]),
         )

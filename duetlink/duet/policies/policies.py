@@ -117,7 +117,7 @@ class Policies(Sequence[Policy]):
     def explain(self, request: Request) -> Decision:
         """What the policies would answer to a request if it came now, and why. Nothing happens."""
 
-        return self._book.decide(Facts.of(request.asset, request.peer))
+        return self._book.decide(Facts.of(request.asset, request._incoming.peer_name))
 
     def replay(self) -> Replay:
         """What these policies would have answered to each request of this duet, in the order and at the time

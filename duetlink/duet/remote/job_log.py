@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import html
 from collections.abc import Iterable
+from typing import Self
 
-from duetlink.duet.code import visible_lines
+from duetlink.base.wire.text import harmless_lines
 
 MOST_LINES = 10_000
 MOST_CHARACTERS = 256 * 1024
@@ -39,12 +40,15 @@ class JobLog:
 
 
 class LogLines(tuple[str, ...]):
-    """Lines, shown as lines; control characters as escapes."""
+    """Lines as they may be printed, each alone or all together: control characters are escapes."""
 
     __slots__ = ()
 
+    def __new__(cls, lines: Iterable[str] = ()) -> Self:
+        return super().__new__(cls, map(harmless_lines, lines))
+
     def __str__(self) -> str:
-        return visible_lines("\n".join(self))
+        return "\n".join(self)
 
     def __repr__(self) -> str:
         return str(self)

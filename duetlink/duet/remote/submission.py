@@ -76,7 +76,7 @@ class Arguments:
                 raise OperationRefused(
                     f"{pointer!r} belongs to another duet; what two owners have meets here, after get()"
                 )
-            return self._input(pointer, ("asset", pointer.name, pointer.revision))
+            return self._input(pointer, ("asset", pointer._info.name, pointer.revision))
         if pointer._program is not self._workbench.program():
             raise OperationRefused(f"{pointer!r} belongs to another duet, or to a worker that has ended")
         return self._input(pointer, ("result", pointer._id))

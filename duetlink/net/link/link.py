@@ -13,6 +13,7 @@ from google.protobuf.message import Message
 
 from duetlink.base.runtime import cpu, machine
 from duetlink.base.wire import schema_pb2 as pb
+from duetlink.base.wire.text import harmless
 from duetlink.data.codecs import codecs
 from duetlink.errors import DuetError, LinkClosed, PathUnavailable, RemoteProtocolError
 from duetlink.net.flight.certificate import Identity, check_certificate, create_identity
@@ -108,7 +109,7 @@ class Link:
         await self.rpc.call(mine, pb.Done, timeout_s=timeout_s)
         async with asyncio.timeout(timeout_s):
             theirs = await asyncio.shield(self._introduced)
-        self.peer_name = theirs.name[:64]
+        self.peer_name = harmless(theirs.name[:64])
         self._agree(theirs, initiator)
         self._make_paths(theirs.certificate_pem, initiator)
         self._tasks.append(asyncio.ensure_future(self._serve_flight(theirs.certificate_pem)))
@@ -229,7 +230,7 @@ class Link:
         return pb.Done()
 
     def _peer_closed(self, reason: str) -> None:
-        words = f": {reason[:500]}" if reason else ""
+        words = f": {harmless(reason[:500])}" if reason else ""
         self._end(LinkClosed(f"the peer closed the link{words}; launch or join a new one to go on"))
 
     # -- how it survives -------------------------------------------------------------------------------------

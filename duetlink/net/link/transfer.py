@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from duetlink.base.wire.text import harmless
 from duetlink.errors import TransferEnded
 
 RUNNING, COMPLETE, CANCELLED, FAILED = "running", "complete", "cancelled", "failed"
@@ -112,7 +113,7 @@ class Transfer:
     def status(self) -> TransferStatus:
         until_s = time.monotonic() if self._ended_s is None else self._ended_s
         return TransferStatus(
-            self.name,
+            harmless(self.name),
             self.direction,
             self.size_bytes,
             self.done_bytes,
