@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from typing import Any
 
 from duetlink.compute.operations.allowed import read_list
 from duetlink.compute.operations.parameters import library_of, parameters
 
+_NUMBERS = "biufc"  # kinds of items, as NumPy and pandas call them
 ITEM_TYPES = frozenset({"dtype", "dtypes"})  # parameters that say of what type items are
 
 
@@ -18,7 +20,7 @@ class Rule:
     """What may be given for a parameter, beside None."""
 
     harmless: tuple[Any, ...]
-    never: tuple[str, ...]  # "empty" or "text"; where there are none, only what is harmless may be given
+    never: tuple[str, ...]  # "empty", or "text" at any depth; if none, only what is harmless may be given
     why: str
 
     def refuses(self, value: Any) -> bool:
@@ -26,10 +28,24 @@ class Rule:
             return False
         if self.never:
             empty = type(value) in (tuple, list) and not value
-            return (empty and "empty" in self.never) or (isinstance(value, str) and "text" in self.never)
+            return (empty and "empty" in self.never) or ("text" in self.never and _holds_text(value))
         if isinstance(value, str) or type(value).__module__ == "torch":  # torch.strided
             return str(value) not in [harmless for harmless in self.harmless if type(harmless) is str]
         return not any(type(value) is type(harmless) and value == harmless for harmless in self.harmless)
+
+
+def _holds_text(value: Any) -> bool:
+    """Whether it is a text, or may hold one: in a container, or in an array of items that are no numbers."""
+    if isinstance(value, (str, bytes)):
+        return True
+    if isinstance(value, Mapping):
+        return any(map(_holds_text, (*value.keys(), *value.values())))
+    if isinstance(value, (list, tuple, AbstractSet)):
+        return any(map(_holds_text, value))
+    types = getattr(value, "dtypes", None)  # of a frame: of each column
+    if not isinstance(types, Iterable):
+        types = [value.dtype] if hasattr(value, "dtype") else []
+    return any(getattr(kind, "kind", "O") not in _NUMBERS for kind in types)
 
 
 @dataclass(frozen=True, slots=True)

@@ -393,6 +393,13 @@ def test_statsmodels_is_guarded() -> None:
     fitted = sm.OLS(X, sm.add_constant(X)).fit()
     for call in (
         Call(".t_test", fitted, r_matrix="const = 0"),
+        Call(".t_test", fitted, ["const = 0"]),
+        Call(".t_test", fitted, r_matrix=(("const = 0",),)),
+        Call(".t_test", fitted, r_matrix={"const": 0}),
+        Call(".wald_test", fitted, np.array(["const = 0"])),
+        Call(".f_test", fitted, pd.Series(["const = 0"])),
+        Call(".f_test", fitted, pd.DataFrame({"const": ["const = 0"]})),
+        Call(".f_test", fitted, np.str_("const = 0")),
         Call("statsmodels.api.OLS", X, X, formula="__import__('os')"),
         Call(".fit", sm.Logit(X > 2, X), callback=print),
     ):
@@ -401,6 +408,9 @@ def test_statsmodels_is_guarded() -> None:
             pytest.fail(str(call))
     Call(".fit", sm.OLS(X, X), cov_type="HC3").check()
     Call(".t_test", fitted, r_matrix=np.eye(2)).check()
+    Call(".t_test", fitted, [[1, 0], [0, 1]]).check()
+    Call(".t_test", fitted, ([[1, 0]], [2.0])).check()
+    Call(".f_test", fitted, pd.DataFrame(np.eye(2))).check()
 
 
 def test_a_column_holds_values_only() -> None:
