@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import errno
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,8 @@ class AuditLog:
 def unavailable(path: Path, error: Exception) -> AuditUnavailable:
     """The error that says what to do."""
     words = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    if isinstance(error, OSError) and error.errno == errno.ELOOP:
+        words = "it, or its head, is a symbolic link, which is not followed; name the file itself"
     return AuditUnavailable(
         f"the audit log {path} cannot be written ({words}); nothing leaves until it can. Make room or give "
         "access, or choose another file with audit_path in the settings (DUETLINK_AUDIT_PATH; empty: no log)"

@@ -20,7 +20,8 @@ APPEND = os.O_WRONLY | os.O_APPEND | os.O_CREAT
 OVERWRITE = os.O_WRONLY | os.O_CREAT  # from the beginning; what is longer stays
 REPLACE = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 
-_ALWAYS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+# O_NOFOLLOW: who can write to the directory could put a link to another of the owner's files in its place.
+_ALWAYS = getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOFOLLOW", 0)
 
 
 @contextlib.contextmanager
@@ -52,10 +53,10 @@ def sync_directory(directory: Path) -> None:
             os.close(fd)
 
 
-def close_to_others(fd: int, path: Path) -> None:
+def close_to_others(fd: int) -> None:
     """A file that others may read, since something else made it, is its owner's again."""
     if os.name == "posix" and os.fstat(fd).st_mode & 0o077:
-        os.chmod(path, 0o600)
+        os.fchmod(fd, 0o600)
 
 
 def size_bytes(fd: int) -> int:
@@ -114,8 +115,8 @@ def read_lines(
 def read_head(journal: Path) -> Head | None:
     """The head of a journal; None where there is none, or one that is damaged."""
     try:
-        with open(head_path(journal), "rb") as file:
-            return Head.from_bytes(file.read(2 * SIZE_BYTES))
+        with opened(head_path(journal), os.O_RDONLY) as fd:
+            return Head.from_bytes(os.read(fd, 2 * SIZE_BYTES))
     except (FileNotFoundError, ValueError, RecursionError):
         return None
 

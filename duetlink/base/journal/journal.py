@@ -87,7 +87,7 @@ class Journal:
         """
         is_new = not self.path.exists()
         with files.opened(self.path, files.READ_AND_APPEND) as fd:
-            files.close_to_others(fd, self.path)
+            files.close_to_others(fd)
             end, found = mended_end(fd, self.path, self.max_line_bytes, when)
             begin_bytes = files.size_bytes(fd)
             end = self._add(fd, dataclasses.replace(end, size_bytes=begin_bytes), entries(found))

@@ -20,7 +20,7 @@ from duetlink.base.audit.read import entries
 from duetlink.base.audit.verify import verify
 from duetlink.base.journal.files import lock_beside
 from duetlink.errors import AuditUnavailable
-from tests.base.audit.conftest import fill
+from tests.base.audit.conftest import fill, ticking_log
 
 
 def read(log: AuditLog) -> list[Entry]:
@@ -288,3 +288,28 @@ def test_an_entry_of_a_newer_version_is_verified_and_read(log: AuditLog) -> None
     assert [(entry.kind, entry.session) for entry in read(log)] == [("run", "s")]
     fill(log, 1)
     assert verify(log.path).intact
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links are for administrators there")
+@pytest.mark.parametrize("is_there", [True, False])
+@pytest.mark.parametrize("part", ["audit.jsonl", "audit.jsonl.head"])
+def test_a_link_in_place_of_the_log_is_not_followed(tmp_path: Path, part: str, is_there: bool) -> None:
+    target = tmp_path / "target"
+    if is_there:
+        target.write_text("another file of the owner's")
+        target.chmod(0o644)
+    (tmp_path / part).symlink_to(target)
+    with pytest.raises(AuditUnavailable, match="a symbolic link, which is not followed"):
+        ticking_log(tmp_path / "audit.jsonl").append([Entry(kind="share", session="s")])
+    assert target.exists() == is_there
+    if is_there:
+        assert target.read_text() == "another file of the owner's"
+        assert stat.S_IMODE(target.stat().st_mode) == 0o644
+
+
+@pytest.mark.skipif(os.name != "posix", reason="links are for administrators there")
+def test_a_directory_of_the_log_may_be_a_link(tmp_path: Path) -> None:
+    (tmp_path / "disk").mkdir()
+    (tmp_path / "logs").symlink_to(tmp_path / "disk")
+    ticking_log(tmp_path / "logs" / "audit.jsonl").append([Entry(kind="share", session="s")])
+    assert (tmp_path / "disk" / "audit.jsonl").stat().st_size > 0
