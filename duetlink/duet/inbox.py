@@ -237,6 +237,7 @@ class Inbox:
         asker = Asker(ask.request_id, ask.path)
         if ask.statistic:  # a budget that is charged is the owner's yes
             mine = await self.workplace.release(ask.result, ask.statistic)
+            mine.content.decode = self.decoding.for_threads()
             request = self._enter(ask, mine.info, mine.content, asker)
             return await self._approve_at_once(request, BUDGET, contextlib.nullcontext())
         job = await self.jobs.take(ask.job) if ask.HasField("job") else None

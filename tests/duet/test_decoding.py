@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator
 from functools import partial
 from pathlib import Path
@@ -27,6 +28,7 @@ from duetlink.duet.asset import AssetInfo, Content
 from duetlink.duet.decoding import Decoding
 from duetlink.duet.duet import Duet
 from duetlink.duet.giving import Gift
+from tests.data.values import test_contract
 from tests.fuzz.make_corpus import made
 from tests.fuzz.runner import CORPUS
 
@@ -63,6 +65,12 @@ TRIED = {
     "arrow": (pa.table({"a": [1]}), {"pyarrow"}),
     "frame in a list": ([1, np.ones(2), pd.NaT], {"pandas", "pyarrow", "numpy"}),
 }
+
+
+CONTRACTS = [
+    getattr(test_contract, f"Test{library}")
+    for library in ("Builtins", "Numpy", "Torch", "Arrow", "Polars", "Pandas")
+]
 
 
 def body_of(value: object) -> memoryview:
@@ -166,6 +174,36 @@ async def test_closing_ends_what_is_tried() -> None:
     await decoding.close()
     await asyncio.gather(trying, return_exceptions=True)
     assert decoding._worker is None
+
+
+async def test_what_honest_peers_send_is_survived(decoding: Decoding) -> None:
+    for contract in CONTRACTS:
+        for name, sample in contract().samples().items():
+            found = await decoding.decode(body_of(sample), values.Room(GIB))
+            assert contract().equal(found, sample), name
+
+
+async def test_what_a_worker_has_encoded_is_looked_at_through_it(decoding: Decoding) -> None:
+    content = Content(values.encode(pd.DataFrame({"a": [1, 2]})))
+    content.decode = decoding.for_threads()
+    shown: Any = await asyncio.to_thread(content.look)
+    assert shown["a"].tolist() == [1, 2]
+    assert decoding._worker is not None
+
+
+def test_the_owner_looks_at_a_result_of_steps_through_it(duets: tuple[Duet, Duet]) -> None:
+    owner, scientist = duets
+    owner.share(pd.DataFrame({"a": [1, 2]}), "people", mock="auto")
+    while "people" not in scientist.store:
+        threading.Event().wait(0.005)
+    pending = (scientist.store["people"] * 2).request("why")
+    request = owner.wait_request(60)
+    assert owner._life.decoding._worker is None
+    assert request.preview().split() == ["a", "0", "2", "1", "4"]
+    assert owner._life.decoding._worker is not None
+    request.deny()
+    with pytest.raises(errors.RequestDenied):
+        pending.result()
 
 
 # -- gifts ---------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from tests.fuzz.plants import PLANTS
 from tests.fuzz.targets import TARGETS
 
 SECONDS = 20.0
+SHORTER = {"manifests": 10.0, "fragments": 10.0, "programs": 10.0}  # no library reads those
 SEED = "duetlink"
 
 pytestmark = [
@@ -40,7 +41,7 @@ def test_what_was_not_survived_once_is_survived(target: str, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("target", TARGETS)
 def test_hostile_inputs_are_decoded_or_refused(target: str, tmp_path: Path) -> None:
-    outcome = runner.fuzz(target, SEED, SECONDS)
+    outcome = runner.fuzz(target, SEED, SHORTER.get(target, SECONDS))
     check(outcome, tmp_path)
     assert outcome.tried > 300
     # inputs that are all refused, or none, would test nothing
@@ -59,11 +60,3 @@ def test_a_check_that_is_left_out_is_noticed(plant: str, target: str, why: str) 
     assert plant in PLANTS
     outcome = runner.fuzz(target, SEED, SECONDS, plant=plant, most_failures=1)
     assert [failure.why for failure in outcome.failures if failure.why.startswith(why)], outcome
-
-
-@pytest.mark.parametrize(
-    ("plant", "target", "most"), [("fields", "values", 8), ("items", "values", 2), ("views", "arrow", 4)]
-)
-def test_the_corpus_notices_each_check_that_is_left_out(plant: str, target: str, most: int) -> None:
-    outcome = runner.replay(target, runner.corpus(target), plant=plant)
-    assert len(outcome.failures) >= most, outcome

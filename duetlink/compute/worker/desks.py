@@ -32,8 +32,8 @@ class Kind(NamedTuple):
 
 DESKS: dict[str, Kind] = {
     "program": Kind("duetlink.compute.worker.program", "ProgramDesk", runs_code=False),
-    "decode": Kind("duetlink.compute.worker.decoding", "DecodingDesk", runs_code=False),
     "job": Kind("duetlink.compute.worker.job", "JobDesk", runs_code=True),
+    "decode": Kind("duetlink.compute.worker.decoding", "DecodingDesk", runs_code=False),
 }
 
 
