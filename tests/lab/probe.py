@@ -9,7 +9,8 @@
 - `listen PORT`: accepts one TCP connection and prints who came;
 - `ask ADDRESS PORT [LOCAL_PORT]`: sends a datagram; `answered` or `silent`;
 - `answer PORT SERVER`: answers one, after one to the server, and prints who asked;
-- `flood ADDRESS PORT COUNT`, `count PORT COUNT`: sends numbered datagrams, says how many of them came.
+- `flood ADDRESS PORT COUNT`, `count PORT [FIRST_REST_MS]`: sends numbered datagrams, no faster than they are
+  read; says how many of them came.
 
 Standard library only: it starts in 20 ms.
 """
@@ -31,6 +32,12 @@ _CHANGE_REQUEST, _XOR_MAPPED_ADDRESS = 0x0003, 0x0020
 CHANGE_ADDRESS, CHANGE_PORT = 0x04, 0x02
 
 _TRY_S = 0.25
+
+# Of `flood`. A socket's buffer of the default size holds 256 datagrams of a few bytes.
+_WINDOW = 100
+_ASK_AGAIN_S = 0.02
+_SILENCE_S = 10.0
+_END = b"."
 
 
 def binding(client: socket.socket, to: tuple[str, int], change: int = 0, tries: int = 4) -> str | None:
@@ -150,27 +157,54 @@ def answer(port: int, server_address: str) -> str:
 
 
 def flood(address: str, port: int, count: int) -> str:
+    """Never more than `_WINDOW` datagrams are under way: the receiver says when it has read them."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.connect((address, port))
+        client.settimeout(_ASK_AGAIN_S)
         for number in range(count):
-            client.sendto(b"%d" % number, (address, port))
-            if number % 20 == 19:
-                time.sleep(0.001)  # not more than any buffer on the way holds
+            client.send(b"%d" % number)
+            if number % _WINDOW == _WINDOW - 1:
+                _wait_read(client, b"?%d" % number)
+        _wait_read(client, _END)
     return "sent"
 
 
-def count(port: int, most: int) -> str:
+def _wait_read(client: socket.socket, question: bytes) -> None:
+    """Ask until the receiver answers, which it does when it has read all that came before the question.
+
+    Question and answer cross the same line as the datagrams, and may be lost as they are.
+    """
+    deadline_s = time.monotonic() + _SILENCE_S
+    while time.monotonic() < deadline_s:
+        try:
+            client.send(question)
+            while client.recv(64) != question:
+                pass  # the answer to an earlier question that was asked twice
+        except TimeoutError:
+            continue
+        except ConnectionRefusedError:
+            if question != _END:
+                raise
+        return  # answered, or refused: a receiver that has ended has heard the end
+    sys.exit(f"the receiver did not answer {question!r} within {_SILENCE_S:g} s")
+
+
+def count(port: int, first_rest_ms: int = 0) -> str:
+    """How many different datagrams came from one `flood`; begins to read `first_rest_ms` late."""
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as server:
         server.bind(("", port))
-        server.settimeout(5.0)
+        server.settimeout(_SILENCE_S)
         print("up", flush=True)
+        time.sleep(first_rest_ms / 1000)
         seen = set()
-        try:
-            while len(seen) < most:
-                seen.add(server.recv(64))
-                server.settimeout(0.5)
-        except TimeoutError:
-            pass
-        return str(len(seen))
+        while True:
+            data, sender = server.recvfrom(64)
+            if data.startswith((b"?", _END)):
+                server.sendto(data, sender)
+            else:
+                seen.add(data)
+            if data == _END:
+                return str(len(seen))
 
 
 def alive(server: str) -> str:

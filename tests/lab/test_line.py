@@ -25,9 +25,9 @@ def pair(lab: Lab) -> tuple[Host, Host]:
     return lab.host("open"), lab.host("port-restricted")
 
 
-def arrived(one: Host, other: Host, count: int) -> int:
-    """How many of `count` datagrams come from `other` to `one`."""
-    counting = one.begin_probe("count", PORT, count)
+def arrived(one: Host, other: Host, count: int, first_rest_ms: int = 0) -> int:
+    """How many of `count` datagrams come from `other` to `one`, which begins to read `first_rest_ms` late."""
+    counting = one.begin_probe("count", PORT, first_rest_ms)
     other.probe("flood", one.address, PORT, count)
     return int(counting())
 
@@ -47,6 +47,12 @@ def test_a_line_as_it_is_loses_and_delays_nothing(lab: Lab, pair: tuple[Host, Ho
     lab.shape(pair[0])
     assert arrived(*pair, 2000) == 2000
     assert round_trip_s(*pair) < 0.01  # the least that others ask for
+
+
+def test_a_receiver_that_reads_late_loses_nothing(lab: Lab, pair: tuple[Host, Host]) -> None:
+    lab.shape(pair[0])
+    # sent at any pace, all would be there by then, and a buffer of the default size holds 256
+    assert arrived(*pair, 2000, first_rest_ms=500) == 2000
 
 
 def round_trip_s(one: Host, other: Host) -> float:
