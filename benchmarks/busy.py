@@ -6,14 +6,17 @@ import statistics
 import threading
 import time
 
+import click
+
+from benchmarks.command import benchmark
 from benchmarks.harness import report
 from benchmarks.owner import Owner
 from duetlink.settings import GIB, Settings
 
-MESSAGES = 10_000
 
-
-def main() -> None:
+@benchmark
+@click.option("--messages", type=click.IntRange(1), default=10_000, show_default=True, help="Objects sent.")
+def main(messages: int) -> None:
     owner = Owner(Settings(only=("tcp",), held_bytes=1))
     scientist = owner.scientist
     owner.share("big", "float64", (GIB // 8,), 1)
@@ -37,9 +40,10 @@ def main() -> None:
     for thread in threads:
         thread.start()
     started_s = time.perf_counter()
-    for number in range(MESSAGES):
+    for number in range(messages):
         scientist.send(number, "number")
-        if number % 1000 == 999:  # order: the newest is the one that the owner holds
+        # objects arrive in order: the newest is the one that the owner holds
+        if number % 1000 == 999 or number == messages - 1:
             assert owner.received("number") == number
     taken_s = time.perf_counter() - started_s
     done.set()
@@ -51,10 +55,10 @@ def main() -> None:
         ["ping, busy link, median", f"{statistics.median(pings) * 1000:.2f} ms"],
         ["ping, busy link, 99th of 100", f"{pings[len(pings) * 99 // 100] * 1000:.2f} ms"],
         ["ping, busy link, longest", f"{pings[-1] * 1000:.2f} ms"],
-        ["objects sent and acknowledged", f"{MESSAGES / taken_s:.0f} a second"],
+        ["objects sent and acknowledged", f"{messages / taken_s:.0f} a second"],
         ["moved meanwhile", f"{moved / GIB:.0f} GiB"],
     ]
-    title = f"{MESSAGES} objects sent while 1 GiB arrays move over tcp, two processes, {len(pings)} pings"
+    title = f"{messages} objects sent while 1 GiB arrays move over tcp, two processes, {len(pings)} pings"
     report("busy", title, ["what", "figure"], rows, {"idle_s": idle, "busy_s": pings, "taken_s": taken_s})
     owner.close()
 

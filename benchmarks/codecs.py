@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
+from benchmarks.command import benchmark
 from benchmarks.harness import report
 from benchmarks.kinds import KINDS, make
 from duetlink.data import values
@@ -32,6 +33,7 @@ _AUTO_ALL = f"{_AUTO}, {os.cpu_count()} threads"
 _LZMA = "lzma"
 
 
+@benchmark
 def main() -> None:
     found = {kind: measure(kind, 0 if kind.endswith("frame") else SIZE_BYTES) for kind in KINDS}
     for kind in KINDS:

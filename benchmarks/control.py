@@ -14,6 +14,7 @@ from abc import ABC, abstractmethod
 from aiortc import RTCConfiguration, RTCPeerConnection
 
 import duetlink
+from benchmarks.command import benchmark, rounds
 from benchmarks.harness import interleave, report
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.net.link.link import Link
@@ -23,7 +24,9 @@ from duetlink.settings import Settings
 PINGS = 300
 
 
-def main(rounds: int = 7) -> None:
+@benchmark
+@rounds(7)
+def main(rounds: int) -> None:
     bare, links = _BareAiortc(), _Links()
     samples = interleave(
         {"bare aiortc, message and echo": bare.round_trip, "duetlink ping": links.round_trip}, rounds

@@ -9,27 +9,32 @@ import threading
 from pathlib import Path
 from typing import Any
 
+import click
 import numpy as np
 import psutil
 
 import duetlink
+from benchmarks.command import benchmark
 from benchmarks.harness import report
 from duetlink.settings import KIB, MIB, PATHS, Settings
 
-TRANSFERS = 10_000
-RECONNECTS = 50
 SIZE_BYTES = 200 * KIB
 
 # so that a lost connection is noticed within a second, and every transfer moves its bytes
 QUICK = Settings(heartbeat_interval_s=0.1, heartbeat_timeout_s=0.6, held_bytes=1)
 
 
-def main() -> None:
+@benchmark
+@click.option("--transfers", type=click.IntRange(5), default=10_000, show_default=True, help="Of each link.")
+@click.option("--reconnects", type=click.IntRange(1), default=50, show_default=True, help="Of each link.")
+def main(transfers: int, reconnects: int) -> None:
+    if transfers < reconnects:
+        raise click.UsageError(f"{transfers} transfers are too few for {reconnects} reconnects")
     for only in (PATHS, ("tcp", "udp", "channel")):
-        _day(dataclasses.replace(QUICK, only=only))
+        _day(dataclasses.replace(QUICK, only=only), transfers, reconnects)
 
 
-def _day(settings: Settings) -> None:
+def _day(settings: Settings, transfers: int, reconnects: int) -> None:
     with (
         duetlink.launch(settings=settings) as owner,
         duetlink.join(str(owner.code), settings=settings) as scientist,
@@ -41,9 +46,9 @@ def _day(settings: Settings) -> None:
         owner.wait_request(30).approve()
         request.result(30)
         held = []
-        every = TRANSFERS // RECONNECTS
-        for number in range(TRANSFERS + 1):
-            if number % (TRANSFERS // 5) == 0:
+        every = transfers // reconnects
+        for number in range(transfers + 1):
+            if number % (transfers // 5) == 0:
                 held.append((number, _held()))
             if not np.array_equal(pointer.get(timeout_s=60), array):
                 raise SystemExit(f"transfer {number} brought other bytes")
@@ -53,7 +58,7 @@ def _day(settings: Settings) -> None:
         path = scientist.statistics().path
         rows = [[str(number), *(f"{value:,}" for value in values.values())] for number, values in held]
         title = (
-            f"{TRANSFERS} transfers of {SIZE_BYTES // KIB} KiB over {path}, {RECONNECTS} reconnects, both "
+            f"{transfers} transfers of {SIZE_BYTES // KIB} KiB over {path}, {reconnects} reconnects, both "
             "notebooks in one process"
         )
         report(f"day_{path}", title, ["transfers", *held[0][1]], rows, {"held": held})

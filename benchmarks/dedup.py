@@ -12,6 +12,7 @@ import numpy as np
 from fastcdc.fastcdc_py import fastcdc_py
 from numpy.typing import NDArray
 
+from benchmarks.command import benchmark, rounds
 from benchmarks.harness import Sample, interleave, report, timed
 from duetlink.data.dedup import Held, Manifest, Match, Segment, cut, find, name_chunks
 
@@ -20,7 +21,9 @@ MIB = 1 << 20
 TARGET_BYTES = 8 << 10
 
 
-def main(rounds: int = 11) -> None:
+@benchmark
+@rounds(11)
+def main(rounds: int) -> None:
     _speed(rounds)
     _saved()
 

@@ -1,10 +1,9 @@
 """How long until an object is there: the tuner against every codec that could be fixed, over real links.
 
-`python -m benchmarks.delivery [RATE …]`, rates in Mbit/s, 0 without a limit, or `change`. Two notebooks on
-hosts of the lab (tests/lab: Linux and root), joined by tcp; the scientist's line is shaped with tbf. A way is
-one `get` of SIZE_BYTES, from the request to the decoded object, verified. Nothing is found in earlier
-versions. On the slower links the best fixed codec is looked for among those that make the object smallest,
-for there nothing else counts; lzma and blosc2 are always measured.
+Two notebooks on hosts of the lab (tests/lab: Linux and root), joined by tcp; the scientist's line is shaped
+with tbf. A way is one `get` of SIZE_BYTES, from the request to the decoded object, verified. Nothing is found
+in earlier versions. On the slower links the best fixed codec is looked for among those that make the object
+smallest, for there nothing else counts; lzma and blosc2 are always measured.
 """
 
 from __future__ import annotations
@@ -14,11 +13,13 @@ import itertools
 import json
 import os
 import statistics
-import sys
 import threading
 from collections.abc import Iterator
 
+import click
+
 from benchmarks.codecs import measure
+from benchmarks.command import benchmark
 from benchmarks.harness import report
 from benchmarks.kinds import KINDS
 from tests.lab.lab import Lab
@@ -253,16 +254,29 @@ def _wait(time_s: float) -> None:
     threading.Event().wait(time_s)
 
 
-def main(*names: str) -> None:
+_LINKS = (*map(str, RATES_MBIT), "change")
+
+
+@benchmark
+@click.option(
+    "--link",
+    "links",
+    type=click.Choice(_LINKS),
+    multiple=True,
+    default=_LINKS,
+    show_default=True,
+    help="Mbit/s; 0: no limit; change: a speed that changes. May be repeated.",
+)
+def main(links: tuple[str, ...]) -> None:
     if why := unsupported():
         print(f"delivery: not measured: {why}")
         return
-    for name in names or (*map(str, RATES_MBIT), "change"):
-        if name == "change":
+    for link in links:
+        if link == "change":
             change()
         else:
-            table(int(name))
+            table(int(link))
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

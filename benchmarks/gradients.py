@@ -7,7 +7,7 @@ quarter of the training images; in every step it compresses the gradient of its 
 averaged and applied once, as all workers would. Equal seeds give equal models, shards and batches.
 Sparsifying methods but DGC choose from all parameters at once; the others compress tensor by tensor.
 
-`python -m benchmarks.gradients [MLP] [CNN]`: half an hour each.
+A model takes half an hour.
 
 Volume is what the workers send, headers and all, over their gradients in float32; beside it that of the last
 epoch, without warm-up. Each model has one learning rate for all methods, times the factor that a method has
@@ -18,10 +18,10 @@ from __future__ import annotations
 
 import math
 import statistics
-import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import click
 import numpy as np
 import torch
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
 from torch import nn
 
+from benchmarks.command import benchmark
 from benchmarks.harness import report
 from duetlink.data.codecs import decode
 from duetlink.data.codecs.gradients import Dgc, GradientCompressor, PowerSgd, Quantised, RandomK, TopK
@@ -210,11 +211,24 @@ def _mean(arrays: list[NDArray[np.float32]]) -> NDArray[np.float32]:
     return sum(arrays[1:], arrays[0]) / np.float32(len(arrays))
 
 
-def main(*names: str) -> None:
+_NAMES = tuple(kind.name for kind in MODELS)
+
+
+@benchmark
+@click.option(
+    "--model",
+    "names",
+    type=click.Choice(_NAMES),
+    multiple=True,
+    default=_NAMES,
+    show_default=True,
+    help="May be repeated.",
+)
+def main(names: tuple[str, ...]) -> None:
     torch.set_num_threads(1)
     digits = Digits()
     for kind in MODELS:
-        if not names or kind.name in names:
+        if kind.name in names:
             _table(digits, kind)
 
 
@@ -256,4 +270,4 @@ def _table(digits: Digits, kind: Model) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -16,6 +16,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.command import command_line
+
 RESULTS = Path(__file__).parent / "results"
 
 
@@ -61,7 +63,7 @@ def report(name: str, title: str, headers: list[str], rows: list[list[str]], dat
     packages = ("aiortc", "aioice", "numpy", "pyarrow", "protobuf", "cryptography", "xxhash")
     record = {
         "benchmark": name,
-        "command": f"python -m benchmarks {name}",
+        "command": command_line(),
         "machine": {
             "system": platform.platform(),
             "processor": _processor(),

@@ -15,6 +15,7 @@ import numpy as np
 import pyarrow as pa
 from pyarrow import flight
 
+from benchmarks.command import benchmark, rounds
 from benchmarks.harness import Sample, interleave, report, timed
 from benchmarks.owner import Owner, peak_bytes
 from duetlink.net.flight.certificate import HOST_NAME, create_identity
@@ -25,7 +26,9 @@ BATCH_MIB = (1, 2, 4)
 SHAPE = (GIB // 8,)
 
 
-def main(rounds: int = 8) -> None:
+@benchmark
+@rounds(8)
+def main(rounds: int) -> None:
     tcp, local = Owner(Settings(only=("tcp",), held_bytes=1)), Owner(Settings(only=("local",), held_bytes=1))
     tcp.share("big", "float64", SHAPE, 1)
     pointer = tcp.scientist.store["big"]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 
+from benchmarks.command import benchmark
 from benchmarks.harness import report
 from duetlink_widgets.contract import HISTORY_COLUMNS, SCHEMA, TICK_S, History
 from tests.browser.chromium import run_chromium
@@ -34,6 +35,7 @@ TICKING = """
 """
 
 
+@benchmark
 def main() -> None:
     shares: dict[str, list[float]] = {"ticking, Throughput": [], "ticking, Link": [], "no ticks": []}
     with tempfile.TemporaryDirectory() as home, run_chromium(Path(home)) as browser:
@@ -81,3 +83,7 @@ def _browser_cpu_s() -> float:
 def _percent(shares: list[float]) -> str:
     low, middle, high = min(shares) * 100, statistics.median(shares) * 100, max(shares) * 100
     return f"{middle:.2f} % ({low:.2f} to {high:.2f})"
+
+
+if __name__ == "__main__":
+    main()

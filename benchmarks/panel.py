@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import psutil
 
+from benchmarks.command import benchmark
 from benchmarks.harness import report
 from tests.widgets.kernel import Kernel, pair
 
@@ -25,6 +26,7 @@ CELLS = {
 _CELL_S = 12
 
 
+@benchmark
 def main() -> None:
     owner, scientist = pair()
     try:
@@ -88,3 +90,7 @@ def _percent(shares: list[float]) -> str:
 
 def _milliseconds(times_s: list[float]) -> str:
     return f"{statistics.median(times_s) * 1e3:.1f} ({min(times_s) * 1e3:.1f} to {max(times_s) * 1e3:.1f})"
+
+
+if __name__ == "__main__":
+    main()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import duetlink
+from benchmarks.command import benchmark, rounds
 from benchmarks.harness import interleave, report
 from duetlink import Policy
 from duetlink.base.audit.entry import Entry
@@ -22,7 +23,9 @@ ASKED = 100  # times per round
 OTHERS = 100  # policies that do not match
 
 
-def main(rounds: int = 7) -> None:
+@benchmark
+@rounds(7)
+def main(rounds: int) -> None:
     with tempfile.TemporaryDirectory() as directory, contextlib.ExitStack() as stack:
         log = Path(directory) / "audit.jsonl"
         plain = stack.enter_context(_pair(""))

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from torch import nn
 
+from benchmarks.command import benchmark, rounds
 from benchmarks.harness import interleave, report, timed
 from benchmarks.owner import Owner
 from duetlink.base.wire import schema_pb2 as pb
@@ -31,7 +32,9 @@ LAYERS = (SIDE * SIDE, 512, 256, 128, 10)
 ASSETS = 10_000
 
 
-def main(rounds: int = 15) -> None:
+@benchmark
+@rounds(15)
+def main(rounds: int) -> None:
     torch.set_num_threads(1)
     with tempfile.TemporaryDirectory() as directory:
         settings = dataclasses.replace(
@@ -219,3 +222,7 @@ def _store(owner: Owner, rounds: int = 7) -> None:
         [[name, f"{sample.median_s * 1000:.1f} ({sample.spread})"] for name, sample in samples.items()],
         {name: sample.times_s for name, sample in samples.items()},
     )
+
+
+if __name__ == "__main__":
+    main()

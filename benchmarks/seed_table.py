@@ -15,6 +15,7 @@ import time
 
 import numpy as np
 
+from benchmarks.command import benchmark, rounds
 from benchmarks.harness import Sample, interleave, report
 from benchmarks.owner import Owner, array
 from duetlink.settings import Settings
@@ -23,7 +24,9 @@ DTYPES = ("float16", "float32", "float64")
 SIZES = (100, 200, 500, 1000, 3000)
 
 
-def main(rounds: int = 5) -> None:
+@benchmark
+@rounds(5)
+def main(rounds: int) -> None:
     ways = {
         "channel": Owner(Settings(only=("channel",), held_bytes=1), data_channel_only=True),
         "tcp": Owner(Settings(only=("tcp",), held_bytes=1)),

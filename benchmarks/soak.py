@@ -1,22 +1,20 @@
 """A link that is cut a hundred times while 2 GiB and 10,000 messages cross it; needs root, for namespaces.
 
 The two notebooks are behind NATs of their own, on lines of RATE_MBIT. Each cut swallows everything of one
-host's line, signaling included, for 2 to 20 s. `python -m benchmarks soak [CUTS] [SIZE_MIB] [MESSAGES]`.
+host's line, signaling included, for 2 to 20 s.
 """
 
 from __future__ import annotations
 
 import random
-import sys
 import threading
 
+import click
+
+from benchmarks.command import benchmark
 from benchmarks.harness import report
 from tests.lab.lab import Host, Lab
 from tests.lab.notebook import Notebook
-
-CUTS = 100
-SIZE_MIB = 2048
-MESSAGES = 10_000
 
 RATE_MBIT = 200.0
 DELAY_MS = 5.0
@@ -24,7 +22,13 @@ SHORTEST_S, LONGEST_S = 2.0, 20.0
 KIND = "port-restricted"
 
 
-def main(cuts: int = CUTS, size_mib: int = SIZE_MIB, messages: int = MESSAGES) -> None:
+@benchmark
+@click.option("--cuts", type=click.IntRange(1), default=100, show_default=True, help="At most as many.")
+@click.option("--size-mib", type=click.IntRange(1), default=2048, show_default=True, help="MiB to transfer.")
+@click.option(
+    "--messages", type=click.IntRange(1), default=10_000, show_default=True, help="Objects to send."
+)
+def main(cuts: int, size_mib: int, messages: int) -> None:
     with Lab() as lab:
         hosts = [lab.host(KIND), lab.host(KIND)]
         owner, scientist = (Notebook(host) for host in hosts)
@@ -116,4 +120,4 @@ def _wait(time_s: float) -> None:
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

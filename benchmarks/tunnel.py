@@ -1,6 +1,5 @@
 """The rung `udp` on lines of every kind, beside what the kernel's TCP does on the same line in the same run.
 
-`python -m benchmarks.tunnel [CASE …]`; cases: unshaped, loopback, loss, gigabit, plain, fair, relay, busy.
 Two notebooks on hosts of the lab (tests/lab: Linux and root), joined by the internet between them; the
 scientist's line is shaped. A way is one pull of `SECONDS`, from the request to the last chunk that arrived by
 then, verified. The kernel's way is iperf3 with CUBIC, what most systems use. CPU seconds are per GB of
@@ -13,7 +12,6 @@ import contextlib
 import json
 import statistics
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
@@ -21,8 +19,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import click
 import psutil
 
+from benchmarks.command import benchmark, rounds
 from benchmarks.harness import report
 from tests.lab.lab import Lab
 from tests.lab.namespace import unsupported
@@ -304,16 +304,24 @@ def busy(rounds: int) -> None:
 CASES = {case.__name__: case for case in (unshaped, loopback, loss, gigabit, plain, fair, relay, busy)}
 
 
-def main(*names: str, rounds: int = 3) -> None:
+@benchmark
+@click.option(
+    "--case",
+    "names",
+    type=click.Choice(tuple(CASES)),
+    multiple=True,
+    default=tuple(CASES),
+    show_default=True,
+    help="May be repeated.",
+)
+@rounds(3)
+def main(names: tuple[str, ...], rounds: int) -> None:
     if why := unsupported():
         print(f"tunnel: not measured: {why}")
         return
-    for name in names or CASES:
-        if name not in CASES:
-            sys.exit(f"no case {name!r}; there are {', '.join(CASES)}")
-    for name in names or CASES:
+    for name in names:
         CASES[name](rounds)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()
