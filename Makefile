@@ -7,21 +7,24 @@ NPM_READY := js/node_modules/.ready
 JS_CHECKED := js/node_modules/.checked
 export PATH := $(PATH):$(CURDIR)/.venv/bin
 
-.PHONY: help setup test check lint js demo lab bench soak fuzz shots proto clean
+.PHONY: help setup test check lint js demo lab bench soak fuzz shots proto clean system-packages
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 12
 
-setup: $(SETUP)  ## the environment, and the system packages that tests use where they may be installed
+setup: $(SETUP)  ## the environment, in .venv; nothing outside of it
 $(SETUP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
-	$(BIN)/python tests/system_packages.py
 	@touch $(SETUP)
 
-test: lint  ## everything: lint, types, units, whole systems (minutes)
+test: lint system-packages  ## everything: lint, types, units, whole systems (minutes); as root, installs system packages for it
 	$(BIN)/python -m pytest $(PARALLEL)
+
+# only `test` asks for it: whoever tries the demo keeps the system as it is
+system-packages: setup
+	$(BIN)/python tests/system_packages.py
 
 check: lint  ## lint, types, fast tests (under a minute)
 	$(BIN)/python -m pytest $(PARALLEL) -m 'not slow'
@@ -62,4 +65,4 @@ proto: setup  ## generate the protobuf code anew
 	$(BIN)/python tests/generated_code.py
 
 clean:  ## remove what setup and runs made
-	rm -rf .venv js/node_modules widgets/duetlink_widgets/static notebooks/run benchmarks/results fuzz-failures .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv js/node_modules widgets/duetlink_widgets/static duetlink-demo benchmarks/results fuzz-failures .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -36,6 +36,7 @@ def main() -> None:
     if os.name != "posix" or os.geteuid() != 0 or shutil.which("apt-get") is None:
         print(f"not installed, their tests will be skipped: {', '.join(packages)} (needs root and apt-get)")
         return
+    print(f"make test installs, with apt-get: {', '.join(packages)}", flush=True)
     environment = os.environ | {"DEBIAN_FRONTEND": "noninteractive"}
     subprocess.run(["apt-get", "update", "-qq"], check=True, env=environment)
     subprocess.run(
