@@ -147,7 +147,8 @@ def _address(host: str, port: int, tls: bool) -> str:
 def demo(ctx: click.Context, name: str, list_: bool, timeout_s: float, notebooks: Path | None) -> None:
     """Play a lesson's notebooks against each other in Jupyter kernels, and say what happened.
 
-    NAME is one that --list shows, or its number; the first without it.
+    NAME is one that --list shows, or its number; the first without it. What it writes goes to
+    duetlink-demo/NAME in the current directory: the notebooks with their outputs, and the audit log.
     """
     from duetlink.tools.demo.lesson import choose, lessons
 
@@ -159,7 +160,7 @@ def demo(ctx: click.Context, name: str, list_: bool, timeout_s: float, notebooks
     from duetlink.tools.demo.play import play  # what it imports is there
 
     try:
-        ctx.exit(play(_console(), chosen, timeout_s))
+        ctx.exit(play(_console(), chosen, timeout_s, Path.cwd()))
     except KeyboardInterrupt:
         click.echo("interrupted; the kernels and the signaling server are stopped", err=True)
         ctx.exit(INTERRUPTED)

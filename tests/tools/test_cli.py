@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -230,3 +231,35 @@ def test_demo_without_notebooks_says_where_it_looked(tmp_path: Path) -> None:
     assert result.exit_code == 1
     assert f"there are no owner.ipynb and scientist.ipynb in {tmp_path}" in result.stderr
     assert os.listdir(tmp_path) == []
+
+
+@pytest.fixture
+def mine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The first lesson in `duetlink-demo/mine` of the current directory."""
+    lesson = Path(__file__).parents[2] / "notebooks" / "1-basics"
+    monkeypatch.chdir(tmp_path)
+    return Path(shutil.copytree(lesson, tmp_path / "duetlink-demo" / "mine"))
+
+
+def test_demo_does_not_overwrite_the_notebooks_that_it_plays(mine: Path) -> None:
+    before = (mine / "owner.ipynb").read_bytes()
+    result = run("demo", "--notebooks", "duetlink-demo/mine")
+    assert result.exit_code == 1
+    assert result.stderr == (
+        f"error: the executed notebooks would overwrite those in {mine}; "
+        "run duetlink demo in another directory\n"
+    )
+    assert (mine / "owner.ipynb").read_bytes() == before
+
+
+def test_demo_where_nothing_can_be_written_plays_nothing(mine: Path) -> None:
+    notebooks = mine.rename(mine.parents[1] / "mine")
+    mine.parent.rmdir()
+    mine.parent.write_text("a file of this name")
+    result = run("demo", "--notebooks", str(notebooks))
+    assert result.exit_code == 1
+    assert result.stdout == ""
+    assert result.stderr == (
+        f"error: {mine}, where the executed notebooks go, cannot be written to: Not a directory; "
+        "run duetlink demo in a directory of yours\n"
+    )

@@ -59,7 +59,7 @@ def lesson_in(directory: Path) -> Lesson | None:
     """The lesson whose notebooks are there, if they are."""
     owners = tuple(sorted(directory.glob("owner*.ipynb")))
     scientist = directory / f"{SCIENTIST}.ipynb"
-    return Lesson(directory.name, owners, scientist) if owners and scientist.is_file() else None
+    return Lesson(directory.resolve().name, owners, scientist) if owners and scientist.is_file() else None
 
 
 def lessons() -> list[Lesson]:
@@ -73,11 +73,6 @@ def home() -> Path:
     package = Path(__file__).resolve().parent
     clone = package.parents[2] / "notebooks"
     return clone if (clone / FIRST).is_dir() else package / "notebooks"
-
-
-def is_installed() -> bool:
-    """Whether the lessons came with the package, where nothing is to be written."""
-    return home().parent == Path(__file__).resolve().parent
 
 
 def choose(name: str, directory: Path | None) -> Lesson:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import re
 import signal
-import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from duetlink.tools.demo import lesson as lessons
+from duetlink.settings import Settings
 from duetlink.tools.demo.errors import CellFailed, DemoFailed
 from duetlink.tools.demo.lesson import Lesson
 from duetlink.tools.demo.outcome import pair, show
@@ -28,30 +28,46 @@ from duetlink.tools.demo.summary import TELL, told
 GIVE_CODE = "give-code"  # an owner's: before it runs, a person would have told the code
 TAKE_CODE = "take-code"  # the scientist's: its CODE = "…" is replaced, or CODE_NAME = "…" for each owner-name
 
+OUTPUT = "duetlink-demo"
+"""the directory, in the current one, for all that a demo writes"""
+
 _ASK_AGAIN_S = 0.5
 _PLACEHOLDER = re.compile(r'^(CODE\w*) = ".*"$', re.MULTILINE)
 
 
-def play(console: Console, lesson: Lesson, timeout_s: float) -> int:
-    """Play a lesson; the exit code. Raises DemoFailed."""
-    return asyncio.run(_play(console, lesson, _place(lesson), timeout_s))
+def play(console: Console, lesson: Lesson, timeout_s: float, directory: Path) -> int:
+    """Play a lesson; the exit code. All that it writes goes to `duetlink-demo` in `directory`.
+
+    Raises:
+        DemoFailed: nothing can be written there, or the lesson did not get to its end.
+    """
+    return asyncio.run(_play(console, lesson, _place(lesson, directory), timeout_s))
 
 
-def _place(lesson: Lesson) -> Path:
-    """Where the executed copies go."""
-    directory = lesson.scientist.parent
-    own = directory.parent == lessons.home()
-    # an installed package is not a place to write to
-    if not (own and lessons.is_installed()):
-        run = lessons.home() / "run" / lesson.name if own else directory / "run"
-        with contextlib.suppress(OSError):
-            run.mkdir(parents=True, exist_ok=True)
-            return run
-    return Path(tempfile.mkdtemp(prefix="duetlink-demo-"))
+def _place(lesson: Lesson, directory: Path) -> Path:
+    """Make the directory for the executed copies. Raises DemoFailed."""
+    place = directory / OUTPUT / lesson.name
+    if place.resolve() == lesson.scientist.resolve().parent:
+        raise DemoFailed(
+            f"the executed notebooks would overwrite those in {place}; run duetlink demo in another directory"
+        )
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        reason = "" if os.access(place, os.W_OK) else "Permission denied"
+    except OSError as error:
+        reason = error.strerror or str(error)
+    if reason:
+        raise DemoFailed(
+            f"{place}, where the executed notebooks go, cannot be written to: {reason}; "
+            "run duetlink demo in a directory of yours"
+        )
+    return place
 
 
 async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -> int:
     started_s = time.monotonic()
+    # a demo is no part of the user's own audit log, unless they have said where it goes
+    environment = {"DUETLINK_AUDIT_PATH": str(run / "audit.jsonl")} | os.environ
     screen = Screen(console)
     players = [Player(path, screen.finished) for path in lesson.notebooks]
     *owners, scientist = players
@@ -85,9 +101,10 @@ async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -
         with _terminable(), screen:
             async with asyncio.timeout(timeout_s), signaling_server() as address:
                 screen.say("", f"the signaling server listens on {address}")
-                environment = {"DUETLINK_SIGNALING": address}
                 try:
-                    await _first_failure(*(player.start(environment) for player in players))
+                    await _first_failure(
+                        *(player.start(environment | {"DUETLINK_SIGNALING": address}) for player in players)
+                    )
                     await _first_failure(*(player.play() for player in players))
                     sides = [told(await player.value(TELL)) for player in players]
                 finally:
@@ -111,10 +128,9 @@ async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -
     for pairing in pairings:
         pairing.check()
     show(console, pairings, signaling=address)
-    console.print(
-        f"\nDone in {time.monotonic() - started_s:.0f} s. The notebooks with their outputs:", style="dim"
-    )
-    for path in saved:
+    console.print(f"\nDone in {time.monotonic() - started_s:.0f} s. What was written:", style="dim")
+    audit = Settings.from_environment(environment).audit_file
+    for path in (*saved, *([audit] if audit is not None else [])):
         console.print(f"  {path}", style="dim", soft_wrap=True)
     return 0
 

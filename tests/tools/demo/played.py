@@ -30,13 +30,13 @@ def roles(lesson: str) -> list[str]:
 
 @dataclass(frozen=True)
 class Played:
-    directory: Path
+    directory: Path  # of the executed notebooks
     told: str  # what `duetlink demo` printed
     audit: list[dict[str, Any]]
 
     def cells(self, role: str) -> list[dict[str, Any]]:
         """The code cells, executed."""
-        path = self.directory / "run" / f"{role}.ipynb"
+        path = self.directory / f"{role}.ipynb"
         cells = json.loads(path.read_text(encoding="utf-8"))["cells"]
         return [cell for cell in cells if cell["cell_type"] == "code"]
 
@@ -87,30 +87,45 @@ class Played:
 
 def play(directory: Path) -> Played:
     """Play the notebooks in `directory`, in real kernels, and check what is true of every lesson."""
-    out = io.StringIO()
+    out, here = io.StringIO(), elsewhere(directory)
     try:
-        code = demo.play(Console(file=out, width=110), choose("", directory), timeout_s=110)
+        console = Console(file=out, width=110)
+        code = demo.play(console, choose("", directory), timeout_s=110, directory=here)
     except DemoFailed as failed:
         raise AssertionError(f"{out.getvalue()}\n{failed}") from failed
     assert code == 0
-    return checked(directory, out.getvalue())
+    return checked(directory, here, out.getvalue(), Path(os.environ["DUETLINK_AUDIT_PATH"]))
 
 
 def play_by_command(directory: Path) -> Played:
-    """The same by `duetlink demo`."""
+    """The same by `duetlink demo`, by somebody who has not said where their audit log is."""
     command = [sys.executable, "-m", "duetlink", "demo", "--notebooks", str(directory)]
-    terminal = {"COLUMNS": "110", "TERM": "dumb"}
-    done = subprocess.run(command, env=os.environ | terminal, capture_output=True, text=True, timeout=110)
+    environment = os.environ | {"COLUMNS": "110", "TERM": "dumb"}
+    del environment["DUETLINK_AUDIT_PATH"]
+    here = elsewhere(directory)
+    done = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True, timeout=110)
     assert done.returncode == 0, done.stdout + done.stderr
-    return checked(directory, done.stdout)
+    return checked(directory, here, done.stdout, here / "duetlink-demo" / directory.name / "audit.jsonl")
 
 
-def checked(directory: Path, told: str) -> Played:
+def elsewhere(directory: Path) -> Path:
+    """A directory that is not the one of the notebooks, to play them from."""
+    here = directory.parent / "here"
+    here.mkdir()
+    return here
+
+
+def checked(directory: Path, here: Path, told: str, audit: Path) -> Played:
     assert "✓ the same on both sides" in told
-    audit = Path(os.environ["DUETLINK_AUDIT_PATH"])
     assert verify(audit).intact
     entries = [json.loads(line) for line in audit.read_text(encoding="utf-8").splitlines()]
-    played = Played(directory, told, entries)
+    written = here / "duetlink-demo" / directory.name
+    played = Played(written, told, entries)
+    notebooks = sorted(path.name for path in directory.iterdir())
+    assert all(name.endswith(".ipynb") for name in notebooks)  # nothing was written beside them
+    assert {path.name for path in written.glob("*.ipynb")} == set(notebooks)
+    said = told.partition("What was written:\n")[2].split()
+    assert sorted(said) == sorted(map(str, (*(written / name for name in notebooks), audit)))
     for path in directory.glob("*.ipynb"):
         assert all(cell["execution_count"] for cell in played.cells(path.stem))
         said = [output for output in played.outputs(path.stem) if output["output_type"] == "error"]

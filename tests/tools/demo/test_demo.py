@@ -45,21 +45,33 @@ def break_cell(path: Path, old: str, new: str) -> None:
     path.write_text(text.replace(old, new), encoding="utf-8")
 
 
-def test_a_failing_cell_is_shown_and_ends_everything(notebooks: Path, environment: dict[str, str]) -> None:
+def test_a_failing_cell_is_shown_and_ends_everything(
+    notebooks: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
     break_cell(notebooks / "scientist.ipynb", "print(ages, ", "print(1 / 0, ")
-    done = subprocess.run(demo(notebooks), env=environment, capture_output=True, text=True, timeout=110)
+    done = subprocess.run(
+        demo(notebooks), cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=110
+    )
     assert done.returncode == 1
     assert done.stderr.startswith("error: scientist.ipynb, '2. Look around': ZeroDivisionError")
     assert len(done.stderr.splitlines()) == 1
     assert "1 / 0" in done.stdout
-    assert (notebooks / "run" / "scientist.ipynb").exists()
+    assert (tmp_path / "duetlink-demo" / "notebooks" / "scientist.ipynb").exists()
+    assert sorted(os.listdir(notebooks)) == ["owner.ipynb", "scientist.ipynb"]
     assert left_behind(environment) == []
 
 
-def test_too_little_time_says_where_both_are(notebooks: Path, environment: dict[str, str]) -> None:
+def test_too_little_time_says_where_both_are(
+    notebooks: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
     break_cell(notebooks / "owner.ipynb", "duet = duetlink", "import time; time.sleep(600); duet = duetlink")
     done = subprocess.run(
-        demo(notebooks, "--timeout", "10"), env=environment, capture_output=True, text=True, timeout=60
+        demo(notebooks, "--timeout", "10"),
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=60,
     )
     assert done.returncode == 1
     assert done.stderr.startswith("error: not done within 10 s")
@@ -70,10 +82,12 @@ def test_too_little_time_says_where_both_are(notebooks: Path, environment: dict[
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_demo_leaves_nothing(
-    number: signal.Signals, notebooks: Path, environment: dict[str, str]
+    number: signal.Signals, notebooks: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
     break_cell(notebooks / "owner.ipynb", "request.deny(", "import time; time.sleep(600); (")
-    process = subprocess.Popen(demo(notebooks), env=environment, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        demo(notebooks), cwd=tmp_path, env=environment, stdout=subprocess.PIPE, text=True
+    )
     try:
         assert process.stdout is not None
         for line in process.stdout:
