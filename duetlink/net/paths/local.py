@@ -130,17 +130,21 @@ class LocalPath(Path):
             self._drop(memory)
             raise
         memory.seal()
-        weakref.finalize(outgoing, self._drop_later, loop, memory).atexit = False
+        # by a weak reference: the registry of finalizers would keep this path, and its whole link, for ever
+        weakref.finalize(outgoing, _drop_later, weakref.ref(self), loop, memory).atexit = False
         return memory
 
     def _drop(self, memory: SharedMemory) -> None:
         self._held.discard(memory)
         memory.close()
 
-    def _drop_later(self, loop: asyncio.AbstractEventLoop, memory: SharedMemory) -> None:
-        # a finalizer runs on any thread, at any time
+
+def _drop_later(path: weakref.ref[LocalPath], loop: asyncio.AbstractEventLoop, memory: SharedMemory) -> None:
+    # a finalizer runs on any thread, at any time
+    owner = path()
+    if owner is not None:
         with contextlib.suppress(RuntimeError):  # the loop is closed, and so is the memory
-            loop.call_soon_threadsafe(self._drop, memory)
+            loop.call_soon_threadsafe(owner._drop, memory)
 
 
 def _write_leaves(memory: SharedMemory, outgoing: Outgoing, first: int, end: int) -> None:
