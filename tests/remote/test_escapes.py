@@ -50,6 +50,18 @@ def test_the_document_has_a_line_for_each_category_with_its_outcomes_and_tests()
     assert sorted(lines) == sorted(expected)
 
 
+def test_each_promise_has_tests_that_are_there() -> None:
+    promised = DOCUMENT.partition("## What is promised")[2].partition("\n## ")[0]
+    numbers = re.findall(r"^(\d)\. \*\*", promised, re.MULTILINE)
+    held = dict(re.findall(r"^\| (\d) \| (.+) \|$", promised, re.MULTILINE))
+    assert list(held) == numbers
+    for tests in held.values():
+        for test in re.findall(r"`([^`]+)`", tests):
+            file, _, function = test.partition("::")
+            pattern = rf"^(async )?def {function or 'test_'}"
+            assert re.search(pattern, (ROOT / file).read_text("utf-8"), re.MULTILINE), test
+
+
 def test_what_is_not_prevented_is_said() -> None:
     said = DOCUMENT.partition("## What is not promised")[2].partition("\n## ")[0]
     for words in (

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
 
 import numpy as np
@@ -17,6 +18,7 @@ from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.policies.facts import Facts
 from duetlink.duet.remote.workplace import MOST_WAITING, Workplace
 from tests.remote.attempts import LIMITED, REFUSED, SHOWN, attempts, elsewhere
+from tests.remote.attempts import OPEN as NOT_PREVENTED
 from tests.remote.conftest import Bench
 from tests.remote.hostile import Attacker, packed
 
@@ -289,6 +291,28 @@ def test_a_quota_holds_for_many_at_once(attacker: Attacker, bench: Bench) -> Non
         return await asyncio.gather(*(ask(40 + i) for i in range(20)))
 
     assert attacker.thread.run(all_()).count(pb.Answer.APPROVED) == 3
+
+
+@attempts("time", NOT_PREVENTED, "bits of a number, by steps that take longer where a bit is set")
+def test_time_tells_bits_as_the_document_says(attacker: Attacker) -> None:
+    """No step fails; how long a batch takes is read off its report."""
+
+    def seconds(bit: int, first: int) -> float:
+        begin_s = time.perf_counter()
+        attacker.send(
+            [first, "builtins.int", [[3]]],
+            [first + 1, "operator.rshift", [[first], bit]],
+            [first + 2, "operator.and_", [[first + 1], 1]],
+            [first + 3, "operator.mul", [[first + 2], 40_000_000]],
+            [first + 4, "numpy.ones", [[first + 3]]],
+            [0, "drop", [first, first + 1, first + 2, first + 3, first + 4]],
+        )
+        attacker.ask(result=3, reason=f"is it done? {first}")
+        return time.perf_counter() - begin_s
+
+    # the least of several: what else the machine does only adds
+    least = [min(seconds(bit, 7_000 + 100 * bit + 10 * go) for go in range(4)) for bit in range(5)]
+    assert max(least[:2]) < min(least[2:])  # 28, the sum of x, is 0b11100
 
 
 @attempts("time", LIMITED, "how long a policy takes")
