@@ -15,6 +15,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import xxhash
 
 from duetlink.base.wire import envelope
@@ -28,7 +29,7 @@ from duetlink.data.codecs.element import ELEMENTS
 from duetlink.data.codecs.registry import codecs
 from duetlink.data.dedup.manifest import Manifest
 from duetlink.data.values import body as layout
-from duetlink.data.values.schema_pb2 import Array, DType, Field, Node, Scalar
+from duetlink.data.values.schema_pb2 import Array, Arrow, DType, Field, Node, Polars, Scalar
 from duetlink.data.values.touch import touch
 from duetlink.errors import CodecFailed, LocalProtocolError, RemoteProtocolError
 from tests.data.dedup.bodies import manifest_of, pack, stream
@@ -70,6 +71,8 @@ def _bodies(libraries: tuple[str, ...]) -> list[tuple[list[Node], list[bytes]]]:
 def _make_body(rng: random.Random, libraries: tuple[str, ...]) -> bytes:
     if libraries == _PLAIN and rng.random() < 0.1:
         return _make_items(rng)
+    if libraries == _ARROW and rng.random() < 0.05:
+        return _make_views(rng)
     bodies = _bodies(libraries)
     nodes, segments = rng.choice(bodies)
     nodes = [Node.FromString(node.SerializeToString()) for node in nodes]
@@ -106,6 +109,28 @@ def _make_items(rng: random.Random) -> bytes:
     if count == 1 and rng.random() < 0.5:
         return _joined([Node(scalar=Scalar(dtype=dtype, data=data))], [])
     return _joined([Node(array=Array(dtype=dtype, shape=shape))], [data])
+
+
+def _make_views(rng: random.Random) -> bytes:
+    """A column of text whose views say anything, also where the items are null."""
+    count = rng.choice((1, 3, 8))
+    slots = np.zeros((count, 4), "<i4")
+    for slot in slots[: rng.randrange(count + 1)]:
+        slot[:] = [mutate.integer(rng, rng.choice((0, 1, 12, 13)), -(2**31), 2**31 - 1) for _ in range(4)]
+        if rng.random() < 0.7:
+            slot[2] = 0
+    data = [pa.py_buffer(bytes(size)) for size in rng.choice(((), (64,), (0, 100)))]
+    validity = pa.py_buffer(rng.choice((b"\0", b"\x05", b"\xff")))
+    type_ = rng.choice((pa.string_view(), pa.binary_view()))
+    column = pa.Array.from_buffers(type_, count, [validity, pa.py_buffer(slots.tobytes()), *data])
+    if rng.random() < 0.3:
+        column = pa.ListArray.from_arrays(pa.array([0, count], pa.int32()), column)
+    sink = pa.BufferOutputStream()
+    batch = pa.record_batch([column], names=["v"])
+    with pa.ipc.new_stream(sink, batch.schema) as writer:  # writes what it is given
+        writer.write_batch(batch)
+    kinds = (Node(polars=Polars(series=True)), Node(polars=Polars()), Node(arrow=Arrow(kind=Arrow.TABLE)))
+    return _joined([rng.choice(kinds)], [bytes(sink.getvalue())])
 
 
 def _items(rng: random.Random, size_bytes: int, depth: int) -> DType:
