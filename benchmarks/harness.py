@@ -45,6 +45,13 @@ def interleave(ways: dict[str, Callable[[], float]], rounds: int) -> dict[str, S
     return {name: Sample(tuple(taken)) for name, taken in times.items()}
 
 
+def ratio(base: Sample, sample: Sample) -> str:
+    """How many times as fast as `base`, by medians; then the least and most that single runs would give."""
+    least = min(base.times_s) / max(sample.times_s)
+    most = max(base.times_s) / min(sample.times_s)
+    return f"{base.median_s / sample.median_s:.3g}x ({least:.3g} to {most:.3g})"
+
+
 def timed(work: Callable[[], Any]) -> float:
     start_s = time.perf_counter()
     work()
@@ -60,7 +67,7 @@ def report(name: str, title: str, headers: list[str], rows: list[list[str]], dat
         table.add_row(*row)
     Console(width=170).print(table)
     RESULTS.mkdir(exist_ok=True)
-    packages = ("aiortc", "aioice", "numpy", "pyarrow", "protobuf", "cryptography", "xxhash")
+    packages = ("aiortc", "aioice", "numpy", "pyarrow", "protobuf", "cryptography", "xxhash", "grpcio")
     record = {
         "benchmark": name,
         "command": command_line(),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import duetlink
+from benchmarks.private_buffers import copy_what_is_sent
 from duetlink.base.wire import fragments
 from duetlink.duet.duet import Duet
 from duetlink.settings import Settings
@@ -20,12 +21,15 @@ from tests.lab.interpreter import approve_all
 class Owner:
     """Launches a duet in a child process and joins it from here. Every request is approved at once."""
 
-    def __init__(self, settings: Settings, *, data_channel_only: bool = False) -> None:
+    def __init__(
+        self, settings: Settings, *, data_channel_only: bool = False, private_buffers: bool = False
+    ) -> None:
         if data_channel_only:
             settings = only_data_channel(settings)
         context = multiprocessing.get_context("spawn")
         self._pipe, there = context.Pipe()
-        self._process = context.Process(target=_serve, args=(there, settings, data_channel_only), daemon=True)
+        arguments = (there, settings, data_channel_only, private_buffers)
+        self._process = context.Process(target=_serve, args=arguments, daemon=True)
         self._process.start()
         self.scientist: Duet = duetlink.join(self._pipe.recv(), settings=settings)
 
@@ -34,6 +38,11 @@ class Owner:
         self._call("share", name, dtype, shape, seed, "auto" if mock else None)
         while name not in self.scientist.store or self.scientist.store[name].kind != "numpy.ndarray":
             threading.Event().wait(0.001)
+
+    def share_copy(self, name: str, source: str) -> None:
+        """Share a copy of an array that is shared there, and return when its name is here."""
+        self._call("copy", name, source)
+        self.scientist.wait_object(name, 60)
 
     def share_digits(self, images: str, labels: str, rows: int, side: int) -> None:
         """Share so many of scikit-learn's digits as tensors, enlarged, with mocks of the same shape."""
@@ -107,9 +116,11 @@ def _wait_prepared(duet: Duet, name: str) -> None:
             threading.Event().wait(0.001)
 
 
-def _serve(pipe: Connection, settings: Settings, data_channel_only: bool) -> None:
+def _serve(pipe: Connection, settings: Settings, data_channel_only: bool, private_buffers: bool) -> None:
     if data_channel_only:
         settings = only_data_channel(settings)
+    if private_buffers:
+        copy_what_is_sent()
     import contextlib
     import io
 
@@ -119,6 +130,7 @@ def _serve(pipe: Connection, settings: Settings, data_channel_only: bool) -> Non
 
     approve_all(duet)
     assets: dict[str, Any] = {}
+    arrays: dict[str, np.ndarray] = {}
     while True:
         command, *arguments = pipe.recv()
         if command == "end":
@@ -128,7 +140,13 @@ def _serve(pipe: Connection, settings: Settings, data_channel_only: bool) -> Non
         try:
             if command == "share":
                 name, dtype, shape, seed, mock = arguments
-                assets[name] = duet.share(array(dtype, shape, seed), name, mock=mock)
+                arrays[name] = array(dtype, shape, seed)
+                assets[name] = duet.share(arrays[name], name, mock=mock)
+                _wait_prepared(duet, name)
+            elif command == "copy":
+                name, source = arguments
+                arrays[name] = arrays[source].copy()
+                assets[name] = duet.share(arrays[name], name)
                 _wait_prepared(duet, name)
             elif command == "digits":
                 _share_digits(duet, *arguments)
@@ -137,6 +155,7 @@ def _serve(pipe: Connection, settings: Settings, data_channel_only: bool) -> Non
                     duet.share(number, f"asset {number}", description="a number", tags=("number", "small"))
             elif command == "unshare":
                 assets.pop(arguments[0]).unshare()
+                del arrays[arguments[0]]
             elif command == "received":
                 result = duet.store[arguments[0]].get()
             elif command == "peak":

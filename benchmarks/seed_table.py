@@ -16,7 +16,7 @@ import time
 import numpy as np
 
 from benchmarks.command import benchmark, rounds
-from benchmarks.harness import Sample, interleave, report
+from benchmarks.harness import interleave, ratio, report
 from benchmarks.owner import Owner, array
 from duetlink.settings import Settings
 
@@ -66,7 +66,7 @@ def main(rounds: int) -> None:
         for name, sample in samples.items():
             row.append(f"{sample.median_s * 1000:.4g}")
             if name != "channel":
-                row.append(_ratio(samples["channel"], sample))
+                row.append(ratio(samples["channel"], sample))
         rows.append(row)
         data.append(
             {
@@ -89,13 +89,6 @@ def main(rounds: int) -> None:
     )
     for owner in ways.values():
         owner.close()
-
-
-def _ratio(base: Sample, sample: Sample) -> str:
-    """How many times faster, by medians; then the least and most that single runs would give."""
-    least = min(base.times_s) / max(sample.times_s)
-    most = max(base.times_s) / min(sample.times_s)
-    return f"{base.median_s / sample.median_s:.3g}x ({least:.3g} to {most:.3g})"
 
 
 if __name__ == "__main__":
