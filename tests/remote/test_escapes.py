@@ -5,6 +5,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import pytest
+
+from duetlink.base.wire import schema_pb2 as pb
 from tests.remote import (  # noqa: F401 - each enters its attempts into the table
     test_escapes_arguments,
     test_escapes_bodies,
@@ -91,3 +94,56 @@ def test_a_failed_write_spoils_what_it_was_to_change() -> None:
 def test_what_is_dropped_of_an_asset_stays() -> None:
     desk = HostileDesk()
     assert desk.run(*OPENED, [0, "drop", [1]], [10, "operator.add", [X, 1]]) == {}
+
+
+NINE: list[Step] = [[12, "numpy.array", [["l", 9.0, 8.0, 7.0, 6.0, 5.0]]]]
+FIVE_INTO_FOUR: Step = [0, "operator.setitem", [[11], ["s", None, None, None], [12]]]
+# how result 11, through which a write fails, comes from 10, which must not be had as it was
+VIEWS: dict[str, list[Step]] = {
+    "a slice": [[10, ".copy", [X]], [11, "operator.getitem", [[10], ["s", None, None, None]]]],
+    "another shape": [[10, ".copy", [X]], [11, ".reshape", [[10], -1]]],
+    "the same tensor": [[10, ".clone", [[4]]], [11, ".view", [[10], 4]]],
+    "an array of a tensor": [[10, ".clone", [[4]]], [11, ".numpy", [[10]]]],
+    "a way that there is not": [
+        [10, ".copy", [[2]]],
+        [13, "@loc", [[10]]],
+        [11, ".__call__", [[13]], {"axis": 0}],
+    ],
+    "an asset": [[10, "operator.getitem", [X, ["s", None, None, None]]], [11, ".reshape", [[10], -1]]],
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_a_failed_write_spoils_all_that_look_at_the_same_memory(name: str) -> None:
+    desk = HostileDesk()
+    desk.run(*OPENED, *NINE, *VIEWS[name])
+    last: Step = FIVE_INTO_FOUR
+    if name == "a way that there is not":
+        last = [0, "operator.setitem", [[11], "age", 1.0]]
+    told = desk.run(
+        last, [20, "operator.add", [[10], 1]], [21, ".copy", [[10]]], [22, "operator.neg", [[12]]]
+    )
+    assert list(told) == [0, 1, 2]  # and nothing else
+    assert desk.not_given(10).code != pb.WorkFailure.CANNOT_TRAVEL
+
+
+def test_a_write_that_has_a_result_and_fails_spoils_what_it_was_to_change() -> None:
+    desk = HostileDesk()
+    desk.run(*OPENED, [10, ".clone", [[4]]], [11, "torch.ones", [3]])
+    assert list(desk.run([12, ".add_", [[10], [11]]], [13, ".sum", [[10]]])) == [0, 1]
+
+
+def test_a_backward_step_that_fails_spoils_what_learns() -> None:
+    desk = HostileDesk()
+    learn: list[Step] = [
+        [10, "torch.nn.Linear", [4, 1]],
+        [11, ".parameters", [[10]]],
+        [12, "torch.optim.SGD", [[11]], {"lr": 0.1}],
+        [13, "torch.ones", [4], {"dtype": ["c", "torch.float32"]}],
+        [14, ".__call__", [[10], [13]]],
+        [15, "torch.ones", [3]],
+    ]
+    assert desk.run(*OPENED, *learn) == {}
+    # the loss has one item, its gradient is given three
+    told = desk.run([0, ".backward", [[14], [15]]], [0, ".step", [[12]]], [16, ".__call__", [[10], [13]]])
+    assert list(told) == [0, 1, 2]

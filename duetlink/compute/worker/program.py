@@ -24,12 +24,13 @@ from duetlink.compute.operations.allowed import (
     LOCAL,
     Allowed,
 )
+from duetlink.compute.operations.effects import is_listed, worst_effect
 from duetlink.compute.operations.guards import check
 from duetlink.compute.operations.items import check_items
 from duetlink.compute.operations.program import Step
 from duetlink.compute.privacy.release import FAILED, plan
 from duetlink.compute.privacy.statistic import Statistic
-from duetlink.compute.worker import answers, groups, separation
+from duetlink.compute.worker import answers, groups, separation, spoiled
 from duetlink.compute.worker.console import KernelGone
 from duetlink.compute.worker.faults import MESSAGE, TYPE, Fault, error_of
 from duetlink.compute.worker.groups import EVERYBODY
@@ -407,15 +408,37 @@ class ProgramDesk:
         return found
 
     def _fail(self, step: Step, fault: Fault) -> Fault:
+        """Let a fault stand in place of what the step was to make, and of all that it was to change."""
+        target = step.arguments[0] if step.arguments else None
+        of = target[0] if type(target) is list and len(target) == 1 and type(target[0]) is int else 0
         if step.id and step.id not in self._objects:
             self._objects[step.id] = fault
-        elif not step.id and step.arguments:  # it should have changed this, and did not, or in part
-            target = step.arguments[0]
-            changed = target[0] if type(target) is list and len(target) == 1 else None
-            while type(changed) is int and changed in self._objects and changed not in self._shared:
-                self._objects[changed] = fault
-                changed = self._parts.get(changed)
+            # what would be written by way of it, as by `frame.loc(axis=0)`, would be written there
+            if of in self._objects and worst_effect(step.operation) not in (ELEMENTWISE, AGGREGATE):
+                self._parts[step.id] = of
+        if self._writes(step):
+            self._spoil(of, fault)
+            if step.operation == ".backward":
+                for id_ in spoiled.learning(self._objects):
+                    self._spoil(id_, fault)
         return fault
+
+    def _writes(self, step: Step) -> bool:
+        """Whether a step was to change its first argument."""
+        if not step.id:  # it makes nothing
+            return True
+        return is_listed(step.operation) and worst_effect(step.operation) in (IN_PLACE, BACKWARD)
+
+    def _spoil(self, id_: int, fault: Fault) -> None:
+        """Let a fault stand in place of a result that is not what it should be, and of all that look at its
+        memory: also an asset, of which this program has written to a view.
+        """
+        while id_ in self._objects and id_ not in self._shared:
+            written = self._objects[id_]
+            self._objects[id_] = fault
+            for other in spoiled.spoiled_by(written, self._objects):
+                self._objects[other] = fault
+            id_ = self._parts.pop(id_, 0)
 
 
 # what an error of ours says of a step; any other refuses it
