@@ -10,6 +10,9 @@ yes, the transfer, and the fingerprint verified where bytes have moved. What the
 measured with one number. `local` writes the array into shared memory within its time, which share() otherwise
 does ahead. Codecs are off. A way of gRPC is one call and has neither a request nor a fingerprint. Each array
 is compared with what was to arrive, after the clock.
+
+A copy costs CPU time even where it is hidden behind something slower, so that is counted as well: of all
+processes of both sides.
 """
 
 from __future__ import annotations
@@ -18,12 +21,14 @@ import contextlib
 import functools
 import gc
 import itertools
+import statistics
 import time
 from collections.abc import Callable
 from typing import Any
 
 import click
 import numpy as np
+import psutil
 
 from benchmarks import private_buffers
 from benchmarks.command import benchmark, rounds
@@ -35,6 +40,9 @@ from duetlink.settings import MIB, Settings
 SIZES_MIB = (1, 4, 16, 64, 256)
 _SEED = 5
 _BASE = "what the copies are made of"
+
+# the system counts CPU time in ticks of 10 ms: too few of them below
+_CPU_FROM_MIB = 16
 
 # path, whether gRPC has TLS beside it
 PATHS = {"tcp": True, "local": False}
@@ -71,21 +79,23 @@ def _compare(
     rounds: int,
 ) -> None:
     ours.serve(1, _SEED)
-    asking = interleave({"": functools.partial(ours.get, array("float32", (1,), _SEED))}, 5 * rounds)[""]
-    rows, data = [], []
+    asking = interleave({"": functools.partial(ours.get, array("float32", (1,), _SEED), [])}, 5 * rounds)[""]
+    rows, cpu_rows, data = [], [], []
     for size_mib in sizes_mib:
         count = size_mib * MIB // 4
         expected = array("float32", (count,), _SEED)
         for one in (ours, copying, bare):
             one.serve(count, _SEED)
-        calls: dict[str, Callable[[], float]] = {
-            path: functools.partial(ours.get, expected),
-            "gRPC, one message": functools.partial(_timed, bare.get_unary, expected),
-            "gRPC, streamed": functools.partial(_timed, lambda n=count: bare.get_streamed(n), expected),
-            f"{path}, one more copy": functools.partial(copying.get, expected),
+        ways: dict[str, Callable[..., float]] = {
+            path: ours.get,
+            "gRPC, one message": functools.partial(_timed, bare.get_unary),
+            "gRPC, streamed": functools.partial(_timed, functools.partial(bare.get_streamed, count)),
+            f"{path}, one more copy": copying.get,
         }
-        for call in calls.values():
-            call()  # not counted
+        for way in ways.values():
+            way(expected, [])  # not counted
+        cpu_s: dict[str, list[float]] = {name: [] for name in ways}
+        calls = {name: functools.partial(way, expected, cpu_s[name]) for name, way in ways.items()}
         samples = interleave(calls, rounds if size_mib > 16 else 3 * rounds)
         others = [(name, sample) for name, sample in samples.items() if name != path]
         rows.append(
@@ -96,34 +106,51 @@ def _compare(
                 *(f"{sample.median_s * 1000:.4g}  {ratio(sample, samples[path])}" for _, sample in others),
             ]
         )
+        if size_mib >= _CPU_FROM_MIB:
+            per_gb = [statistics.fmean(taken) / (size_mib * MIB / 1e9) for taken in cpu_s.values()]
+            cpu_rows.append([str(size_mib), *(f"{figure:.2f}" for figure in per_gb)])
         data.append(
             {
                 "size_bytes": size_mib * MIB,
+                "cpu_s": cpu_s,
                 "times_s": {name: sample.times_s for name, sample in samples.items()},
                 "times_as_fast": {name: _times(sample, samples[path]) for name, sample in others},
             }
         )
     security = "with mutual TLS" if tls else "without TLS"
-    headers = ["MiB", f"{path} ms", "MB/s", *(f"{name}: ms, of {path}" for name in list(calls)[1:])]
+    headers = ["MiB", f"{path} ms", "MB/s", *(f"{name}: ms, of {path}" for name, _ in others)]
     title = (
         f"{path} against gRPC {security}: medians, and {path} so many times as fast (least to most).\n"
         f"A request and its yes, for one number: {asking.median_s * 1000:.3g} ms ({asking.spread})"
     )
     report(f"zero_copy_{path}", title, headers, rows, {"asking_s": asking.times_s, "sizes": data})
+    if cpu_rows:
+        title = "CPU seconds per GB, of all processes of both sides: means"
+        headers = ["MiB", path, *(name for name, _ in others)]
+        report(f"zero_copy_{path}_cpu", title, headers, cpu_rows, cpu_rows)
 
 
 def _times(other: Sample, ours: Sample) -> float:
     return other.median_s / ours.median_s
 
 
-def _timed(get: Callable[[], np.ndarray], expected: np.ndarray) -> float:
+def _timed(get: Callable[[], np.ndarray], expected: np.ndarray, cpu_s: list[float]) -> float:
+    """Seconds that `get` takes; adds to `cpu_s` the CPU seconds of this process and its children."""
     gc.collect()
+    before_s = _cpu_s()
     start_s = time.perf_counter()
     value = get()
     taken_s = time.perf_counter() - start_s
+    cpu_s.append(_cpu_s() - before_s)
     if not np.array_equal(value, expected):
         raise SystemExit("what arrived is not what was sent")
     return taken_s
+
+
+def _cpu_s() -> float:
+    this = psutil.Process()
+    taken = [process.cpu_times() for process in (this, *this.children(recursive=True))]
+    return sum(one.user + one.system for one in taken)
 
 
 class _Ours:
@@ -145,13 +172,13 @@ class _Ours:
             self._owner.unshare(_BASE)
         self._owner.share(_BASE, "float32", (count,), seed)
 
-    def get(self, expected: np.ndarray) -> float:
+    def get(self, expected: np.ndarray, cpu_s: list[float]) -> float:
         """Seconds that one fetch of a fresh copy takes."""
         name = f"copy {next(self._numbers)}"
         self._owner.share_copy(name, _BASE)
         pointer = self._duet.store[name]
         with self._around():
-            taken_s = _timed(lambda: pointer.get(timeout_s=600), expected)
+            taken_s = _timed(lambda: pointer.get(timeout_s=600), expected, cpu_s)
         self._owner.unshare(name)
         return taken_s
 
