@@ -58,7 +58,7 @@ class Offering:
         tags = (tags,) if isinstance(tags, str) else tuple(tags)
         check_description(name, description, tags)
         content = self._content(obj, mark)
-        twin, words = (None, "") if mock is None else self._mock(obj, mock)
+        twin, words = (None, "") if mock is None else self._mock(obj, mock, name)
         if budget is not None and twin is None:
             raise SettingError("statistics are asked for by operations on a mock: give one as well")
         opened = Open(budget, table_of(obj)) if budget is not None else None
@@ -72,12 +72,12 @@ class Offering:
         content.prepare(self._fingerprints.submit)
         return content
 
-    def _mock(self, obj: object, mock: object) -> tuple[Content, str]:
+    def _mock(self, obj: object, mock: object, name: str) -> tuple[Content, str]:
         """What the peer works with in place of `obj`, and how it was made."""
         from duetlink.compute.mocks import Mock, check, describe, make
 
         if (isinstance(mock, str) and mock == "auto") or isinstance(mock, Mock):
             how = mock if isinstance(mock, Mock) else Mock()
-            return self._content(make(obj, how)), describe(how, obj)
+            return self._content(make(obj, how, name)), describe(how, obj)
         check(obj, mock)
         return self._content(mock), "given by its owner"

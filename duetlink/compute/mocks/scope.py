@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -24,6 +25,7 @@ class _Ledger:
 
     mock: Mock
     shrink: float  # the share of rows that fit
+    salt: int = 0  # of the object's name: objects of one schema have different twins
     drawn: int = 0
     used: set[tuple[str, Hashable]] = field(default_factory=set)  # kind and name
     parts: dict[Hashable, None] = field(default_factory=dict)  # names that could have been given
@@ -32,8 +34,8 @@ class _Ledger:
 class Scope:
     """A part, by the path of names that leads to it. The object itself has the empty path."""
 
-    def __init__(self, mock: Mock, shrink: float = 1.0) -> None:
-        self._ledger = _Ledger(mock, shrink)
+    def __init__(self, mock: Mock, shrink: float = 1.0, name: str = "") -> None:
+        self._ledger = _Ledger(mock, shrink, zlib.crc32(name.encode("utf-8", "surrogatepass")))
         self._path: tuple[Hashable, ...] = ()
         self._alias: Hashable = None
 
@@ -96,7 +98,7 @@ class Scope:
             bounds = facts.bounds()
         missing = facts.missing() if self._allowed(MISSING) else 0.0
         ledger.drawn += 1
-        return Draw(where, (ledger.mock.seed, ledger.drawn), bounds, categories, missing)
+        return Draw(where, (ledger.mock.seed, ledger.salt, ledger.drawn), bounds, categories, missing)
 
     def finish(self) -> None:
         """Raises SettingError if the owner named a part that the object does not have."""

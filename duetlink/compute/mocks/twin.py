@@ -13,14 +13,15 @@ MAX_BYTES = 16 * 1024 * 1024  # of a mock, where the owner does not say how many
 _SCHEMA_ONLY = Mock()
 
 
-def make(obj: object, mock: Mock = _SCHEMA_ONLY) -> object:
+def make(obj: object, mock: Mock = _SCHEMA_ONLY, name: str = "") -> object:
     """The synthetic twin of `obj`: same type, dtypes, number of dimensions, shape of a row, kind of index.
 
     Names of columns, fields and index levels, the type of Python's values, the width of fixed texts (it is in
     their dtype) and the number of rows are schema, and shown as they are. Nothing else of the data has a part
     in it unless `mock.from_data` says so: not whether values are missing, nor the order of an index, nor a
     Categorical's categories; `attrs` and metadata are left out. The twin shares no memory with the object. It
-    is the same each time, by its seed.
+    is the same each time, by its seed and by the `name` under which the object is shared: objects of one schema
+    have different twins, or else their difference would be zero on these.
 
     Supported are NumPy's arrays and scalars, torch's tensors and parameters, frames, series and indexes of
     pandas, frames and series of polars, tables, batches, arrays and scalars of Arrow, and Python's builtins
@@ -30,7 +31,7 @@ def make(obj: object, mock: Mock = _SCHEMA_ONLY) -> object:
         SettingError: the object is of another type, or `mock` does not fit it.
     """
     try:
-        scope = Scope(mock, _shrink(obj))
+        scope = Scope(mock, _shrink(obj), name)
         twin = twin_type(obj).make(obj, scope)
     except RecursionError:
         raise unsupported(obj, "it contains itself, or is nested too deep") from None

@@ -82,6 +82,8 @@ class PolarsType:
             raise MalformedValue("polars cannot read the frame that came") from error
         if not isinstance(frame, pl.DataFrame):
             raise MalformedValue("a polars frame is due")
+        if frame.columns != table.column_names:  # polars calls a column without a name `column_0`
+            frame.columns = table.column_names
         if not node.polars.series:
             return frame
         if frame.width != 1:

@@ -172,3 +172,12 @@ def test_an_object_that_contains_itself_is_refused() -> None:
         make(loop)
     with pytest.raises(SettingError, match="contains itself"):
         check(loop, [[]])
+
+
+def test_objects_of_one_schema_have_different_twins() -> None:
+    """Otherwise their difference is zero on the mocks, and a matrix made of both is singular."""
+    a, b = (make(np.zeros(50), name=name) for name in "ab")
+    assert isinstance(a, np.ndarray)
+    assert isinstance(b, np.ndarray)
+    assert not np.array_equal(a, b)
+    np.testing.assert_array_equal(a, make(np.ones(50), name="a"))

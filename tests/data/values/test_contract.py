@@ -231,6 +231,8 @@ class TestPolars(ValueContract):
             "empty": frame.head(0),
             "nothing": pl.DataFrame(),
             "slice": frame.slice(1, 1),
+            "a series without a name": pl.Series(["a", None]),
+            "a column without a name": pl.DataFrame({"": [1, 2], "b": [3, 4]}),
             **{name: frame[name] for name in frame.columns},
         }
 
