@@ -20,8 +20,8 @@ def make(obj: object, mock: Mock = _SCHEMA_ONLY, name: str = "") -> object:
     their dtype) and the number of rows are schema, and shown as they are. Nothing else of the data has a part
     in it unless `mock.from_data` says so: not whether values are missing, nor the order of an index, nor a
     Categorical's categories; `attrs` and metadata are left out. The twin shares no memory with the object. It
-    is the same each time, by its seed and by the `name` under which the object is shared: objects of one schema
-    have different twins, or else their difference would be zero on these.
+    is the same each time, by its seed and by the `name` under which the object is shared: objects of one
+    schema have different twins, or else their difference would be zero on these.
 
     Supported are NumPy's arrays and scalars, torch's tensors and parameters, frames, series and indexes of
     pandas, frames and series of polars, tables, batches, arrays and scalars of Arrow, and Python's builtins
