@@ -13,7 +13,7 @@ from duetlink.version import __version__ as __version__
 if TYPE_CHECKING:
     from duetlink.base.runtime.job_progress import progress
     from duetlink.compute.mocks import Mock
-    from duetlink.duet.duet import Duet
+    from duetlink.duet.duet import Duet, duets
     from duetlink.duet.policies.policy import Policy
     from duetlink.duet.remote.budget import Budget
     from duetlink.errors import DuetError
@@ -28,6 +28,7 @@ __all__ = [
     "Mock",
     "Policy",
     "Settings",
+    "duets",
     "errors",
     "join",
     "launch",
@@ -43,6 +44,7 @@ _HOMES = {
     "Mock": "duetlink.compute.mocks",
     "Policy": "duetlink.duet.policies.policy",
     "Settings": "duetlink.settings",
+    "duets": "duetlink.duet.duet",
     "join": "duetlink.session",
     "launch": "duetlink.session",
     "progress": "duetlink.base.runtime.job_progress",

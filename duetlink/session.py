@@ -13,8 +13,9 @@ from typing import Any
 from aiortc import RTCIceServer
 
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.duet.announcement import show_answer, show_code
-from duetlink.duet.duet import Duet
+from duetlink.duet.announcement import show_answer, show_code, show_others
+from duetlink.duet.cell import Run, current_run
+from duetlink.duet.duet import Duet, duets
 from duetlink.duet.examination import Examination
 from duetlink.duet.life import Life, cancelled
 from duetlink.duet.state.keeper import Keeper
@@ -63,6 +64,7 @@ def launch(
     signaling: str | None = None,
     settings: Settings | None = None,
     resume: str | bool | None = None,
+    keep: bool = False,
 ) -> Duet:
     """Open a duet as the data owner, and show the session code to give to one person.
 
@@ -77,12 +79,16 @@ def launch(
         resume: a name, such as "clinic", under which this duet is kept on this machine's disk, for the kernel
             after this one to go on with; True stands for "default". A name that is new begins empty. Nothing
             is kept without it. Only the owner's side keeps anything: `join` has no such argument.
+        keep: let the duets live on that earlier runs of this cell have made. See `duetlink.duets`.
 
     What comes back: policies in their order with what they have let out, budgets of private statistics,
     requests with their numbers and answers, and the descriptions of what was shared, which waits in
     `duet.store` until you share it again: the very same content goes on as the revision that it was, any
     other is the next one. No content, mock or result is ever kept; requests for results, and of functions,
     end with their kernel.
+
+    In a notebook, running the cell again replaces the duet that it made: the old one is closed first, and its
+    peer told why.
 
     **Who joins decides.** What you granted to a peer holds for whoever joins under the same name, and a peer
     names itself (without `name=` all are called "scientist"). So give the new code to the person that you
@@ -96,15 +102,28 @@ def launch(
         StateBroken: it is damaged. Nothing is begun anew in its place; the message says what to do.
         StateUnavailable: it cannot be read or written.
     """
-    duet = _launch(name, signaling, settings, resume)
+    settings = _settings(settings, signaling)
+    run = current_run()
+    if not keep:
+        duets.replace(run)  # before what it keeps is opened again
+    duet = _launch(name, settings, resume, run)
     show_code(duet)
+    show_others(len(duets.others(duet)))
     return duet
 
 
 def join(
-    code: str, *, name: str | None = None, signaling: str | None = None, settings: Settings | None = None
+    code: str,
+    *,
+    name: str | None = None,
+    signaling: str | None = None,
+    settings: Settings | None = None,
+    keep: bool = False,
 ) -> Duet:
     """Join the duet that waits under `code`, as the data scientist. Returns connected.
+
+    In a notebook, running the cell again replaces the duet that it made, once the new one is connected: the
+    old one is closed, and its peer told why. With `keep` it lives on. See `duetlink.duets`.
 
     Raises:
         MalformedCode, UnknownCode, CodeUsed, WrongCode: what is wrong with the code, and what to do.
@@ -118,6 +137,8 @@ def join(
     thread = LoopThread()
     life = Life(settings)
     duet = Duet(SCIENTIST, life, thread, _examine)
+    run = current_run()
+    duets.add(duet, run)
     opening = _Opening(life, _hello(name or SCIENTIST))
     try:
         thread.run(life.open(SCIENTIST))
@@ -129,17 +150,17 @@ def join(
     except BaseException:
         duet.close()
         raise
+    if not keep:
+        duets.replace(run)  # not before: a code that is used up must not cost the link that there is
     return duet
 
 
-def _launch(
-    name: str | None, signaling: str | None, settings: Settings | None, resume: str | bool | None
-) -> Duet:
-    settings = _settings(settings, signaling)
+def _launch(name: str | None, settings: Settings, resume: str | bool | None, run: Run | None) -> Duet:
     keeper = _keeper(settings, resume)
     thread = LoopThread()
     life = Life(settings, keeper)
     duet = Duet(OWNER, life, thread, _examine)
+    duets.add(duet, run)
     opening = _Opening(life, _hello(name or OWNER))
     try:
         thread.run(life.open(OWNER))

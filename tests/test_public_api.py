@@ -19,7 +19,7 @@ import duetlink
 
 ROOT = Path(__file__).resolve().parent.parent
 
-ROOT_NAMES = "Budget Duet DuetError IceServer Mock Policy Settings errors join launch progress"
+ROOT_NAMES = "Budget Duet DuetError IceServer Mock Policy Settings duets errors join launch progress"
 
 # where a class is defined is not public; what `duet.store` and the like give is
 MEMBERS = {
@@ -139,8 +139,20 @@ def test_a_class_has_these_members(path: str) -> None:
 
 
 def test_launch_and_join_take_these_arguments() -> None:
-    assert list(inspect.signature(duetlink.launch).parameters) == ["name", "signaling", "settings", "resume"]
-    assert list(inspect.signature(duetlink.join).parameters) == ["code", "name", "signaling", "settings"]
+    assert list(inspect.signature(duetlink.launch).parameters) == [
+        "name",
+        "signaling",
+        "settings",
+        "resume",
+        "keep",
+    ]
+    assert list(inspect.signature(duetlink.join).parameters) == [
+        "code",
+        "name",
+        "signaling",
+        "settings",
+        "keep",
+    ]
 
 
 def test_the_errors_are_these() -> None:

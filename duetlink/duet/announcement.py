@@ -34,6 +34,12 @@ def show_answer(answer: str) -> None:
     _show(f"Send this line to the owner, who runs it:\n\n    {line}\n", code=line)
 
 
+def show_others(count: int) -> None:
+    """Say that other duets are open, which nobody may be looking at."""
+    if count > 0:
+        print(f"{count} other {'duet is' if count == 1 else 'duets are'} open; see duetlink.duets")
+
+
 def _show(text: str, code: str) -> None:
     if not in_notebook():
         print(text)

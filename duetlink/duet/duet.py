@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import atexit
 import contextlib
 import datetime
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
@@ -22,6 +21,7 @@ from duetlink.duet.examination import Examination, Examine
 from duetlink.duet.incoming import Incoming
 from duetlink.duet.life import CLOSED, CONNECTED, RECONNECTING, Life
 from duetlink.duet.offering import Offering
+from duetlink.duet.open_duets import OpenDuets
 from duetlink.duet.panel import Panel, make_panel
 from duetlink.duet.pointer import Described, wait_future
 from duetlink.duet.policies.policies import Policies
@@ -34,7 +34,6 @@ from duetlink.duet.store import Asset, Store
 from duetlink.duet.transfers import SharedTransfer, TransferTable
 from duetlink.errors import (
     AssetNotFound,
-    DuetError,
     LinkClosed,
     LocalProtocolError,
     PairingTimeout,
@@ -63,7 +62,6 @@ class Duet:
         self._panel: Panel | None = None
         self._offering = Offering()
         life.workbench.use(thread)
-        _open_duets.add(self)
 
     # -- how it stands ---------------------------------------------------------------------------------------
 
@@ -419,7 +417,7 @@ class Duet:
                 self._thread.run(self._life.close(reason))
             self._thread.stop()
         self._offering.close()
-        _open_duets.discard(self)
+        duets.discard(self)
 
     def __enter__(self) -> Self:
         return self
@@ -492,12 +490,4 @@ def _milliseconds(time_s: float | None) -> str:
     return "not measured yet" if time_s is None else f"{time_s * 1000:.1f} ms"
 
 
-# A duet is open until it is closed, whether or not a variable holds it; an interpreter that ends closes all.
-_open_duets: set[Duet] = set()
-
-
-@atexit.register
-def _close_all() -> None:
-    for duet in list(_open_duets):
-        with contextlib.suppress(DuetError):
-            duet.close("its kernel has ended")
+duets: OpenDuets[Duet] = OpenDuets()  # of this kernel

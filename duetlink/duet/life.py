@@ -183,7 +183,8 @@ class Life:
         """Tell the peer and return when everything is freed."""
         if self.link is not None and self.state in (CONNECTED, RECONNECTING):
             await self.link.close(reason)
-        self.end(LinkClosed("this side closed the duet; launch or join a new one"))
+        words = f": {reason}" if reason else ""
+        self.end(LinkClosed(f"this side closed the duet{words}; launch or join a new one"))
         await asyncio.shield(self._ending)
 
     def statistics(self) -> Statistics:

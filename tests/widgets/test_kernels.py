@@ -81,3 +81,52 @@ def test_launch_shows_the_panel_and_leaves_no_code_in_the_output() -> None:
         assert not any(code in str(content) for kind, content in outputs)
     finally:
         kernel.close()
+
+
+def run_as_cell(kernel: Kernel, code: str, cell_id: str | None) -> str:
+    """Run `code` as a front end does that gives its cells an id, or gives none; returns what it printed."""
+    client = kernel.client
+    content = {
+        "code": code,
+        "silent": False,
+        "store_history": True,
+        "user_expressions": {},
+        "allow_stdin": False,
+        "stop_on_error": True,
+    }
+    metadata = {} if cell_id is None else {"cellId": cell_id}
+    message = client.session.msg("execute_request", content, metadata=metadata)
+    client.shell_channel.send(message)
+    printed = []
+    while True:
+        heard = client.get_iopub_msg(timeout=60)
+        if heard["parent_header"].get("msg_id") != message["header"]["msg_id"]:
+            continue
+        assert heard["header"]["msg_type"] != "error", heard["content"]
+        if heard["header"]["msg_type"] == "stream":
+            printed.append(heard["content"]["text"])
+        if heard["header"]["msg_type"] == "status" and heard["content"]["execution_state"] == "idle":
+            return "".join(printed)
+
+
+@pytest.mark.parametrize("ids", [("cell 1", "cell 2"), (None, None)], ids=["ids", "texts"])
+def test_running_the_cell_again_replaces_the_duet_that_it_made(ids: tuple[str | None, str | None]) -> None:
+    kernel = Kernel()
+    shown = "print([duet.state for duet in duetlink.duets], old.state)"
+    try:
+        run_as_cell(kernel, "import duetlink", "import")
+        run_as_cell(kernel, "duet = duetlink.launch()", ids[0])
+        run_as_cell(kernel, "old = duet", "old")
+        run_as_cell(kernel, "duet = duetlink.launch()", ids[0])
+        states = run_as_cell(kernel, shown, "states")
+        assert states.startswith("['waiting'] closed: ")
+        assert "the cell that made this duet was run again" in states
+        said = run_as_cell(kernel, "other = duetlink.launch(); old = duet", ids[1])
+        assert "1 other duet is open; see duetlink.duets" in said
+        run_as_cell(kernel, "duet = duetlink.launch(keep=True)", ids[0])
+        states = run_as_cell(kernel, shown, "states")
+        assert states.startswith("['waiting', 'waiting', 'waiting'] waiting")
+        run_as_cell(kernel, "duetlink.duets.close()", "close")
+        assert run_as_cell(kernel, "print(len(duetlink.duets))", "count").strip() == "0"
+    finally:
+        kernel.close()

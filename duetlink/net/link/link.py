@@ -191,7 +191,7 @@ class Link:
             with contextlib.suppress(DuetError, TimeoutError):
                 async with asyncio.timeout(_BYE_TIMEOUT_S):  # also where the link is looking for the peer
                     await self.rpc.call(pb.Bye(reason=reason), pb.Done)
-        self._end(LinkClosed("this side closed the link"))
+        self._end(LinkClosed(f"this side closed the link{': ' + reason if reason else ''}"))
         if self._closing is not None:
             await asyncio.shield(self._closing)
 

@@ -1,0 +1,110 @@
+"""The duets of a kernel: a duet is open until it is closed, whether or not a variable holds it."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import threading
+from collections.abc import Iterator, Sequence
+from typing import Protocol, TypeVar, overload
+
+from duetlink.duet.cell import Run
+from duetlink.duet.display import Table
+from duetlink.errors import DuetError
+
+RUN_AGAIN = "the cell that made this duet was run again"
+KERNEL_ENDED = "its kernel has ended"
+
+
+class Closable(Protocol):
+    """What this needs of a duet."""
+
+    @property
+    def role(self) -> str: ...
+    @property
+    def peer(self) -> str | None: ...
+    @property
+    def state(self) -> str: ...
+    def close(self, reason: str = "") -> None: ...
+
+
+T = TypeVar("T", bound=Closable)
+
+
+class OpenDuets(Sequence[T]):
+    """`duetlink.duets`: the open duets of this kernel, oldest first. Any thread may call."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._made: dict[T, Run | None] = {}  # also those that ended by themselves and are not closed yet
+        self._at_exit = False
+
+    def add(self, duet: T, run: Run | None) -> None:
+        """From here on `duet` is listed; `run` is what made it. An interpreter that ends closes it."""
+        with self._lock:
+            self._made[duet] = run
+            if not self._at_exit:
+                self._at_exit = True
+                atexit.register(self.close, KERNEL_ENDED)
+
+    def discard(self, duet: T) -> None:
+        """`duet` is closed."""
+        with self._lock:
+            self._made.pop(duet, None)
+
+    def replace(self, run: Run | None) -> None:
+        """Close what earlier runs of the same cell have made, and tell the peers why."""
+        with self._lock:
+            made = list(self._made.items())
+        for duet, by in made:
+            if run is not None and by is not None and run.repeats(by):
+                duet.close(RUN_AGAIN)
+
+    def others(self, duet: T) -> list[T]:
+        """The open duets that were made elsewhere than `duet`: not by the same run of a cell."""
+        with self._lock:
+            made = dict(self._made)
+        run = made.get(duet)
+        return [other for other in self if other is not duet and (run is None or made.get(other) != run)]
+
+    def close(self, reason: str = "") -> None:
+        """Close all of them; their peers are told `reason`."""
+        with self._lock:
+            made = list(self._made)
+        for duet in made:
+            with contextlib.suppress(DuetError):
+                duet.close(reason)
+
+    def _open(self) -> list[T]:
+        with self._lock:
+            made = list(self._made)
+        return [duet for duet in made if not duet.state.startswith("closed")]
+
+    def __len__(self) -> int:
+        return len(self._open())
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._open())  # as of now: who closes one after the other meets them all
+
+    @overload
+    def __getitem__(self, index: int) -> T: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[T]: ...
+    def __getitem__(self, index: int | slice) -> T | Sequence[T]:
+        return self._open()[index]
+
+    def table(self) -> Table:
+        """One row for each; its number is its index here."""
+        rows = [
+            (str(number), duet.role, duet.peer or "nobody yet", duet.state)
+            for number, duet in enumerate(self._open())
+        ]
+        return Table(
+            "duets of this kernel", ("", "role", "peer", "state"), rows, "none is open: launch or join one"
+        )
+
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
