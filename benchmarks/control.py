@@ -17,6 +17,8 @@ import duetlink
 from benchmarks.command import benchmark, rounds
 from benchmarks.harness import interleave, report
 from duetlink.base.runtime.loop import LoopThread
+from duetlink.net.link.endpoint import Endpoint
+from duetlink.net.link.introducing import Introducing
 from duetlink.net.link.link import Link
 from duetlink.net.peer.connection import PeerConnection
 from duetlink.settings import Settings
@@ -113,10 +115,14 @@ class _Links(_OnOneThread):
 
     async def _connect(self) -> None:
         offering, answering = PeerConnection([]), PeerConnection([])
-        self._links = Link(offering, Settings()), Link(answering, Settings())
+        self._endpoint, settings = Endpoint(), Settings()
+        introducing = [Introducing(end, settings, self._endpoint) for end in (offering, answering)]
         await offering.accept(await answering.answer(await offering.offer()))
-        await asyncio.gather(
-            *(link.connect("bench", initiator=not index) for index, link in enumerate(self._links))
+        self._links = await asyncio.gather(
+            *(
+                Link.connect(one, settings, self._endpoint, "bench", initiator=not index)
+                for index, one in enumerate(introducing)
+            )
         )
         for link in self._links:
             link.start()
@@ -127,6 +133,7 @@ class _Links(_OnOneThread):
 
     async def _close(self) -> None:
         await asyncio.gather(*(link.close() for link in self._links))
+        await self._endpoint.close()
 
 
 class _BareAiortc(_OnOneThread):

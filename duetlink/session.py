@@ -12,7 +12,6 @@ from typing import Any
 
 from aiortc import RTCIceServer
 
-from duetlink.base.runtime.loop import LoopThread
 from duetlink.duet.announcement import show_answer, show_code, show_others
 from duetlink.duet.cell import Run, current_run
 from duetlink.duet.duet import Duet, duets
@@ -27,13 +26,14 @@ from duetlink.errors import (
     SignalingUnavailable,
     UnknownCode,
 )
+from duetlink.net.link.introducing import Introducing
 from duetlink.net.link.link import Link
+from duetlink.net.link.shared_endpoint import EndpointUse, SharedEndpoint
 from duetlink.net.paths.ladder import PathStatus
 from duetlink.net.peer.connection import PeerConnection
 from duetlink.net.peer.ice_servers import ProbedServer, choose_ice_servers
 from duetlink.net.reunion import Reunion
 from duetlink.net.signaling import (
-    EmbeddedServer,
     Hello,
     Paired,
     PasteOwner,
@@ -50,10 +50,12 @@ from duetlink.settings import Settings
 from duetlink.version import __version__
 
 # Of the messages on the control channel. A change that an older peer cannot read raises both.
-PROTOCOL_MIN = 1
-PROTOCOL_MAX = 1
+PROTOCOL_MIN = 2
+PROTOCOL_MAX = 2
 
 OWNER, SCIENTIST = "owner", "scientist"
+
+_shared = SharedEndpoint()  # of all duets of this process
 
 _PROBE_LASTS_S = 60.0  # a server that answered at launch may be gone when the peer comes
 
@@ -134,12 +136,12 @@ def join(
     settings = _settings(settings, signaling)
     by_hand = isinstance(code, str) and code.strip().startswith(PASTE_PREFIX)
     parsed = None if by_hand else SessionCode.parse(code)
-    thread = LoopThread()
-    life = Life(settings)
-    duet = Duet(SCIENTIST, life, thread, _examine)
+    use = _shared.use()
+    thread, life = use.thread, Life(settings)
+    duet = Duet(SCIENTIST, life, use, _examine)
     run = current_run()
     duets.add(duet, run)
-    opening = _Opening(life, _hello(name or SCIENTIST))
+    opening = _Opening(life, _hello(name or SCIENTIST), use)
     try:
         thread.run(life.open(SCIENTIST))
         if parsed is not None:
@@ -157,11 +159,11 @@ def join(
 
 def _launch(name: str | None, settings: Settings, resume: str | bool | None, run: Run | None) -> Duet:
     keeper = _keeper(settings, resume)
-    thread = LoopThread()
-    life = Life(settings, keeper)
-    duet = Duet(OWNER, life, thread, _examine)
+    use = _shared.use()
+    thread, life = use.thread, Life(settings, keeper)
+    duet = Duet(OWNER, life, use, _examine)
     duets.add(duet, run)
-    opening = _Opening(life, _hello(name or OWNER))
+    opening = _Opening(life, _hello(name or OWNER), use)
     try:
         thread.run(life.open(OWNER))
         if settings.signaling == "paste":
@@ -204,10 +206,11 @@ def _hello(name: str) -> Hello:
 class _Opening:
     """Brings one duet from nothing to connected. On the loop thread."""
 
-    def __init__(self, life: Life, hello: Hello) -> None:
+    def __init__(self, life: Life, hello: Hello, use: EndpointUse) -> None:
         self._life = life
         self._hello = hello
-        self._link: Link | None = None
+        self._use = use
+        self._introducing: Introducing | None = None
         self._reunion: Reunion | None = None
         self._probe: asyncio.Task[tuple[list[RTCIceServer], list[ProbedServer]]] | None = None
         self._probed_s = 0.0
@@ -218,10 +221,8 @@ class _Opening:
         self._probe_ice_servers()
         server = await find(None, life.settings)
         if server is None:
-            embedded = EmbeddedServer()
-            life.at_end(embedded.stop)
-            await embedded.start()
-            server = embedded.address
+            server = await self._use.hosting.begin()
+            life.at_end(self._use.hosting.end)
         mailbox, nameplate = await WebSocketMailbox.claim(server.url, life.settings.code_lifetime_s)
         life.at_end(mailbox.close)
         code = SessionCode.generate(nameplate, server.in_code)
@@ -315,25 +316,33 @@ class _Opening:
         assert self._probe is not None
         chosen, _ = await asyncio.shield(self._probe)
         connection = PeerConnection(chosen)
-        # at once: the peer's first message may come before this side has seen the channel open
-        self._link = Link(connection, self._life.settings)
-        self._life.at_end(self._link.close)
+        self._introducing = Introducing(connection, self._life.settings, self._use.endpoint)
+        self._life.at_end(self._introducing.close)
         return connection
 
     async def _accept(self, paired: Paired) -> None:
-        assert self._link is not None
-        await self._link.accept(paired.payload)
+        assert self._introducing is not None
+        await self._introducing.accept(paired.payload)
         await self._finish(paired, initiator=True)
 
     async def _finish(self, paired: Paired, *, initiator: bool, timeout_s: float | None = None) -> None:
-        assert self._link is not None
-        self._life.verifier = paired.key.verifier()
+        assert self._introducing is not None
+        life = self._life
+        life.verifier = paired.key.verifier()
+        link = await Link.connect(
+            self._introducing,
+            life.settings,
+            self._use.endpoint,
+            self._hello.name,
+            initiator=initiator,
+            timeout_s=timeout_s,
+        )
+        life.at_end(link.close)
         if self._reunion is not None:
-            self._link.reconnect = self._reunion.connect
-        await self._link.connect(self._hello.name, initiator=initiator, timeout_s=timeout_s)
-        self._life.attach(self._link)
+            link.reconnect = self._reunion.connect
+        life.attach(link)
         # the peer answers when it is attached as well: by then all that it shares is listed here
-        await self._link.ping()
+        await link.ping()
 
     def _in_background(self, pairing: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(self._guarded(pairing))

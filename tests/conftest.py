@@ -17,6 +17,8 @@ import pytest
 import duetlink
 from duetlink.duet.duet import Duet
 from duetlink.net.flight.certificate import Identity
+from duetlink.net.link.endpoint import Endpoint
+from duetlink.net.link.introducing import Introducing
 from duetlink.net.link.link import Link
 from duetlink.net.peer.connection import PeerConnection
 from duetlink.settings import Settings
@@ -152,31 +154,42 @@ def turn_server(tmp_path: Path) -> Iterator[TurnServer]:
 async def make_pair() -> AsyncIterator[MakePair]:
     """Makes connected links: `initiator, other = await make_pair(settings_a, settings_b)`."""
     made: list[Link] = []
+    introducing: list[Introducing] = []
+    endpoints: set[Endpoint] = set()
 
     async def make(
         settings: Settings | None = None,
         other_settings: Settings | None = None,
         *,
+        endpoint: Endpoint | None = None,
+        other_endpoint: Endpoint | None = None,
         start: bool = True,
         spoil: bool = False,
     ) -> LinkPair:
         settings = settings or Settings()
-        offering, answering = PeerConnection([]), PeerConnection([])
-        links = Link(offering, settings), Link(answering, other_settings or settings)
-        made.extend(links)
+        other_settings = other_settings or settings
+        mine, theirs = endpoint or Endpoint(), other_endpoint or Endpoint()
+        endpoints.update((mine, theirs))
         if spoil:  # the second introduces itself with a certificate that is none
-            links[1]._identity = Identity(b"no certificate", b"")
-        await offering.accept(await answering.answer(await offering.offer()))
-        await asyncio.gather(
-            links[0].connect("scientist", initiator=True), links[1].connect("owner", initiator=False)
+            theirs.identity = Identity(b"no certificate", b"")
+        offering, answering = PeerConnection([]), PeerConnection([])
+        one, two = Introducing(offering, settings, mine), Introducing(answering, other_settings, theirs)
+        introducing.extend((one, two))
+        await one.accept(await answering.answer(await offering.offer()))
+        links = await asyncio.gather(
+            Link.connect(one, settings, mine, "scientist", initiator=True),
+            Link.connect(two, other_settings, theirs, "owner", initiator=False),
         )
+        made.extend(links)
         if start:
             for link in links:
                 link.start()
-        return links
+        return links[0], links[1]
 
     yield make
     await asyncio.gather(*(link.close() for link in made))
+    await asyncio.gather(*(one.close() for one in introducing))
+    await asyncio.gather(*(endpoint.close() for endpoint in endpoints))
 
 
 @pytest.fixture

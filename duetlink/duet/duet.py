@@ -42,6 +42,7 @@ from duetlink.errors import (
 )
 from duetlink.net.link.history import Second
 from duetlink.net.link.link import Link
+from duetlink.net.link.shared_endpoint import EndpointUse
 from duetlink.net.link.traffic import Statistics
 
 T = TypeVar("T")
@@ -54,14 +55,14 @@ class Duet:
     manager, or `close` it: a kernel that ends closes it as well.
     """
 
-    def __init__(self, role: str, life: Life, thread: LoopThread, examine: Examine) -> None:
+    def __init__(self, role: str, life: Life, use: EndpointUse, examine: Examine) -> None:
         self._role = role
         self._life = life
-        self._thread = thread
+        self._thread = use.thread
         self._examine = examine
         self._panel: Panel | None = None
-        self._offering = Offering()
-        life.workbench.use(thread)
+        self._offering = Offering(use.endpoint.reading)
+        life.workbench.use(use.thread)
 
     # -- how it stands ---------------------------------------------------------------------------------------
 
@@ -416,7 +417,6 @@ class Duet:
             with contextlib.suppress(LinkClosed):  # closed by another thread meanwhile
                 self._thread.run(self._life.close(reason))
             self._thread.stop()
-        self._offering.close()
         duets.discard(self)
 
     def __enter__(self) -> Self:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import concurrent.futures
 from collections.abc import Iterable
+from concurrent.futures import Executor
 
 from duetlink.compute.privacy.table import table_of
 from duetlink.data.codecs.gradients.compressor import GradientCompressor
@@ -21,9 +21,9 @@ from duetlink.errors import SettingError
 class Offering:
     """Of one duet. Any thread may call."""
 
-    def __init__(self) -> None:
+    def __init__(self, reading: Executor) -> None:
         self._gradients = Gradients()
-        self._fingerprints = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="duetlink-read")
+        self._reading = reading
 
     def mark(
         self, lossy: str | GradientCompressor | None, name: str, compression: Compression
@@ -64,12 +64,9 @@ class Offering:
         opened = Open(budget, table_of(obj)) if budget is not None else None
         return Offer(name, content, description, tags, twin, words, opened)
 
-    def close(self) -> None:
-        self._fingerprints.shutdown(wait=False, cancel_futures=True)
-
     def _content(self, obj: object, mark: Lossy | None = None) -> Content:
         content = Content.of(obj, mark)
-        content.prepare(self._fingerprints.submit)
+        content.prepare(self._reading.submit)
         return content
 
     def _mock(self, obj: object, mock: object, name: str) -> tuple[Content, str]:

@@ -1,7 +1,8 @@
 """Loop side of the audit log: puts down what happens, in the order in which it happened.
 
-The file is written on a thread of its own, since a disk may take a hundred milliseconds now and then. All
-that waits when it gets there is written in one go, so that fifty requests at once cost one trip to the disk.
+The file is written on a thread of its own, which all duets share, since a disk may take a hundred
+milliseconds now and then. All that waits when it gets there is written in one go, so that fifty requests at
+once cost one trip to the disk.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any
 
 from duetlink.base.audit.entry import Entry
 from duetlink.base.audit.log import AuditLog, unavailable
+from duetlink.base.runtime.errands import Errands
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.asset import AssetInfo
 from duetlink.errors import AuditUnavailable
@@ -27,6 +29,8 @@ from duetlink.net.link.transfer import CANCELLED, COMPLETE, Transfer
 BEGUN = "begun"  # a release or gift that may go out from here on
 
 _log = logging.getLogger(__name__)
+
+_errands = Errands("duetlink-audit")
 
 _SETTLE_TIMEOUT_S = 5.0  # on a disk that hangs, the log is shown as it is
 
@@ -48,9 +52,10 @@ class Recorder:
         self.begin_bytes: int | None = None  # where this session begins in the file
         self.failure = ""  # of the last write, in words
         self._peer = ""
-        self._waiting: queue.SimpleQueue[_Batch | threading.Event | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
+        self._waiting: queue.SimpleQueue[_Batch] = queue.SimpleQueue()
+        self._begun = False
         self._closed = False
+        self._last = threading.Event()  # all is written that ever will be
 
     def met(self, peer: str) -> None:
         """From here on entries name this peer."""
@@ -114,20 +119,20 @@ class Recorder:
 
     def settle(self) -> None:
         """Return when all that was put down by now is written, or cannot be. From any other thread."""
-        if self._thread is None or self._thread is threading.current_thread():
+        if not self._begun or _errands.runs_here():
             return
-        if self._closed:
-            self._thread.join(_SETTLE_TIMEOUT_S)
-            return
-        written = threading.Event()
-        self._waiting.put(written)
+        written = self._last
+        if not self._closed:
+            written = threading.Event()
+            _errands.put(written.set)
         written.wait(_SETTLE_TIMEOUT_S)
 
     def close(self) -> None:
-        """Write what waits, then end the thread. What comes later is not written."""
+        """Write what waits. What comes later is not written. Safe to call twice."""
+        if self._begun and not self._closed:
+            _errands.put(self._last.set)
+            _errands.end()
         self._closed = True
-        if self._thread is not None:
-            self._waiting.put(None)
 
     def _put(self, entries: tuple[Entry, ...], sync: bool) -> asyncio.Future[None]:
         loop = asyncio.get_running_loop()
@@ -135,31 +140,26 @@ class Recorder:
         if self._closed:
             written.set_exception(AuditUnavailable("this duet is closed, and its part of the audit log is"))
             return written
-        if self._thread is None:
-            # no pool: those take no more work when the interpreter is ending, and an ending is put down too
-            self._thread = threading.Thread(target=self._work, name="duetlink-audit", daemon=True)
-            self._thread.start()
+        if not self._begun:
+            self._begun = True
+            _errands.begin()
         named = tuple(
             dataclasses.replace(entry, session=self.session, peer=entry.peer or self._peer)
             for entry in entries
         )
         self._waiting.put(_Batch(named, sync, loop, written))
+        _errands.put(self._work)
         return written
 
     # -- on the thread ---------------------------------------------------------------------------------------
 
     def _work(self) -> None:
-        while True:
-            waiting = [self._waiting.get()]
-            with contextlib.suppress(queue.Empty):
-                while waiting[-1] is not None:
-                    waiting.append(self._waiting.get_nowait())
-            self._write([batch for batch in waiting if isinstance(batch, _Batch)])
-            for asked in waiting:
-                if isinstance(asked, threading.Event):
-                    asked.set()
-            if waiting[-1] is None:
-                return
+        """Write all that waits; nothing where an earlier call has."""
+        batches: list[_Batch] = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                batches.append(self._waiting.get_nowait())
+        self._write(batches)
 
     def _write(self, batches: list[_Batch]) -> None:
         if not batches:

@@ -1,8 +1,8 @@
 """One asyncio loop in a daemon thread, and the synchronous way into it.
 
-The kernel's main thread belongs to the user: cells block, sleep and compute there. Each duet therefore runs
-its loop in a thread of its own; public methods post to it and wait. Waiting can be interrupted (Ctrl-C, the
-kernel's stop button), which cancels the coroutine on the loop.
+The kernel's main thread belongs to the user: cells block, sleep and compute there. The duets of a process
+therefore share a loop in a thread of its own; public methods post to it and wait. Waiting can be interrupted
+(Ctrl-C, the kernel's stop button), which cancels the coroutine on the loop.
 """
 
 from __future__ import annotations
@@ -22,12 +22,18 @@ T = TypeVar("T")
 # `on_wait` wants to draw progress meanwhile.
 _TICK_S = 0.1
 
+_WORKERS = 8  # threads of `asyncio.to_thread`; made when they are needed
+
 
 class LoopThread:
     """Owns a thread and its loop from construction until `stop`."""
 
     def __init__(self, name: str = "duetlink") -> None:
         self._loop = asyncio.new_event_loop()
+        # several duets share it: their number must not depend on that of the processors
+        self._loop.set_default_executor(
+            concurrent.futures.ThreadPoolExecutor(_WORKERS, thread_name_prefix="asyncio")
+        )
         started = threading.Event()
         self._thread = threading.Thread(target=self._serve, args=(started,), name=name, daemon=True)
         self._thread.start()
@@ -121,6 +127,45 @@ class LoopThread:
             finally:
                 asyncio.set_event_loop(None)
                 self._loop.close()
+
+
+class LoopShare(LoopThread):
+    """One user's share of a loop: to its user a loop thread like any other, that can be stopped alone."""
+
+    def __init__(self, whole: LoopThread, on_stop: Callable[[], None] = lambda: None) -> None:
+        """`on_stop` is called once, on the thread that stops this, when nothing of it runs any more."""
+        self._loop = whole._loop
+        self._thread = whole._thread
+        self._on_stop = on_stop
+        self._lock = threading.Lock()
+        self._running: set[concurrent.futures.Future[Any]] = set()
+        self._stopped = False
+
+    @property
+    def stopped(self) -> bool:
+        return self._stopped
+
+    def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        with self._lock:
+            if self._stopped:
+                coroutine.close()
+                raise LinkClosed("this duet is closed; launch or join a new one")
+            future = super().submit(coroutine)
+            self._running.add(future)
+        future.add_done_callback(self._running.discard)
+        return future
+
+    def stop(self) -> None:
+        """Cancel what was submitted here and still runs. The loop goes on. Safe to call twice."""
+        with self._lock:
+            if self._stopped:
+                return
+            self._stopped = True
+        for future in list(self._running):
+            future.cancel()
+        if threading.current_thread() is not self._thread:
+            self._settle()
+        self._on_stop()
 
 
 class _Call:

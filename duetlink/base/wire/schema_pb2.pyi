@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Envelope(_message.Message):
-    __slots__ = ("id", "reply_to", "deadline_ms", "done", "failure", "cancel", "ping", "bye", "introduction", "flight_address_query", "flight_address", "local_challenge", "local_proof", "ticket_query", "ticket", "transfer_end", "probe_query", "transfer_offer", "asset_notice", "asset_gone", "ask", "answer", "withdraw", "delivery", "transfer_pause", "carrier_open", "carrier_wanted", "carrier_signal", "carrier_end", "manifest_query", "manifest", "compression_change", "compression", "tuner_decision", "path_speed", "codec_wanted", "work", "work_report", "work_query", "mock_query", "work_log", "work_words")
+    __slots__ = ("id", "reply_to", "deadline_ms", "done", "failure", "cancel", "ping", "bye", "introduction", "client_certificate", "flight_address_query", "flight_address", "local_challenge", "local_proof", "ticket_query", "ticket", "transfer_end", "probe_query", "transfer_offer", "asset_notice", "asset_gone", "ask", "answer", "withdraw", "delivery", "transfer_pause", "carrier_open", "carrier_wanted", "carrier_signal", "carrier_end", "manifest_query", "manifest", "compression_change", "compression", "tuner_decision", "path_speed", "codec_wanted", "work", "work_report", "work_query", "mock_query", "work_log", "work_words")
     ID_FIELD_NUMBER: _ClassVar[int]
     REPLY_TO_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
@@ -18,6 +18,7 @@ class Envelope(_message.Message):
     PING_FIELD_NUMBER: _ClassVar[int]
     BYE_FIELD_NUMBER: _ClassVar[int]
     INTRODUCTION_FIELD_NUMBER: _ClassVar[int]
+    CLIENT_CERTIFICATE_FIELD_NUMBER: _ClassVar[int]
     FLIGHT_ADDRESS_QUERY_FIELD_NUMBER: _ClassVar[int]
     FLIGHT_ADDRESS_FIELD_NUMBER: _ClassVar[int]
     LOCAL_CHALLENGE_FIELD_NUMBER: _ClassVar[int]
@@ -60,6 +61,7 @@ class Envelope(_message.Message):
     ping: Ping
     bye: Bye
     introduction: Introduction
+    client_certificate: ClientCertificate
     flight_address_query: FlightAddressQuery
     flight_address: FlightAddress
     local_challenge: LocalChallenge
@@ -93,7 +95,7 @@ class Envelope(_message.Message):
     mock_query: MockQuery
     work_log: WorkLog
     work_words: WorkWords
-    def __init__(self, id: _Optional[int] = ..., reply_to: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., introduction: _Optional[_Union[Introduction, _Mapping]] = ..., flight_address_query: _Optional[_Union[FlightAddressQuery, _Mapping]] = ..., flight_address: _Optional[_Union[FlightAddress, _Mapping]] = ..., local_challenge: _Optional[_Union[LocalChallenge, _Mapping]] = ..., local_proof: _Optional[_Union[LocalProof, _Mapping]] = ..., ticket_query: _Optional[_Union[TicketQuery, _Mapping]] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., transfer_end: _Optional[_Union[TransferEnd, _Mapping]] = ..., probe_query: _Optional[_Union[ProbeQuery, _Mapping]] = ..., transfer_offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., asset_notice: _Optional[_Union[AssetNotice, _Mapping]] = ..., asset_gone: _Optional[_Union[AssetGone, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., transfer_pause: _Optional[_Union[TransferPause, _Mapping]] = ..., carrier_open: _Optional[_Union[CarrierOpen, _Mapping]] = ..., carrier_wanted: _Optional[_Union[CarrierWanted, _Mapping]] = ..., carrier_signal: _Optional[_Union[CarrierSignal, _Mapping]] = ..., carrier_end: _Optional[_Union[CarrierEnd, _Mapping]] = ..., manifest_query: _Optional[_Union[ManifestQuery, _Mapping]] = ..., manifest: _Optional[_Union[Manifest, _Mapping]] = ..., compression_change: _Optional[_Union[CompressionChange, _Mapping]] = ..., compression: _Optional[_Union[Compression, _Mapping]] = ..., tuner_decision: _Optional[_Union[TunerDecision, _Mapping]] = ..., path_speed: _Optional[_Union[PathSpeed, _Mapping]] = ..., codec_wanted: _Optional[_Union[CodecWanted, _Mapping]] = ..., work: _Optional[_Union[Work, _Mapping]] = ..., work_report: _Optional[_Union[WorkReport, _Mapping]] = ..., work_query: _Optional[_Union[WorkQuery, _Mapping]] = ..., mock_query: _Optional[_Union[MockQuery, _Mapping]] = ..., work_log: _Optional[_Union[WorkLog, _Mapping]] = ..., work_words: _Optional[_Union[WorkWords, _Mapping]] = ...) -> None: ...
+    def __init__(self, id: _Optional[int] = ..., reply_to: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., introduction: _Optional[_Union[Introduction, _Mapping]] = ..., client_certificate: _Optional[_Union[ClientCertificate, _Mapping]] = ..., flight_address_query: _Optional[_Union[FlightAddressQuery, _Mapping]] = ..., flight_address: _Optional[_Union[FlightAddress, _Mapping]] = ..., local_challenge: _Optional[_Union[LocalChallenge, _Mapping]] = ..., local_proof: _Optional[_Union[LocalProof, _Mapping]] = ..., ticket_query: _Optional[_Union[TicketQuery, _Mapping]] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., transfer_end: _Optional[_Union[TransferEnd, _Mapping]] = ..., probe_query: _Optional[_Union[ProbeQuery, _Mapping]] = ..., transfer_offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., asset_notice: _Optional[_Union[AssetNotice, _Mapping]] = ..., asset_gone: _Optional[_Union[AssetGone, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., transfer_pause: _Optional[_Union[TransferPause, _Mapping]] = ..., carrier_open: _Optional[_Union[CarrierOpen, _Mapping]] = ..., carrier_wanted: _Optional[_Union[CarrierWanted, _Mapping]] = ..., carrier_signal: _Optional[_Union[CarrierSignal, _Mapping]] = ..., carrier_end: _Optional[_Union[CarrierEnd, _Mapping]] = ..., manifest_query: _Optional[_Union[ManifestQuery, _Mapping]] = ..., manifest: _Optional[_Union[Manifest, _Mapping]] = ..., compression_change: _Optional[_Union[CompressionChange, _Mapping]] = ..., compression: _Optional[_Union[Compression, _Mapping]] = ..., tuner_decision: _Optional[_Union[TunerDecision, _Mapping]] = ..., path_speed: _Optional[_Union[PathSpeed, _Mapping]] = ..., codec_wanted: _Optional[_Union[CodecWanted, _Mapping]] = ..., work: _Optional[_Union[Work, _Mapping]] = ..., work_report: _Optional[_Union[WorkReport, _Mapping]] = ..., work_query: _Optional[_Union[WorkQuery, _Mapping]] = ..., mock_query: _Optional[_Union[MockQuery, _Mapping]] = ..., work_log: _Optional[_Union[WorkLog, _Mapping]] = ..., work_words: _Optional[_Union[WorkWords, _Mapping]] = ...) -> None: ...
 
 class Done(_message.Message):
     __slots__ = ()
@@ -170,6 +172,12 @@ class Introduction(_message.Message):
     codecs: _containers.RepeatedScalarFieldContainer[str]
     machine: bytes
     def __init__(self, name: _Optional[str] = ..., certificate_pem: _Optional[bytes] = ..., codecs: _Optional[_Iterable[str]] = ..., machine: _Optional[bytes] = ...) -> None: ...
+
+class ClientCertificate(_message.Message):
+    __slots__ = ("pem",)
+    PEM_FIELD_NUMBER: _ClassVar[int]
+    pem: bytes
+    def __init__(self, pem: _Optional[bytes] = ...) -> None: ...
 
 class FlightAddressQuery(_message.Message):
     __slots__ = ()

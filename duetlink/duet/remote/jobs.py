@@ -8,7 +8,6 @@ same answer as everything else.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import dataclasses
 import json
 import logging
@@ -53,7 +52,6 @@ class Jobs:
         self.take = self._intake.take
         self._slots = asyncio.Semaphore(AT_ONCE)
         self._policy_runs: set[asyncio.Task[None]] = set()
-        self._reading = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="duetlink-read")
 
     def attach(self, link: Link) -> None:
         self._link = link
@@ -69,7 +67,6 @@ class Jobs:
                 request.job.stop()
                 running.append(request.job.task)
         await asyncio.gather(*running, return_exceptions=True)
-        self._reading.shutdown(wait=False)
 
     # -- run -------------------------------------------------------------------------------------------------
 
@@ -180,7 +177,8 @@ class Jobs:
         """What it made is what the request is for."""
         content = Content(encoded)
         content.decode = self._inbox.decoding.for_threads()
-        content.prepare(self._reading.submit)
+        assert self._link is not None
+        content.prepare(self._link.reading.submit)
         fingerprint = (await content.outgoing()).fingerprint.hex()
         summary = encoded.summary
         request.asset = dataclasses.replace(

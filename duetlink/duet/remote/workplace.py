@@ -8,7 +8,6 @@ and of none behind it. The worker is started with the first step, and ends with 
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import dataclasses
 import hashlib
 import json
@@ -87,7 +86,6 @@ class Workplace:
         self._faults: answers.Faults = []  # since the last report, as far as the peer may know of them
         self._report_later: asyncio.TimerHandle | None = None
         self._frozen = 0  # results given to be looked at; each is a revision of its own
-        self._reading = concurrent.futures.ThreadPoolExecutor(1, thread_name_prefix="duetlink-read")
         self.on_change: Callable[[], None] = lambda: None
 
     def attach(self, link: Link) -> None:
@@ -107,7 +105,6 @@ class Workplace:
                     await self._stop(pb.WorkEnd(why=pb.WorkEnd.DEFECT))
         finally:
             await self._stop(pb.WorkEnd(why=pb.WorkEnd.CLOSED))
-            self._reading.shutdown(wait=False)
 
     async def _stop(self, why: pb.WorkEnd) -> None:
         """End the worker; its results are gone, and the peer hears why."""
@@ -316,7 +313,8 @@ class Workplace:
         )
         self._frozen += 1
         content = Content(encoded)
-        content.prepare(self._reading.submit)
+        assert self._link is not None
+        content.prepare(self._link.reading.submit)
         outgoing = await content.outgoing()
         info = AssetInfo(
             lineage.expression,

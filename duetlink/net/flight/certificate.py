@@ -1,25 +1,36 @@
-"""The ephemeral certificate of one side of one duet.
+"""The ephemeral certificates of an endpoint: its own, and those that it issues to the clients of its peers.
 
-P-256, CA:FALSE, subjectAltName `duetlink`, self-signed, two days. Each side pins the other's: the pinned
-certificate is the only root that its TLS accepts, for the server and for the client (mutual TLS).
+Theory. The Flight server of an endpoint serves a set of peers that changes, and gRPC takes the roots that a
+client's certificate may have once, when the server is made. So the only root is an authority of the endpoint
+itself (`Authority`), which exists for nothing else. In the introduction each side sends its own certificate,
+which is self-signed; the other signs the public key in it, under a random name that stands for this one link,
+and sends the result back. A client shows the certificate that this very peer issued, and pins the peer's own
+one. Whoever lacks the private key gets through neither handshake, and the name in the client's certificate
+tells the server which link a call belongs to. A name is of use for as long as its link lives.
+
+All keys are P-256, all certificates but the authority's are leafs (CA:FALSE), and all of it ends with the
+process.
 """
 
 from __future__ import annotations
 
 import datetime
+import secrets
 from dataclasses import dataclass, field
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from duetlink.errors import RemoteProtocolError
 
 HOST_NAME = "duetlink"
 MAX_PEM_BYTES = 4096
 
-_LIFETIME = datetime.timedelta(days=2)
+# Longer than any kernel lives: an endpoint lives as long as its duets, and so does what it has signed. What
+# ends a client's access is the end of its link.
+_LIFETIME = datetime.timedelta(days=400)
 _CLOCK_SKEW = datetime.timedelta(days=1)
 
 
@@ -32,22 +43,10 @@ class Identity:
 
 
 def create_identity() -> Identity:
-    """A fresh key pair and its certificate."""
+    """A fresh key pair and its certificate, signed by itself."""
     key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST_NAME)])
-    now = datetime.datetime.now(datetime.UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _CLOCK_SKEW)
-        .not_valid_after(now + _LIFETIME)
-        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-        .add_extension(x509.SubjectAlternativeName([x509.DNSName(HOST_NAME)]), critical=False)
-        .sign(key, hashes.SHA256())
-    )
+    name = _name(HOST_NAME)
+    certificate = _leaf(name, name, key.public_key(), HOST_NAME).sign(key, hashes.SHA256())
     return Identity(
         certificate.public_bytes(serialization.Encoding.PEM),
         key.private_bytes(
@@ -58,12 +57,73 @@ def create_identity() -> Identity:
     )
 
 
+def create_subject() -> bytes:
+    """A name for one link, that nobody can guess."""
+    return f"{secrets.token_hex(16)}.{HOST_NAME}".encode("ascii")
+
+
+class Authority:
+    """Signs the certificates of the clients that may come to this endpoint's Flight server. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._key = ec.generate_private_key(ec.SECP256R1())
+        self._subject = _name(f"{secrets.token_hex(16)} clients")
+        certificate = (
+            _dated(self._subject, self._subject, self._key.public_key())
+            .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+            .add_extension(_usage(sign_certificates=True), critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
+        self.certificate_pem = certificate.public_bytes(serialization.Encoding.PEM)
+
+    def issue(self, peer_certificate_pem: bytes, subject: bytes) -> bytes:
+        """A certificate for the client that has the key of this one, under the name `subject`.
+
+        Raises:
+            RemoteProtocolError: the peer's certificate is not of the kind above.
+        """
+        key = _checked(peer_certificate_pem).public_key()
+        assert isinstance(key, ec.EllipticCurvePublicKey)
+        name = subject.decode("ascii")
+        certificate = (
+            _leaf(_name(name), self._subject, key, name)
+            .add_extension(_usage(sign_certificates=False), critical=True)
+            .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CLIENT_AUTH]), critical=True)
+            .sign(self._key, hashes.SHA256())
+        )
+        return certificate.public_bytes(serialization.Encoding.PEM)
+
+
 def check_certificate(pem: bytes) -> bytes:
-    """Return the peer's certificate if it is exactly one and of the kind above.
+    """Return the peer's own certificate if it is exactly one and of the kind above.
 
     Raises:
         RemoteProtocolError: it is not. A bundle would widen what TLS accepts, so one means one.
     """
+    return _checked(pem).public_bytes(serialization.Encoding.PEM)
+
+
+def check_issued(pem: bytes, identity: Identity) -> Identity:
+    """As whom this side comes to the peer, with the certificate that the peer has issued for it.
+
+    Raises:
+        RemoteProtocolError: it is not exactly one leaf for a client with the key of `identity`.
+    """
+    certificate = _checked(pem)
+    mine = x509.load_pem_x509_certificate(identity.certificate_pem)
+    if _key_bytes(certificate) != _key_bytes(mine):
+        raise RemoteProtocolError("the peer issued a certificate for a key that is not this side's")
+    try:
+        usage = certificate.extensions.get_extension_for_class(x509.KeyUsage).value
+        purposes = list(certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+    except (ValueError, x509.ExtensionNotFound) as error:
+        raise RemoteProtocolError(f"the certificate that the peer issued cannot be used: {error}") from None
+    if usage != _usage(sign_certificates=False) or purposes != [ExtendedKeyUsageOID.CLIENT_AUTH]:
+        raise RemoteProtocolError("the peer must issue a certificate for a client, and for nothing else")
+    return Identity(certificate.public_bytes(serialization.Encoding.PEM), identity.private_key_pem)
+
+
+def _checked(pem: bytes) -> x509.Certificate:
     if len(pem) > MAX_PEM_BYTES:
         raise RemoteProtocolError(f"the peer's certificate is {len(pem)} bytes long, over {MAX_PEM_BYTES}")
     try:
@@ -74,4 +134,51 @@ def check_certificate(pem: bytes) -> bytes:
         raise RemoteProtocolError(f"the peer's certificate cannot be used: {error}") from None
     if authority or not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise RemoteProtocolError("the peer's certificate must be a P-256 leaf (CA:FALSE)")
-    return certificate.public_bytes(serialization.Encoding.PEM)
+    return certificate
+
+
+def _key_bytes(certificate: x509.Certificate) -> bytes:
+    return certificate.public_key().public_bytes(
+        serialization.Encoding.DER, serialization.PublicFormat.SubjectPublicKeyInfo
+    )
+
+
+def _name(text: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+
+def _dated(subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey) -> x509.CertificateBuilder:
+    now = datetime.datetime.now(datetime.UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(issuer)
+        .public_key(key)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCK_SKEW)
+        .not_valid_after(now + _LIFETIME)
+    )
+
+
+def _leaf(
+    subject: x509.Name, issuer: x509.Name, key: ec.EllipticCurvePublicKey, host: str
+) -> x509.CertificateBuilder:
+    return (
+        _dated(subject, issuer, key)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(host)]), critical=False)
+    )
+
+
+def _usage(*, sign_certificates: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not sign_certificates,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=sign_certificates,
+        crl_sign=False,
+        encipher_only=False,
+        decipher_only=False,
+    )

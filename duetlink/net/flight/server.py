@@ -1,25 +1,25 @@
-"""The Flight server of one side: mutual TLS with the peer's pinned certificate, DoGet by ticket, no more.
+"""The Flight server of an endpoint: mutual TLS with the peers of its links, DoGet by ticket, no more.
 
 Everything else that Flight offers (listing, DoPut, DoExchange, schemas) stays unimplemented and is refused by
-pyarrow. A stranger without the peer's key does not get through the TLS handshake, and leaves no line on
+pyarrow. A stranger without a peer's key does not get through the TLS handshake, and leaves no line on
 standard error; gRPC does not tell how many there were.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor
 
 import pyarrow as pa
 from pyarrow import flight
 
-from duetlink.data.tuning import RateCap
 from duetlink.errors import AssetChanged, PathUnavailable, TicketRefused
 from duetlink.net.flight.certificate import Identity
+from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.receiving import CODED
 from duetlink.net.flight.sending import Sending
 from duetlink.net.flight.silence import silenced
-from duetlink.net.flight.tickets import Admission, TicketTable
+from duetlink.net.flight.tickets import REFUSED, Admission
 
 # One column of bytes: a batch's body is a block, as it lies in the sender's memory, or, where the batch's
 # metadata says so, an encoded one.
@@ -30,52 +30,64 @@ CHANGED = "duetlink: the content changed"
 
 
 class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no type information
-    """Serves the bodies in a ticket table to the one peer whose certificate it pins.
+    """Serves each of its guests from the tickets that were issued to that guest.
 
     Starts listening when constructed (some milliseconds, blocking) and serves on gRPC's own threads until
     `close`, which blocks too.
     """
 
     def __init__(
-        self,
-        identity: Identity,
-        peer_certificate_pem: bytes,
-        tickets: TicketTable,
-        pool: Executor,
-        rate_cap: RateCap,
-        *,
-        on_bytes: Callable[[bytes, int, int], None] = lambda transfer_id, raw_bytes, wire_bytes: None,
-        on_changed: Callable[[bytes], None] = lambda transfer_id: None,
-        host: str = "0.0.0.0",
+        self, identity: Identity, client_root_pem: bytes, pool: Executor, *, host: str = "0.0.0.0"
     ) -> None:
-        self._tickets = tickets
+        """`client_root_pem`: the authority whose certificates name the guests, see certificate.py."""
         self._pool = pool
-        self._rate_cap = rate_cap
-        self._on_bytes = on_bytes
-        self._on_changed = on_changed
+        self._guests: dict[bytes, Guest] = {}
         try:
             with silenced():
                 super().__init__(
                     f"grpc+tls://{host}:0",
                     tls_certificates=[(identity.certificate_pem, identity.private_key_pem)],
                     verify_client=True,
-                    root_certificates=peer_certificate_pem,
+                    root_certificates=client_root_pem,
                 )
         except (pa.ArrowException, OSError) as error:
             raise PathUnavailable(f"no Flight server can listen on {host}: {error}") from None
 
+    def admit(self, subject: bytes, guest: Guest) -> None:
+        """From here on, whoever comes with a certificate of this name is `guest`."""
+        self._guests[subject] = guest
+
+    def dismiss(self, subject: bytes) -> None:
+        """It is nobody any more; its connections are shut. Blocks for a moment."""
+        guest = self._guests.pop(subject, None)
+        if guest is not None:
+            guest.hang_up(self.port)
+
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.GeneratorStream:
         try:
-            admission = self._tickets.redeem(ticket.ticket)
+            guest = self._guest(context)
+            admission = guest.tickets.redeem(ticket.ticket)
         except TicketRefused as error:
             raise flight.FlightUnauthorizedError(str(error)) from None
-        return flight.GeneratorStream(SCHEMA, self._batches(admission, context))
+        return flight.GeneratorStream(SCHEMA, self._batches(guest, admission, context))
 
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
         """`probe`: an authenticated round trip, by which the peer learns that a path works."""
         if action.type != PROBE:
             raise NotImplementedError(action.type)
+        try:
+            self._guest(context)
+        except TicketRefused as error:
+            raise flight.FlightUnauthorizedError(str(error)) from None
         return iter([b"ok"])
+
+    def _guest(self, context: flight.ServerCallContext) -> Guest:
+        """Who calls: its certificate says so, which this side's authority has signed."""
+        guest = self._guests.get(context.peer_identity())
+        if guest is None:  # its link has closed; it learns no more than the holder of a wrong ticket
+            raise TicketRefused(REFUSED)
+        guest.came_from(context.peer())
+        return guest
 
     def close(self) -> None:
         """Stop listening, abort what is being served, wait for gRPC's threads."""
@@ -83,14 +95,14 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
         self.wait()
 
     def _batches(
-        self, admission: Admission, context: flight.ServerCallContext
+        self, guest: Guest, admission: Admission, context: flight.ServerCallContext
     ) -> Iterator[pa.RecordBatch | tuple[pa.RecordBatch, bytes]]:
         # runs on a gRPC thread, with the GIL for the few instructions per parcel
         sending = Sending(
             admission.outgoing,
             admission.order,
             self._pool,
-            self._rate_cap,
+            guest.rate_cap,
             admission.most_chunk_bytes,
             context.is_cancelled,
         )
@@ -100,7 +112,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
                 column = pa.Array.from_buffers(pa.uint8(), len(parcel.data), [None, buffer])
                 batch = pa.RecordBatch.from_arrays([column], schema=SCHEMA)
                 yield (batch, CODED) if parcel.coded else batch
-                self._on_bytes(admission.transfer_id, parcel.raw_bytes, len(parcel.data))
+                guest.on_bytes(admission.transfer_id, parcel.raw_bytes, len(parcel.data))
         except AssetChanged:
-            self._on_changed(admission.transfer_id)
+            guest.on_changed(admission.transfer_id)
             raise flight.FlightServerError(CHANGED) from None

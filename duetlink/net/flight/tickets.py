@@ -16,6 +16,7 @@ from duetlink.net.flight.sending import Order
 
 TICKET_BYTES = 32
 LIFETIME_S = 60.0
+REFUSED = "this ticket is not valid: used, expired, or never issued; ask for a new one"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Admission:
 
 
 class TicketTable:
-    """The valid tickets of one side. Thread-safe."""
+    """The valid tickets of one link. Thread-safe."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -56,12 +57,13 @@ class TicketTable:
         """Use up a ticket.
 
         Raises:
-            TicketRefused: unknown, used or expired. The three look alike to the holder, on purpose.
+            TicketRefused: unknown, used, expired, or of another link. They look alike to the holder, on
+                purpose.
         """
         with self._lock:
             admission = self._admissions.pop(ticket, None)
         if admission is None or admission.expires_s <= self._clock():
-            raise TicketRefused("this ticket is not valid: used, expired, or never issued; ask for a new one")
+            raise TicketRefused(REFUSED)
         return admission
 
     def revoke(self, transfer_id: bytes) -> None:

@@ -3,27 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor
 
 from google.protobuf.message import Message
 
-from duetlink.base.runtime import cpu, machine
+from duetlink.base.runtime.own_threads import OwnThreads
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.base.wire.text import harmless
-from duetlink.data.codecs import codecs
-from duetlink.errors import DuetError, LinkClosed, PathUnavailable, RemoteProtocolError
-from duetlink.net.flight.certificate import Identity, check_certificate, create_identity
+from duetlink.errors import LinkClosed, PathUnavailable, RemoteProtocolError
+from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.receiving import Decoding
 from duetlink.net.flight.server import FlightServer
 from duetlink.net.flight.tickets import TicketTable
 from duetlink.net.link.agreement import Agreement
+from duetlink.net.link.endpoint import Endpoint
 from duetlink.net.link.exports import Exports
 from duetlink.net.link.imports import Imports
-from duetlink.net.link.lifeline import Lifeline, Reconnect
+from duetlink.net.link.introducing import Acquaintance, Introducing, peer_closed, say_goodbye
+from duetlink.net.link.lifeline import Reconnect
 from duetlink.net.link.probing import Prober
 from duetlink.net.link.traffic import Statistics, Traffic
 from duetlink.net.link.tuning import Tuning
@@ -37,13 +35,9 @@ from duetlink.net.paths.punched import PunchedPath
 from duetlink.net.paths.relay import RelayPath
 from duetlink.net.paths.tcp import TcpPath
 from duetlink.net.paths.udp import UdpPath
-from duetlink.net.peer.connection import PeerConnection
-from duetlink.net.peer.rpc import Rpc
 from duetlink.settings import Settings
 
-_IO_THREADS = 8
-_MOST_CODEC_THREADS = 4
-_BYE_TIMEOUT_S = 1.0
+_MOST_WAITING = 8  # calls at once
 
 _PATHS: dict[str, type[LocalPath | TcpPath | CarriedPath | ChannelPath]] = {
     path.name: path for path in (LocalPath, TcpPath, PunchedPath, UdpPath, RelayPath, ChannelPath)
@@ -51,68 +45,82 @@ _PATHS: dict[str, type[LocalPath | TcpPath | CarriedPath | ChannelPath]] = {
 
 
 class Link:
-    """A connected link to one peer. Create with `connect` on the loop thread, where its methods belong."""
+    """A connected link to one peer, on an endpoint. Made by `connect`; methods belong to the loop thread."""
 
-    def __init__(self, connection: PeerConnection, settings: Settings) -> None:
-        self._lifeline = Lifeline(connection, settings)
+    def __init__(
+        self,
+        introducing: Introducing,
+        known: Acquaintance,
+        settings: Settings,
+        endpoint: Endpoint,
+        *,
+        initiator: bool,
+    ) -> None:
+        """`introducing` has made `known`, and gives up its channels. `start` follows."""
+        self._lifeline, self.rpc = introducing.hand_over(self._end)
         self._settings = settings
-        self._io = ThreadPoolExecutor(_IO_THREADS, thread_name_prefix="duetlink-io")
-        workers = min(cpu.count(), _MOST_CODEC_THREADS)
-        self._codec_pool = ThreadPoolExecutor(workers, thread_name_prefix="duetlink-codec")
-        self._decoding = Decoding(self._codec_pool, workers)
-        self._identity: Identity = create_identity()
-        self._tickets = TicketTable(time.monotonic)
-        self._server: asyncio.Future[FlightServer] = asyncio.get_running_loop().create_future()
-        self._introduced: asyncio.Future[pb.Introduction] = asyncio.get_running_loop().create_future()
+        self._endpoint = endpoint
+        self._subject = known.subject
         self._ended: asyncio.Future[LinkClosed] = asyncio.get_running_loop().create_future()
-        self._tasks: list[asyncio.Task[None]] = []
         self._closing: asyncio.Task[None] | None = None
         self.traffic = Traffic()
-        self.peer_name = ""
+        self.peer_name = known.peer_name
+        self.reading: Executor = endpoint.reading
         self.on_closed: Callable[[LinkClosed], None] = lambda error: None
         self.on_change: Callable[[], None] = lambda: None  # of what a person would want to see
         # to be set before `start`, where there is a way to find the peer again
         self.reconnect: Reconnect | None = None
         self.on_lost: Callable[[str], None] = lambda why: None
         self.on_restored: Callable[[], None] = lambda: None
-        lifeline = self._lifeline
-        self.rpc = Rpc(lifeline.control, call_timeout_s=settings.call_timeout_s)
-        self.rpc.on_violation = lifeline.bulk.on_violation = self._violated
-        lifeline.on_lost = self._lost
-        lifeline.on_network_changed = self._network_changed
-        lifeline.on_restored = self._restored
-        lifeline.on_dead = self._end
-        lifeline.on_round_trip = self.traffic.round_trip_took
-        self.rpc.handle(pb.Introduction, self._introduce)
-        self.rpc.handle(pb.Bye, self._bye)
-        self.rpc.notice(pb.Bye, lambda bye: self._peer_closed(bye.reason))
-
-    async def accept(self, answer: bytes) -> None:
-        """Take the peer's answer to the offer of this side."""
-        await self._lifeline.accept(answer)
-
-    async def connect(self, name: str, *, initiator: bool, timeout_s: float | None = None) -> None:
-        """Wait for the channels and introduce both sides. Returns after a full round trip; `start` follows.
-
-        Raises:
-            PairingError: no network path, or the peer did not answer in time.
-            RemoteProtocolError: the peer's introduction cannot be used.
-        """
-        await self._lifeline.open(timeout_s or self._settings.pairing_timeout_s)
-        timeout_s = self._settings.pairing_timeout_s
-        mine = pb.Introduction(
-            name=name,
-            certificate_pem=self._identity.certificate_pem,
-            codecs=[codec.name for codec in codecs()],
-            machine=machine.mark(self._identity.certificate_pem),
+        self._listen()
+        self.agreement = Agreement(self.rpc, known.codecs, initiator=initiator)
+        self.tuning = Tuning(self.rpc, self.agreement, workers=endpoint.workers, together=known.together)
+        # where calls wait for the peer's network: of this link alone, so that no other link waits with them
+        self._waiting = OwnThreads(_MOST_WAITING, "duetlink-io")
+        decoding = Decoding(endpoint.codec_pool, endpoint.workers)
+        tickets = TicketTable(time.monotonic)
+        self._server: asyncio.Future[FlightServer] = asyncio.get_running_loop().create_future()
+        context = PathContext(
+            self.rpc,
+            self._lifeline.bulk,
+            known.client,
+            known.peer_certificate_pem,
+            tickets,
+            self._server,
+            self._waiting,
+            endpoint.reading,
+            decoding,
+            initiator,
+            settings.prepare_limit_bytes,
+            CarrierDesk(self.rpc, settings.allowed_paths),
+            settings.allowed_ice_servers,
+            settings.map_port,
         )
-        await self.rpc.call(mine, pb.Done, timeout_s=timeout_s)
-        async with asyncio.timeout(timeout_s):
-            theirs = await asyncio.shield(self._introduced)
-        self.peer_name = harmless(theirs.name[:64])
-        self._agree(theirs, initiator)
-        self._make_paths(theirs.certificate_pem, initiator)
-        self._tasks.append(asyncio.ensure_future(self._serve_flight(theirs.certificate_pem)))
+        self.ladder = Ladder(self._paths(context), lambda path: prober.measure(path))
+        self.exports = Exports(self.rpc, self.ladder, self.traffic, self.tuning.tuner, settings)
+        prober = Prober(self.rpc, self.exports, self.traffic)
+        self.imports = Imports(
+            self.rpc, self.ladder, self.traffic, decoding, self.agreement, settings.held_bytes
+        )
+        self.rpc.notice(pb.TransferPause, self._transfer_paused)
+        self.rpc.notice(pb.TransferEnd, self._transfer_ended)
+        guest = Guest(tickets, self.tuning.rate_cap, self.exports.served, self.exports.refused)
+        self._serving = asyncio.ensure_future(self._serve_flight(guest))
+
+    @classmethod
+    async def connect(
+        cls,
+        introducing: Introducing,
+        settings: Settings,
+        endpoint: Endpoint,
+        name: str,
+        *,
+        initiator: bool,
+        timeout_s: float | None = None,
+    ) -> Link:
+        """Introduce both sides, under `name` this one, and return the link. Raises as `Introducing.meet`."""
+        known = await introducing.meet(name, timeout_s)
+        return cls(introducing, known, settings, endpoint, initiator=initiator)
 
     def start(self) -> None:
         """All message handlers are registered: take messages, open the paths, watch the peer."""
@@ -121,47 +129,24 @@ class Link:
         self.ladder.start()
         self._lifeline.start(self.reconnect)
 
-    def _agree(self, theirs: pb.Introduction, initiator: bool) -> None:
-        """Begin with the codecs that both sides have, on the processors that they have."""
-        available = frozenset(codec.name for codec in codecs()) & frozenset(theirs.codecs)
-        self.agreement = Agreement(self.rpc, available, initiator=initiator)
-        self.tuning = Tuning(
-            self.rpc,
-            self.agreement,
-            workers=self._decoding.workers,
-            together=machine.is_marked(theirs.certificate_pem, theirs.machine),
-        )
+    def _listen(self) -> None:
+        """Hear of what becomes of the connection, and of the peer's goodbye."""
+        lifeline = self._lifeline
+        self.rpc.on_violation = lifeline.bulk.on_violation = self._violated
+        lifeline.on_lost = self._lost
+        lifeline.on_network_changed = self._network_changed
+        lifeline.on_restored = self._restored
+        lifeline.on_dead = self._end
+        lifeline.on_round_trip = self.traffic.round_trip_took
+        self.rpc.handle(pb.Bye, self._bye)
+        self.rpc.notice(pb.Bye, lambda bye: self._end(peer_closed(bye.reason)))
 
-    def _make_paths(self, peer_certificate_pem: bytes, initiator: bool) -> None:
-        context = PathContext(
-            self.rpc,
-            self._lifeline.bulk,
-            self._identity,
-            peer_certificate_pem,
-            self._tickets,
-            self._server,
-            self._io,
-            self._decoding,
-            initiator,
-            self._settings.prepare_limit_bytes,
-            CarrierDesk(self.rpc, self._settings.allowed_paths),
-            self._settings.allowed_ice_servers,
-            self._settings.map_port,
-        )
-        paths: list[Path] = [_PATHS[name](context) for name in _PATHS if name in self._settings.allowed_paths]
-        for query in (
-            kind.query for name, kind in _PATHS.items() if name not in self._settings.allowed_paths
-        ):
-            if query is not None:
-                self.rpc.handle(query, self._refuse_path)
-        self.ladder = Ladder(paths, lambda path: prober.measure(path))
-        self.exports = Exports(self.rpc, self.ladder, self.traffic, self.tuning.tuner, self._settings)
-        prober = Prober(self.rpc, self.exports, self.traffic)
-        self.imports = Imports(
-            self.rpc, self.ladder, self.traffic, self._decoding, self.agreement, self._settings.held_bytes
-        )
-        self.rpc.notice(pb.TransferPause, self._transfer_paused)
-        self.rpc.notice(pb.TransferEnd, self._transfer_ended)
+    def _paths(self, context: PathContext) -> list[Path]:
+        """Those that this side allows; what the peer asks of the others is refused."""
+        for name, kind in _PATHS.items():
+            if name not in self._settings.allowed_paths and kind.query is not None:
+                self.rpc.handle(kind.query, self._refuse_path)
+        return [_PATHS[name](context) for name in _PATHS if name in self._settings.allowed_paths]
 
     def _transfer_paused(self, pause: pb.TransferPause) -> None:
         if not self.exports.peer_paused(pause.transfer_id, pause.paused):
@@ -188,9 +173,7 @@ class Link:
     async def close(self, reason: str = "") -> None:
         """Say goodbye, then free everything. Returns when it is done; safe to call twice."""
         if self._closing is None and not self._ended.done():
-            with contextlib.suppress(DuetError, TimeoutError):
-                async with asyncio.timeout(_BYE_TIMEOUT_S):  # also where the link is looking for the peer
-                    await self.rpc.call(pb.Bye(reason=reason), pb.Done)
+            await say_goodbye(self.rpc, reason)
         self._end(LinkClosed(f"this side closed the link{': ' + reason if reason else ''}"))
         if self._closing is not None:
             await asyncio.shield(self._closing)
@@ -206,19 +189,16 @@ class Link:
 
     async def _free(self, error: LinkClosed) -> None:
         self.rpc.close(error)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        if hasattr(self, "ladder"):
-            self.exports.close(str(error))
-            self.imports.pulls.close(error)
-            await self.ladder.close()
+        self._serving.cancel()
+        await asyncio.gather(self._serving, return_exceptions=True)
+        self.exports.close(str(error))
+        self.imports.pulls.close(error)
+        await self.ladder.close()
         await self._lifeline.close(str(error))
         if self._server.done() and not self._server.cancelled() and self._server.exception() is None:
-            await _close_server(self._server.result())
+            await self._endpoint.dismiss(self._server.result(), self._subject)
         self._server.cancel()
-        for pool in (self._io, self._codec_pool):
-            pool.shutdown(wait=False, cancel_futures=True)
+        self._waiting.shutdown()
 
     def _violated(self, error: RemoteProtocolError) -> None:
         """The peer broke the protocol: tell it, then end."""
@@ -226,12 +206,8 @@ class Link:
         self._end(LinkClosed(f"the link was closed because {error}"))
 
     async def _bye(self, bye: pb.Bye) -> pb.Done:
-        asyncio.get_running_loop().call_soon(self._peer_closed, bye.reason)
+        asyncio.get_running_loop().call_soon(self._end, peer_closed(bye.reason))
         return pb.Done()
-
-    def _peer_closed(self, reason: str) -> None:
-        words = f": {harmless(reason[:500])}" if reason else ""
-        self._end(LinkClosed(f"the peer closed the link{words}; launch or join a new one to go on"))
 
     # -- how it survives -------------------------------------------------------------------------------------
 
@@ -250,59 +226,17 @@ class Link:
         self.ladder.resume()
         self.on_restored()
 
-    # -- how it begins ---------------------------------------------------------------------------------------
-
-    async def _introduce(self, introduction: pb.Introduction) -> pb.Done:
-        if self._introduced.done():
-            raise RemoteProtocolError("the peer introduced itself twice")
-        check_certificate(introduction.certificate_pem)
-        self._introduced.set_result(introduction)
-        return pb.Done()
+    # -- what it serves --------------------------------------------------------------------------------------
 
     async def _refuse_path(self, query: Message) -> Message:
         raise PathUnavailable(f"the peer allows only these paths: {', '.join(self._settings.allowed_paths)}")
 
-    async def _serve_flight(self, peer_certificate_pem: bytes) -> None:
-        """Start the Flight server; paths wait for it."""
+    async def _serve_flight(self, guest: Guest) -> None:
+        """Have the peer admitted to the Flight server; paths wait for it."""
         # without the tcp rung nobody needs to reach it from outside
         host = "[::]" if "tcp" in self._settings.allowed_paths else "127.0.0.1"  # [::] takes IPv4 as well
-
-        def start() -> FlightServer:
-            return FlightServer(
-                self._identity,
-                peer_certificate_pem,
-                self._tickets,
-                self._codec_pool,
-                self.tuning.rate_cap,
-                on_bytes=self.exports.served,
-                on_changed=self.exports.refused,
-                host=host,
-            )
-
-        starting = asyncio.get_running_loop().run_in_executor(self._io, start)
         try:
-            server = await asyncio.shield(starting)
-        except PathUnavailable as error:
+            self._server.set_result(await self._endpoint.admit(host, self._subject, guest))
+        except (PathUnavailable, LinkClosed) as error:
             self._server.set_exception(error)
             self._server.exception()  # it may be that no path asks
-        except asyncio.CancelledError:
-            with contextlib.suppress(PathUnavailable):
-                (await starting).close()
-            raise
-        else:
-            self._server.set_result(server)
-
-
-async def _close_server(server: FlightServer) -> None:
-    """Blocks until gRPC's threads have left: on a thread of its own, since executors take no more work when
-    the interpreter is ending.
-    """
-    loop = asyncio.get_running_loop()
-    closed = loop.create_future()
-
-    def close() -> None:
-        server.close()
-        loop.call_soon_threadsafe(closed.set_result, None)
-
-    threading.Thread(target=close, name="duetlink-close").start()
-    await closed

@@ -37,11 +37,12 @@ class PathContext:
 
     rpc: Rpc
     bulk: DurableChannel
-    identity: Identity
+    client: Identity  # as whom this side's Flight clients come to the peer
     peer_certificate_pem: bytes
     tickets: TicketTable
     server: asyncio.Future[FlightServer]
-    io: Executor
+    waiting: Executor  # for calls that wait for the peer, or for a network
+    reading: Executor  # for what reads or writes a whole object in memory
     decoding: Decoding
     initiator: bool  # exactly one of the two sides is
     prepare_limit_bytes: int
@@ -51,7 +52,7 @@ class PathContext:
 
 
 class Path(ABC):
-    """One way to the peer. Methods belong to the loop thread; blocking work goes to `context.io`."""
+    """One way to the peer. Methods belong to the loop thread; an executor of the context does what blocks."""
 
     name: ClassVar[str]
     # what its `open` asks the peer, if anything: a peer that forbids this path refuses such a call

@@ -50,11 +50,11 @@ class CarriedPath(FlightPath, Carried):
         if self._client is None:
             context = self._context
             self._client = FlightClient(
-                "127.0.0.1", port, context.identity, context.peer_certificate_pem, context.decoding
+                "127.0.0.1", port, context.client, context.peer_certificate_pem, context.decoding
             )
         loop = asyncio.get_running_loop()
         try:
-            await loop.run_in_executor(self._context.io, self._client.probe, PROBE_TIMEOUT_S)
+            await loop.run_in_executor(self._context.waiting, self._client.probe, PROBE_TIMEOUT_S)
         except PathUnavailable as error:
             attempt.end(str(error))
             raise

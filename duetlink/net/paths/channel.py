@@ -55,10 +55,10 @@ class ChannelPath(FlightPath):
             port = self._listener.sockets[0].getsockname()[1]
             context = self._context
             self._client = FlightClient(
-                "127.0.0.1", port, context.identity, context.peer_certificate_pem, context.decoding
+                "127.0.0.1", port, context.client, context.peer_certificate_pem, context.decoding
             )
         self._probe = asyncio.get_running_loop().run_in_executor(
-            self._context.io, self._client.probe, OPEN_TIMEOUT_S
+            self._context.waiting, self._client.probe, OPEN_TIMEOUT_S
         )
         self._probe.add_done_callback(asyncio.Future.exception)  # `close` may be all that waits for it
         await asyncio.shield(self._probe)

@@ -40,7 +40,7 @@ class FlightPath(Path):
             raise TransferFailed(f"the peer's ticket for path {self.name} is of another kind")
         abort: list[Callable[[], None]] = []
         pulling = asyncio.get_running_loop().run_in_executor(
-            self._context.io, client.fetch, ticket.flight, landing, abort.append
+            self._context.waiting, client.fetch, ticket.flight, landing, abort.append
         )
         try:
             await asyncio.shield(pulling)

@@ -119,7 +119,12 @@ class LocalPath(Path):
         share = -(-outgoing.leaves // _WRITERS)
         writers = [
             loop.run_in_executor(
-                self._context.io, _write_leaves, memory, outgoing, first, min(first + share, outgoing.leaves)
+                self._context.reading,
+                _write_leaves,
+                memory,
+                outgoing,
+                first,
+                min(first + share, outgoing.leaves),
             )
             for first in range(0, outgoing.leaves, max(share, 1))
         ]

@@ -60,7 +60,7 @@ class TcpPath(FlightPath):
             client = FlightClient(
                 host,
                 port,
-                self._context.identity,
+                self._context.client,
                 self._context.peer_certificate_pem,
                 self._context.decoding,
             )
@@ -71,7 +71,7 @@ class TcpPath(FlightPath):
                 raise
             return client
 
-        return await asyncio.get_running_loop().run_in_executor(self._context.io, dial)
+        return await asyncio.get_running_loop().run_in_executor(self._context.waiting, dial)
 
     def _close_loser(self, dial: asyncio.Future[FlightClient]) -> None:
         if not dial.cancelled() and dial.exception() is None and dial.result() is not self._client:

@@ -24,9 +24,16 @@ from pyarrow import flight
 from duetlink.data.tuning import RateCap
 from duetlink.errors import PathUnavailable, RemoteProtocolError, TicketRefused, TransferFailed
 from duetlink.net.flight.body import Landing, Outgoing
-from duetlink.net.flight.certificate import Identity, check_certificate, create_identity
+from duetlink.net.flight.certificate import (
+    Authority,
+    Identity,
+    check_certificate,
+    check_issued,
+    create_identity,
+)
 from duetlink.net.flight.client import FlightClient
 from duetlink.net.flight.fingerprint import LEAF_BYTES, Fingerprint
+from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.receiving import Decoding
 from duetlink.net.flight.sending import Course, Order, PlainCourse
 from duetlink.net.flight.server import FlightServer
@@ -53,6 +60,7 @@ class Side:
     owner: Identity
     scientist: Identity
     pool: ThreadPoolExecutor
+    authority: Authority
 
     def issue(
         self,
@@ -65,18 +73,26 @@ class Side:
         return self.tickets.issue(transfer_id, body, order, most_chunk_bytes=MIB)
 
 
+def client_of(authority: Authority, subject: bytes) -> Identity:
+    """A new key, and what the authority has issued for it."""
+    identity = create_identity()
+    return check_issued(authority.issue(identity.certificate_pem, subject), identity)
+
+
 @pytest.fixture(scope="module")
 def side() -> Iterator[Side]:
-    owner, scientist = create_identity(), create_identity()
+    owner, authority = create_identity(), Authority()
+    scientist = client_of(authority, b"scientist")
     clock = Clock()
     tickets = TicketTable(clock)
     pool = ThreadPoolExecutor(2)
-    server = FlightServer(owner, scientist.certificate_pem, tickets, pool, RateCap(), host="127.0.0.1")
+    server = FlightServer(owner, authority.certificate_pem, pool, host="127.0.0.1")
+    server.admit(b"scientist", Guest(tickets, RateCap()))
     client = FlightClient(
         "127.0.0.1", server.port, scientist, owner.certificate_pem, Decoding(pool, workers=2)
     )
     client.probe(5.0)
-    yield Side(server, client, tickets, clock, owner, scientist, pool)
+    yield Side(server, client, tickets, clock, owner, scientist, pool, authority)
     client.close()
     server.close()
     pool.shutdown()
@@ -307,15 +323,19 @@ PORT_AND_STRANGERS = """
 import contextlib, os, socket, ssl, sys, time
 from concurrent.futures import ThreadPoolExecutor
 from pyarrow import flight
-from duetlink.net.flight.certificate import HOST_NAME, create_identity
+from duetlink.net.flight.certificate import HOST_NAME, Authority, check_issued, create_identity
+from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.server import FlightServer
 from duetlink.net.flight.tickets import TicketTable
 from duetlink.data.tuning import RateCap
 
 owner, scientist, stranger = create_identity(), create_identity(), create_identity()
+authority = Authority()
+scientist = check_issued(authority.issue(scientist.certificate_pem, b"scientist"), scientist)
 before = dict(os.environ)
 tickets, pool = TicketTable(time.monotonic), ThreadPoolExecutor(2)
-server = FlightServer(owner, scientist.certificate_pem, tickets, pool, RateCap(), host="127.0.0.1")
+server = FlightServer(owner, authority.certificate_pem, pool, host="127.0.0.1")
+server.admit(b"scientist", Guest(tickets, RateCap()))
 assert dict(os.environ) == before
 refused = 0
 

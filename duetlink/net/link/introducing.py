@@ -1,0 +1,152 @@
+"""From a connection that is about to open to a link: who both sides are, and as whom each comes."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from duetlink.base.runtime import machine
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.base.wire.text import harmless
+from duetlink.data.codecs import codecs
+from duetlink.errors import DuetError, LinkClosed, RemoteProtocolError
+from duetlink.net.flight.certificate import Identity, check_certificate, check_issued, create_subject
+from duetlink.net.link.endpoint import Endpoint
+from duetlink.net.link.lifeline import Lifeline
+from duetlink.net.peer.connection import PeerConnection
+from duetlink.net.peer.rpc import Rpc
+from duetlink.settings import Settings
+
+_MOST_NAME = 64  # characters
+_BYE_TIMEOUT_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Acquaintance:
+    """What the two sides know of each other once they are introduced."""
+
+    peer_name: str
+    peer_certificate_pem: bytes
+    codecs: frozenset[str]  # that both sides have
+    together: bool  # whether the peer is on this machine
+    subject: bytes  # the name under which the peer's Flight client comes
+    client: Identity  # as whom this side's Flight clients come to the peer
+
+
+class Introducing:
+    """Owns the channels until they are handed over to a link. Methods belong to the loop thread."""
+
+    def __init__(self, connection: PeerConnection, settings: Settings, endpoint: Endpoint) -> None:
+        # at once: the peer's first message may come before this side has seen the channels open
+        self._lifeline = Lifeline(connection, settings)
+        self._rpc = Rpc(self._lifeline.control, call_timeout_s=settings.call_timeout_s)
+        self._opened = False
+        self._ended: LinkClosed | None = None
+        self._on_end: Callable[[LinkClosed], None] | None = None  # once it is a link's
+        self._settings = settings
+        self._endpoint = endpoint
+        self._subject = create_subject()
+        self._introduced: asyncio.Future[pb.Introduction] = asyncio.get_running_loop().create_future()
+        self._introduced.add_done_callback(_look)
+        self._rpc.on_violation = self._lifeline.bulk.on_violation = self._violated
+        self._rpc.handle(pb.Introduction, self._introduce)
+        self._rpc.handle(pb.Bye, self._bye)
+        self._rpc.notice(pb.Bye, lambda bye: self._end(peer_closed(bye.reason)))
+
+    async def accept(self, answer: bytes) -> None:
+        """Take the peer's answer to the offer of this side."""
+        await self._lifeline.accept(answer)
+
+    async def meet(self, name: str, timeout_s: float | None = None) -> Acquaintance:
+        """Wait for the channels and introduce both sides; returns after a full round trip.
+
+        Raises:
+            PairingError: no network path, or the peer did not answer in time.
+            RemoteProtocolError: the peer's introduction, or what it issued for this side, cannot be used.
+            LinkClosed: the peer closed it.
+        """
+        await self._lifeline.open(timeout_s or self._settings.pairing_timeout_s)
+        self._opened = True
+        timeout_s = self._settings.pairing_timeout_s
+        identity = self._endpoint.identity
+        mine = pb.Introduction(
+            name=name,
+            certificate_pem=identity.certificate_pem,
+            codecs=[codec.name for codec in codecs()],
+            machine=machine.mark(identity.certificate_pem),
+        )
+        issued = await self._rpc.call(mine, pb.ClientCertificate, timeout_s=timeout_s)
+        async with asyncio.timeout(timeout_s):
+            theirs = await asyncio.shield(self._introduced)
+        if self._ended is not None:
+            raise self._ended
+        return Acquaintance(
+            harmless(theirs.name[:_MOST_NAME]),
+            theirs.certificate_pem,
+            frozenset(codec.name for codec in codecs()) & frozenset(theirs.codecs),
+            machine.is_marked(theirs.certificate_pem, theirs.machine),
+            self._subject,
+            check_issued(issued.pem, identity),
+        )
+
+    def hand_over(self, on_end: Callable[[LinkClosed], None]) -> tuple[Lifeline, Rpc]:
+        """The channels are the caller's from here on; `on_end` hears of a goodbye that came meanwhile."""
+        self._on_end = on_end
+        return self._lifeline, self._rpc
+
+    async def close(self, reason: str = "") -> None:
+        """Say goodbye and free the channels, unless they have been handed over. Safe to call twice."""
+        if self._on_end is not None:
+            return
+        if self._opened and self._ended is None:
+            await say_goodbye(self._rpc, reason)
+        self._end(LinkClosed("this side closed the link"))
+        await self._lifeline.close("this side closed the link")
+
+    async def _introduce(self, introduction: pb.Introduction) -> pb.ClientCertificate:
+        if self._introduced.done():
+            raise RemoteProtocolError("the peer introduced itself twice")
+        check_certificate(introduction.certificate_pem)
+        issued = self._endpoint.authority.issue(introduction.certificate_pem, self._subject)
+        self._introduced.set_result(introduction)
+        return pb.ClientCertificate(pem=issued)
+
+    # -- how it ends early -----------------------------------------------------------------------------------
+
+    def _end(self, error: LinkClosed) -> None:
+        """Let `meet` fail."""
+        if self._on_end is not None:
+            self._on_end(error)
+            return
+        self._ended = self._ended or error
+        self._rpc.close(error)
+        if not self._introduced.done():
+            self._introduced.set_exception(error)
+
+    def _violated(self, error: RemoteProtocolError) -> None:
+        self._rpc.tell_nowait(pb.Bye(reason=f"protocol violation: {error}"))
+        self._end(LinkClosed(f"the link was closed because {error}"))
+
+    async def _bye(self, bye: pb.Bye) -> pb.Done:
+        asyncio.get_running_loop().call_soon(self._end, peer_closed(bye.reason))
+        return pb.Done()
+
+
+async def say_goodbye(rpc: Rpc, reason: str) -> None:
+    """Tell the peer that this side closes the link; returns when it knows, or soon."""
+    with contextlib.suppress(DuetError, TimeoutError):
+        async with asyncio.timeout(_BYE_TIMEOUT_S):  # also where the link is looking for the peer
+            await rpc.call(pb.Bye(reason=reason), pb.Done)
+
+
+def peer_closed(reason: str) -> LinkClosed:
+    """The peer has said goodbye, in its words."""
+    words = f": {harmless(reason[:500])}" if reason else ""
+    return LinkClosed(f"the peer closed the link{words}; launch or join a new one to go on")
+
+
+def _look(introduced: asyncio.Future[pb.Introduction]) -> None:
+    with contextlib.suppress(asyncio.CancelledError, DuetError):  # nobody may wait for it
+        introduced.result()

@@ -1,0 +1,39 @@
+"""The mailbox server of this process: there from the first code that names it to the end of the last one."""
+
+from __future__ import annotations
+
+import asyncio
+
+from duetlink.net.signaling.discovery import SignalingServer
+from duetlink.net.signaling.embedded import EmbeddedServer
+
+
+class Hosting:
+    """Counts the duets whose codes name the server. Methods belong to the loop thread."""
+
+    def __init__(self) -> None:
+        self._order = asyncio.Lock()
+        self._server: EmbeddedServer | None = None
+        self._named = 0
+
+    async def begin(self) -> SignalingServer:
+        """A server to name in a code, until `end`. Raises SignalingUnavailable."""
+        async with self._order:
+            if self._server is None:
+                server = EmbeddedServer()
+                try:
+                    await server.start()
+                except BaseException:
+                    await server.stop()
+                    raise
+                self._server = server
+            self._named += 1
+            return self._server.address
+
+    async def end(self) -> None:
+        """One code less."""
+        async with self._order:
+            self._named -= 1
+            if self._named == 0 and self._server is not None:
+                server, self._server = self._server, None
+                await server.stop()
