@@ -24,7 +24,6 @@ from duetlink.errors import (
     MalformedCode,
     PairingTimeout,
     SignalingUnavailable,
-    UnknownCode,
 )
 from duetlink.net.link.introducing import Introducing
 from duetlink.net.link.link import Link
@@ -40,7 +39,7 @@ from duetlink.net.signaling import (
     PasteScientist,
     SessionCode,
     WebSocketMailbox,
-    find,
+    configured,
     live_servers,
     pair_owner,
     pair_scientist,
@@ -76,7 +75,7 @@ def launch(
     Args:
         name: what the peer sees as your name.
         signaling: `ws://` or `wss://` address of a signaling server, or "paste" to carry the messages by
-            hand. Default: `DUETLINK_SIGNALING`, else a server of yours on this machine, else one is started.
+            hand. Default: `DUETLINK_SIGNALING`, else this kernel has one for as long as a code names it.
         settings: default `Settings.from_environment()`.
         resume: a name, such as "clinic", under which this duet is kept on this machine's disk, for the kernel
             after this one to go on with; True stands for "default". A name that is new begins empty. Nothing
@@ -219,7 +218,7 @@ class _Opening:
         """Claim a mailbox; pairing goes on in the background."""
         life = self._life
         self._probe_ice_servers()
-        server = await find(None, life.settings)
+        server = configured(life.settings)
         if server is None:
             server = await self._use.hosting.begin()
             life.at_end(self._use.hosting.end)
@@ -266,16 +265,18 @@ class _Opening:
                 f"starts with {PASTE_PREFIX}"
             )
         if self._life.settings.signaling is not None:
-            server = await find(None, self._life.settings)
+            server = configured(self._life.settings)
             assert server is not None
             return await WebSocketMailbox.join(server.url, code.nameplate)
-        unknown: UnknownCode | None = None
-        for server in await live_servers():
-            try:
-                return await WebSocketMailbox.join(server.url, code.nameplate)
-            except UnknownCode as error:
-                unknown = error
-        raise unknown or SignalingUnavailable(
+        servers = await live_servers()
+        if len(servers) > 1:  # the wrong one may have a mailbox of this number, whose code would be burnt
+            raise SignalingUnavailable(
+                f"{len(servers)} kernels of this machine have a signaling server: use the whole code that "
+                "the owner sees, with its @host:port"
+            )
+        if servers:
+            return await WebSocketMailbox.join(servers[0].url, code.nameplate)
+        raise SignalingUnavailable(
             "no signaling server runs on this machine, and none is configured: use the whole code that the "
             "owner sees (with its @host:port), or set DUETLINK_SIGNALING to the server that the owner uses"
         )

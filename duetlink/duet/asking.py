@@ -63,6 +63,7 @@ class Asking:
         self._settings = settings
         self._link: Link | None = None
         self._open: dict[bytes, Question] = {}
+        self._closed: LinkClosed | None = None
         # what was recorded before a result is asked for goes first
         self.before: Callable[[], Awaitable[None]] = _nothing
         self.why_failed: Callable[[int], str] = lambda result: ""  # why the owner has not made a result
@@ -74,11 +75,17 @@ class Asking:
         link.rpc.notice(pb.WorkLog, self._logged)
 
     def detach(self, error: LinkClosed) -> None:
-        """The link has closed: nothing that waits will be answered."""
+        """The link has closed: nothing that waits will be answered, and nothing is asked any more."""
+        self._closed = error
         for question in self._open.values():
             if not question.answered.done():
                 question.answered.set_exception(type(error)(str(error)))
                 question.answered.exception()
+
+    def check_open(self) -> None:
+        """Raise LinkClosed where the duet is closed. Any thread may call."""
+        if (error := self._closed) is not None:
+            raise type(error)(f"this pointer's duet is closed: {error}")
 
     async def fetch(self, question: Question) -> Any:
         """Ask, wait for the answer however long it takes, fetch, decode.

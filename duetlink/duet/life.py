@@ -165,9 +165,10 @@ class Life:
         """Close for `error`, the first one wins; clean-ups run in the background or in `close`."""
         if self.state == CLOSED:
             return
-        self.state = CLOSED
         self.why_closed = error
         self.asking.detach(self.closed_error())
+        self.workbench.detach()
+        self.state = CLOSED
         if not self.connected.done():
             self.connected.set_exception(error)
         self.closed.set_result(None)

@@ -182,7 +182,8 @@ class PendingRequest:
     """A request on its way: made, answered, fetched in the background. Use from any thread."""
 
     def __init__(self, make: Callable[[], Question], asking: Asking, thread: LoopThread) -> None:
-        """`make` is called on the loop thread: a question owns a future of it."""
+        """`make` is called on the loop thread: a question owns a future of it. Raises LinkClosed."""
+        asking.check_open()
         self._thread = thread
         self._question = thread.run(_made(make))
         self._future: concurrent.futures.Future[Any] = thread.submit(asking.fetch(self._question))

@@ -74,6 +74,7 @@ class Program:
         }
         self._gradients = True
         self.ended: str = ""
+        self.on_ended: Callable[[], None] = lambda: None  # may raise for a reason that is more than that
 
     # -- recording -------------------------------------------------------------------------------------------
 
@@ -253,8 +254,9 @@ class Program:
         self.steps, self.drop, self.alarm = _Ended(self), _forget, 0
 
     def check_open(self) -> None:
-        """Raise WorkerUnavailable where it has ended."""
+        """Raise WorkerUnavailable where it has ended, LinkClosed where its duet has."""
         if self.ended:
+            self.on_ended()
             raise WorkerUnavailable(f"this work has ended: {self.ended}; begin anew with duet.store[…]")
 
 

@@ -55,10 +55,14 @@ class Workbench:
         link.rpc.notice(pb.WorkReport, self._reported)
         link.rpc.notice(pb.WorkWords, self._worded)
 
-    async def close(self) -> None:
-        """The link has ended: record nothing more."""
+    def detach(self) -> None:
+        """The link has closed, and `asking` knows why: record nothing more."""
         if self._outbox is not None:
+            self._outbox.program.on_ended = self._asking.check_open
             self._outbox.end("the duet is closed")
+
+    async def close(self) -> None:
+        """Stop sending what was recorded."""
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
@@ -95,6 +99,7 @@ class Workbench:
         program = self._program
         if program is not None and not program.ended:
             return program
+        self._asking.check_open()
         assert self._thread is not None
         with self._lock:
             if self._program is None or self._program.ended:
@@ -124,6 +129,7 @@ class Workbench:
             AssetNotFound, AssetChanged, LinkClosed, TransferFailed.
         """
         key = info.name, info.revision
+        self._asking.check_open()
         if key not in self._mocks:
             if not info.mock:
                 raise NoMock(

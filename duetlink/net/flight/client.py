@@ -21,6 +21,8 @@ from duetlink.net.flight.silence import silenced
 # The receiver sets the HTTP/2 window; without it a first transfer starts at 64 KiB and waits for estimates.
 _LOOKAHEAD_BYTES = 16 * 1024 * 1024
 
+_NEVER_MS = 2**31 - 1
+
 
 class FlightClient:
     """A mutually authenticated connection to the peer's Flight server at one address."""
@@ -46,6 +48,8 @@ class FlightClient:
                     ("grpc.http2.lookahead_bytes", _LOOKAHEAD_BYTES),
                     # a connection per client: a dead path's must not be handed to the next one
                     ("grpc.use_local_subchannel_pool", 1),
+                    # what a channel path has dialled can be dialled once
+                    ("grpc.client_idle_timeout_ms", _NEVER_MS),
                     # a path is what it is; a proxy of the environment is another
                     ("grpc.enable_http_proxy", 0),
                 ],

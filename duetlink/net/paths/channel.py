@@ -41,7 +41,6 @@ class ChannelPath(FlightPath):
     def __init__(self, context: PathContext) -> None:
         super().__init__(context)
         self._streams: dict[int, _Stream] = {}
-        self._listener: asyncio.Server | None = None
         # even numbers are opened by one side, odd ones by the other
         self._next_stream = 0 if context.initiator else 1
         self._tasks: set[asyncio.Task[None]] = set()
@@ -49,23 +48,29 @@ class ChannelPath(FlightPath):
         context.bulk.on_message = self._received
 
     async def open(self) -> None:
-        if self._listener is None:
-            self._listener = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
-        if self._client is None:
-            port = self._listener.sockets[0].getsockname()[1]
-            context = self._context
-            self._client = FlightClient(
+        context = self._context
+        # only until Flight's one connection is there: it is kept, and others have no business here
+        listener = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
+        try:
+            port = listener.sockets[0].getsockname()[1]
+            client = FlightClient(
                 "127.0.0.1", port, context.client, context.peer_certificate_pem, context.decoding
             )
-        self._probe = asyncio.get_running_loop().run_in_executor(
-            self._context.waiting, self._client.probe, OPEN_TIMEOUT_S
-        )
-        self._probe.add_done_callback(asyncio.Future.exception)  # `close` may be all that waits for it
-        await asyncio.shield(self._probe)
+            self._probe = asyncio.get_running_loop().run_in_executor(
+                context.waiting, client.probe, OPEN_TIMEOUT_S
+            )
+            self._probe.add_done_callback(asyncio.Future.exception)  # `close` may be all that waits for it
+            try:
+                await asyncio.shield(self._probe)
+            except BaseException:
+                client.close()
+                raise
+        finally:
+            listener.close()
+        await super().close()
+        self._client = client
 
     async def close(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
         for task in list(self._tasks):
             task.cancel()
         if self._tasks:

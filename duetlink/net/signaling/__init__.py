@@ -8,7 +8,7 @@ of WebRTC.
 from duetlink.net.signaling.base import MAX_MESSAGE_BYTES, Mailbox, Mood, Role
 from duetlink.net.signaling.client import WebSocketMailbox
 from duetlink.net.signaling.code import SessionCode
-from duetlink.net.signaling.discovery import SignalingServer, find, live_servers
+from duetlink.net.signaling.discovery import SignalingServer, configured, live_servers
 from duetlink.net.signaling.embedded import EmbeddedServer
 from duetlink.net.signaling.hello import Hello, negotiate
 from duetlink.net.signaling.limits import Limits
@@ -33,7 +33,7 @@ __all__ = [
     "SessionKey",
     "SignalingServer",
     "WebSocketMailbox",
-    "find",
+    "configured",
     "live_servers",
     "negotiate",
     "pair_owner",

@@ -1,4 +1,4 @@
-"""Which signaling server to use: the argument, the setting, or a live one of the same user on this machine.
+"""Which signaling server to use: the one of the settings, or a live one of the same user on this machine.
 
 A running embedded server announces itself by a file in Jupyter's runtime directory, which only its user can
 read. Files whose server is gone are deleted by whoever finds them.
@@ -57,20 +57,16 @@ class SignalingServer:
         return cls(url, None if _is_loopback(parts.hostname or "") else parts.netloc if plain else url)
 
 
-async def find(
-    explicit: str | None, settings: Settings, directory: Path | None = None
-) -> SignalingServer | None:
-    """The server to use; None if there is none, and the owner is to start an embedded one.
+def configured(settings: Settings) -> SignalingServer | None:
+    """The server that the settings name; None if they name none, and the owner's kernel is to have its own.
 
-    "paste" names no server and is the caller's to handle: it raises LocalProtocolError.
+    An owner does not use the server of another kernel: that one ends with its own duets, and the code that
+    names it would lead nowhere. "paste" names no server and is the caller's to handle: it raises
+    LocalProtocolError.
     """
-    address = explicit or settings.signaling
-    if address == "paste":
+    if settings.signaling == "paste":
         raise LocalProtocolError("'paste' means pairing by hand; there is no server to look for")
-    if address:
-        return SignalingServer.at(address)
-    live = await live_servers(directory)
-    return live[0] if live else None
+    return SignalingServer.at(settings.signaling) if settings.signaling else None
 
 
 async def live_servers(directory: Path | None = None) -> list[SignalingServer]:
@@ -149,7 +145,7 @@ def _read_announcements(directory: Path) -> list[tuple[Path, _Entry]]:
             entry = _read_announcement(path)
             if entry is not None:
                 found.append((path.stat().st_mtime_ns, path, entry))
-    # oldest first, so that everybody on the machine settles on the same one
+    # oldest first, so that everybody on the machine tries them in the same order
     return [(path, entry) for _, path, entry in sorted(found, key=lambda item: item[:2])]
 
 

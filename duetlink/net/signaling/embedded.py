@@ -29,8 +29,8 @@ class EmbeddedServer:
 
     @property
     def address(self) -> SignalingServer:
-        """Where this process connects, and what a code carries for a peer elsewhere."""
-        in_code = f"{self.host_for_peers}:{self.port}" if self.host_for_peers else None
+        """Where this process connects, and what its codes carry: they name this server and no other."""
+        in_code = f"{self.host_for_peers or '127.0.0.1'}:{self.port}"
         return SignalingServer(f"ws://127.0.0.1:{self.port}", in_code)
 
     async def start(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import itertools
 import os
 import socket
@@ -17,6 +18,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 from hypothesis import given
 from hypothesis import strategies as st
 from pyarrow import flight
@@ -30,6 +34,7 @@ from duetlink.net.flight.certificate import (
     check_certificate,
     check_issued,
     create_identity,
+    create_subject,
 )
 from duetlink.net.flight.client import FlightClient
 from duetlink.net.flight.fingerprint import LEAF_BYTES, Fingerprint
@@ -316,6 +321,80 @@ def test_garbage_is_no_certificate(data: bytes) -> None:
         check_certificate(data)
     with pytest.raises(RemoteProtocolError):
         check_certificate(b"-----BEGIN CERTIFICATE-----\n" + data + b"\n-----END CERTIFICATE-----\n")
+
+
+def test_what_an_authority_has_issued_passes_the_check_of_whom_it_is_for() -> None:
+    authority, identity = Authority(), create_identity()
+    issued = authority.issue(identity.certificate_pem, create_subject())
+    client = check_issued(issued, identity)
+    assert client.certificate_pem == issued
+    assert client.private_key_pem == identity.private_key_pem
+
+
+@pytest.mark.parametrize("kind", ["other key", "self-signed", "two", "garbage", "authority"])
+def test_anything_else_that_a_peer_issues_is_refused(kind: str) -> None:
+    authority, identity = Authority(), create_identity()
+    issued = {
+        "other key": authority.issue(create_identity().certificate_pem, b"x"),
+        "self-signed": identity.certificate_pem,  # for a server
+        "two": 2 * authority.issue(identity.certificate_pem, b"x"),
+        "garbage": b"no certificate",
+        "authority": authority.certificate_pem,
+    }[kind]
+    with pytest.raises(RemoteProtocolError):
+        check_issued(issued, identity)
+
+
+def test_an_authority_signs_only_for_a_leaf() -> None:
+    with pytest.raises(RemoteProtocolError, match="leaf"):
+        Authority().issue(Authority().certificate_pem, b"x")
+
+
+def signed_by(issuer: Identity, key: Identity, subject: str) -> Identity:
+    """What a guest could make with the certificate that it was issued: one for another guest's name."""
+    by = x509.load_pem_x509_certificate(issuer.certificate_pem)
+    signing = serialization.load_pem_private_key(issuer.private_key_pem, None)
+    assert isinstance(signing, ec.EllipticCurvePrivateKey)
+    now = datetime.datetime.now(datetime.UTC)
+    certificate = (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, subject)]))
+        .issuer_name(by.subject)
+        .public_key(x509.load_pem_x509_certificate(key.certificate_pem).public_key())
+        .serial_number(1)
+        .not_valid_before(now - datetime.timedelta(days=1))
+        .not_valid_after(now + datetime.timedelta(days=1))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(subject)]), critical=False)
+        .sign(signing, hashes.SHA256())
+    )
+    chain = certificate.public_bytes(serialization.Encoding.PEM) + issuer.certificate_pem
+    return Identity(chain, key.private_key_pem)
+
+
+def test_a_guest_cannot_sign_itself_another_guests_name(side: Side) -> None:
+    forged = signed_by(side.scientist, create_identity(), "other")
+    side.server.admit(b"other", Guest(TicketTable(side.clock), RateCap()))
+    client = FlightClient(
+        "127.0.0.1", side.server.port, forged, side.owner.certificate_pem, Decoding(side.pool, 1)
+    )
+    with pytest.raises(PathUnavailable):
+        client.probe(3.0)
+    client.close()
+    side.server.dismiss(b"other")
+
+
+def test_whoever_is_not_admitted_hears_what_the_holder_of_a_wrong_ticket_hears(side: Side) -> None:
+    stranger = client_of(side.authority, b"nobody")
+    client = FlightClient(
+        "127.0.0.1", side.server.port, stranger, side.owner.certificate_pem, Decoding(side.pool, 1)
+    )
+    with pytest.raises(PathUnavailable, match="used, expired, or never issued"):
+        client.probe(3.0)
+    ticket = side.issue(b"t", outgoing(b"body"))
+    with pytest.raises(TicketRefused, match="used, expired, or never issued"):
+        client.fetch(ticket, Landing(4), ignore)
+    side.client.fetch(ticket, Landing(4), ignore)
+    client.close()
 
 
 # in a process of its own: gRPC writes past Python, and reads how much it shall write once

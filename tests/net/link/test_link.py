@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import struct
 import time
 from typing import Any
@@ -23,6 +24,7 @@ from duetlink.errors import (
     TransferFailed,
 )
 from duetlink.net.flight.body import Landing, Outgoing
+from duetlink.net.flight.client import FlightClient
 from duetlink.net.link.imports import MAX_TRIES
 from duetlink.net.link.link import Link
 from duetlink.net.paths import ladder
@@ -334,14 +336,27 @@ async def test_a_small_object_that_changed_does_not_leave_and_its_transfer_has_e
     assert not sender.traffic.busy
 
 
-async def test_strangers_on_the_loopback_port_do_not_end_the_link(make_pair: Any) -> None:
+async def test_strangers_on_the_loopback_port_do_not_end_the_link(
+    make_pair: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
     receiver, sender = await make_pair(Settings(only=("channel",)))
     path = await receiver.ladder.wait_best({})
-    port = path._listener.sockets[0].getsockname()[1]  # type: ignore[attr-defined]
-    strangers = [await asyncio.open_connection("127.0.0.1", port) for _ in range(30)]
+    probe = FlightClient.probe
+    strangers: list[socket.socket] = []
+
+    def crowded(self: FlightClient, timeout_s: float) -> None:
+        host, port = self.address.rsplit(":", 1)
+        strangers.extend(socket.create_connection((host, int(port)), 5) for _ in range(3))
+        probe(self, timeout_s)
+
+    monkeypatch.setattr(FlightClient, "probe", crowded)
+    await path.open()
+    address = path._client.address.rsplit(":", 1)  # type: ignore[attr-defined]
     assert len(await pull(receiver, sender, body_of(np.zeros(MIB, np.uint8)))) == MIB
-    for _, writer in strangers:
-        writer.close()
+    with pytest.raises(ConnectionRefusedError):  # with the path open, nobody listens any more
+        socket.create_connection((address[0], int(address[1])), 5)
+    for stranger in strangers:
+        stranger.close()
 
 
 async def test_an_object_dropped_by_its_owner_while_it_is_sent_arrives(make_pair: Any) -> None:

@@ -18,7 +18,13 @@ from duetlink.errors import LocalProtocolError, SettingError
 from duetlink.net.signaling import embedded as embedded_module
 from duetlink.net.signaling.client import WebSocketMailbox
 from duetlink.net.signaling.code import SessionCode
-from duetlink.net.signaling.discovery import SignalingServer, announce, find, live_servers, runtime_directory
+from duetlink.net.signaling.discovery import (
+    SignalingServer,
+    announce,
+    configured,
+    live_servers,
+    runtime_directory,
+)
 from duetlink.net.signaling.embedded import EmbeddedServer, outward_address
 from duetlink.net.signaling.server import MailboxServer
 from duetlink.settings import Settings
@@ -47,29 +53,20 @@ def entry(path: Path, **changes: object) -> Path:
     return file
 
 
-async def test_the_argument_comes_before_the_setting_and_that_before_a_live_server(
-    embedded: EmbeddedServer, tmp_path: Path
+def test_the_setting_names_the_server_and_without_one_no_other_kernels_is_taken(
+    embedded: EmbeddedServer,
 ) -> None:
-    configured = Settings(signaling="wss://lab.example.org/duet")
-    assert await find("ws://192.0.2.2:4000", configured, tmp_path) == SignalingServer(
-        "ws://192.0.2.2:4000", "192.0.2.2:4000"
-    )
-    assert await find(None, configured, tmp_path) == SignalingServer(
+    assert configured(Settings(signaling="wss://lab.example.org/duet")) == SignalingServer(
         "wss://lab.example.org/duet", "wss://lab.example.org/duet"
     )
-    assert await find(None, DEFAULTS, tmp_path) == embedded.address
+    assert configured(DEFAULTS) is None
 
 
-async def test_without_any_server_there_is_none(tmp_path: Path) -> None:
-    assert await find(None, DEFAULTS, tmp_path) is None
-    assert await find(None, DEFAULTS, tmp_path / "absent") is None
-
-
-async def test_paste_and_nonsense_are_not_looked_for(tmp_path: Path) -> None:
+def test_paste_and_nonsense_name_no_server() -> None:
     with pytest.raises(LocalProtocolError, match="by hand"):
-        await find(None, Settings(signaling="paste"), tmp_path)
+        configured(Settings(signaling="paste"))
     with pytest.raises(SettingError, match="http://x"):
-        await find("http://x", DEFAULTS, tmp_path)
+        configured(Settings(signaling="http://x"))
 
 
 def test_what_a_code_carries_for_a_server() -> None:
@@ -85,16 +82,16 @@ async def test_an_embedded_server_is_found_used_and_withdrawn(
     (file,) = tmp_path.iterdir()
     assert file.name == f"duetlink-signaling-{os.getpid()}.json"
     assert stat.S_IMODE(file.stat().st_mode) == 0o600
-    found = await find(None, DEFAULTS, tmp_path)
-    assert found is not None
+    (found,) = await live_servers(tmp_path)
     owner, nameplate = await WebSocketMailbox.claim(found.url)
+    assert found.in_code is not None
     code = SessionCode.generate(nameplate, found.in_code)
     scientist = await WebSocketMailbox.join(code.url or found.url, nameplate)
     await owner.close()
     await scientist.close()
     await embedded.stop()
     assert list(tmp_path.iterdir()) == []
-    assert await find(None, DEFAULTS, tmp_path) is None
+    assert await live_servers(tmp_path) == []
 
 
 async def test_a_refused_connection_or_a_dead_process_is_cleared_away(
@@ -180,13 +177,13 @@ async def test_a_server_that_cannot_announce_itself_still_serves(tmp_path: Path)
     await server.stop()
 
 
-async def test_without_a_route_outwards_a_code_carries_no_server(
+async def test_without_a_route_outwards_a_code_is_good_on_this_machine_and_for_this_server_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(embedded_module, "outward_address", lambda: None)
     server = EmbeddedServer(directory=tmp_path)
     await server.start()
-    assert server.address.in_code is None
+    assert server.address.in_code == f"127.0.0.1:{server.port}"
     await server.stop()
 
 

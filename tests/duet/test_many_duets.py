@@ -1,0 +1,236 @@
+"""Many duets in one process share one endpoint, and each of them ends alone."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import threading
+import time
+import weakref
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import duetlink
+from duetlink import errors, session
+from duetlink.net.flight.server import FlightServer
+from duetlink.net.signaling import SessionCode
+from tests.conftest import MakeDuets
+
+
+def until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+    end_s = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < end_s, "it did not come about"
+        threading.Event().wait(0.02)
+
+
+def ours() -> list[str]:
+    """The names of duetlink's threads and of asyncio's workers."""
+    return sorted(
+        thread.name for thread in threading.enumerate() if thread.name.startswith(("duetlink", "asyncio"))
+    )
+
+
+def sockets() -> dict[str, str]:
+    """Descriptors of this process that are sockets, and their inodes."""
+    found = {}
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            target = os.readlink(f"/proc/self/fd/{fd}")
+        except OSError:
+            continue
+        if target.startswith("socket:["):
+            found[fd] = target[8:-1]
+    return found
+
+
+def listening() -> set[str]:
+    """Inodes of this process's TCP sockets that listen (state 0A, proc(5))."""
+    inodes = set(sockets().values())
+    return {
+        fields[9]
+        for table in ("tcp", "tcp6")
+        for line in Path(f"/proc/self/net/{table}").read_text().splitlines()[1:]
+        if (fields := line.split())[3] == "0A" and fields[9] in inodes
+    }
+
+
+def memories() -> int:
+    """How many shared memories of ours this process has open."""
+    count = 0
+    for fd in os.listdir("/proc/self/fd"):
+        try:
+            count += os.readlink(f"/proc/self/fd/{fd}").startswith("/memfd:duetlink")
+        except OSError:
+            continue
+    return count
+
+
+@pytest.fixture
+def flight_servers(monkeypatch: pytest.MonkeyPatch) -> list[FlightServer]:
+    """Every Flight server that is made from here on."""
+    made: list[FlightServer] = []
+    init = FlightServer.__init__
+
+    def counted(self: FlightServer, *arguments: Any, **keywords: Any) -> None:
+        init(self, *arguments, **keywords)
+        made.append(self)
+
+    monkeypatch.setattr(FlightServer, "__init__", counted)
+    return made
+
+
+def settled(duet: duetlink.Duet) -> None:
+    """Return when every path has been tried."""
+    link = duet._life.link
+    assert link is not None
+    duet._thread.run(link.ladder.wait_settled())
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/net"), reason="counts sockets through /proc")
+def test_sixteen_duets_have_at_most_forty_threads_one_flight_server_and_one_listener(
+    make_duets: MakeDuets, flight_servers: list[FlightServer]
+) -> None:
+    before, threads = listening(), ours()
+    pairs = [make_duets() for _ in range(8)]
+    for owner, scientist in pairs:
+        settled(owner)
+        settled(scientist)
+        shared = np.arange(300_000)
+        owner.share(shared, "x", mock="auto")
+        request = scientist.wait_object("x", 20).request("to look at it")
+        owner.wait_request(20).approve()
+        assert np.array_equal(request.result(20), shared)
+    assert len(duetlink.duets) == 16
+    assert len(ours()) - len(threads) <= 40, ours()
+    assert ours().count("duetlink") == 1  # the loop
+    assert ours().count("duetlink-audit") == 1
+    assert len(flight_servers) == 1
+    assert len(listening() - before) == 2  # Flight, and the mailbox server that the codes name
+    duetlink.duets.close()
+    until(lambda: ours() == threads)
+    assert listening() == before
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="counts descriptors through /proc")
+def test_a_duet_that_closes_leaves_nothing_of_its_own(make_duets: MakeDuets) -> None:
+    stays, _ = make_duets()
+    settled(stays)
+    tasks = task_count(stays)
+    until(lambda: (gc.collect(), True)[1])
+    threads, descriptors, kept = ours(), len(sockets()), memories()
+    owner = duetlink.launch()
+    scientist = duetlink.join(str(owner.code))
+    settled(owner)
+    settled(scientist)
+    shared = np.arange(3_000_000)
+    owner.share(shared, "x")
+    request = scientist.wait_object("x", 20).request("to look at it")
+    owner.wait_request(20).approve()
+    got = request.result(20)
+    gone = weakref.ref(shared)
+    del shared, got, request
+    scientist.close()
+    owner.close()
+    del scientist, owner
+    until(lambda: task_count(stays) <= tasks)
+    until(lambda: gc.collect() >= 0 and gone() is None)
+    until(lambda: gc.collect() >= 0 and memories() == kept)
+    until(lambda: len(sockets()) <= descriptors)
+    until(lambda: set(ours()) - {f"asyncio_{number}" for number in range(8)} <= set(threads))
+    assert stays.ping() > 0
+
+
+def task_count(duet: duetlink.Duet) -> int:
+    async def count() -> int:
+        return len(asyncio.all_tasks())
+
+    return duet._thread.run(count())
+
+
+def test_the_endpoint_ends_with_the_last_duet_and_begins_anew_with_the_next() -> None:
+    first, second = duetlink.launch(), duetlink.launch()
+    whole = session._shared._thread
+    assert whole is not None
+    first.close()
+    assert not whole.stopped
+    assert second.state == "waiting"
+    second.close()
+    assert whole.stopped
+    assert session._shared._thread is None
+    with duetlink.launch() as third:
+        assert third.state == "waiting"
+
+
+def test_a_code_outlives_the_duet_whose_kernel_has_begun_the_server(tmp_path: Path) -> None:
+    first = duetlink.launch()
+    with duetlink.launch() as second:
+        assert SessionCode.parse(str(first.code)).server == SessionCode.parse(str(second.code)).server
+        first.close()
+        with duetlink.join(str(second.code)) as scientist:
+            assert scientist.state == "connected"
+            assert len(list((tmp_path / "runtime").iterdir())) == 1
+    assert list((tmp_path / "runtime").iterdir()) == []
+
+
+def test_what_waits_for_a_duet_that_closes_ends_and_what_waits_for_another_does_not(
+    make_duets: MakeDuets,
+) -> None:
+    (owner, _), (other, other_scientist) = make_duets(), make_duets()
+    ended: list[BaseException] = []
+
+    def wait(duet: duetlink.Duet) -> None:
+        try:
+            duet.wait_object("x", 20)
+        except BaseException as error:
+            ended.append(error)
+
+    threads = [threading.Thread(target=wait, args=(duet,)) for duet in (owner, other)]
+    for thread in threads:
+        thread.start()
+    owner.close()
+    threads[0].join(10)
+    assert [type(error) for error in ended] == [errors.LinkClosed]
+    assert threads[1].is_alive()
+    other_scientist.share([1], "x")
+    threads[1].join(10)
+    assert len(ended) == 1
+
+
+def test_a_grant_of_one_peer_is_no_other_peers(make_duets: MakeDuets) -> None:
+    (owner, scientist), (other, other_scientist) = make_duets(), make_duets()
+    values = np.arange(100_000)
+    for duet in (owner, other):
+        duet.share(values, "x")
+    asked = scientist.wait_object("x", 20).request("to look at it")
+    owner.wait_request(20).approve()
+    assert asked.result(20)[1] == 1
+    refused = other_scientist.wait_object("x", 20).request("me too")
+    assert other.wait_request(20).state == "pending"
+    with pytest.raises(errors.RequestTimeout):
+        refused.result(0.2)
+    assert len(other.requests.pending) == 1
+
+
+def test_a_pointer_of_a_closed_duet_says_so(make_duets: MakeDuets) -> None:
+    owner, scientist = make_duets()
+    owner.share(np.arange(5), "x", mock="auto")
+    pointer = scientist.wait_object("x", 20)
+    later = pointer + 1  # type: ignore[operator]
+    owner.close("for today")
+    until(lambda: scientist.state.startswith("closed"))
+    for close in (lambda: None, scientist.close):
+        close()
+        for use in (
+            lambda: pointer.get(),
+            lambda: pointer.request("why"),
+            lambda: later.get(),
+            lambda: later.sum(),
+        ):
+            with pytest.raises(errors.LinkClosed, match=r"this pointer's duet is closed: .*for today"):
+                use()
