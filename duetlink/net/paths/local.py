@@ -102,7 +102,7 @@ class LocalPath(Path):
         memory.write(memoryview(challenge.nonce), 0)
         memory.seal()
         # long enough for the peer to look
-        asyncio.get_running_loop().call_later(10.0, self._drop, memory)
+        asyncio.get_running_loop().call_later(10.0, _drop, weakref.ref(self), memory)
         return pb.LocalProof(memory=_to_wire(memory.region))
 
     async def _place(self, outgoing: Outgoing) -> SharedMemory:
@@ -135,7 +135,6 @@ class LocalPath(Path):
             self._drop(memory)
             raise
         memory.seal()
-        # by a weak reference: the registry of finalizers would keep this path, and its whole link, for ever
         weakref.finalize(outgoing, _drop_later, weakref.ref(self), loop, memory).atexit = False
         return memory
 
@@ -144,12 +143,18 @@ class LocalPath(Path):
         memory.close()
 
 
+# What the loop and a finalizer hold until later must not keep a closed link in memory: hence weak references.
+
+
+def _drop(path: weakref.ref[LocalPath], memory: SharedMemory) -> None:
+    if (alive := path()) is not None:
+        alive._drop(memory)
+
+
 def _drop_later(path: weakref.ref[LocalPath], loop: asyncio.AbstractEventLoop, memory: SharedMemory) -> None:
     # a finalizer runs on any thread, at any time
-    owner = path()
-    if owner is not None:
-        with contextlib.suppress(RuntimeError):  # the loop is closed, and so is the memory
-            loop.call_soon_threadsafe(owner._drop, memory)
+    with contextlib.suppress(RuntimeError):  # the loop is closed, and so is the memory
+        loop.call_soon_threadsafe(_drop, path, memory)
 
 
 def _write_leaves(memory: SharedMemory, outgoing: Outgoing, first: int, end: int) -> None:

@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from duetlink.errors import DuetError, SignalingRefused
 from duetlink.net.signaling.client import WebSocketMailbox
-from duetlink.net.signaling.discovery import find
+from duetlink.net.signaling.discovery import configured, live_servers
 from duetlink.settings import Settings
 from duetlink.tools.doctor.finding import Finding
 from duetlink.tools.doctor.resolver import NameUnresolved, Resolver
@@ -21,11 +21,13 @@ async def probe_signaling(settings: Settings, resolver: Resolver) -> Finding:
             "signaling", "ok", "Pairing by hand is set: no server is needed.", "", {"server": "paste"}
         )
     try:
-        server = await find(None, settings)
+        server = configured(settings)
     except DuetError:  # whose text repeats the address, which may hold a password
         words = "DUETLINK_SIGNALING is no address of a signaling server."
         advice = "it looks like ws://host:4040 or wss://host, with neither user name nor password"
         return Finding("signaling", "failed", words, advice, {"server": ""})
+    if server is None:
+        server = next(iter(await live_servers()), None)
     if server is None:
         return Finding(
             "signaling",
