@@ -8,7 +8,7 @@ import datetime
 import functools
 import time
 from collections.abc import Coroutine, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from aiortc import RTCIceServer
 
@@ -17,7 +17,6 @@ from duetlink.duet.cell import Run, current_run
 from duetlink.duet.duet import Duet, duets
 from duetlink.duet.examination import Examination
 from duetlink.duet.life import Life, cancelled
-from duetlink.duet.state.keeper import Keeper
 from duetlink.errors import (
     DuetError,
     LinkClosed,
@@ -47,6 +46,9 @@ from duetlink.net.signaling import (
 from duetlink.net.signaling.paste import PREFIX as PASTE_PREFIX
 from duetlink.settings import Settings
 from duetlink.version import __version__
+
+if TYPE_CHECKING:
+    from duetlink.duet.state.state import State
 
 # Of the messages on the control channel. A change that an older peer cannot read raises both.
 PROTOCOL_MIN = 2
@@ -157,9 +159,9 @@ def join(
 
 
 def _launch(name: str | None, settings: Settings, resume: str | bool | None, run: Run | None) -> Duet:
-    keeper = _keeper(settings, resume)
+    resumed = _resumed(settings, resume)
     use = _shared.use()
-    thread, life = use.thread, Life(settings, keeper)
+    thread, life = use.thread, Life(settings, resumed)
     duet = Duet(OWNER, life, use, _examine)
     duets.add(duet, run)
     opening = _Opening(life, _hello(name or OWNER), use)
@@ -183,9 +185,9 @@ async def _examine(
     return await examine(settings, paths=paths, used_path=used_path, timeout_s=timeout_s)
 
 
-def _keeper(settings: Settings, resume: str | bool | None) -> Keeper:
+def _resumed(settings: Settings, resume: str | bool | None) -> State | None:
     if resume is None or resume is False:
-        return Keeper()
+        return None
     from duetlink.duet.state.place import DEFAULT  # here: most keep nothing, and need no SQLite
     from duetlink.duet.state.state import State
 

@@ -41,7 +41,9 @@ MEMBERS = {
     "duetlink.duet.pointer:ReceivedObject": (
         "budget description detail get kind lossy mock_words name revision size_bytes tags"
     ),
-    "duetlink.duet.pointer:PendingRequest": "log progress reason result result_or_withdraw state withdraw",
+    "duetlink.duet.pending_request:PendingRequest": (
+        "log progress reason result result_or_withdraw state withdraw"
+    ),
     "duetlink.duet.requests:Request": (
         "answer_reason answered approve arrived asset by code deny expires function group like_this lineage "
         "log mock_result number peer preview progress reason run state times"

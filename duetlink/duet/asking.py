@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.text import harmless_lines
@@ -18,15 +19,19 @@ from duetlink.net.link.link import Link
 from duetlink.net.link.transfer import Transfer
 from duetlink.settings import Settings
 
-if TYPE_CHECKING:
-    from duetlink.duet.remote.submission import Submission
-
 ASKING, PENDING, APPROVED, DENIED = "asking", "pending", "approved", "denied"
 WITHDRAWN, COMPLETE, FAILED = "withdrawn", "complete", "failed"
 _MAX_WORDS = 2_000  # characters of the owner's, in an error
 
 # A result is made before its owner can answer; the owner's limits, not this, end what takes too long.
 _RESULT_TIMEOUT_S = 7 * 24 * 3600.0
+
+
+class Submittable(Protocol):
+    """A function with its arguments, ready to be sent."""
+
+    def offered(self, link: Link) -> AbstractAsyncContextManager[pb.Job]:
+        """The message that has it, good within the block."""
 
 
 class Question:
@@ -39,7 +44,7 @@ class Question:
         pointer: Any = None,
         expires_s: float = 0.0,
         statistic: bytes = b"",
-        job: Submission | None = None,
+        job: Submittable | None = None,
     ) -> None:
         self.asset = asset
         self.reason = reason

@@ -14,10 +14,10 @@ from typing import Any
 from duetlink.base.audit.entry import SHARE, UNSHARE
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.asset import AssetInfo, Content
+from duetlink.duet.asset_persistence import AssetPersistence
 from duetlink.duet.recorder import Recorder, described
 from duetlink.duet.remote.private import Open
 from duetlink.duet.state.asset_record import AssetRecord
-from duetlink.duet.state.keeper import Keeper
 from duetlink.errors import AssetChanged, AssetNotFound, LimitExceeded, ValueRefused
 from duetlink.net.link.link import Link
 from duetlink.settings import Settings
@@ -58,7 +58,7 @@ class Received:
 class Catalogue:
     """The assets of both sides."""
 
-    def __init__(self, settings: Settings, recorder: Recorder) -> None:
+    def __init__(self, settings: Settings, recorder: Recorder, persistence: AssetPersistence) -> None:
         self._settings = settings
         self._recorder = recorder
         self._link: Link | None = None
@@ -70,7 +70,7 @@ class Catalogue:
         self.received: dict[str, Received] = {}
         # shared by an earlier kernel of this side's; the peer hears of it when it is shared again
         self.awaiting: dict[str, AssetRecord] = {}
-        self.keeper = Keeper()
+        self._persistence = persistence
         # called when a revision of an earlier kernel is there again
         self.on_continued: Callable[[AssetInfo, Content], None] = lambda info, content: None
         # called when a revision of this side's is no longer offered
@@ -117,7 +117,7 @@ class Catalogue:
         info = dataclasses.replace(info, mock=offer.mock_words, budget=budget_words)
         asset = Mine(info, content, offer.mock, offer.open)
         await self._recorder.record(described(SHARE, asset.info), sync=False)
-        await self.keeper.shared(asset.info, content)
+        await self._persistence.shared(asset.info, content)
         replaced = self.mine.get(name)
         self.mine[name] = asset
         if self.awaiting.pop(name, None) is not None and awaited is not None:
@@ -168,10 +168,14 @@ class Catalogue:
             return
         del (self.awaiting if current is awaited else self.mine)[info.name]
         self._recorder.note(described(UNSHARE, info))
-        self.keeper.unshared(info)
+        self._persistence.unshared(info)
         self.on_retired(info, f"{info.name!r} is no longer shared")
         if self._link is not None and current is not awaited:
             self._link.rpc.tell_nowait(pb.AssetGone(name=info.name, revision=info.revision))
+
+    async def kept(self) -> None:
+        """Return when what has changed so far comes back after a restart. Raises StateUnavailable."""
+        await self._persistence.written()
 
     def check_mine(self, name: str, revision: int) -> None:
         """As `find_mine`, for this side's person, who may know of what waits to be shared again."""

@@ -23,7 +23,8 @@ from duetlink.duet.life import CLOSED, CONNECTED, RECONNECTING, Life
 from duetlink.duet.offering import Offering
 from duetlink.duet.open_duets import OpenDuets
 from duetlink.duet.panel import Panel, make_panel
-from duetlink.duet.pointer import Described, wait_future
+from duetlink.duet.pending_request import wait_future
+from duetlink.duet.pointer import Described
 from duetlink.duet.policies.policies import Policies
 from duetlink.duet.progress import Progress
 from duetlink.duet.remote.budget import Budget
@@ -452,8 +453,8 @@ class Duet:
             rows.append(("audit log", "switched off: nothing is recorded"))
         elif self._life.recorder.failure:
             rows.append(("audit log", "cannot be written, so nothing leaves: see duet.audit"))
-        if (keeper := self._life.keeper).name:
-            rows.append(("kept as", f"{keeper.name}: cannot be written" if keeper.failure else keeper.name))
+        if (kept := self._life.persistence).name:
+            rows.append(("kept as", f"{kept.name}: cannot be written" if kept.failure else kept.name))
         return Table(f"duetlink {self._role}", ("", ""), rows)
 
     def panel(self) -> None:

@@ -30,21 +30,23 @@ from duetlink.duet.incoming import (
     Incoming,
     utc_now,
 )
+from duetlink.duet.persistence import Persistence
 from duetlink.duet.policies.announcement import announce
 from duetlink.duet.policies.book import PolicyBook
 from duetlink.duet.policies.decision import Decision
 from duetlink.duet.policies.facts import Facts
 from duetlink.duet.policies.policy import APPROVE, DENY
 from duetlink.duet.recorder import Recorder, leaving
+from duetlink.duet.remote.job_intake import JobIntake
 from duetlink.duet.remote.jobs import Jobs
 from duetlink.duet.remote.workplace import Workplace
-from duetlink.duet.state.keeper import Keeper
 from duetlink.errors import (
     AssetChanged,
     AssetNotFound,
     AuditUnavailable,
     DuetError,
     LimitExceeded,
+    OperationFailed,
     RemoteProtocolError,
     RequestAnswered,
 )
@@ -81,22 +83,28 @@ class Inbox:
     policies: PolicyBook
     workplace: Workplace
     decoding: Decoding
+    persistence: Persistence
     jobs: Jobs = field(init=False)
+    _intake: JobIntake = field(init=False)
     requests: list[Incoming] = field(default_factory=list)
     on_change: Callable[[], None] = lambda: None
-    keeper: Keeper = field(default_factory=Keeper)
     _granted: dict[tuple[str, ...], _Grant] = field(default_factory=dict)  # by peer and identity
     _link: Link | None = None
     _arrived: asyncio.Event = field(default_factory=asyncio.Event)
+    _policy_runs: set[asyncio.Task[None]] = field(default_factory=set)
     _announcing: set[asyncio.Task[None]] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.jobs = Jobs(self)
+        self.jobs = Jobs(self, self.settings, self.recorder, self.decoding)
+        self._intake = JobIntake(
+            self.catalogue, self.workplace.freeze, self.settings.max_received_bytes, self._held_bytes
+        )
 
     def attach(self, link: Link) -> None:
         """Answer this peer."""
         self._link = link
         self.jobs.attach(link)
+        self._intake.attach(link)
         self.catalogue.on_retired = self._retired
         link.rpc.handle(pb.Ask, self._asked)
         link.rpc.notice(pb.Withdraw, self._withdrawn)
@@ -113,6 +121,19 @@ class Inbox:
                 left_s = max((request.expires - utc_now()).total_seconds(), 0)
                 asyncio.get_running_loop().call_later(left_s, self._expire, request)
 
+    async def close(self) -> None:
+        """End the functions that run; their workers are gone when this returns."""
+        for task in self._policy_runs:
+            task.cancel()
+        await asyncio.gather(*self._policy_runs, return_exceptions=True)
+        await self.jobs.close()
+
+    def changed(self) -> None:
+        self.on_change()
+
+    def _held_bytes(self) -> int:
+        return sum(request.job.held_bytes for request in self.pending if request.job is not None)
+
     @property
     def pending(self) -> list[Incoming]:
         return [request for request in self.requests if request.state == PENDING]
@@ -125,11 +146,6 @@ class Inbox:
                     return request
             self._arrived.clear()
             await self._arrived.wait()
-
-    def wait_for_person(self) -> None:
-        """A request that was about to be answered otherwise is now for a person to answer."""
-        self._arrived.set()
-        self.on_change()
 
     # -- the person answers ----------------------------------------------------------------------------------
 
@@ -149,7 +165,7 @@ class Inbox:
                 "an earlier kernel was asked to run this function; it is there when it is sent again"
             )
         self._granted[request.whose] = _Grant(request, PERSON)
-        self.keeper.granted(request)
+        self.persistence.granted(request)
         failed: DuetError | None = None
         for same in self.pending:
             if same.whose == request.whose:
@@ -166,12 +182,16 @@ class Inbox:
         try:
             await self._refuse(request, reason, PERSON)
         finally:
-            await self.keeper.written()
+            await self.persistence.written()
 
-    async def fail(self, request: Incoming, words: str, by: str) -> None:
-        """Tell the peer, in these words, that its function has failed. Raises LinkClosed, RequestAnswered."""
-        await self.keeper.written()  # what it costs a policy
+    async def fail(self, request: Incoming, by: str) -> None:
+        """Tell the peer that its function has failed. Raises RequestAnswered, LinkClosed."""
+        job = request.job
+        assert job is not None
+        assert job.failure is not None
+        await self.persistence.written()  # what it costs a policy
         self.check_pending(request)
+        words = job.failure.words(job.name, self.settings.failure_detail)
         self._settle(request, FAILED, by, words)
         self.recorder.note(request.answered_entry())
         for asker in request.askers:
@@ -183,7 +203,7 @@ class Inbox:
         askers = list(request.askers)
         try:
             async with charged:
-                await self.keeper.written()
+                await self.persistence.written()
                 answers = [await self._approval(request, asker, by) for asker in askers]
                 if not askers:  # its peer was another kernel's: it gets it when it asks again
                     await self.recorder.record(request.answered_entry())
@@ -202,7 +222,7 @@ class Inbox:
 
     def _take_back_grant(self, request: Incoming) -> None:
         self._granted.pop(request.whose, None)
-        self.keeper.taken_back(request)
+        self.persistence.taken_back(request)
 
     async def _refuse(self, request: Incoming, reason: str, by: str) -> None:
         self._settle(request, DENIED, by, reason)
@@ -240,7 +260,7 @@ class Inbox:
             mine.content.decode = self.decoding.for_threads()
             request = self._enter(ask, mine.info, mine.content, asker)
             return await self._approve_at_once(request, BUDGET, contextlib.nullcontext())
-        job = await self.jobs.take(ask.job) if ask.HasField("job") else None
+        job = await self._intake.take(ask.job) if ask.HasField("job") else None
         content: Content | None = None
         if job is not None:
             info = job.info
@@ -265,7 +285,7 @@ class Inbox:
             same.askers.append(asker)
             same.times += 1
             same.job = same.job or job
-            self.keeper.request(same)
+            self.persistence.request(same)
             self.on_change()
             try:
                 await self.recorder.record(same.asked_entry(ask.reason))
@@ -288,7 +308,7 @@ class Inbox:
             request.release()
             return _denial(ask.request_id, request.answer_reason)
         if decision.action == APPROVE:
-            self.jobs.start(request, decision, facts)
+            self._start(request, decision, facts)
         self._arrived.set()
         self.on_change()
         if request.expires is not None:
@@ -340,7 +360,7 @@ class Inbox:
             [asker],
         )
         self.requests.append(request)
-        self.keeper.request(request)
+        self.persistence.request(request)
         return request
 
     async def _again(
@@ -361,7 +381,7 @@ class Inbox:
         finally:
             granted.release()
         granted.times += 1
-        self.keeper.request(granted)
+        self.persistence.request(granted)
         return answer
 
     async def _approval(self, request: Incoming, asker: Asker, by: str, *before: Entry) -> pb.Answer:
@@ -427,6 +447,36 @@ class Inbox:
         finally:
             request.release()
 
+    def _start(self, request: Incoming, decision: Decision, facts: Facts) -> None:
+        """Run it since a policy says so, and let the policies decide about what came of it. From here on it
+        does not wait for a person.
+        """
+        charge_back = self.policies.charge(decision, facts)  # before anything is awaited
+        task = asyncio.ensure_future(self._by_policy(request, decision.by, charge_back))
+        self._policy_runs.add(task)
+        task.add_done_callback(self._policy_runs.discard)
+        self.jobs.start(request, decision.by)
+
+    async def _by_policy(self, request: Incoming, by: str, charge_back: Callable[[], None]) -> None:
+        try:
+            try:
+                await self.jobs.make(request, by)
+            except OperationFailed:  # that it fails tells the peer something, too: it stays charged
+                await self.fail(request, by)
+                return
+            except DuetError:
+                charge_back()
+                raise
+            charge_back()  # charged anew, with its size
+            await self.examine([request])
+        except RequestAnswered:
+            pass
+        except DuetError as error:
+            _log.warning("request %d was not answered by %s: %s", request.number, by, error)
+        if request.state == PENDING:
+            self._arrived.set()  # it was about to be answered otherwise, and is now for a person to answer
+            self.on_change()
+
     async def examine(self, requests: Sequence[Incoming] | None = None) -> None:
         """Let the policies answer what waits, or what of these does. What they cannot answer still waits."""
         for request in self.pending if requests is None else requests:
@@ -437,7 +487,7 @@ class Inbox:
             try:
                 if decision.action == APPROVE and request.job is not None and not request.job.made:
                     if not request.job.busy:
-                        self.jobs.start(request, decision, facts)
+                        self._start(request, decision, facts)
                     continue
                 if decision.action == APPROVE:
                     await self._grant(request, decision.by, self.policies.charged(decision, facts))
@@ -492,7 +542,7 @@ class Inbox:
     def _retired(self, info: AssetInfo, why: str) -> None:
         for whose in [whose for whose in self._granted if whose[1:] == info.identity]:
             del self._granted[whose]
-        self.keeper.retired(info)
+        self.persistence.retired(info)
         for request in self.pending:
             made_from = request.asset.lineage.assets if request.asset.lineage is not None else ()
             if request.asset.identity == info.identity or (info.name, info.revision) in made_from:
@@ -508,7 +558,7 @@ class Inbox:
         for request in self.pending:
             if request.asset.identity == info.identity:
                 request.asset, request.content = info, content
-                self.keeper.request(request)
+                self.persistence.request(request)
         self.on_change()
 
     def check_pending(self, request: Incoming) -> None:
@@ -520,7 +570,7 @@ class Inbox:
 
     def _settle(self, request: Incoming, state: str, by: str = "", reason: str = "") -> None:
         request.settle(state, by, reason)
-        self.keeper.request(request)
+        self.persistence.request(request)
         self.on_change()
 
 

@@ -8,7 +8,7 @@ import contextlib
 import datetime
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
@@ -19,15 +19,18 @@ from duetlink.duet.catalogue import Catalogue
 from duetlink.duet.decoding import Decoding
 from duetlink.duet.giving import Giving
 from duetlink.duet.inbox import Inbox
+from duetlink.duet.persistence import NothingKept, Persistence
 from duetlink.duet.policies.book import PolicyBook
 from duetlink.duet.recorder import Recorder
 from duetlink.duet.remote.workbench import Workbench
 from duetlink.duet.remote.workplace import Workplace
-from duetlink.duet.state.keeper import Keeper
 from duetlink.errors import AuditUnavailable, DuetError, LinkClosed
 from duetlink.net.link.link import Link
 from duetlink.net.link.traffic import Statistics
 from duetlink.settings import Settings
+
+if TYPE_CHECKING:
+    from duetlink.duet.state.state import State
 
 WAITING, PAIRING, CONNECTED, RECONNECTING, CLOSED = (
     "waiting",
@@ -45,9 +48,10 @@ Cleanup = Callable[[], Awaitable[None]]
 class Life:
     """State of one duet. Other threads read its attributes; only the loop thread calls its methods."""
 
-    def __init__(self, settings: Settings, keeper: Keeper | None = None) -> None:
+    def __init__(self, settings: Settings, resumed: State | None = None) -> None:
         self.settings = settings
-        self.keeper = keeper or Keeper()
+        self._resumed = resumed
+        self.persistence: Persistence = resumed if resumed is not None else NothingKept()
         self.state = WAITING
         self.code: str | None = None
         self.code_expires: datetime.datetime | None = None
@@ -57,13 +61,19 @@ class Life:
         self.paused = False  # whether this side sends nothing
         self.link: Link | None = None
         self.recorder = Recorder(AuditLog(settings.audit_file) if settings.audit_file else None)
-        self.catalogue = Catalogue(settings, self.recorder)
-        kept = self.keeper.ledger if settings.budget_path is None else None
+        self.catalogue = Catalogue(settings, self.recorder, self.persistence)
+        kept = self.persistence.ledger if settings.budget_path is None else None
         self.ledger = Ledger(kept or settings.budget_file)
         self.decoding = Decoding(settings.worker_memory_bytes)
         self.workplace = Workplace(self.catalogue, settings, self.recorder, self.ledger)
         self.inbox = Inbox(
-            self.catalogue, settings, self.recorder, PolicyBook(), self.workplace, self.decoding
+            self.catalogue,
+            settings,
+            self.recorder,
+            PolicyBook(self.persistence),
+            self.workplace,
+            self.decoding,
+            self.persistence,
         )
         self.asking = Asking(settings)
         self.workbench = Workbench(self.catalogue, self.asking)
@@ -102,11 +112,12 @@ class Life:
 
     async def open(self, role: str) -> None:
         """Begin to record what happens, with all that is kept put back. Raises AuditUnavailable."""
-        resumed = f", resuming {self.keeper.name}" if self.keeper.name else ""
+        resumed = f", resuming {self.persistence.name}" if self.persistence.name else ""
         await self.recorder.record(Entry(kind=entry.OPENED, reason=f"as {role}{resumed}"), sync=False)
         self.at_end(self._put_down_end)
         self.inbox.on_change = self.changed
-        self.keeper.restore(self.catalogue, self.inbox)
+        if self._resumed is not None:
+            self._resumed.restore(self.catalogue, self.inbox)
 
     async def _put_down_end(self) -> None:
         ended = Entry(kind=entry.CLOSED, reason=str(self.why_closed))
@@ -136,7 +147,7 @@ class Life:
             self.at_end(partial(cancelled, asyncio.ensure_future(task)))
         self.at_end(self.workbench.close)
         self.at_end(self.decoding.close)  # after those that use it
-        self.at_end(self.inbox.jobs.close)
+        self.at_end(self.inbox.close)
         self.state = CONNECTED
         self.connected.set_result(None)
         self.changed()
@@ -204,7 +215,7 @@ class Life:
             for request in self.inbox.requests:  # whoever still holds this duet does not hold results with it
                 request.release()
             self.recorder.close()
-            await self.keeper.close()
+            await self.persistence.close()
 
 
 async def cancelled(task: asyncio.Task[Any]) -> None:

@@ -153,7 +153,7 @@ class Store(Mapping[str, Described]):
 
 async def _unshare(catalogue: Catalogue, info: AssetInfo) -> None:
     catalogue.unshare(info)
-    await catalogue.keeper.written()  # a grant that it has ended must not come back
+    await catalogue.kept()  # a grant that it has ended must not come back
 
 
 _PLACES: dict[type, str] = {

@@ -11,7 +11,7 @@ from duetlink.duet.asking import Question
 from duetlink.duet.display import Table, size_text, visible
 from duetlink.duet.giving import Gift
 from duetlink.duet.life import CLOSED, Life
-from duetlink.duet.pointer import PendingRequest
+from duetlink.duet.pending_request import PendingRequest
 from duetlink.errors import AssetNotFound, TransferEnded
 from duetlink.net.link.transfer import CANCELLED, FAILED, Transfer, TransferStatus
 

@@ -15,7 +15,8 @@ import pytest
 import duetlink
 from duetlink import errors
 from duetlink.duet.duet import Duet
-from duetlink.duet.pointer import PendingRequest, Pointer, ReceivedObject
+from duetlink.duet.pending_request import PendingRequest
+from duetlink.duet.pointer import Pointer, ReceivedObject
 from duetlink.duet.store import Asset
 
 Pair = tuple[Duet, Duet]

@@ -17,7 +17,6 @@ from duetlink.data.values.base import Encoded, Summary
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.catalogue import Mine
 from duetlink.duet.decoding import Decoding
-from duetlink.duet.incoming import Incoming
 from duetlink.duet.remote import job_run
 from duetlink.duet.remote.job_intake import JobIntake
 from duetlink.duet.remote.job_log import JobLog
@@ -107,26 +106,21 @@ HOSTILE = {
 }
 
 
-class Nothing:
-    """As much of an inbox as a function that comes in is shown."""
+def new_intake() -> JobIntake:
+    """With one asset, x, which has no mock; nothing has been recorded, and nothing waits."""
+    content: Any = SimpleNamespace()
+    mine = Mine(AssetInfo("x", 1, "float", "", 8), content)
+    catalogue: Any = SimpleNamespace(find_mine=lambda name, revision: mine)
 
-    settings = Settings()
-    pending: tuple[Incoming, ...] = ()
-
-    def __init__(self) -> None:
-        content: Any = SimpleNamespace()
-        mine = Mine(AssetInfo("x", 1, "float", "", 8), content)
-        self.catalogue = SimpleNamespace(find_mine=lambda name, revision: mine)
-        self.workplace = SimpleNamespace(freeze=self._freeze)
-
-    async def _freeze(self, result: int) -> Mine:
+    async def freeze(result: int) -> Mine:
         raise errors.WorkerUnavailable("nothing has been recorded")
+
+    return JobIntake(catalogue, freeze, Settings().max_received_bytes, lambda: 0)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
 async def test_a_message_that_is_no_function_is_refused(name: str) -> None:
-    inbox: Any = Nothing()
-    intake = JobIntake(inbox)
+    intake = new_intake()
     sent, error = HOSTILE[name]
     with pytest.raises(error) as caught:
         await intake.take(sent)
@@ -135,9 +129,8 @@ async def test_a_message_that_is_no_function_is_refused(name: str) -> None:
 
 
 async def test_a_letter_beyond_ascii_is_named_with_its_place_before_a_request_is_shown() -> None:
-    inbox: Any = Nothing()
     with pytest.raises(errors.OperationRefused) as caught:
-        await JobIntake(inbox).take(message(source="def f(x):\n    return m\u0435an(x)\n", call=b"[[1],{}]"))
+        await new_intake().take(message(source="def f(x):\n    return m\u0435an(x)\n", call=b"[[1],{}]"))
     assert str(caught.value) == (
         "line 2, column 13 of f: '\u0435' (U+0435, CYRILLIC SMALL LETTER IE) is neither in a text nor in a "
         "comment; write names in ASCII, so that none is taken for another"
@@ -145,16 +138,14 @@ async def test_a_letter_beyond_ascii_is_named_with_its_place_before_a_request_is
 
 
 async def test_letters_beyond_ascii_in_texts_and_comments_are_no_names() -> None:
-    inbox: Any = Nothing()
     source = "def f(x):\n    # f\xfcr \u03bb\n    return f'Gr\xf6\xdfe {x:\xe4>9} \\'\xe4' + \"\\d \u4e2d\""
-    assert (await JobIntake(inbox).take(message(source=source))).source == source
+    assert (await new_intake().take(message(source=source))).source == source
 
 
 async def test_a_long_stretch_of_empty_lines_is_shown_as_one_line_that_says_so() -> None:
-    inbox: Any = Nothing()
     long = "def f(x):\n    y = 2" + "\n" * 5_001 + "    return x\n"
     short = "def f(x):\n    y = 2" + "\n" * 6 + "    return x\n"
-    taken = await JobIntake(inbox).take(message(source=long))
+    taken = await new_intake().take(message(source=long))
     lineage = taken.info.lineage
     assert lineage is not None
     assert (
@@ -163,14 +154,13 @@ async def test_a_long_stretch_of_empty_lines_is_shown_as_one_line_that_says_so()
     )
     assert len(ast.parse(lineage.code).body) == 2
     assert taken.source == long
-    other = await JobIntake(inbox).take(message(source=short))
+    other = await new_intake().take(message(source=short))
     assert other.info.lineage is not None
     assert other.info.lineage.code == short + "\n\nresult = f(1)"
     assert other.info.lineage.digest != lineage.digest
 
 
 async def test_what_the_peer_says_of_its_mocks_and_values_is_shown_harmless() -> None:
-    inbox: Any = Nothing()
     body = b"y" * 100
     value = pb.JobInput(value=pb.WorkValue(body=body, kind="k\n\x1b[2J" + "k" * 10_000, detail="\u202e"))
     sent = message(
@@ -180,7 +170,7 @@ async def test_what_the_peer_says_of_its_mocks_and_values_is_shown_harmless() ->
         mock_detail="b\x00",
         mock_text="c" * 10**6,
     )
-    job = await JobIntake(inbox).take(sent)
+    job = await new_intake().take(sent)
     assert len(job.mock) < 5_000
     assert job.info.lineage is not None
     code = job.info.lineage.code

@@ -17,7 +17,7 @@ import pytest
 import duetlink
 from duetlink import Policy, errors
 from duetlink.duet.duet import Duet
-from duetlink.duet.pointer import PendingRequest
+from duetlink.duet.pending_request import PendingRequest
 from duetlink.duet.remote.failure import Failure
 from duetlink.duet.requests import Request
 from duetlink.settings import Settings
@@ -542,8 +542,8 @@ def test_what_it_gives_has_to_be_what_can_travel_on_the_real_data_as_well(two: P
 
 
 def test_a_result_that_is_too_large_is_refused(two: Pairing, monkeypatch: pytest.MonkeyPatch) -> None:
-    inbox = two.owner._life.inbox
-    monkeypatch.setattr(inbox, "settings", dataclasses.replace(inbox.settings, worker_result_bytes=1_000_000))
+    jobs = two.owner._life.inbox.jobs
+    monkeypatch.setattr(jobs, "settings", dataclasses.replace(jobs.settings, worker_result_bytes=1_000_000))
 
     def huge(numbers):
         return np.zeros(10**6 if len(numbers) > 2 else 1)

@@ -84,7 +84,7 @@ def kept(states: Path, name: str = "clinic") -> Mapping[records.Key, str]:
 @contextlib.contextmanager
 def full_disk(owner: Duet) -> Iterator[None]:
     """Nothing can be kept."""
-    file = owner._life.keeper._writer._file  # type: ignore[attr-defined]
+    file = owner._life.persistence._writer._file  # type: ignore[attr-defined]
     write = file.write
 
     def fail(changes: object, *, sync: bool) -> None:

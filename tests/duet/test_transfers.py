@@ -13,7 +13,7 @@ import pytest
 import duetlink
 from duetlink import errors
 from duetlink.duet.duet import Duet
-from duetlink.duet.pointer import PendingRequest
+from duetlink.duet.pending_request import PendingRequest
 from duetlink.duet.transfers import SharedTransfer
 from duetlink.settings import Settings
 

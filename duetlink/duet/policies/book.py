@@ -12,11 +12,11 @@ import datetime
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
+from duetlink.duet.persistence import Persistence
 from duetlink.duet.policies.decision import Decision, decide
 from duetlink.duet.policies.facts import Facts
 from duetlink.duet.policies.policy import Policy
 from duetlink.duet.policies.usage import Usage
-from duetlink.duet.state.keeper import Keeper
 from duetlink.errors import SettingError, UnknownPolicy
 
 
@@ -28,11 +28,11 @@ def local_now() -> datetime.datetime:
 class PolicyBook:
     """The policies of one duet, in the order in which they are looked at."""
 
-    def __init__(self, now: Callable[[], datetime.datetime] = local_now) -> None:
+    def __init__(self, persistence: Persistence, now: Callable[[], datetime.datetime] = local_now) -> None:
+        self._persistence = persistence
         self.now = now
         self.policies: tuple[Policy, ...] = ()
         self.usage: dict[str, Usage] = {}
-        self.keeper = Keeper()
         self.changing = asyncio.Lock()  # by a person: a change is kept before it is in force
 
     def resume(self, policies: Sequence[Policy], usage: dict[str, Usage]) -> None:
@@ -80,19 +80,19 @@ class PolicyBook:
 
     async def keep_added(self, policy: Policy, at: int | None = None) -> None:
         """As `add`, when it is kept. Raises StateUnavailable: it is not in force."""
-        self.keeper.policies(self._placed(policy, at), self.usage)
+        self._persistence.policies(self._placed(policy, at), self.usage)
         try:
-            await self.keeper.written()
+            await self._persistence.written()
         except BaseException:
-            self.keeper.policies(self.policies, self.usage)
+            self._persistence.policies(self.policies, self.usage)
             raise
         self.add(policy, at)
 
     async def keep(self) -> None:
         """Return when those that are in force now are what is kept. Raises StateUnavailable."""
         async with self.changing:
-            self.keeper.policies(self.policies, self.usage)
-            await self.keeper.written()
+            self._persistence.policies(self.policies, self.usage)
+            await self._persistence.written()
 
     def remove(self, name: str) -> None:
         """Raises UnknownPolicy."""
@@ -114,7 +114,7 @@ class PolicyBook:
         """
         charge_back = self.charge(decision, facts)
         try:
-            await self.keeper.written()
+            await self._persistence.written()
             yield
         except BaseException:
             charge_back()
@@ -136,4 +136,4 @@ class PolicyBook:
 
     def _keep_usage(self, policy: Policy, usage: Usage) -> None:
         if self.usage.get(policy.name) is usage:  # not removed meanwhile
-            self.keeper.charged(policy, usage)
+            self._persistence.charged(policy, usage)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from duetlink.duet.pointer import PendingRequest
+    from duetlink.duet.pending_request import PendingRequest
     from duetlink.duet.remote.program import Program
 
 

@@ -12,7 +12,7 @@ from duetlink.duet.asking import Question
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.code import Code
 from duetlink.duet.display import visible
-from duetlink.duet.pointer import PendingRequest
+from duetlink.duet.pending_request import PendingRequest
 from duetlink.duet.preview import preview_text
 from duetlink.duet.remote.source import source_of
 from duetlink.duet.remote.submission import Arguments, Submission, mocks_of, written

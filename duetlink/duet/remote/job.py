@@ -86,7 +86,7 @@ class Input:
         ), outgoing.size_bytes
 
 
-@dataclass(slots=True, eq=False)
+@dataclass(slots=True, eq=False, weakref_slot=True)
 class Job:
     """One function, from its arrival to its answer. Written on the loop thread only."""
 

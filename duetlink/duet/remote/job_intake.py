@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.operations import function
+from duetlink.duet.catalogue import Catalogue, Mine
 from duetlink.duet.remote import job as jobs
 from duetlink.duet.remote.job import Input, Job
 from duetlink.errors import LimitExceeded, OperationRefused, RemoteProtocolError, ValueRefused
 from duetlink.net.link.link import Link
-
-if TYPE_CHECKING:
-    from duetlink.duet.inbox import Inbox
 
 MAX_INLINE_BYTES = 1024 * 1024  # of one value that comes with a function
 _MAX_WORDS = 100  # characters
@@ -23,8 +20,20 @@ _MAX_WORDS = 100  # characters
 class JobIntake:
     """Takes in functions of one peer. Methods belong to the loop thread."""
 
-    def __init__(self, inbox: Inbox) -> None:
-        self._inbox = inbox
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        freeze: Callable[[int], Awaitable[Mine]],
+        limit_bytes: int,
+        held_bytes: Callable[[], int],
+    ) -> None:
+        """`freeze` gives a result of the peer's steps as it is now. Functions that wait for an answer may
+        hold `limit_bytes` of memory; `held_bytes` is what they hold.
+        """
+        self._catalogue = catalogue
+        self._freeze = freeze
+        self._limit_bytes = limit_bytes
+        self._held_bytes = held_bytes
         self._link: Link | None = None
         self._arriving_bytes = 0
 
@@ -62,27 +71,24 @@ class JobIntake:
     async def _input(self, sent: pb.JobInput) -> Input:
         which = sent.WhichOneof("input")
         if which == "asset":
-            mine = self._inbox.catalogue.find_mine(sent.asset.name, sent.asset.revision)
+            mine = self._catalogue.find_mine(sent.asset.name, sent.asset.revision)
             if mine.mock is None:
                 raise OperationRefused(f"{mine.info.name!r} has no mock, and is not there to be worked on")
             return Input(mine)
         if which == "result":
-            return Input(await self._inbox.workplace.freeze(sent.result))
+            return Input(await self._freeze(sent.result))
         words = f"{sent.value.kind[:_MAX_WORDS]} {sent.value.detail[:_MAX_WORDS]}".strip()
         if not sent.value.HasField("offer"):
             return Input(body=memoryview(sent.value.body), words=words)
         assert self._link is not None
-        limit_bytes = self._inbox.settings.max_received_bytes
-        body = await self._link.imports.pull("argument", sent.value.offer, limit_bytes)
+        body = await self._link.imports.pull("argument", sent.value.offer, self._limit_bytes)
         return Input(body=body.toreadonly(), words=words)
 
     def _check_room(self, more_bytes: int) -> None:
-        limit_bytes = self._inbox.settings.max_received_bytes
-        held = [request.job.held_bytes for request in self._inbox.pending if request.job is not None]
-        if sum(held) + self._arriving_bytes + more_bytes > limit_bytes:
+        if self._held_bytes() + self._arriving_bytes + more_bytes > self._limit_bytes:
             raise ValueRefused(
-                f"functions that wait for the owner may hold {limit_bytes:,} bytes of values and results; "
-                "wait for an answer, or withdraw some"
+                f"functions that wait for the owner may hold {self._limit_bytes:,} bytes of values and "
+                "results; wait for an answer, or withdraw some"
             )
 
 

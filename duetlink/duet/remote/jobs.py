@@ -10,62 +10,64 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
-import logging
-from collections.abc import Callable
+import weakref
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from duetlink.base.audit import entry
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.worker.limits import Limits
 from duetlink.data.values.base import Encoded
-from duetlink.duet.asset import Content
+from duetlink.duet.asset import AssetInfo, Content
+from duetlink.duet.decoding import Decoding
 from duetlink.duet.incoming import PENDING, Incoming
-from duetlink.duet.policies.decision import Decision
-from duetlink.duet.policies.facts import Facts
-from duetlink.duet.recorder import BEGUN, described
+from duetlink.duet.recorder import BEGUN, Recorder, described
 from duetlink.duet.remote import job_run
 from duetlink.duet.remote.job import Job
-from duetlink.duet.remote.job_intake import JobIntake
-from duetlink.errors import DuetError, OperationFailed, RequestAnswered, WorkerUnavailable
+from duetlink.errors import OperationFailed, WorkerUnavailable
 from duetlink.net.link.link import Link
 from duetlink.net.link.transfer import COMPLETE, FAILED
-
-if TYPE_CHECKING:
-    from duetlink.duet.inbox import Inbox
+from duetlink.settings import Settings
 
 AT_ONCE = 2  # run; others wait
 KILLED = "killed"
 _MAX_EVENT_LINES = 20_000
 _LOG_WORDS = "what the function prints, and its progress"
 
-_log = logging.getLogger(__name__)
+
+class Queue(Protocol):
+    """The requests that jobs belong to."""
+
+    def check_pending(self, request: Incoming) -> None:
+        """Raise RequestAnswered where it has an answer, or was withdrawn."""
+
+    def check_shared(self, info: AssetInfo) -> None:
+        """Raise AssetNotFound, AssetChanged where it, or what it was made from, is no longer shared."""
+
+    def changed(self) -> None:
+        """Something that a person would want to see has changed."""
 
 
 class Jobs:
     """Functions of one peer. Methods belong to the loop thread."""
 
-    def __init__(self, inbox: Inbox) -> None:
-        self._inbox = inbox
+    def __init__(self, queue: Queue, settings: Settings, recorder: Recorder, decoding: Decoding) -> None:
+        self._queue = queue
+        self.settings = settings
+        self._recorder = recorder
+        self._decoding = decoding
         self._link: Link | None = None
-        self._intake = JobIntake(inbox)
-        self.take = self._intake.take
         self._slots = asyncio.Semaphore(AT_ONCE)
-        self._policy_runs: set[asyncio.Task[None]] = set()
+        self._begun: weakref.WeakSet[Job] = weakref.WeakSet()
 
     def attach(self, link: Link) -> None:
         self._link = link
-        self._intake.attach(link)
 
     async def close(self) -> None:
         """End all that run; their workers are gone when this returns."""
-        running = list(self._policy_runs)
-        for task in running:
-            task.cancel()
-        for request in self._inbox.requests:
-            if request.job is not None and request.job.task is not None:
-                request.job.stop()
-                running.append(request.job.task)
+        running = [job.task for job in self._begun if job.task is not None]
+        for job in self._begun:
+            job.stop()
         await asyncio.gather(*running, return_exceptions=True)
 
     # -- run -------------------------------------------------------------------------------------------------
@@ -87,7 +89,7 @@ class Jobs:
             return
         mine = not job.busy
         if mine:
-            job.task = asyncio.ensure_future(self._run(request, job, by, timeout_s))
+            self.start(request, by, timeout_s)
         task = job.task
         assert task is not None
         try:
@@ -98,51 +100,19 @@ class Jobs:
                 await asyncio.wait((task,))
             raise
         if task.cancelled():
-            self._inbox.check_pending(request)
+            self._queue.check_pending(request)
             raise WorkerUnavailable(f"{job.name} was stopped")
         task.result()
 
-    def start(self, request: Incoming, decision: Decision, facts: Facts) -> None:
-        """Run it since a policy says so, and let the policies decide about what came of it. From here on it
-        does not wait for a person.
-        """
-        assert request.job is not None
-        charge_back = self._inbox.policies.charge(decision, facts)  # before anything is awaited
-        task = asyncio.ensure_future(self._by_policy(request, decision.by, charge_back))
-        self._policy_runs.add(task)
-        task.add_done_callback(self._policy_runs.discard)
-        request.job.task = asyncio.ensure_future(self._run(request, request.job, decision.by, None))
-
-    async def _by_policy(self, request: Incoming, by: str, charge_back: Callable[[], None]) -> None:
-        try:
-            try:
-                await self.make(request, by)
-            except OperationFailed:  # that it fails tells the peer something, too: it stays charged
-                await self.fail(request, by)
-                return
-            except DuetError:
-                charge_back()
-                raise
-            charge_back()  # charged anew, with its size
-            await self._inbox.examine([request])
-        except RequestAnswered:
-            pass
-        except DuetError as error:
-            _log.warning("request %d was not answered by %s: %s", request.number, by, error)
-        if request.state == PENDING:
-            self._inbox.wait_for_person()
-
-    async def fail(self, request: Incoming, by: str) -> None:
-        """Tell the peer that its function has failed. Raises RequestAnswered, LinkClosed."""
+    def start(self, request: Incoming, by: str, timeout_s: float | None = None) -> None:
+        """Have the function run; `make` waits for it. From here on the request does not wait for a person."""
         job = request.job
         assert job is not None
-        assert job.failure is not None
-        self._inbox.check_pending(request)
-        words = job.failure.words(job.name, self._inbox.settings.failure_detail)
-        await self._inbox.fail(request, words, by)
+        job.task = asyncio.ensure_future(self._run(request, job, by, timeout_s))
+        self._begun.add(job)
 
     async def _run(self, request: Incoming, job: Job, by: str, timeout_s: float | None) -> None:
-        settings, recorder = self._inbox.settings, self._inbox.recorder
+        settings, recorder = self.settings, self._recorder
         limits = Limits(
             memory_bytes=settings.worker_memory_bytes,
             wall_s=settings.worker_timeout_s if timeout_s is None else timeout_s,
@@ -150,15 +120,13 @@ class Jobs:
         )
         put_down = partial(described, entry.RUN, request.asset, request=request.number, by=by)
         async with self._slots:
-            self._inbox.check_shared(request.asset)
+            self._queue.check_shared(request.asset)
             await recorder.record(put_down(state=BEGUN), sync=False)
             job.failure, job.running = None, True
-            self._inbox.on_change()
+            self._queue.changed()
             state = FAILED
             try:
-                encoded = await job_run.run(
-                    job, limits, partial(self._heard, request, job), self._inbox.decoding
-                )
+                encoded = await job_run.run(job, limits, partial(self._heard, request, job), self._decoding)
                 await self._keep(request, job, encoded)
                 state = COMPLETE
             except asyncio.CancelledError:
@@ -171,12 +139,12 @@ class Jobs:
                 job.running = False
                 recorder.note(put_down(state=state))
                 self._end_log(request, job)
-                self._inbox.on_change()
+                self._queue.changed()
 
     async def _keep(self, request: Incoming, job: Job, encoded: Encoded) -> None:
         """What it made is what the request is for."""
         content = Content(encoded)
-        content.decode = self._inbox.decoding.for_threads()
+        content.decode = self._decoding.for_threads()
         assert self._link is not None
         content.prepare(self._link.reading.submit)
         fingerprint = (await content.outgoing()).fingerprint.hex()
@@ -207,7 +175,7 @@ class Jobs:
             begun = described(
                 entry.RELEASE, request.asset, request=request.number, state=BEGUN, reason=_LOG_WORDS
             )
-            await self._inbox.recorder.record(dataclasses.replace(begun, size_bytes=None))
+            await self._recorder.record(dataclasses.replace(begun, size_bytes=None))
             job.shared_lines = 0
         self._tell_log(request, job)
         if job.made:
@@ -221,7 +189,7 @@ class Jobs:
         ended = described(
             entry.RELEASE, request.asset, request=request.number, state=COMPLETE, reason=_LOG_WORDS
         )
-        self._inbox.recorder.note(
+        self._recorder.note(
             dataclasses.replace(ended, size_bytes=left_bytes, left_bytes=left_bytes, path="inline")
         )
 
@@ -234,7 +202,7 @@ class Jobs:
             except (ValueError, RecursionError):
                 return
         self._tell_log(request, job)
-        self._inbox.on_change()
+        self._queue.changed()
 
     def _tell_log(self, request: Incoming, job: Job) -> None:
         if job.shared_lines is None or self._link is None or request.state != PENDING:

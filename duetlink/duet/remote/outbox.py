@@ -16,7 +16,7 @@ from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.operations import program as wire
 from duetlink.compute.operations.allowed import Allowed
 from duetlink.compute.worker import endings
-from duetlink.duet.remote.program import MOST_STEPS, Ask, Program, Value
+from duetlink.duet.remote.program import MOST_STEPS, Ask, MakeResult, Program, Value
 from duetlink.duet.remote.wording import failure_words
 from duetlink.errors import LinkClosed, OperationFailed, RemoteProtocolError
 from duetlink.net.flight.body import Outgoing
@@ -37,11 +37,11 @@ Key = TypeVar("Key")
 class Outbox:
     """Sends the steps of one program. Methods belong to the loop thread, if not said otherwise."""
 
-    def __init__(self, link: Link, epoch: int, allowed: Allowed, ask: Ask) -> None:
+    def __init__(self, link: Link, epoch: int, allowed: Allowed, ask: Ask, result: MakeResult) -> None:
         self._link = link
         self._loop = asyncio.get_running_loop()
         self.epoch = epoch
-        self.program = Program(allowed, self.wake, self.wait_room, ask)
+        self.program = Program(allowed, self.wake, self.wait_room, ask, result)
         self._wanted, self._urgent, self._reported = asyncio.Event(), asyncio.Event(), asyncio.Event()
         self._sending = asyncio.Lock()
         self._room = threading.Event()

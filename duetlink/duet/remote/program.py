@@ -25,8 +25,7 @@ from duetlink.data.values.base import Summary
 from duetlink.errors import OperationRefused, UnsupportedValue, WorkerUnavailable
 
 if TYPE_CHECKING:
-    from duetlink.duet.pointer import PendingRequest
-    from duetlink.duet.remote.remote import Remote
+    from duetlink.duet.pending_request import PendingRequest
 
 WAKE_STEPS = 2048  # so many are enough for a batch; to send one costs as much as a hundred steps
 write_plain = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
@@ -46,20 +45,27 @@ class Value(NamedTuple):
 
 Step = str | Value | int  # an id: this result is not needed any more
 Ask = Callable[[Any, str, "float | None", bytes], "PendingRequest"]
+MakeResult = Callable[["Program", Any, int], Any]
 
 
 class Program:
     """One program, from its first step until the worker or the link ends."""
 
     def __init__(
-        self, allowed: Allowed, wake: Callable[[bool], None], wait_room: Callable[[], None], ask: Ask
+        self,
+        allowed: Allowed,
+        wake: Callable[[bool], None],
+        wait_room: Callable[[], None],
+        ask: Ask,
+        result: MakeResult,
     ) -> None:
         """`wake` is told that steps are there, with True where there are many; it returns at once. `ask`
         makes a request for a result, from a pointer, a reason, after how many seconds it expires, and the
-        private statistic.
+        private statistic. `result` makes a pointer to a result, from this program, a mock and an id.
         """
         self.allowed = allowed
         self.ask = ask
+        self._result = result
         self.steps: list[Step] = []
         self.drop: Callable[[int], None] = self.steps.append
         self.alarm = 0  # the result with which `notice` is to be called; 0: with the next
@@ -162,12 +168,7 @@ class Program:
             return maker(mock, id_)
         if isinstance(mock, tuple):  # a named one
             return self._take_apart(mock, id_)
-        return self._pointer(mock, id_)
-
-    def _pointer(self, mock: Any, id_: int) -> Remote:
-        from duetlink.duet.remote.remote import Result
-
-        return Result(self, mock, id_)
+        return self._result(self, mock, id_)
 
     def makes(self, kind: type, maker: Callable[[Any, int], Any]) -> None:
         """Let pointers to objects of this type be made by `maker(mock, id)`."""

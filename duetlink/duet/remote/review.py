@@ -44,7 +44,7 @@ async def approve(
         try:
             await inbox.jobs.make(request, PERSON, timeout_s)
         except OperationFailed:
-            await inbox.jobs.fail(request, PERSON)
+            await inbox.fail(request, PERSON)
             raise
     elif logs or timeout_s is not None:
         raise SettingError("logs and timeout_s are for the function of a request, and this one has none")

@@ -17,10 +17,10 @@ from duetlink.data import values
 from duetlink.duet.asking import Asking, Question
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.catalogue import Catalogue
-from duetlink.duet.pointer import PendingRequest
+from duetlink.duet.pending_request import PendingRequest
 from duetlink.duet.remote.outbox import Outbox
 from duetlink.duet.remote.program import Program
-from duetlink.duet.remote.remote import Remote
+from duetlink.duet.remote.remote import Remote, Result
 from duetlink.errors import LinkClosed, NoMock
 from duetlink.net.link.link import Link
 
@@ -83,7 +83,7 @@ class Workbench:
         if self._link is None:
             raise LinkClosed("no peer is connected yet; see duet.state, or duet.wait_connected()")
         self._epoch += 1
-        self._outbox = Outbox(self._link, self._epoch, self.allowed, self._ask)
+        self._outbox = Outbox(self._link, self._epoch, self.allowed, self._ask, Result)
         self._running = asyncio.ensure_future(self._outbox.run())
         return self._outbox.program
 

@@ -16,7 +16,6 @@ from duetlink.duet.policies.usage import Usage
 from duetlink.duet.state.asset_record import AssetRecord
 from duetlink.duet.state.contents import Contents, Grant
 from duetlink.duet.state.file import StateFile, broken
-from duetlink.duet.state.keeper import Keeper
 from duetlink.duet.state.place import StatePlace
 from duetlink.duet.state.policy_record import policy_to_json, usage_to_json
 from duetlink.duet.state.records import ASSET, GRANT, ORDER, POLICY, REQUEST, Key, dump, key
@@ -30,7 +29,7 @@ _FINGERPRINT_WAIT_S = 0.1
 _LAST_FINGERPRINTS_S = 5.0
 
 
-class State(Keeper):
+class State:
     """Holds the lock from `open` to `close`. Without its content, an asset waits to be shared again."""
 
     def __init__(self, place: StatePlace, file: StateFile, contents: Contents, *, grants: bool) -> None:
@@ -81,10 +80,10 @@ class State(Keeper):
         return self._writer.failure
 
     def restore(self, catalogue: Catalogue, inbox: Inbox) -> None:
+        """Put everything back where it was."""
         assert self._contents is not None
         contents, self._contents = self._contents, None
         book = inbox.policies
-        catalogue.keeper = inbox.keeper = book.keeper = self
         catalogue.resume(contents.assets)
         book.resume(contents.policies, contents.usage)
         by_number = {request.number: request for request in contents.requests}
