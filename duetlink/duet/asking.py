@@ -11,8 +11,7 @@ from typing import Any, Protocol
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.text import harmless_lines
 from duetlink.data import values
-from duetlink.duet.asset import AssetInfo
-from duetlink.duet.inbox import REQUEST_ID_BYTES
+from duetlink.duet.asset import REQUEST_ID_BYTES, AssetInfo
 from duetlink.duet.remote.job_log import JobLog
 from duetlink.errors import CallTimeout, LinkClosed, OperationFailed, RemoteProtocolError, RequestDenied
 from duetlink.net.link.link import Link

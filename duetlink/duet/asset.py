@@ -19,6 +19,7 @@ from duetlink.net.flight.body import Outgoing
 if TYPE_CHECKING:
     from duetlink.compute.operations.lineage import Lineage
 
+REQUEST_ID_BYTES = 16  # of the number of a question for an object
 MAX_NAME = 200  # characters
 MAX_TEXT = 4000
 MAX_TAGS = 50

@@ -185,6 +185,14 @@ class Catalogue:
             )
         self.find_mine(name, revision)
 
+    def check_offered(self, info: AssetInfo) -> None:
+        """Raise AssetNotFound, AssetChanged where it, or what it was made from, is no longer shared."""
+        if info.lineage is None:
+            self.check_mine(info.name, info.revision)
+            return
+        for name, revision in info.lineage.assets:
+            self.find_mine(name, revision)
+
     def find_mine(self, name: str, revision: int) -> Mine:
         """This side's asset, for a peer that names a revision it saw.
 

@@ -8,25 +8,13 @@ from typing import TYPE_CHECKING
 
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
-from duetlink.base.wire import schema_pb2 as pb
+from duetlink.duet.answering.states import EXPIRED, PENDING
 from duetlink.duet.asset import AssetInfo, Content
 from duetlink.duet.recorder import described
+from duetlink.errors import RequestAnswered
 
 if TYPE_CHECKING:
     from duetlink.duet.remote.job import Job
-
-PENDING, APPROVED, DENIED, WITHDRAWN, EXPIRED = "pending", "approved", "denied", "withdrawn", "expired"
-FAILED = "failed"  # only of a function: it has, and the peer was told
-PERSON, BUDGET = "person", "budget"  # who answered, unless it was a policy
-
-
-@dataclass(slots=True)
-class Asker:
-    """One question that waits for the answer of a request: several for the same thing are one request."""
-
-    request_id: bytes
-    path: str  # its best path when it asked, empty if there was none
-    offer: pb.TransferOffer | None = None  # what an approval let out: its transfer's number only
 
 
 @dataclass(slots=True)
@@ -40,7 +28,7 @@ class Incoming:
     reason: str
     arrived: datetime.datetime
     expires: datetime.datetime | None
-    askers: list[Asker]
+    waiting: tuple[bytes, ...] = ()  # numbers of the questions that wait for its answer
     state: str = PENDING
     by: str = ""  # who answered: PERSON, BUDGET or `policy NAME`
     answer_reason: str = ""
@@ -59,6 +47,14 @@ class Incoming:
         self.answered = None if state == PENDING else utc_now()
         if self.job is not None and state != PENDING:
             self.job.stop()
+
+    def check_pending(self) -> None:
+        """Raise RequestAnswered where it has an answer, or was withdrawn."""
+        if self.state != PENDING:
+            raise RequestAnswered(
+                f"request {self.number} for {self.asset.name!r} is {self.state}; only a pending one "
+                "can be answered"
+            )
 
     def release(self) -> None:
         """Nobody waits for it any more: let a result go. What is shared stays where it is."""

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Any, overload
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire.text import harmless, harmless_lines
 from duetlink.compute.operations.lineage import Lineage
+from duetlink.duet.answering.states import PENDING
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.code import Code
 from duetlink.duet.display import Table, imported_pandas, size_text, visible
 from duetlink.duet.inbox import Inbox
-from duetlink.duet.incoming import PENDING, Incoming
+from duetlink.duet.incoming import Incoming
 from duetlink.duet.policies.policy import Policy, literal
 from duetlink.duet.preview import preview_of
 from duetlink.duet.remote import review

@@ -478,8 +478,8 @@ def looks_up(numbers):
 def test_the_peer_hears_of_a_failure_what_the_owner_allows(
     two: Pairing, monkeypatch: pytest.MonkeyPatch, detail: str, words: str
 ) -> None:
-    inbox = two.owner._life.inbox
-    monkeypatch.setattr(inbox, "settings", dataclasses.replace(inbox.settings, failure_detail=detail))
+    jobs = two.owner._life.inbox.jobs
+    monkeypatch.setattr(jobs, "settings", dataclasses.replace(jobs.settings, failure_detail=detail))
     pending, request = two.submit(looks_up, two.ages)
     with pytest.raises(errors.OperationFailed, match="in line 4: KeyError: 10007"):
         request.approve()

@@ -431,7 +431,7 @@ def test_answered_requests_are_kept_up_to_a_number_and_found_by_theirs(launch: L
     owner.close()
     file = StateFile.open(states / "clinic" / "state.sqlite")
     noon = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)
-    request = request_to_json(Incoming(0, AssetInfo("x", 1, "int", "", 8), None, "Sven", "", noon, None, []))
+    request = request_to_json(Incoming(0, AssetInfo("x", 1, "int", "", 8), None, "Sven", "", noon, None))
     changes: dict[records.Key, str | None] = {
         records.key("request", number): records.dump(
             request | {"number": number, "state": "pending" if number == 2 else "denied"}

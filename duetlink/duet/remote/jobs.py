@@ -11,16 +11,18 @@ import asyncio
 import dataclasses
 import json
 import weakref
+from collections.abc import Callable
 from functools import partial
-from typing import Protocol
 
 from duetlink.base.audit import entry
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.worker.limits import Limits
 from duetlink.data.values.base import Encoded
-from duetlink.duet.asset import AssetInfo, Content
+from duetlink.duet.answering.states import PENDING
+from duetlink.duet.asset import Content
+from duetlink.duet.catalogue import Catalogue
 from duetlink.duet.decoding import Decoding
-from duetlink.duet.incoming import PENDING, Incoming
+from duetlink.duet.incoming import Incoming
 from duetlink.duet.recorder import BEGUN, Recorder, described
 from duetlink.duet.remote import job_run
 from duetlink.duet.remote.job import Job
@@ -35,24 +37,20 @@ _MAX_EVENT_LINES = 20_000
 _LOG_WORDS = "what the function prints, and its progress"
 
 
-class Queue(Protocol):
-    """The requests that jobs belong to."""
-
-    def check_pending(self, request: Incoming) -> None:
-        """Raise RequestAnswered where it has an answer, or was withdrawn."""
-
-    def check_shared(self, info: AssetInfo) -> None:
-        """Raise AssetNotFound, AssetChanged where it, or what it was made from, is no longer shared."""
-
-    def changed(self) -> None:
-        """Something that a person would want to see has changed."""
-
-
 class Jobs:
     """Functions of one peer. Methods belong to the loop thread."""
 
-    def __init__(self, queue: Queue, settings: Settings, recorder: Recorder, decoding: Decoding) -> None:
-        self._queue = queue
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        settings: Settings,
+        recorder: Recorder,
+        decoding: Decoding,
+        changed: Callable[[], None],
+    ) -> None:
+        """`changed` hears of what a person would want to see."""
+        self._catalogue = catalogue
+        self._changed = changed
         self.settings = settings
         self._recorder = recorder
         self._decoding = decoding
@@ -100,9 +98,16 @@ class Jobs:
                 await asyncio.wait((task,))
             raise
         if task.cancelled():
-            self._queue.check_pending(request)
+            request.check_pending()
             raise WorkerUnavailable(f"{job.name} was stopped")
         task.result()
+
+    def words(self, request: Incoming) -> str:
+        """What the peer hears of a function that has failed."""
+        job = request.job
+        assert job is not None
+        assert job.failure is not None
+        return job.failure.words(job.name, self.settings.failure_detail)
 
     def start(self, request: Incoming, by: str, timeout_s: float | None = None) -> None:
         """Have the function run; `make` waits for it. From here on the request does not wait for a person."""
@@ -120,10 +125,10 @@ class Jobs:
         )
         put_down = partial(described, entry.RUN, request.asset, request=request.number, by=by)
         async with self._slots:
-            self._queue.check_shared(request.asset)
+            self._catalogue.check_offered(request.asset)
             await recorder.record(put_down(state=BEGUN), sync=False)
             job.failure, job.running = None, True
-            self._queue.changed()
+            self._changed()
             state = FAILED
             try:
                 encoded = await job_run.run(job, limits, partial(self._heard, request, job), self._decoding)
@@ -139,7 +144,7 @@ class Jobs:
                 job.running = False
                 recorder.note(put_down(state=state))
                 self._end_log(request, job)
-                self._queue.changed()
+                self._changed()
 
     async def _keep(self, request: Incoming, job: Job, encoded: Encoded) -> None:
         """What it made is what the request is for."""
@@ -202,15 +207,15 @@ class Jobs:
             except (ValueError, RecursionError):
                 return
         self._tell_log(request, job)
-        self._queue.changed()
+        self._changed()
 
     def _tell_log(self, request: Incoming, job: Job) -> None:
         if job.shared_lines is None or self._link is None or request.state != PENDING:
             return
         lines = job.log.lines[job.shared_lines :]
         job.shared_lines += len(lines)
-        for asker in request.askers:
-            told = pb.WorkLog(request_id=asker.request_id, lines=lines)
+        for question in request.waiting:
+            told = pb.WorkLog(request_id=question, lines=lines)
             if job.log.fraction is not None:
                 told.fraction = job.log.fraction
             self._link.rpc.tell_nowait(told)

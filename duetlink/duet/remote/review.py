@@ -6,8 +6,9 @@ import datetime
 
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
+from duetlink.duet.answering.states import PERSON
 from duetlink.duet.inbox import Inbox
-from duetlink.duet.incoming import PERSON, Incoming
+from duetlink.duet.incoming import Incoming
 from duetlink.duet.policies.decision import Decision
 from duetlink.duet.policies.facts import Facts
 from duetlink.duet.policies.policy import Policy, literal
@@ -18,7 +19,7 @@ async def run(inbox: Inbox, request: Incoming, timeout_s: float | None) -> None:
     """Run the function of a request here; the peer hears nothing of it. Raises as `Jobs.make`, and
     SettingError: there is no function.
     """
-    inbox.check_pending(request)
+    request.check_pending()
     if request.job is None:
         raise SettingError(f"request {request.number} is for what is there already; there is nothing to run")
     await inbox.jobs.make(request, PERSON, timeout_s)
@@ -36,7 +37,7 @@ async def approve(
     """Let out what was asked for; of a function, what it makes, when it has been run. Raises as
     Request.approve.
     """
-    inbox.check_pending(request)
+    request.check_pending()
     again = _again(inbox, request, times, until)
     if request.job is not None:
         if logs:

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
-from duetlink.duet.incoming import PENDING, Incoming
+from duetlink.duet.answering.states import PENDING
+from duetlink.duet.incoming import Incoming
 from duetlink.duet.policies.policy import Policy
 from duetlink.duet.policies.usage import Usage
 from duetlink.duet.state import records

@@ -6,8 +6,8 @@ import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
+from duetlink.duet.answering.states import PENDING
 from duetlink.duet.display import Table, size_text
-from duetlink.duet.incoming import PENDING
 from duetlink.duet.state.contents import Contents
 from duetlink.duet.state.file import StateFile
 from duetlink.duet.state.place import StatePlace, places

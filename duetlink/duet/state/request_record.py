@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from duetlink.duet.incoming import APPROVED, DENIED, EXPIRED, FAILED, PENDING, WITHDRAWN, Incoming
+from duetlink.duet.answering.states import APPROVED, DENIED, EXPIRED, FAILED, PENDING, WITHDRAWN
+from duetlink.duet.incoming import Incoming
 from duetlink.duet.state.asset_record import info_from_json, info_to_json
 from duetlink.duet.state.fields import Fields
 
@@ -39,7 +40,6 @@ def request_from_json(record: object) -> tuple[Incoming, bool]:
         reason=fields.text("reason"),
         arrived=fields.moment("arrived"),
         expires=fields.moment_or_none("expires"),
-        askers=[],
         state=fields.text("state"),
         by=fields.text("by"),
         answer_reason=fields.text("answer_reason"),

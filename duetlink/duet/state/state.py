@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from duetlink.duet.answering.states import WITHDRAWN
 from duetlink.duet.asset import AssetInfo, Content
 from duetlink.duet.catalogue import Catalogue
 from duetlink.duet.inbox import Inbox
-from duetlink.duet.incoming import WITHDRAWN, Incoming
+from duetlink.duet.incoming import Incoming
 from duetlink.duet.policies.policy import Policy
 from duetlink.duet.policies.usage import Usage
 from duetlink.duet.state.asset_record import AssetRecord
@@ -88,12 +89,12 @@ class State:
         book.resume(contents.policies, contents.usage)
         by_number = {request.number: request for request in contents.requests}
         granted = contents.grants.values() if self._grants_hold else ()
-        inbox.resume(contents.requests, [by_number[number] for number in granted])
         for number in sorted(contents.lost):
             request = by_number[number]
             request.settle(WITHDRAWN, "", LOST)
             self.request(request)
             inbox.recorder.note(request.withdrawn_entry())
+        inbox.resume(contents.requests, [by_number[number] for number in granted])
 
     # -- what is told ----------------------------------------------------------------------------------------
 

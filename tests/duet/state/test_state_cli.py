@@ -51,7 +51,7 @@ def clinic(states: Path) -> StatePlace:
         records.key("grant", "Sven", "ages", 3): 1,
     }
     for number, state in enumerate(("pending", "approved")):
-        request = Incoming(number, info, None, "Sven", "to \x1b[2J plot", noon, None, [], state)
+        request = Incoming(number, info, None, "Sven", "to \x1b[2J plot", noon, None, (), state)
         found[records.key("request", number)] = request_to_json(request)
     file.write({key: records.dump(record) for key, record in found.items()}, sync=True)
     file.close()

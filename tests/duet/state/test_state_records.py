@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from duetlink import Policy
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.duet.asset import AssetInfo
-from duetlink.duet.incoming import Asker, Incoming
+from duetlink.duet.incoming import Incoming
 from duetlink.duet.policies.usage import Usage
 from duetlink.duet.state import records
 from duetlink.duet.state.asset_record import AssetRecord, info_from_json, info_to_json
@@ -92,7 +92,6 @@ incomings = st.builds(
     reason=texts,
     arrived=moments,
     expires=st.none() | moments,
-    askers=st.just([]),
     state=st.sampled_from(["pending", "approved", "denied", "withdrawn", "expired"]),
     by=texts,
     answer_reason=texts,
@@ -142,8 +141,8 @@ def test_a_policy_that_says_little_takes_little() -> None:
 
 def test_who_waits_for_a_request_is_not_kept_and_neither_is_content() -> None:
     info = AssetInfo("x", 1, "int", "", 8)
-    request = Incoming(0, info, None, "Sven", "why", NOON, None, [Asker(b"0" * 16, "tcp")])
-    assert "tcp" not in records.dump(request_to_json(request))
+    request = Incoming(0, info, None, "Sven", "why", NOON, None, (b"0" * 16,))
+    assert "0000" not in records.dump(request_to_json(request))
     assert set(request_to_json(request)) == {
         "number", "asset", "peer", "reason", "arrived", "expires", "state", "by", "answer_reason", "answered",
         "times", "of_asset",
@@ -213,7 +212,7 @@ def test_a_policy_is_read_strictly(change: dict[str, Any], words: str) -> None:
 def request(number: int, state: str = "denied", **fields: Any) -> Incoming:
     info = AssetInfo("x", 1, "int", "", 8)
     return dataclasses.replace(
-        Incoming(number, info, None, "Sven", "", NOON, None, []), state=state, **fields
+        Incoming(number, info, None, "Sven", "", NOON, None, ()), state=state, **fields
     )
 
 

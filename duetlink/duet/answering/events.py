@@ -1,0 +1,126 @@
+"""What can happen to a request. An asker is the number of one question that waits for its answer."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+
+from duetlink.duet.answering.actions import Awaited
+
+
+class Why(enum.Enum):
+    """Of what kind a failure is."""
+
+    AUDIT = "the audit log cannot be written"
+    GONE = "what was asked for is no longer shared, or has changed"
+    INTERRUPTED = "whoever waited has given up, or a defect of ours: nothing may be awaited now"
+    OTHER = "anything else, such as a link that has closed"
+
+
+@dataclass(frozen=True, slots=True)
+class Yes:
+    """By whom, and whether that costs a policy a part of its quota."""
+
+    by: str
+    is_charged: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class No:
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """For the first time, or again after a restart. `answer` is a policy's or a budget's; None: a person is
+    to answer. A function that has not been run `is_unmade`.
+    """
+
+    asker: bytes
+    answer: Yes | No | None = None
+    is_unmade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AskedAgain:
+    """For what this peer was granted before; the yes that stands answers."""
+
+    asker: bytes
+    yes: Yes
+
+
+@dataclass(frozen=True, slots=True)
+class Joined:
+    """Another question for the same thing, while the request is pending."""
+
+    asker: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """A person has decided, or the policies have looked again."""
+
+    answer: Yes | No | None
+    is_unmade: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionMade:
+    """A function that a policy has had run is there to be decided about."""
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionFailed:
+    by: str  # who has had it run
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionLost:
+    """It could not be run, or was stopped."""
+
+
+@dataclass(frozen=True, slots=True)
+class Withdrawn:
+    asker: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Expired:
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Retired:
+    """What was asked for is no longer offered."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    action: Awaited
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    action: Awaited
+    why: Why
+    error: BaseException
+
+
+Event = (
+    Asked
+    | AskedAgain
+    | Joined
+    | Answered
+    | FunctionMade
+    | FunctionFailed
+    | FunctionLost
+    | Withdrawn
+    | Expired
+    | Retired
+    | Done
+    | Failed
+)

@@ -1,0 +1,75 @@
+"""A request as it is being answered: its case, who waits for it, and what the actions work with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from duetlink.base.audit.entry import Entry
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.duet.answering.actions import Charged
+from duetlink.duet.answering.machine import Case, Phase
+from duetlink.duet.answering.states import PENDING
+from duetlink.duet.asset import Content
+from duetlink.duet.incoming import Incoming
+from duetlink.duet.policies.decision import Decision
+from duetlink.duet.policies.facts import Facts
+from duetlink.net.flight.body import Outgoing
+from duetlink.net.link.transfer import Transfer
+
+
+@dataclass(slots=True)
+class Asker:
+    """One question of the peer's, with the offer that is made for it."""
+
+    request_id: bytes
+    path: str  # its best path when it asked, empty if there was none
+    reason: str
+    offer: pb.TransferOffer | None = None  # once the peer has it, its transfer's number only
+    outgoing: Outgoing | None = None  # until the release is recorded
+    transfer: Transfer | None = None  # None: all of it rides along in the offer
+    release: Entry | None = None  # as it was recorded, where all of it rides along
+
+
+@dataclass(slots=True, eq=False)
+class Handling:
+    """Belongs to the loop thread."""
+
+    request: Incoming
+    case: Case = field(default_factory=Case)
+    askers: dict[bytes, Asker] = field(default_factory=dict)
+    decision: Decision | None = None  # of the policies, if they have answered
+    facts: Facts | None = None  # what they have looked at
+    charges: dict[Charged, Callable[[], None]] = field(default_factory=dict)  # what takes them back
+    is_again: bool = False  # the request was granted before, and this is a case of its own
+    again_content: Content | None = None  # what leaves then
+
+    @classmethod
+    def resumed(cls, request: Incoming) -> Handling:
+        """Of an earlier kernel's request, for which nobody waits any more."""
+        phase = Phase.PENDING if request.state == PENDING else Phase.ENDED
+        return cls(request, Case(phase, outcome=request.state))
+
+    @classmethod
+    def again(cls, request: Incoming, content: Content | None) -> Handling:
+        """Of one more question for what was granted by `request`."""
+        return cls(request, is_again=True, again_content=content)
+
+    @property
+    def content(self) -> Content | None:
+        return self.again_content if self.is_again else self.request.content
+
+    def release(self) -> None:
+        """Nobody needs the content any more."""
+        self.again_content = None
+        if not self.is_again:
+            self.request.release()
+
+    @property
+    def is_unmade(self) -> bool:
+        """Whether it is for a function that has not been run."""
+        return self.request.job is not None and not self.request.job.made
+
+    @property
+    def is_open(self) -> bool:
+        return self.case.phase is not Phase.ENDED

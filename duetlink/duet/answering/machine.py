@@ -1,0 +1,469 @@
+"""The life of a request as a pure state machine: a case and an event in, the case after it and actions out.
+
+Theory. A case is one request with the questions that wait for its answer; a question that an earlier yes
+answers is a case of its own. `step` does nothing: no input or output, no clock, no task. The runner performs
+the actions in order. At most the last one takes time (`Awaited`), and what becomes of it is the next event of
+the same chain: `Done` or `Failed`. Whatever else happens meanwhile is a step between the two, so that the
+machine decides after each wait anew whether to go on. An example, a policy approves while the peer gives up:
+
+    Asked(7, Yes)           -> granting  Settle approved, Charge, Keep
+    Done(Keep)              -> granting  MakeOffer 7
+    Withdrawn(7)            -> granting  (noted; the chain is waiting)
+    Done(MakeOffer 7)       -> ended     TakeBackOffer 7, ChargeBack, Settle withdrawn, Note, LetGo, Reply
+
+| phase    | event                              | phase    | actions, in order                               |
+|----------|------------------------------------|----------|-------------------------------------------------|
+| new      | Asked, nobody has decided          | pending  | CallPerson, StartTimer, Record asked            |
+| new      | Asked, yes, function not run       | pending  | Charge run, StartFunction, and as above         |
+| new      | Asked, yes                         | granting | Settle approved, Charge, Keep                   |
+| new      | Asked, no                          | refusing | Settle denied, Record asked and answered        |
+| new      | AskedAgain, a yes stands           | granting | Charge, Keep (a policy's) or MakeOffer          |
+| pending  | Asked, after a restart             |          | Count, and as for a new one                     |
+| pending  | Joined                             | pending  | Count, Record asked                             |
+| pending  | Answered yes, function not run     | pending  | Charge run, StartFunction                       |
+| pending  | Answered yes                       | granting | Settle approved, Grant or Charge, Keep          |
+| pending  | Answered no                        | telling  | Settle denied, Note answered, Tell              |
+| pending  | FunctionMade                       | pending  | ChargeBack run, Decide                          |
+| pending  | FunctionFailed                     | pending  | KeepFailure; it stays charged                   |
+| pending  | Done KeepFailure                   | telling  | Settle failed, Note answered, Tell              |
+| pending  | FunctionLost                       | pending  | ChargeBack run, CallPerson                      |
+| pending  | Withdrawn by the last asker        | ended    | Settle withdrawn, Note withdrawn, LetGo         |
+| pending  | Expired                            | ended    | Settle expired, Note withdrawn, Notify, LetGo   |
+| pending  | Retired                            | ended    | Settle denied, Note answered, Notify, LetGo     |
+| any      | Done Record asked                  | same     | Reply pending                                   |
+| pending  | Failed Record asked, the first     | ended    | Settle denied, LetGo, Reply denied              |
+| pending  | Failed Record asked, one more      | pending  | Reply denied; it no longer waits                |
+| granting | Failed Record asked                | granting | Reply denied; it no longer waits                |
+| granting | Done Keep                          | granting | MakeOffer for the first asker                   |
+| granting | Done MakeOffer                     | granting | Release: the audit line goes to the disk        |
+| granting | Done Release, others wait          | granting | MakeOffer for the next                          |
+| granting | Done Release, asked just now       | ended    | Grant, Announce, LetGo, Reply approved          |
+| granting | Done Release, asked before         | telling  | Grant, Tell                                     |
+| granting | Done Keep, nobody waits            | granting | Record answered, then ended: LetGo              |
+| granting | Withdrawn                          | granting | TakeBackOffer, now or when it has been made     |
+| granting | the last asker has withdrawn       | ended    | ChargeBack, Settle withdrawn, Note, LetGo       |
+| granting | Expired, Retired                   | granting | kept: it counts if the request is pending again |
+| granting | Failed, asked just now             |          | TakeBackOffer, ChargeBack, and then             |
+|          |   the audit log                    | ended    | Settle denied, LetGo, Reply denied              |
+|          |   interrupted                      | ended    | Settle withdrawn, Note, Note, LetGo, Raise      |
+|          |   anything else                    | refusing | Settle denied, Record asked and answered        |
+| granting | Failed, a yes stood                | ended    | TakeBackOffer, ChargeBack, LetGo, Reply or Raise|
+| granting | Failed, asked before               |          | TakeBackOffer, ChargeBack, and then             |
+|          |   it is gone                       | telling  | TakeBackGrant, Settle denied, Note, Tell, Raise |
+|          |   the audit log, or interrupted    | pending  | TakeBackGrant, Settle pending, Raise            |
+|          |   a link that has closed, …        | pending  | Settle pending, Raise                           |
+| refusing | Done, Failed Record                | ended    | (Announce), LetGo, Reply denied                 |
+| telling  | Done Tell                          | telling  | Tell the next; after the last: Announce, LetGo  |
+| telling  | Failed Tell                        | telling  | EndTransfer, Tell the next; at last: Raise      |
+| ended    | Withdrawn                          | ended    | EndTransfer where it was approved               |
+
+An event that is not in the table changes nothing.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, replace
+
+from duetlink.duet.answering.actions import (
+    Action,
+    Announce,
+    CallPerson,
+    Charge,
+    ChargeBack,
+    Charged,
+    Count,
+    Decide,
+    EndTransfer,
+    Entries,
+    Grant,
+    Keep,
+    KeepFailure,
+    LetGo,
+    MakeOffer,
+    Note,
+    Notify,
+    Raise,
+    Record,
+    Release,
+    Reply,
+    Settle,
+    StartFunction,
+    StartTimer,
+    TakeBackGrant,
+    TakeBackOffer,
+    Tell,
+)
+from duetlink.duet.answering.events import (
+    Answered,
+    Asked,
+    AskedAgain,
+    Done,
+    Event,
+    Expired,
+    Failed,
+    FunctionFailed,
+    FunctionLost,
+    FunctionMade,
+    Joined,
+    No,
+    Retired,
+    Why,
+    Withdrawn,
+    Yes,
+)
+from duetlink.duet.answering.states import (
+    APPROVED,
+    DENIED,
+    EXPIRED,
+    FAILED,
+    NO_LOG,
+    PENDING,
+    PERSON,
+    WITHDRAWN,
+)
+
+_GIVEN_UP = "it was withdrawn"
+
+
+class Phase(enum.Enum):
+    """Where a case stands."""
+
+    NEW = "new"
+    PENDING = "pending"
+    GRANTING = "granting"  # a yes was given; nobody has been told of an offer yet
+    REFUSING = "refusing"  # a no is being recorded, which the question's own reply will say
+    TELLING = "telling"  # the answer goes to one asker after the other
+    ENDED = "ended"
+
+
+class Way(enum.Enum):
+    """How an answer reaches whoever asked."""
+
+    REPLY = "in the reply to the question"
+    AGAIN = "in the reply to a question for what was granted before"
+    MESSAGE = "by a message, since the question was answered with `pending`"
+    NOBODY = "not at all: an earlier kernel was asked, and the peer gets it when it asks again"
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One request as it stands."""
+
+    phase: Phase = Phase.NEW
+    way: Way = Way.REPLY
+    askers: tuple[bytes, ...] = ()  # who wait for an answer, oldest first
+    offered: tuple[bytes, ...] = ()  # those of them whose offer is recorded, and who do not know of it yet
+    outcome: str = PENDING  # what they are told, or were
+    by: str = ""
+    reason: str = ""
+    is_charged: bool = False  # for the release
+    run_is_charged: bool = False
+    ends: Expired | Retired | None = None  # once it is pending again
+    error: BaseException | None = None  # for whoever caused the telling
+
+
+Step = tuple[Case, tuple[Action, ...]]
+
+
+def step(now: Case, event: Event) -> Step:
+    """What `event` makes of the case, and what is to be done about it."""
+    match event:
+        case Done():
+            return _done(now, event)
+        case Failed():
+            return _failed(now, event)
+        case FunctionMade() | FunctionFailed() | FunctionLost():
+            return _function(now, event)
+        case Withdrawn(asker):
+            return _withdrawn(now, asker)
+        case Expired() | Retired():
+            return _ends(now, event)
+    if now.phase is Phase.PENDING:
+        return _while_pending(now, event)
+    if now.phase is Phase.NEW and isinstance(event, Asked):
+        return _asked(now, event)
+    if now.phase is Phase.NEW and isinstance(event, AskedAgain):
+        return _grant(replace(now, way=Way.AGAIN, askers=(event.asker,)), event.yes)
+    return now, ()
+
+
+# -- a question, and the answer to it ------------------------------------------------------------------------
+
+
+def _asked(now: Case, asked: Asked, *before: Action) -> Step:
+    now = replace(now, askers=(asked.asker,), way=Way.REPLY)
+    answer = asked.answer
+    if isinstance(answer, No):
+        now = replace(now, phase=Phase.REFUSING, outcome=DENIED, by=answer.by, reason=answer.reason)
+        settle = Settle(DENIED, answer.by, answer.reason)
+        return now, (*before, settle, Record(Entries.ASKED_AND_ANSWERED, asked.asker))
+    if isinstance(answer, Yes) and not asked.is_unmade:
+        return _grant(now, answer, *before)
+    now = replace(now, phase=Phase.PENDING)
+    if isinstance(answer, Yes):
+        now, run = _run(now, answer)
+        before = (*before, *run)
+    record = Record(Entries.ASKED, asked.asker, is_first=True)
+    return now, (*before, CallPerson(), StartTimer(), record)
+
+
+def _while_pending(now: Case, event: Event) -> Step:
+    match event:
+        case Asked() if not now.askers:
+            return _asked(now, event, Count())
+        case Joined(asker):
+            now = replace(now, askers=(*now.askers, asker))
+            return now, (Count(), Record(Entries.ASKED, asker))
+        case Answered(No(by, reason)):
+            return _refuse(now, DENIED, by, reason)
+        case Answered(Yes() as yes, is_unmade):
+            if is_unmade:
+                return _run(now, yes)
+            return _grant(replace(now, way=Way.MESSAGE if now.askers else Way.NOBODY), yes)
+        case Answered(None):
+            return now, (CallPerson(),)
+    return now, ()
+
+
+def _run(now: Case, yes: Yes) -> Step:
+    charge = (Charge(Charged.RUN),) if yes.is_charged else ()
+    return replace(now, run_is_charged=yes.is_charged), (*charge, StartFunction(yes.by))
+
+
+def _refuse(
+    now: Case, outcome: str, by: str, reason: str, *before: Action, error: BaseException | None = None
+) -> Step:
+    """The answer is no, or that the function has failed: all who wait are told."""
+    now = replace(now, phase=Phase.TELLING, outcome=outcome, by=by, reason=reason, error=error)
+    return _tell(now, *before, Settle(outcome, by, reason), Note(Entries.ANSWERED))
+
+
+def _function(now: Case, event: FunctionMade | FunctionFailed | FunctionLost) -> Step:
+    """What a policy has had run has ended."""
+    if isinstance(event, FunctionFailed):
+        now = replace(now, run_is_charged=False)  # for good: that it fails tells the peer something, too
+        return now, (KeepFailure(event.by, event.reason),) if now.phase is Phase.PENDING else ()
+    back = (ChargeBack(Charged.RUN),) if now.run_is_charged else ()
+    now = replace(now, run_is_charged=False)
+    if now.phase is not Phase.PENDING:
+        return now, back
+    return now, (*back, Decide() if isinstance(event, FunctionMade) else CallPerson())
+
+
+# -- a yes ---------------------------------------------------------------------------------------------------
+
+
+def _grant(now: Case, yes: Yes, *before: Action) -> Step:
+    """Nothing is awaited between a policy's yes and its charge: two requests do not spend one quota."""
+    now = replace(now, phase=Phase.GRANTING, outcome=APPROVED, by=yes.by, is_charged=yes.is_charged)
+    actions = before if now.way is Way.AGAIN else (*before, Settle(APPROVED, yes.by))
+    if yes.is_charged:
+        return now, (*actions, Charge(Charged.RELEASE), Keep())
+    if now.way in (Way.REPLY, Way.AGAIN):
+        return _next_offer(now, *actions)
+    return now, (*actions, Grant(yes.by), Keep())
+
+
+def _next_offer(now: Case, *before: Action) -> Step:
+    for asker in now.askers:
+        if asker not in now.offered:
+            return now, (*before, MakeOffer(asker))
+    if now.way is Way.NOBODY:
+        return now, (*before, Record(Entries.ANSWERED))
+    if not now.askers:
+        return _all_withdrawn(now, *before)
+    granted = () if now.by == PERSON else (Grant(now.by),)  # a person's was there before
+    if now.way is Way.MESSAGE:
+        return _tell(replace(now, phase=Phase.TELLING), *before, *granted)
+    count = (Count(),) if now.way is Way.AGAIN else ()
+    reply = Reply(now.askers[0], APPROVED)
+    return _ended(now, *before, *granted, *count, Announce(), LetGo(), reply)
+
+
+def _all_withdrawn(now: Case, *before: Action) -> Step:
+    back = (ChargeBack(Charged.RELEASE),) if now.is_charged else ()
+    if now.way is Way.AGAIN:
+        return _ended(now, *before, *back, LetGo(), Reply(b"", DENIED, _GIVEN_UP))
+    reply = (Reply(b"", DENIED, _GIVEN_UP),) if now.way is Way.REPLY else ()
+    settled = Settle(WITHDRAWN), Note(Entries.WITHDRAWN), LetGo()
+    return _ended(replace(now, outcome=WITHDRAWN), *before, *back, *settled, *reply)
+
+
+def _not_granted(now: Case, failed: Failed) -> Step:
+    """An offer was not made, or not recorded: nobody has been told of any."""
+    undo: tuple[Action, ...] = tuple(TakeBackOffer(asker, failed.error) for asker in now.offered)
+    if isinstance(failed.action, Release):
+        undo += (TakeBackOffer(failed.action.asker, failed.error),)
+    if now.is_charged:
+        undo += (ChargeBack(Charged.RELEASE),)
+    now = replace(now, offered=(), is_charged=False)
+    if now.way is Way.REPLY:
+        return _not_replied(now, failed, undo)
+    if now.way is Way.AGAIN:
+        return _ended(now, *undo, LetGo(), _denied_or_raised(now, failed))
+    if failed.why is Why.GONE:
+        words = str(failed.error)
+        return _refuse(now, DENIED, now.by, words, *undo, TakeBackGrant(), error=failed.error)
+    if failed.why is not Why.OTHER:
+        undo += (TakeBackGrant(),)
+    now = replace(now, phase=Phase.PENDING, outcome=PENDING, by="")
+    return _pending_again(now, failed.error, *undo, Settle(PENDING))
+
+
+def _not_replied(now: Case, failed: Failed, undo: tuple[Action, ...]) -> Step:
+    """The request is denied: a person would not look at it."""
+    if failed.why is Why.INTERRUPTED:
+        notes = Note(Entries.ASKED), Note(Entries.WITHDRAWN)
+        now = replace(now, outcome=WITHDRAWN)
+        return _ended(now, *undo, Settle(WITHDRAWN), *notes, LetGo(), Raise(failed.error))
+    if failed.why is Why.AUDIT:
+        denied = Settle(DENIED, "", NO_LOG), LetGo(), Reply(_asker(now), DENIED, NO_LOG)
+        return _ended(replace(now, outcome=DENIED), *undo, *denied)
+    words = str(failed.error)
+    now = replace(now, phase=Phase.REFUSING, outcome=DENIED, reason=words, error=failed.error)
+    return now, (*undo, Settle(DENIED, now.by, words), Record(Entries.ASKED_AND_ANSWERED, _asker(now)))
+
+
+def _pending_again(now: Case, error: BaseException, *before: Action) -> Step:
+    raised = Raise(error)
+    if now.ends is not None:
+        now, actions = _ends(now, now.ends)
+    elif now.way is Way.MESSAGE and not now.askers:
+        settled = Settle(WITHDRAWN), Note(Entries.WITHDRAWN), LetGo()
+        now, actions = _ended(replace(now, outcome=WITHDRAWN), *settled)
+    else:
+        actions = ()
+    return now, (*before, *actions, raised)
+
+
+# -- what became of an action --------------------------------------------------------------------------------
+
+
+def _done(now: Case, done: Done) -> Step:
+    match done.action:
+        case Keep():
+            return _next_offer(now)
+        case MakeOffer(asker):
+            if asker not in now.askers:
+                return _next_offer(now, TakeBackOffer(asker))
+            return now, (Release(asker, with_question=now.way is not Way.MESSAGE),)
+        case Release(asker):
+            if asker not in now.askers:
+                return _next_offer(now, TakeBackOffer(asker))
+            return _next_offer(replace(now, offered=(*now.offered, asker)))
+        case Tell(asker):
+            return _told(now, asker)
+        case KeepFailure(by, reason):
+            return _refuse(now, FAILED, by, reason) if now.phase is Phase.PENDING else (now, ())
+        case Record(Entries.ASKED, asker):
+            return now, (Reply(asker, PENDING),)
+        case Record(_, asker) if now.phase is Phase.REFUSING:
+            announce = () if now.error is not None else (Announce(),)
+            return _ended(now, *announce, LetGo(), Reply(asker, DENIED, now.reason))
+        case Record():
+            return _ended(now, Announce(), LetGo())
+    return now, ()
+
+
+def _failed(now: Case, failed: Failed) -> Step:
+    match failed.action:
+        case Record(Entries.ASKED, asker, is_first):
+            return _not_recorded(now, failed, asker, is_first)
+        case Record() if now.phase is Phase.REFUSING:
+            return _ended(now, LetGo(), _denied_or_raised(now, failed))
+        case Tell(asker):
+            now = replace(now, error=now.error or failed.error)
+            ended = (EndTransfer(asker),) if now.outcome == APPROVED else ()
+            if failed.why is Why.INTERRUPTED:  # nothing may be awaited any more
+                others = tuple(Notify(other, now.outcome, now.reason) for other in now.askers[1:])
+                return _ended(now, *ended, *others, LetGo(), Raise(failed.error))
+            return _told(now, asker, *ended)
+        case KeepFailure():
+            waits = (CallPerson(),) if now.phase is Phase.PENDING else ()
+            return now, (*waits, Raise(failed.error))
+    return _not_granted(now, failed)
+
+
+def _not_recorded(now: Case, failed: Failed, asker: bytes, is_first: bool) -> Step:
+    if failed.why is not Why.AUDIT:
+        return now, (Raise(failed.error),)
+    if now.phase in (Phase.TELLING, Phase.ENDED):  # a message answers it, or has
+        return now, (Reply(asker, PENDING),)
+    reply = Reply(asker, DENIED, NO_LOG)
+    if now.phase is Phase.GRANTING:
+        now, back = _withdrawn(now, asker)
+        return now, (*back, reply)
+    now = replace(now, askers=tuple(other for other in now.askers if other != asker))
+    if not is_first:
+        return now, (reply,)
+    others = tuple(Notify(other, DENIED, NO_LOG) for other in now.askers)
+    now = replace(now, outcome=DENIED)
+    return _ended(now, Settle(DENIED, "", NO_LOG), *others, LetGo(), reply)
+
+
+def _denied_or_raised(now: Case, failed: Failed) -> Action:
+    if failed.why is Why.AUDIT:
+        return Reply(_asker(now), DENIED, NO_LOG)
+    return Raise(failed.error)
+
+
+def _asker(now: Case) -> bytes:
+    """Who is answered in the reply; nobody where it was withdrawn meanwhile."""
+    return now.askers[0] if now.askers else b""
+
+
+def _tell(now: Case, *before: Action) -> Step:
+    """The next who waits, or the end."""
+    if now.askers:
+        return now, (*before, Tell(now.askers[0], now.outcome, now.reason))
+    if now.error is not None:
+        return _ended(now, *before, LetGo(), Raise(now.error))
+    announce = () if now.outcome == FAILED else (Announce(),)
+    return _ended(now, *before, *announce, LetGo())
+
+
+def _told(now: Case, asker: bytes, *before: Action) -> Step:
+    now = replace(now, askers=now.askers[1:], offered=tuple(o for o in now.offered if o != asker))
+    return _tell(now, *before)
+
+
+def _ended(now: Case, *actions: Action) -> Step:
+    return replace(now, phase=Phase.ENDED, askers=(), offered=(), error=None), actions
+
+
+# -- what ends a request otherwise ---------------------------------------------------------------------------
+
+
+def _withdrawn(now: Case, asker: bytes) -> Step:
+    if now.phase is Phase.ENDED:
+        return now, (EndTransfer(asker),) if now.outcome == APPROVED else ()
+    if asker not in now.askers:
+        return now, ()
+    if now.phase is Phase.TELLING and asker == now.askers[0]:  # the message is on its way
+        return now, (EndTransfer(asker),) if now.outcome == APPROVED else ()
+    back = (TakeBackOffer(asker),) if asker in now.offered else ()
+    now = replace(
+        now,
+        askers=tuple(other for other in now.askers if other != asker),
+        offered=tuple(other for other in now.offered if other != asker),
+    )
+    if now.phase is Phase.PENDING and not now.askers:
+        settled = Settle(WITHDRAWN), Note(Entries.WITHDRAWN), LetGo()
+        return _ended(replace(now, outcome=WITHDRAWN), *settled)
+    return now, back
+
+
+def _ends(now: Case, event: Expired | Retired) -> Step:
+    if now.phase is Phase.GRANTING:
+        return replace(now, ends=event), ()
+    if now.phase is not Phase.PENDING:
+        return now, ()
+    if isinstance(event, Expired):
+        settled = Settle(EXPIRED), Note(Entries.WITHDRAWN)
+        now = replace(now, outcome=EXPIRED)
+    else:
+        settled = Settle(DENIED, PERSON, event.reason), Note(Entries.ANSWERED)
+        now = replace(now, outcome=DENIED)
+    told = tuple(Notify(asker, DENIED, event.reason) for asker in now.askers)
+    return _ended(now, *settled, *told, LetGo())

@@ -1,0 +1,390 @@
+"""The life of a request under random interleavings; and that each property finds the bug that breaks it.
+
+`World` stands for the runner and all around it. It performs what the machine says, checks the promises of
+SECURITY.md at each action, and lets waits end, fail and overlap in any order.
+"""
+
+from __future__ import annotations
+
+import inspect
+import random
+import types
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from duetlink.duet.answering import actions as do
+from duetlink.duet.answering import events, machine
+from duetlink.duet.answering.actions import Charged, Entries
+from duetlink.duet.answering.events import Why
+from duetlink.duet.answering.machine import Case, Phase, step
+from duetlink.duet.answering.states import (
+    APPROVED,
+    DENIED,
+    EXPIRED,
+    FAILED,
+    NO_LOG,
+    PENDING,
+    PERSON,
+    WITHDRAWN,
+)
+
+AWAITED = do.Awaited.__args__  # type: ignore[attr-defined]
+RUNS = 10_000  # about two seconds; 100,000 found nothing more
+STEPS = 30
+FAILURES: dict[type, tuple[Why, ...]] = {
+    do.Keep: (Why.OTHER, Why.INTERRUPTED),
+    do.KeepFailure: (Why.OTHER, Why.INTERRUPTED),
+    do.MakeOffer: (Why.GONE, Why.OTHER, Why.INTERRUPTED),
+    do.Release: (Why.AUDIT, Why.GONE, Why.OTHER, Why.INTERRUPTED),
+    do.Record: (Why.AUDIT, Why.INTERRUPTED),
+    do.Tell: (Why.OTHER, Why.INTERRUPTED),
+}
+
+NO_YES = "nothing is released without a standing yes"
+QUOTA = "a quota is charged before a release, and given back where nothing left"
+ONCE = "each request ends once"
+AUDITED = "an audit line is on the disk before what it tells"
+TAKEN_BACK = "after a withdrawal nothing leaves"
+WAITS = "what takes time comes last, and never after an interrupt"
+
+
+class Broken(AssertionError):
+    """A property does not hold."""
+
+
+def check(holds: object, which: str) -> None:
+    if not holds:
+        raise Broken(which)
+
+
+class World:
+    """What is around one case: quotas, the disk, the peer, and whatever takes time."""
+
+    def __init__(self, rng: random.Random, step: Callable[..., Any]) -> None:
+        self.rng = rng
+        self.step = step
+        self.case: Any = Case()
+        self.state = PENDING  # as a person sees it
+        self.yes: events.Yes | None = None
+        self.charged: set[Charged] = set()
+        self.waits: list[Any] = []
+        self.function_runs = self.function_failed = False
+        self.asked: list[bytes] = []
+        self.withdrawn: set[bytes] = set()
+        self.recorded: set[bytes] = set()  # the release to this asker is on the disk
+        self.asked_recorded: set[bytes] = set()
+        self.answer_recorded = self.raised = False
+        self.offers: dict[bytes, str] = {}  # "made", "told" or "ended"
+        self.final: dict[bytes, str] = {}  # the answer that ends a question
+        self.left = self.ended = False
+        self.trace: list[object] = []  # shown where a property does not hold
+
+    # -- what happens ----------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        self.ask()
+        for _ in range(self.rng.randrange(STEPS)):
+            self.anything()
+        for _ in range(200):
+            if not self.waits:
+                break
+            self.end_wait(self.rng.random() < 0.1)
+        self.check_quiet()
+
+    def ask(self) -> None:
+        chosen = self.rng.randrange(7)
+        if chosen == 6:  # an earlier kernel was asked, and a person or another question comes
+            self.case = Case(Phase.PENDING)
+            return
+        asker = self.new_asker()
+        yes = events.Yes("policy p", is_charged=True)
+        if chosen == 0:
+            by = self.rng.choice([yes, events.Yes(PERSON)])
+            self.happen(events.AskedAgain(asker, by), by)
+        elif chosen == 1:
+            self.happen(events.Asked(asker, events.Yes("budget")), events.Yes("budget"))
+        elif chosen == 2:
+            self.happen(events.Asked(asker, events.No("policy p", "no")))
+        elif chosen == 3:
+            self.happen(events.Asked(asker, yes, is_unmade=True), yes)
+        elif chosen == 4:
+            self.happen(events.Asked(asker, yes), yes)
+        else:
+            self.happen(events.Asked(asker))
+            for _ in range(self.rng.randrange(4)):
+                self.happen(events.Joined(self.new_asker()))
+
+    def new_asker(self) -> bytes:
+        self.asked.append(bytes([len(self.asked)]))
+        return self.asked[-1]
+
+    def anything(self) -> None:
+        chosen = self.rng.randrange(9)
+        if chosen <= 3 and self.waits:
+            self.end_wait(self.rng.random() < 0.3)
+        elif chosen == 4 and self.state == PENDING and self.case.phase is Phase.PENDING:
+            self.happen(events.Joined(self.new_asker()))
+        elif chosen == 5 and self.state == PENDING and self.case.phase is Phase.PENDING:
+            self.decided(self.rng.choice([PERSON, "policy p"]) if self.case.askers else PERSON)
+        elif chosen == 6 and self.asked:
+            asker = self.rng.choice(self.asked)
+            self.withdrawn.add(asker)
+            self.happen(events.Withdrawn(asker))
+        elif chosen == 7:
+            self.happen(self.rng.choice([events.Expired("late"), events.Retired("gone")]))
+        elif chosen == 8 and self.function_runs:
+            self.function_runs = False
+            ended = self.rng.choice(
+                [events.FunctionMade(), events.FunctionFailed("policy p", "it failed"), events.FunctionLost()]
+            )
+            self.function_failed = isinstance(ended, events.FunctionFailed)
+            self.happen(ended)
+
+    def decided(self, by: str) -> None:
+        """A person, or the policies, answer what is pending; or the policies leave it to a person."""
+        if by != PERSON and self.rng.random() < 0.2:
+            self.happen(events.Answered(None))
+            return
+        if self.rng.random() < 0.6:
+            yes = events.Yes(by, is_charged=by != PERSON)
+            self.happen(events.Answered(yes), yes)
+        else:
+            self.happen(events.Answered(events.No(by, "no")))
+
+    def end_wait(self, fails: bool) -> None:
+        action = self.waits.pop(self.rng.randrange(len(self.waits)))
+        if fails:
+            why = self.rng.choice(FAILURES[type(action)])
+            self.happen(events.Failed(action, why, ValueError(why.value)))
+            return
+        if isinstance(action, do.MakeOffer):
+            self.offers[action.asker] = "made"
+        if isinstance(action, do.Release):
+            self.recorded.add(action.asker)
+        if isinstance(action, do.Record):
+            self.asked_recorded |= {action.asker} if action.what is not Entries.ANSWERED else set()
+            self.answer_recorded |= action.what is not Entries.ASKED
+        self.happen(events.Done(action))
+
+    def happen(self, event: Any, yes: events.Yes | None = None) -> None:
+        self.yes = yes or self.yes
+        self.case, actions = self.step(self.case, event)
+        self.trace.append((event, self.case.phase, actions))
+        awaited = [action for action in actions if isinstance(action, AWAITED)]
+        check(awaited in ([], list(actions[-1:])), WAITS)
+        if isinstance(event, (events.Withdrawn, events.Expired, events.Retired)):
+            check(not awaited, WAITS)
+        if isinstance(event, events.Failed) and event.why is Why.INTERRUPTED:
+            check(not awaited, WAITS)
+        for action in actions:
+            self.perform(action)
+        self.waits += awaited
+
+    # -- what is done ----------------------------------------------------------------------------------------
+
+    def perform(self, action: Any) -> None:
+        if self.ended:
+            late = do.Reply, do.Raise, do.ChargeBack, do.EndTransfer
+            check(isinstance(action, late), ONCE)
+        match action:
+            case do.Settle(state):
+                self.state = state
+                if state != APPROVED:
+                    self.yes = None
+            case do.Charge(what):
+                check(what not in self.charged, QUOTA)
+                self.charged.add(what)
+            case do.ChargeBack(what):
+                check(what in self.charged, QUOTA)
+                check(what is Charged.RUN or not self.left, QUOTA)
+                self.charged.remove(what)
+            case do.StartFunction():
+                self.check_yes(Charged.RUN)
+                self.function_runs = True
+            case do.MakeOffer(asker) | do.Release(asker):
+                self.check_yes(Charged.RELEASE)
+                check(asker not in self.withdrawn, TAKEN_BACK)
+            case do.TakeBackOffer(asker):
+                check(self.offers.get(asker) == "made", TAKEN_BACK)
+                self.offers[asker] = "ended"
+                self.recorded.discard(asker)
+            case do.EndTransfer(asker):
+                self.offers[asker] = "ended"
+            case (
+                do.Reply(asker, state, reason)
+                | do.Tell(asker, state, reason)
+                | do.Notify(asker, state, reason)
+            ):
+                self.answer(asker, state, reason)
+            case do.Note(what):
+                self.answer_recorded |= what is Entries.ANSWERED
+            case do.Raise():
+                self.raised = True
+            case do.Decide():
+                self.decided("policy p")
+            case do.LetGo():
+                self.ended = True
+
+    def answer(self, asker: bytes, state: str, reason: str) -> None:
+        if state == PENDING:
+            by_message = self.case.phase in (Phase.TELLING, Phase.ENDED)
+            check(asker in self.asked_recorded or by_message, AUDITED)
+            return
+        if not asker:  # it has withdrawn, and nobody listens
+            check(self.withdrawn, ONCE)
+            return
+        check(asker not in self.final, ONCE)
+        self.final[asker] = state
+        if state == APPROVED:
+            self.check_yes(Charged.RELEASE)
+            check(asker in self.recorded, AUDITED)
+            check(asker not in self.withdrawn, TAKEN_BACK)
+            self.offers[asker] = "told"
+            self.left = True
+        elif reason not in (NO_LOG, "late"):  # that nobody has answered in time is no answer
+            check(self.answer_recorded, AUDITED)
+
+    def check_yes(self, what: Charged) -> None:
+        check(self.yes is not None, NO_YES)
+        assert self.yes is not None
+        check(not self.yes.is_charged or what in self.charged, QUOTA)
+
+    def check_quiet(self) -> None:
+        """When nothing takes time any more."""
+        assert not self.waits
+        check("made" not in self.offers.values(), TAKEN_BACK)
+        check(Charged.RELEASE not in self.charged or self.left, QUOTA)
+        check(Charged.RUN not in self.charged or self.function_runs or self.function_failed, QUOTA)
+        if self.ended:
+            check(self.case.phase is Phase.ENDED, ONCE)
+            waiting = set(self.asked) - self.withdrawn - set(self.final)
+            check(self.raised or not waiting, ONCE)
+
+
+def explore(step: Callable[..., Any], runs: int) -> None:
+    for seed in range(runs):
+        world = World(random.Random(seed), step)
+        try:
+            world.run()
+        except Exception as error:
+            error.add_note(f"seed {seed}: " + "\n".join(map(str, world.trace)))
+            raise
+
+
+def test_every_property_holds_whatever_happens_in_whatever_order() -> None:
+    explore(step, RUNS)
+
+
+def test_the_worlds_reach_every_end_and_every_way() -> None:
+    reached = set()
+    for seed in range(RUNS):
+        world = World(random.Random(seed), step)
+        world.run()
+        reached.add((world.case.phase, world.case.way, world.case.outcome))
+    assert {outcome for phase, _, outcome in reached if phase is Phase.ENDED} == {
+        APPROVED,
+        DENIED,
+        WITHDRAWN,
+        EXPIRED,
+        FAILED,
+    }
+    assert {way for _, way, _ in reached} == {*machine.Way}
+
+
+# What is replaced in a copy of the machine, and the property that finds it.
+PLANTED = {
+    "an offer goes out before it is recorded": (
+        "return now, (Release(asker, with_question=now.way is not Way.MESSAGE),)",
+        "return _next_offer(replace(now, offered=(*now.offered, asker)))",
+        AUDITED,
+    ),
+    "a policy's no is told before it is recorded": (
+        "return now, (*before, settle, Record(Entries.ASKED_AND_ANSWERED, asked.asker))",
+        "return _ended(now, *before, settle, LetGo(), Reply(asked.asker, DENIED, answer.reason))",
+        AUDITED,
+    ),
+    "one of two who wait hears nothing": (
+        "now = replace(now, askers=now.askers[1:], offered",
+        "now = replace(now, askers=now.askers[2:], offered",
+        ONCE,
+    ),
+    "a quota is charged after the offer was made": (
+        "(*actions, Charge(Charged.RELEASE), Keep())",
+        "(*actions, Keep())",
+        QUOTA,
+    ),
+    "a quota is not given back": (
+        "    if now.is_charged:\n        undo += (ChargeBack(Charged.RELEASE),)",
+        "",
+        QUOTA,
+    ),
+    "a quota is kept where all have withdrawn": (
+        "back = (ChargeBack(Charged.RELEASE),) if now.is_charged else ()",
+        "back = ()",
+        QUOTA,
+    ),
+    "what has ended expires": (
+        "    if now.phase is not Phase.PENDING:\n        return now, ()\n    if isinstance(event, Expired)",
+        "    if isinstance(event, Expired)",
+        ONCE,
+    ),
+    "a request is settled twice": (
+        "count = (Count(),) if now.way is Way.AGAIN else ()",
+        "count = (LetGo(), Settle(APPROVED, now.by))",
+        ONCE,
+    ),
+    "a policy that leaves it to a person grants": (
+        "            return now, (CallPerson(),)\n    return now, ()\n\n\ndef _run",
+        "            return _grant(now, Yes('nobody'))\n    return now, ()\n\n\ndef _run",
+        NO_YES,
+    ),
+    "a failed grant is told all the same": (
+        "    return _pending_again(now, failed.error, *undo, Settle(PENDING))",
+        "    return _tell(replace(now, phase=Phase.TELLING, outcome=APPROVED), *undo, Settle(PENDING))",
+        NO_YES,
+    ),
+    "a withdrawal while the release is recorded is overlooked": (
+        "        case Release(asker):\n            if asker not in now.askers:",
+        "        case Release(asker):\n            now = replace(now, askers=tuple({*now.askers, asker}))\n"
+        "            if False:",
+        TAKEN_BACK,
+    ),
+    "an offer that nobody was told of stays": (
+        "back = (TakeBackOffer(asker),) if asker in now.offered else ()",
+        "back = ()",
+        TAKEN_BACK,
+    ),
+    "a denial is awaited after an interrupt": (
+        "    if now.way is Way.REPLY:\n        return _not_replied(now, failed, undo)",
+        "    if now.way is Way.REPLY:\n        return now, (*undo, Record(Entries.ASKED_AND_ANSWERED))",
+        WAITS,
+    ),
+}
+
+
+def copy_with(original: str, planted: str) -> types.ModuleType:
+    source = inspect.getsource(machine)
+    assert source.count(original) == 1
+    copy = types.ModuleType(machine.__name__)  # its enums are those of the copy, its dataclasses too
+    source = source.replace(original, planted)
+    exec(compile(source, "planted", "exec"), copy.__dict__)
+    return copy
+
+
+@pytest.mark.parametrize("bug", PLANTED)
+def test_a_planted_bug_is_found_by_its_property(bug: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    original, planted, found_by = PLANTED[bug]
+    copy = copy_with(original, planted)
+    monkeypatch.setitem(globals(), "Case", copy.Case)
+    monkeypatch.setitem(globals(), "Phase", copy.Phase)
+    found = set()
+    for seed in range(RUNS):
+        try:
+            World(random.Random(seed), copy.step).run()
+        except Broken as broken:
+            found.add(str(broken))
+        if found_by in found:
+            break
+    assert found_by in found
