@@ -15,9 +15,9 @@ from duetlink.base.audit.entry import SHARE, UNSHARE
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.asset import AssetInfo, Content
 from duetlink.duet.asset_persistence import AssetPersistence
+from duetlink.duet.kept_asset import KeptAsset
 from duetlink.duet.recorder import Recorder, described
-from duetlink.duet.remote.private import Open
-from duetlink.duet.state.asset_record import AssetRecord
+from duetlink.duet.remote.budget import Open
 from duetlink.errors import AssetChanged, AssetNotFound, LimitExceeded, ValueRefused
 from duetlink.net.link.link import Link
 from duetlink.settings import Settings
@@ -69,7 +69,7 @@ class Catalogue:
         self.peer: dict[str, AssetInfo] = {}
         self.received: dict[str, Received] = {}
         # shared by an earlier kernel of this side's; the peer hears of it when it is shared again
-        self.awaiting: dict[str, AssetRecord] = {}
+        self.awaiting: dict[str, KeptAsset] = {}
         self._persistence = persistence
         # called when a revision of an earlier kernel is there again
         self.on_continued: Callable[[AssetInfo, Content], None] = lambda info, content: None
@@ -87,7 +87,7 @@ class Catalogue:
             link.rpc.tell_nowait(asset.info.to_wire())
             self._preparing.put_nowait(asset.content)
 
-    def resume(self, assets: Mapping[str, AssetRecord]) -> None:
+    def resume(self, assets: Mapping[str, KeptAsset]) -> None:
         """Go on where an earlier kernel was."""
         self._revisions = {name: record.info.revision for name, record in assets.items()}
         self.awaiting = {name: record for name, record in assets.items() if record.shared}

@@ -13,8 +13,7 @@ from duetlink.data.values.lossy import lossy as lossy_mark
 from duetlink.duet.asset import Content, check_description
 from duetlink.duet.catalogue import Offer
 from duetlink.duet.gradients import MARK, Gradients
-from duetlink.duet.remote.budget import Budget
-from duetlink.duet.remote.private import Open
+from duetlink.duet.remote.budget import Budget, Open
 from duetlink.errors import SettingError
 
 

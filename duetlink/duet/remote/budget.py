@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 
 from duetlink.compute.privacy.statistic import checked_bounds
+from duetlink.compute.privacy.table import Table
 from duetlink.errors import SettingError
 
 Bounds = tuple[float, float]
@@ -55,3 +56,11 @@ class Budget:
         if isinstance(self.bounds, Mapping):
             return self.bounds.get(column) if column is not None else None
         return self.bounds
+
+
+@dataclass(frozen=True, slots=True)
+class Open:
+    """An asset with a budget."""
+
+    budget: Budget
+    table: Table

@@ -14,8 +14,7 @@ from duetlink.compute.operations.program import ASSET, Step, references
 from duetlink.compute.privacy.lineage import Refusal, Route, row_stable
 from duetlink.compute.privacy.release import plan
 from duetlink.compute.privacy.statistic import MAX_BYTES, Statistic
-from duetlink.compute.privacy.table import Table
-from duetlink.duet.remote.budget import Bounds, Budget
+from duetlink.duet.remote.budget import Bounds, Open
 from duetlink.errors import OperationRefused, RemoteProtocolError, SettingError
 
 # which statistic an operation asks for, by the bare name of a function or method
@@ -58,14 +57,6 @@ class Private:
                 "rows_per_person": self.rows_per_person,
             }
         ).encode()
-
-
-@dataclass(frozen=True, slots=True)
-class Open:
-    """An asset with a budget."""
-
-    budget: Budget
-    table: Table
 
 
 def planned(steps: Sequence[Step], target: int, asked: bytes, opened: dict[tuple[str, int], Open]) -> Private:

@@ -38,7 +38,8 @@ from duetlink.data.values.base import Encoded
 from duetlink.duet.asset import AssetInfo, Content, inherited_tags
 from duetlink.duet.catalogue import Catalogue, Mine
 from duetlink.duet.recorder import Recorder
-from duetlink.duet.remote.private import Open, Private, planned
+from duetlink.duet.remote.budget import Open
+from duetlink.duet.remote.private import Private, planned
 from duetlink.errors import (
     AssetNotFound,
     DuetError,

@@ -2,42 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from duetlink.compute.operations.lineage import Lineage
-from duetlink.duet.asset import AssetInfo, Content
+from duetlink.duet.asset import AssetInfo
+from duetlink.duet.kept_asset import KeptAsset
 from duetlink.duet.state.fields import Fields
 
 _MAX_CODE = 20_000  # characters; the digest is of all of it
 
 
-@dataclass(frozen=True, slots=True)
-class AssetRecord:
-    """One asset of an earlier kernel. Its revision goes on when the very same content is shared again."""
+def asset_to_json(asset: KeptAsset) -> dict[str, Any]:
+    return {
+        "info": info_to_json(asset.info),
+        "fingerprint": asset.fingerprint,
+        "shared": asset.shared,
+    }
 
-    info: AssetInfo
-    fingerprint: str  # XXH3 of the encoded content, hexadecimal; empty: the kernel ended before it was known
-    shared: bool  # False: only its number is kept, so that no other content gets it
 
-    async def is_of(self, content: Content) -> bool:
-        """Whether that is the content that it had."""
-        return bool(self.fingerprint) and (await content.outgoing()).fingerprint.hex() == self.fingerprint
-
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "info": info_to_json(self.info),
-            "fingerprint": self.fingerprint,
-            "shared": self.shared,
-        }
-
-    @classmethod
-    def from_json(cls, record: object) -> Self:
-        """Raises ValueError."""
-        fields = Fields(record)
-        found = cls(info_from_json(fields.inner("info")), fields.text("fingerprint"), fields.flag("shared"))
-        fields.end()
-        return found
+def asset_from_json(record: object) -> KeptAsset:
+    """Raises ValueError."""
+    fields = Fields(record)
+    found = KeptAsset(info_from_json(fields.inner("info")), fields.text("fingerprint"), fields.flag("shared"))
+    fields.end()
+    return found
 
 
 def info_to_json(info: AssetInfo) -> dict[str, Any]:

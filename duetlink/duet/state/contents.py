@@ -9,10 +9,11 @@ from typing import Any, Self, TypeVar
 
 from duetlink.duet.answering.states import PENDING
 from duetlink.duet.incoming import Incoming
+from duetlink.duet.kept_asset import KeptAsset
 from duetlink.duet.policies.policy import Policy
 from duetlink.duet.policies.usage import Usage
 from duetlink.duet.state import records
-from duetlink.duet.state.asset_record import AssetRecord
+from duetlink.duet.state.asset_record import asset_from_json
 from duetlink.duet.state.fields import Fields, texts
 from duetlink.duet.state.policy_record import policy_from_json, usage_from_json
 from duetlink.duet.state.records import ASSET, GRANT, ORDER, POLICY, REQUEST, Key
@@ -28,7 +29,7 @@ T = TypeVar("T")
 class Contents:
     """What the kernel before has left. Requests are in the order of their numbers."""
 
-    assets: dict[str, AssetRecord] = field(default_factory=dict)
+    assets: dict[str, KeptAsset] = field(default_factory=dict)
     policies: tuple[Policy, ...] = ()
     usage: dict[str, Usage] = field(default_factory=dict)
     requests: list[Incoming] = field(default_factory=list)
@@ -45,7 +46,7 @@ class Contents:
             with _about(key):
                 kinds[key[0]][key] = records.load(text)
         contents = cls()
-        for key, asset in _read(kinds[ASSET], AssetRecord.from_json):
+        for key, asset in _read(kinds[ASSET], asset_from_json):
             _check(key, records.key(ASSET, asset.info.name))
             contents.assets[asset.info.name] = asset
         contents._parse_policies(kinds[POLICY], kinds[ORDER])

@@ -12,9 +12,10 @@ from duetlink.duet.asset import AssetInfo, Content
 from duetlink.duet.catalogue import Catalogue
 from duetlink.duet.inbox import Inbox
 from duetlink.duet.incoming import Incoming
+from duetlink.duet.kept_asset import KeptAsset
 from duetlink.duet.policies.policy import Policy
 from duetlink.duet.policies.usage import Usage
-from duetlink.duet.state.asset_record import AssetRecord
+from duetlink.duet.state.asset_record import asset_to_json
 from duetlink.duet.state.contents import Contents, Grant
 from duetlink.duet.state.file import StateFile, broken
 from duetlink.duet.state.place import StatePlace
@@ -100,7 +101,7 @@ class State:
 
     async def shared(self, info: AssetInfo, content: Content) -> None:
         self._revisions[info.name] = info.revision
-        self._put_asset(AssetRecord(info, "", shared=True))
+        self._put_asset(KeptAsset(info, "", shared=True))
         reading = asyncio.ensure_future(self._read(info, content))
         self._reading.add(reading)
         reading.add_done_callback(self._reading.discard)
@@ -111,14 +112,14 @@ class State:
     async def _read(self, info: AssetInfo, content: Content) -> None:
         fingerprint = (await content.outgoing()).fingerprint.hex()
         if self._revisions.get(info.name) == info.revision:
-            self._put_asset(AssetRecord(info, fingerprint, shared=True))
+            self._put_asset(KeptAsset(info, fingerprint, shared=True))
 
     def unshared(self, info: AssetInfo) -> None:
         self._revisions.pop(info.name, None)
-        self._put_asset(AssetRecord(info, "", shared=False))
+        self._put_asset(KeptAsset(info, "", shared=False))
 
-    def _put_asset(self, record: AssetRecord) -> None:
-        self._put(key(ASSET, record.info.name), record.to_json())
+    def _put_asset(self, asset: KeptAsset) -> None:
+        self._put(key(ASSET, asset.info.name), asset_to_json(asset))
 
     def retired(self, info: AssetInfo) -> None:
         gone = {grant for grant in self._granted if grant[1:] == (info.name, info.revision)}

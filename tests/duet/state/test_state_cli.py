@@ -13,9 +13,10 @@ from click.testing import CliRunner, Result
 from duetlink import Policy
 from duetlink.duet.asset import AssetInfo
 from duetlink.duet.incoming import Incoming
+from duetlink.duet.kept_asset import KeptAsset
 from duetlink.duet.policies.usage import Usage
 from duetlink.duet.state import records
-from duetlink.duet.state.asset_record import AssetRecord
+from duetlink.duet.state.asset_record import asset_to_json
 from duetlink.duet.state.file import StateFile
 from duetlink.duet.state.place import StatePlace
 from duetlink.duet.state.policy_record import policy_to_json, usage_to_json
@@ -40,12 +41,12 @@ def clinic(states: Path) -> StatePlace:
     place.hold()
     file = StateFile.create(place.file)
     info = AssetInfo("ages", 3, "numpy.ndarray", "int64 (9,)", 72, "of all", ("raw",), mock="synthetic")
-    gone = AssetRecord(AssetInfo("gone", 1, "", "", 0), "", shared=False)
+    gone = KeptAsset(AssetInfo("gone", 1, "", "", 0), "", shared=False)
     noon = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)
     policy = {"policy": policy_to_json(Policy("approve", name="losses", tags="loss", count=9))}
     found: dict[records.Key, object] = {
-        records.key("asset", "ages"): AssetRecord(info, "c0ffee" * 4, shared=True).to_json(),
-        records.key("asset", "gone"): gone.to_json(),
+        records.key("asset", "ages"): asset_to_json(KeptAsset(info, "c0ffee" * 4, shared=True)),
+        records.key("asset", "gone"): asset_to_json(gone),
         records.key("policy", "losses"): policy | {"usage": usage_to_json(Usage(2, 20, 4))},
         records.key("order"): ["losses"],
         records.key("grant", "Sven", "ages", 3): 1,

@@ -17,7 +17,7 @@ from duetlink.duet.asset import AssetInfo
 from duetlink.duet.incoming import Incoming
 from duetlink.duet.policies.usage import Usage
 from duetlink.duet.state import records
-from duetlink.duet.state.asset_record import AssetRecord, info_from_json, info_to_json
+from duetlink.duet.state.asset_record import asset_from_json, info_from_json, info_to_json
 from duetlink.duet.state.contents import HISTORY, Contents
 from duetlink.duet.state.policy_record import (
     policy_from_json,
@@ -164,7 +164,7 @@ def test_long_code_of_a_result_is_cut_and_its_digest_is_not() -> None:
 @settings(deadline=None)
 @given(anything)
 def test_anything_else_is_a_value_error(record: object) -> None:
-    for read in (policy_from_json, usage_from_json, info_from_json, request_from_json, AssetRecord.from_json):
+    for read in (policy_from_json, usage_from_json, info_from_json, request_from_json, asset_from_json):
         with pytest.raises(ValueError):
             read(record)
 
