@@ -13,9 +13,9 @@ from duetlink.version import __version__ as __version__
 if TYPE_CHECKING:
     from duetlink.base.runtime.job_progress import progress
     from duetlink.compute.mocks import Mock
+    from duetlink.duet.answering.policies.policy import Policy
     from duetlink.duet.duet import Duet, duets
-    from duetlink.duet.policies.policy import Policy
-    from duetlink.duet.remote.budget import Budget
+    from duetlink.duet.objects.budget import Budget
     from duetlink.errors import DuetError
     from duetlink.session import join, launch
     from duetlink.settings import IceServer, Settings
@@ -37,12 +37,12 @@ __all__ = [
 
 # Loaded when first used (PEP 562): `import duetlink` alone costs next to nothing.
 _HOMES = {
-    "Budget": "duetlink.duet.remote.budget",
+    "Budget": "duetlink.duet.objects.budget",
     "Duet": "duetlink.duet.duet",
     "DuetError": "duetlink.errors",
     "IceServer": "duetlink.settings",
     "Mock": "duetlink.compute.mocks",
-    "Policy": "duetlink.duet.policies.policy",
+    "Policy": "duetlink.duet.answering.policies.policy",
     "Settings": "duetlink.settings",
     "duets": "duetlink.duet.duet",
     "join": "duetlink.session",

@@ -32,29 +32,31 @@ MEMBERS = {
     "duetlink.duet.store:Asset": (
         "budget description detail kind lossy mock mock_words name revision size_bytes tags unshare"
     ),
-    "duetlink.duet.pointer:Pointer": (
+    "duetlink.duet.asking.pointer:Pointer": (
         "budget description detail get kind lossy mock mock_words name request revision size_bytes tags"
     ),
-    "duetlink.duet.remote.asked:Asked": "dp get request",
-    "duetlink.duet.remote.remote:Result": "dp get mock request",
-    "duetlink.duet.remote.function:Function": "source",
-    "duetlink.duet.pointer:ReceivedObject": (
+    "duetlink.duet.asking.asked:Asked": "dp get request",
+    "duetlink.duet.asking.remote:Result": "dp get mock request",
+    "duetlink.duet.asking.function:Function": "source",
+    "duetlink.duet.asking.pointer:ReceivedObject": (
         "budget description detail get kind lossy mock_words name revision size_bytes tags"
     ),
-    "duetlink.duet.pending_request:PendingRequest": (
+    "duetlink.duet.asking.pending_request:PendingRequest": (
         "log progress reason result result_or_withdraw state withdraw"
     ),
-    "duetlink.duet.requests:Request": (
+    "duetlink.duet.answering.requests:Request": (
         "answer_reason answered approve arrived asset by code deny expires function group like_this lineage "
         "log mock_result number peer preview progress reason run state times"
     ),
-    "duetlink.duet.requests:RequestTable": "pending table to_pandas",
+    "duetlink.duet.answering.requests:RequestTable": "pending table to_pandas",
     "duetlink.duet.transfers:SharedTransfer": (
         "bytes_per_s can_retry cancel direction done_bytes duration_s name number path pause paused_here "
         "paused_there resume retry row size_bytes state status why wire_bytes"
     ),
     "duetlink.duet.transfers:TransferTable": "table",
-    "duetlink.duet.policies.policies:Policies": "add apply clear explain move remove replay table usage",
+    "duetlink.duet.answering.policies.policies:Policies": (
+        "add apply clear explain move remove replay table usage"
+    ),
     "duetlink:Policy": (
         "action after announce assets code count hours kinds lineage log max_bytes max_elements min_group "
         "name no_other_tags operations peers rate reason tags total_bytes total_elements until words"

@@ -13,24 +13,24 @@ from duetlink.base.runtime.loop import LoopThread
 from duetlink.data.codecs.gradients.compressor import GradientCompressor
 from duetlink.data.tuning import Compression
 from duetlink.data.values.lossy import Lossy, undone_where_it_fails
+from duetlink.duet.answering.incoming import Incoming
+from duetlink.duet.answering.policies.policies import Policies
+from duetlink.duet.answering.requests import Request, RequestTable
+from duetlink.duet.answering.workplace import budget_words
+from duetlink.duet.asking.pending_request import wait_future
+from duetlink.duet.asking.place import fetch, place
+from duetlink.duet.asking.pointer import Described
 from duetlink.duet.audit import Audit
-from duetlink.duet.catalogue import Offer
 from duetlink.duet.compression import SharedCompression, TuningView
 from duetlink.duet.display import Table, size_text
 from duetlink.duet.examination import Examination, Examine
-from duetlink.duet.incoming import Incoming
 from duetlink.duet.life import CLOSED, CONNECTED, RECONNECTING, Life
-from duetlink.duet.offering import Offering
+from duetlink.duet.objects.budget import Budget
+from duetlink.duet.objects.catalogue import Offer
+from duetlink.duet.objects.offering import Offering
+from duetlink.duet.objects.progress import Progress
 from duetlink.duet.open_duets import OpenDuets
 from duetlink.duet.panel import Panel, make_panel
-from duetlink.duet.pending_request import wait_future
-from duetlink.duet.pointer import Described
-from duetlink.duet.policies.policies import Policies
-from duetlink.duet.progress import Progress
-from duetlink.duet.remote.budget import Budget
-from duetlink.duet.remote.place import fetch, place
-from duetlink.duet.remote.workplace import budget_words
-from duetlink.duet.requests import Request, RequestTable
 from duetlink.duet.store import Asset, Store
 from duetlink.duet.transfers import SharedTransfer, TransferTable
 from duetlink.errors import (

@@ -14,16 +14,16 @@ from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
 from duetlink.base.audit.log import AuditLog
 from duetlink.compute.privacy.ledger import Ledger
-from duetlink.duet.asking import Asking
-from duetlink.duet.catalogue import Catalogue
-from duetlink.duet.decoding import Decoding
-from duetlink.duet.giving import Giving
-from duetlink.duet.inbox import Inbox
-from duetlink.duet.persistence import NothingKept, Persistence
-from duetlink.duet.policies.book import PolicyBook
-from duetlink.duet.recorder import Recorder
-from duetlink.duet.remote.workbench import Workbench
-from duetlink.duet.remote.workplace import Workplace
+from duetlink.duet.answering.inbox import Inbox
+from duetlink.duet.answering.persistence import NothingKept, Persistence
+from duetlink.duet.answering.policies.book import PolicyBook
+from duetlink.duet.answering.workplace import Workplace
+from duetlink.duet.asking.asking import Asking
+from duetlink.duet.asking.workbench import Workbench
+from duetlink.duet.objects.catalogue import Catalogue
+from duetlink.duet.objects.decoding import Decoding
+from duetlink.duet.objects.giving import Giving
+from duetlink.duet.objects.recorder import Recorder
 from duetlink.errors import AuditUnavailable, DuetError, LinkClosed
 from duetlink.net.link.link import Link
 from duetlink.net.link.traffic import Statistics

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.duet.asking import Asking
-from duetlink.duet.asset import AssetInfo
-from duetlink.duet.catalogue import Catalogue
+from duetlink.duet.asking.asking import Asking
+from duetlink.duet.asking.pointer import Described, Pointer, ReceivedObject
+from duetlink.duet.asking.workbench import Workbench
 from duetlink.duet.display import Table, imported_pandas, shortened, size_text
-from duetlink.duet.pointer import Described, Pointer, ReceivedObject
-from duetlink.duet.remote.workbench import Workbench
+from duetlink.duet.objects.asset import AssetInfo
+from duetlink.duet.objects.catalogue import Catalogue
 from duetlink.errors import AssetNotFound
 
 if TYPE_CHECKING:

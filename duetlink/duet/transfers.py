@@ -7,11 +7,11 @@ from functools import partial
 
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire.text import harmless
-from duetlink.duet.asking import Question
+from duetlink.duet.asking.asking import Question
+from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.display import Table, size_text, visible
-from duetlink.duet.giving import Gift
 from duetlink.duet.life import CLOSED, Life
-from duetlink.duet.pending_request import PendingRequest
+from duetlink.duet.objects.giving import Gift
 from duetlink.errors import AssetNotFound, TransferEnded
 from duetlink.net.link.transfer import CANCELLED, FAILED, Transfer, TransferStatus
 

@@ -21,7 +21,7 @@ from duetlink.base.audit.log import AuditLog
 from duetlink.base.audit.read import entries
 from duetlink.base.audit.verify import verify
 from duetlink.duet.duet import Duet
-from duetlink.duet.recorder import Recorder
+from duetlink.duet.objects.recorder import Recorder
 from duetlink.net.link.transfer import Transfer
 from tests.duet.test_duet import answering, pointer, until
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from duetlink.duet.policies.code_pattern import code_fits, is_whole
-from duetlink.duet.policies.decision import decide
-from duetlink.duet.policies.facts import Facts
-from duetlink.duet.policies.policy import Policy, literal
+from duetlink.duet.answering.policies.code_pattern import code_fits, is_whole
+from duetlink.duet.answering.policies.decision import decide
+from duetlink.duet.answering.policies.facts import Facts
+from duetlink.duet.answering.policies.policy import Policy, literal
 from tests.duet.test_policy_decisions import NOON
 
 

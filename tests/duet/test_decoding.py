@@ -23,11 +23,11 @@ from duetlink.compute.worker import process
 from duetlink.compute.worker.process import Worker
 from duetlink.data import values
 from duetlink.data.values.base import Encoded, Summary
-from duetlink.duet import decoding as module
-from duetlink.duet.asset import AssetInfo, Content
-from duetlink.duet.decoding import Decoding
 from duetlink.duet.duet import Duet
-from duetlink.duet.giving import Gift
+from duetlink.duet.objects import decoding as module
+from duetlink.duet.objects.asset import AssetInfo, Content
+from duetlink.duet.objects.decoding import Decoding
+from duetlink.duet.objects.giving import Gift
 from tests.data.values import test_contract
 from tests.fuzz.make_corpus import made
 from tests.fuzz.runner import CORPUS
@@ -233,7 +233,6 @@ import os
 os.environ["DUETLINK_AUDIT_PATH"] = ""
 import duetlink, sys
 from tests.duet.test_decoding import give
-from tests.fuzz.make_corpus import made
 owner = duetlink.launch(name="Olga")
 scientist = duetlink.join(owner.code, name="Sven")
 owner.wait_connected(20)

@@ -14,9 +14,9 @@ import pytest
 
 import duetlink
 from duetlink import errors
+from duetlink.duet.asking.pending_request import PendingRequest
+from duetlink.duet.asking.pointer import Pointer, ReceivedObject
 from duetlink.duet.duet import Duet
-from duetlink.duet.pending_request import PendingRequest
-from duetlink.duet.pointer import Pointer, ReceivedObject
 from duetlink.duet.store import Asset
 
 Pair = tuple[Duet, Duet]

@@ -14,12 +14,12 @@ from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.operations.function import Call, digest_of, input_names, parse_call, show_call
 from duetlink.data import values
 from duetlink.data.values.base import Encoded, Summary
-from duetlink.duet.asset import AssetInfo
-from duetlink.duet.catalogue import Mine
-from duetlink.duet.decoding import Decoding
-from duetlink.duet.remote import job_run
-from duetlink.duet.remote.job_intake import JobIntake
-from duetlink.duet.remote.job_log import JobLog
+from duetlink.duet.answering import job_run
+from duetlink.duet.answering.job_intake import JobIntake
+from duetlink.duet.objects.asset import AssetInfo
+from duetlink.duet.objects.catalogue import Mine
+from duetlink.duet.objects.decoding import Decoding
+from duetlink.duet.objects.job_log import JobLog
 from duetlink.settings import Settings
 
 

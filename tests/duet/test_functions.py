@@ -16,10 +16,10 @@ import pytest
 
 import duetlink
 from duetlink import Policy, errors
+from duetlink.duet.answering.failure import Failure
+from duetlink.duet.answering.requests import Request
+from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.duet import Duet
-from duetlink.duet.pending_request import PendingRequest
-from duetlink.duet.remote.failure import Failure
-from duetlink.duet.requests import Request
 from duetlink.settings import Settings
 from tests.duet.test_duet import until
 

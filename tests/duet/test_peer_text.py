@@ -19,14 +19,14 @@ from duetlink.compute.operations.function import Call
 from duetlink.compute.worker import answers
 from duetlink.compute.worker.memory import close_all, place
 from duetlink.data import values
-from duetlink.duet.asset import AssetInfo
-from duetlink.duet.catalogue import Received
-from duetlink.duet.incoming import Incoming
-from duetlink.duet.pointer import Described, ReceivedObject
-from duetlink.duet.remote.failure import Failure
-from duetlink.duet.remote.job import Job, mock_words
-from duetlink.duet.remote.job_log import JobLog, LogLines
-from duetlink.duet.requests import Request
+from duetlink.duet.answering.failure import Failure
+from duetlink.duet.answering.incoming import Incoming
+from duetlink.duet.answering.job import Job, mock_words
+from duetlink.duet.answering.requests import Request
+from duetlink.duet.asking.pointer import Described, ReceivedObject
+from duetlink.duet.objects.asset import AssetInfo
+from duetlink.duet.objects.catalogue import Received
+from duetlink.duet.objects.job_log import JobLog, LogLines
 from duetlink.errors import RequestDenied
 from duetlink.net.link.transfer import Transfer
 

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duetlink.duet.policies.decision import Decision, decide
-from duetlink.duet.policies.facts import Facts
-from duetlink.duet.policies.policy import Policy, literal
-from duetlink.duet.policies.usage import Usage
+from duetlink.duet.answering.policies.decision import Decision, decide
+from duetlink.duet.answering.policies.facts import Facts
+from duetlink.duet.answering.policies.policy import Policy, literal
+from duetlink.duet.answering.policies.usage import Usage
 from duetlink.errors import SettingError
 
 NOON = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)

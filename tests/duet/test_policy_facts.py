@@ -24,12 +24,12 @@ from duetlink.compute.operations.function import Call
 from duetlink.compute.operations.log import ProgramLog
 from duetlink.compute.operations.trace import LoggedValue
 from duetlink.data import values
-from duetlink.duet.asset import AssetInfo
-from duetlink.duet.policies.decision import decide
-from duetlink.duet.policies.facts import Facts
-from duetlink.duet.policies.policy import Policy
-from duetlink.duet.remote.job import Input, describe
-from duetlink.duet.remote.workplace import Workplace
+from duetlink.duet.answering.job import Input, describe
+from duetlink.duet.answering.policies.decision import decide
+from duetlink.duet.answering.policies.facts import Facts
+from duetlink.duet.answering.policies.policy import Policy
+from duetlink.duet.answering.workplace import Workplace
+from duetlink.duet.objects.asset import AssetInfo
 
 NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
 TAGS: dict[str, tuple[str, ...]] = {"patients": ("confidential",), "colours": ("public", "x"), "ages": ()}

@@ -18,9 +18,9 @@ import pytest
 
 import duetlink
 from duetlink import Policy, errors
-from duetlink.duet.asset import AssetInfo
+from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.duet import Duet
-from duetlink.duet.incoming import Incoming
+from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.state import records
 from duetlink.duet.state.contents import HISTORY
 from duetlink.duet.state.file import StateFile

@@ -12,8 +12,8 @@ import pytest
 
 import duetlink
 from duetlink import errors
+from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.duet import Duet
-from duetlink.duet.pending_request import PendingRequest
 from duetlink.duet.transfers import SharedTransfer
 from duetlink.settings import Settings
 

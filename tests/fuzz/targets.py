@@ -313,7 +313,7 @@ def _use_fragments(data: bytes) -> None:
 
 def _use_envelope(data: bytes) -> None:
     from duetlink.base.wire import failures
-    from duetlink.duet.asset import AssetInfo
+    from duetlink.duet.objects.asset import AssetInfo
 
     _, body = envelope.unpack(data)
     if isinstance(body, pb.AssetNotice):

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 import duetlink
+from duetlink.duet.answering.requests import Request
 from duetlink.duet.duet import Duet
-from duetlink.duet.requests import Request
 from duetlink.errors import DuetError
 from duetlink.settings import Settings
 

@@ -28,8 +28,8 @@ from duetlink.compute.worker.faults import Fault
 from duetlink.compute.worker.memory import map_sealed, place
 from duetlink.compute.worker.program import ProgramDesk
 from duetlink.data import values
+from duetlink.duet.answering.workplace import Workplace
 from duetlink.duet.duet import Duet
-from duetlink.duet.remote.workplace import Workplace
 
 Step = list[Any]
 

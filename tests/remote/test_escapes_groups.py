@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from duetlink.compute.operations.allowed import read_list
-from duetlink.duet.policies.decision import decide
-from duetlink.duet.policies.facts import Facts
-from duetlink.duet.policies.policy import Policy
+from duetlink.duet.answering.policies.decision import decide
+from duetlink.duet.answering.policies.facts import Facts
+from duetlink.duet.answering.policies.policy import Policy
 from tests.remote.attempts import OPEN as NOT_PREVENTED
 from tests.remote.attempts import SHOWN, attempts, each
 from tests.remote.hostile import HostileDesk, Step, X

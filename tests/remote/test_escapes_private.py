@@ -12,8 +12,8 @@ import pytest
 from duetlink import Budget
 from duetlink.compute.operations import program
 from duetlink.compute.privacy.table import table_of
-from duetlink.duet.remote.budget import Open
-from duetlink.duet.remote.private import planned
+from duetlink.duet.answering.private import planned
+from duetlink.duet.objects.budget import Open
 from duetlink.errors import DuetError, LimitExceeded, OperationRefused, RemoteProtocolError
 from tests.remote.attempts import OPEN as NOT_PREVENTED
 from tests.remote.attempts import REFUSED, attempts, each, elsewhere

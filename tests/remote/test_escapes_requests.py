@@ -15,8 +15,8 @@ import pytest
 
 from duetlink import Policy, errors
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.duet.policies.facts import Facts
-from duetlink.duet.remote.workplace import MOST_WAITING, Workplace
+from duetlink.duet.answering.policies.facts import Facts
+from duetlink.duet.answering.workplace import MOST_WAITING, Workplace
 from tests.remote.attempts import LIMITED, REFUSED, SHOWN, attempts, elsewhere
 from tests.remote.attempts import OPEN as NOT_PREVENTED
 from tests.remote.conftest import Bench

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from duetlink.data import values
-from duetlink.duet.preview import preview_text
+from duetlink.duet.objects.preview import preview_text
 from tests.remote.attempts import REFUSED, SHOWN, attempts, each
 
 NAMES = [f"PATIENT {number:04}" for number in range(1000)]

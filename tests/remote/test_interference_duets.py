@@ -10,8 +10,8 @@ import pytest
 from google.protobuf.message import Message
 
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.duet.policies.policy import Policy
-from duetlink.duet.remote import workplace
+from duetlink.duet.answering import workplace
+from duetlink.duet.answering.policies.policy import Policy
 from duetlink.errors import OperationFailed, RequestDenied
 from tests.conftest import MakeDuets
 from tests.remote.hostile import Attacker

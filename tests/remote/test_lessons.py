@@ -15,7 +15,7 @@ import torch
 from torch import nn
 
 from duetlink import Mock, Policy, errors
-from duetlink.duet.requests import Request
+from duetlink.duet.answering.requests import Request
 from tests.conftest import MakeDuets
 from tests.remote.conftest import Bench
 

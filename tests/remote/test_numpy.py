@@ -9,7 +9,7 @@ import pytest
 
 from duetlink import errors
 from duetlink.compute.operations import program as wire
-from duetlink.duet.remote.remote import MockUsed, Result
+from duetlink.duet.asking.remote import MockUsed, Result
 from tests.remote.conftest import Bench
 
 

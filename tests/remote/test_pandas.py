@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from duetlink import Mock, errors
-from duetlink.duet.remote.remote import Result
+from duetlink.duet.asking.remote import Result
 from tests.remote.conftest import Bench
 
 

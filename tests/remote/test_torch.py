@@ -11,8 +11,8 @@ import torch
 from torch import nn
 
 from duetlink import Mock, errors
-from duetlink.duet.remote.tensor import TensorPointer
-from duetlink.duet.requests import Request
+from duetlink.duet.answering.requests import Request
+from duetlink.duet.asking.tensor import TensorPointer
 from tests.remote.conftest import Bench
 
 ROWS = 64

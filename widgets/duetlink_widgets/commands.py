@@ -11,7 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from duetlink import Duet
-from duetlink.duet.requests import Request
+from duetlink.duet.answering.requests import Request
 from duetlink.errors import RequestAnswered, SettingError
 from duetlink_widgets import audit
 from duetlink_widgets.contract import Foreign, PolicyDraft, RequestDetail

@@ -11,9 +11,9 @@ from typing import Any, TypeVar, cast
 
 from duetlink import Duet
 from duetlink.data.codecs import Codec
+from duetlink.duet.answering.requests import Request
 from duetlink.duet.compression import MadeDecision
 from duetlink.duet.display import size_text
-from duetlink.duet.requests import Request
 from duetlink.duet.transfers import SharedTransfer
 from duetlink.errors import LinkClosed
 from duetlink.net.link.traffic import Statistics

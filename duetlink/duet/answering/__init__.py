@@ -1,0 +1,1 @@
+"""Whoever answers: requests and their life, policies, functions and steps that run here."""

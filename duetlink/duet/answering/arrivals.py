@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.duet.asset import AssetInfo, Content
-from duetlink.duet.catalogue import Catalogue
-from duetlink.duet.decoding import Decoding
-from duetlink.duet.remote.job import Job
-from duetlink.duet.remote.job_intake import JobIntake
-from duetlink.duet.remote.workplace import Workplace
+from duetlink.duet.answering.job import Job
+from duetlink.duet.answering.job_intake import JobIntake
+from duetlink.duet.answering.workplace import Workplace
+from duetlink.duet.objects.asset import AssetInfo, Content
+from duetlink.duet.objects.catalogue import Catalogue
+from duetlink.duet.objects.decoding import Decoding
 from duetlink.net.link.link import Link
 
 

@@ -7,10 +7,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from duetlink.duet.answering.incoming import Incoming
+from duetlink.duet.answering.persistence import Persistence
 from duetlink.duet.answering.states import PERSON
-from duetlink.duet.asset import AssetInfo
-from duetlink.duet.incoming import Incoming
-from duetlink.duet.persistence import Persistence
+from duetlink.duet.objects.asset import AssetInfo
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 from duetlink.base.audit.entry import Entry
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.answering.actions import Charged
+from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.machine import Case, Phase
+from duetlink.duet.answering.policies.decision import Decision
+from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.states import PENDING
-from duetlink.duet.asset import Content
-from duetlink.duet.incoming import Incoming
-from duetlink.duet.policies.decision import Decision
-from duetlink.duet.policies.facts import Facts
+from duetlink.duet.objects.asset import Content
 from duetlink.net.flight.body import Outgoing
 from duetlink.net.link.transfer import Transfer
 

@@ -17,18 +17,18 @@ from duetlink.duet.answering.actions import Entries, Reply
 from duetlink.duet.answering.events import Event, Why
 from duetlink.duet.answering.grants import Grants
 from duetlink.duet.answering.handling import Asker, Handling
+from duetlink.duet.answering.incoming import utc_now
+from duetlink.duet.answering.jobs import Jobs
 from duetlink.duet.answering.machine import step
+from duetlink.duet.answering.persistence import Persistence
+from duetlink.duet.answering.policies.announcement import announce
+from duetlink.duet.answering.policies.book import PolicyBook
+from duetlink.duet.answering.policies.decision import Decision
+from duetlink.duet.answering.policies.facts import Facts
+from duetlink.duet.answering.policies.policy import APPROVE, DENY
 from duetlink.duet.answering.states import APPROVED, DENIED, FAILED, PENDING
-from duetlink.duet.catalogue import Catalogue
-from duetlink.duet.incoming import utc_now
-from duetlink.duet.persistence import Persistence
-from duetlink.duet.policies.announcement import announce
-from duetlink.duet.policies.book import PolicyBook
-from duetlink.duet.policies.decision import Decision
-from duetlink.duet.policies.facts import Facts
-from duetlink.duet.policies.policy import APPROVE, DENY
-from duetlink.duet.recorder import Recorder, leaving
-from duetlink.duet.remote.jobs import Jobs
+from duetlink.duet.objects.catalogue import Catalogue
+from duetlink.duet.objects.recorder import Recorder, leaving
 from duetlink.errors import (
     AssetChanged,
     AssetNotFound,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from duetlink.compute.operations.lineage import Lineage
-from duetlink.duet.asset import AssetInfo
-from duetlink.duet.kept_asset import KeptAsset
+from duetlink.duet.objects.asset import AssetInfo
+from duetlink.duet.objects.kept_asset import KeptAsset
 from duetlink.duet.state.fields import Fields
 
 _MAX_CODE = 20_000  # characters; the digest is of all of it

@@ -7,11 +7,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
+from duetlink.duet.answering.incoming import Incoming
+from duetlink.duet.answering.policies.policy import Policy
+from duetlink.duet.answering.policies.usage import Usage
 from duetlink.duet.answering.states import PENDING
-from duetlink.duet.incoming import Incoming
-from duetlink.duet.kept_asset import KeptAsset
-from duetlink.duet.policies.policy import Policy
-from duetlink.duet.policies.usage import Usage
+from duetlink.duet.objects.kept_asset import KeptAsset
 from duetlink.duet.state import records
 from duetlink.duet.state.asset_record import asset_from_json
 from duetlink.duet.state.fields import Fields, texts

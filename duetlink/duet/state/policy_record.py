@@ -10,8 +10,8 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from duetlink.duet.policies.policy import Policy
-from duetlink.duet.policies.usage import Usage
+from duetlink.duet.answering.policies.policy import Policy
+from duetlink.duet.answering.policies.usage import Usage
 from duetlink.duet.state.fields import Fields, moment, texts
 from duetlink.errors import SettingError
 

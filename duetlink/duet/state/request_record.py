@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.states import APPROVED, DENIED, EXPIRED, FAILED, PENDING, WITHDRAWN
-from duetlink.duet.incoming import Incoming
 from duetlink.duet.state.asset_record import info_from_json, info_to_json
 from duetlink.duet.state.fields import Fields
 

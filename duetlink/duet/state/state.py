@@ -7,14 +7,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
+from duetlink.duet.answering.inbox import Inbox
+from duetlink.duet.answering.incoming import Incoming
+from duetlink.duet.answering.policies.policy import Policy
+from duetlink.duet.answering.policies.usage import Usage
 from duetlink.duet.answering.states import WITHDRAWN
-from duetlink.duet.asset import AssetInfo, Content
-from duetlink.duet.catalogue import Catalogue
-from duetlink.duet.inbox import Inbox
-from duetlink.duet.incoming import Incoming
-from duetlink.duet.kept_asset import KeptAsset
-from duetlink.duet.policies.policy import Policy
-from duetlink.duet.policies.usage import Usage
+from duetlink.duet.objects.asset import AssetInfo, Content
+from duetlink.duet.objects.catalogue import Catalogue
+from duetlink.duet.objects.kept_asset import KeptAsset
 from duetlink.duet.state.asset_record import asset_to_json
 from duetlink.duet.state.contents import Contents, Grant
 from duetlink.duet.state.file import StateFile, broken

@@ -11,10 +11,10 @@ import pytest
 from click.testing import CliRunner, Result
 
 from duetlink import Policy
-from duetlink.duet.asset import AssetInfo
-from duetlink.duet.incoming import Incoming
-from duetlink.duet.kept_asset import KeptAsset
-from duetlink.duet.policies.usage import Usage
+from duetlink.duet.answering.incoming import Incoming
+from duetlink.duet.answering.policies.usage import Usage
+from duetlink.duet.objects.asset import AssetInfo
+from duetlink.duet.objects.kept_asset import KeptAsset
 from duetlink.duet.state import records
 from duetlink.duet.state.asset_record import asset_to_json
 from duetlink.duet.state.file import StateFile

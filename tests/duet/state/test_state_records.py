@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from duetlink import Policy
 from duetlink.compute.operations.lineage import Lineage
-from duetlink.duet.asset import AssetInfo
-from duetlink.duet.incoming import Incoming
-from duetlink.duet.policies.usage import Usage
+from duetlink.duet.answering.incoming import Incoming
+from duetlink.duet.answering.policies.usage import Usage
+from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.state import records
 from duetlink.duet.state.asset_record import asset_from_json, info_from_json, info_to_json
 from duetlink.duet.state.contents import HISTORY, Contents

@@ -1,0 +1,323 @@
+"""The owner's queue: questions of the peer as they come in, and what persons and policies say to them.
+
+What follows from each is the machine's to say and the runner's to do.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+import logging
+from collections.abc import Callable, Iterable
+
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.duet.answering.arrivals import Arrival, Arrivals
+from duetlink.duet.answering.events import (
+    Answered,
+    Asked,
+    AskedAgain,
+    Event,
+    FunctionFailed,
+    Joined,
+    No,
+    Retired,
+    Withdrawn,
+    Yes,
+)
+from duetlink.duet.answering.grants import Grants
+from duetlink.duet.answering.handling import Asker, Handling
+from duetlink.duet.answering.incoming import Incoming, utc_now
+from duetlink.duet.answering.job_intake import JobIntake
+from duetlink.duet.answering.jobs import Jobs
+from duetlink.duet.answering.persistence import Persistence
+from duetlink.duet.answering.policies.book import PolicyBook
+from duetlink.duet.answering.policies.facts import Facts
+from duetlink.duet.answering.policies.policy import APPROVE
+from duetlink.duet.answering.runner import Runner, answer_of
+from duetlink.duet.answering.states import BUDGET, NO_LOG, PENDING, PERSON
+from duetlink.duet.answering.workplace import Workplace
+from duetlink.duet.objects.asset import REQUEST_ID_BYTES, AssetInfo, Content
+from duetlink.duet.objects.catalogue import Catalogue
+from duetlink.duet.objects.decoding import Decoding
+from duetlink.duet.objects.recorder import Recorder
+from duetlink.errors import (
+    AssetNotFound,
+    AuditUnavailable,
+    DuetError,
+    LimitExceeded,
+    RemoteProtocolError,
+)
+from duetlink.net.link.link import Link
+from duetlink.settings import Settings
+
+MAX_REASON = 2000  # characters
+MAX_ASKERS = 100  # of one request
+MAX_EXPIRES_S = 366 * 24 * 3600
+HISTORY = 10_000  # requests of one session, answered or not
+
+_log = logging.getLogger(__name__)
+
+
+class Inbox:
+    """Requests of the peer in the order in which they came. Belongs to the loop thread."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        settings: Settings,
+        recorder: Recorder,
+        policies: PolicyBook,
+        workplace: Workplace,
+        decoding: Decoding,
+        persistence: Persistence,
+    ) -> None:
+        self.catalogue = catalogue
+        self.settings = settings
+        self.recorder = recorder
+        self.policies = policies
+        self.requests: list[Incoming] = []
+        self.on_change: Callable[[], None] = lambda: None
+        self.jobs = Jobs(catalogue, settings, recorder, decoding, self.changed)
+        intake = JobIntake(catalogue, workplace.freeze, settings.max_received_bytes, self._held_bytes)
+        self._arrivals = Arrivals(catalogue, workplace, intake, decoding)
+        self._persistence = persistence
+        self._grants = Grants(persistence)
+        self._runner = Runner(
+            catalogue,
+            recorder,
+            policies,
+            self.jobs,
+            self._grants,
+            persistence,
+            self.changed,
+            self._call_person,
+        )
+        self._handlings: dict[int, Handling] = {}  # by the number of their request
+        self._questions: dict[bytes, Handling] = {}  # by the number of a question, answered or not
+        self._link: Link | None = None
+        self._arrived = asyncio.Event()
+
+    def attach(self, link: Link) -> None:
+        """Answer this peer."""
+        self._link = link
+        self.jobs.attach(link)
+        self._arrivals.attach(link)
+        self._runner.attach(link)
+        self.catalogue.on_retired = self._retired
+        link.rpc.handle(pb.Ask, self._asked)
+        link.rpc.notice(pb.Withdraw, self._withdrawn)
+
+    def resume(self, requests: list[Incoming], granted: Iterable[Incoming]) -> None:
+        """Go on where an earlier kernel was. Nobody waits for these requests any more; a person may answer
+        them, and the peer is told when it asks again. Policies answer only whoever asks.
+        """
+        self.catalogue.on_retired, self.catalogue.on_continued = self._retired, self._continued
+        self.requests = requests
+        self._handlings = {request.number: Handling.resumed(request) for request in requests}
+        self._grants.resume(granted)
+        for request in self.pending:
+            self._runner.start_timer(self._handlings[request.number])
+
+    async def close(self) -> None:
+        """End the functions that run; their workers are gone when this returns."""
+        await self._runner.close()
+        await self.jobs.close()
+
+    def changed(self) -> None:
+        self.on_change()
+
+    # -- what waits ------------------------------------------------------------------------------------------
+
+    @property
+    def pending(self) -> list[Incoming]:
+        return [request for request in self.requests if request.state == PENDING]
+
+    async def wait_pending(self) -> Incoming:
+        """The oldest request without an answer, waiting for one."""
+        while True:
+            for request in self.pending:
+                if request.job is None or not request.job.busy:  # then nobody need look at it now
+                    return request
+            self._arrived.clear()
+            await self._arrived.wait()
+
+    def _call_person(self) -> None:
+        self._arrived.set()
+        self.on_change()
+
+    def _held_bytes(self) -> int:
+        return sum(request.job.held_bytes for request in self.pending if request.job is not None)
+
+    # -- the peer asks ---------------------------------------------------------------------------------------
+
+    async def _asked(self, ask: pb.Ask) -> pb.Answer:
+        """By a yes that stands, by a policy or a budget, or that it is pending."""
+        self._check_number(ask.request_id)
+        try:
+            arrival = await self._arrivals.take(ask)
+        except AuditUnavailable:
+            return pb.Answer(request_id=ask.request_id, state=pb.Answer.DENIED, reason=NO_LOG)
+        self._check_number(ask.request_id)
+        handling, event = self._route(ask, arrival)
+        handling.askers[ask.request_id] = Asker(ask.request_id, ask.path, ask.reason[:MAX_REASON])
+        self._questions[ask.request_id] = handling
+        reply = await self._runner.run(handling, event)
+        assert reply is not None
+        answer = self._runner.answer(handling, reply)
+        answer.request_id = ask.request_id
+        return answer
+
+    def _check_number(self, number: bytes) -> None:
+        if len(number) != REQUEST_ID_BYTES:
+            raise RemoteProtocolError(f"a request's number has {REQUEST_ID_BYTES} bytes")
+        known = self._questions.get(number)
+        if known is not None and known.is_open:
+            raise RemoteProtocolError("a request of this number is pending")
+
+    def _route(self, ask: pb.Ask, arrival: Arrival) -> tuple[Handling, Event]:
+        """Which case a question belongs to, and what it is to it: the first that fits."""
+        assert self._link is not None
+        if ask.statistic:  # a budget that is charged is the owner's yes
+            return self._enter(ask, arrival), Asked(ask.request_id, Yes(BUDGET))
+        whose = (self._link.peer_name, *arrival.info.identity)
+        granted = self._grants.find(whose)
+        if granted is not None and granted.by == PERSON:
+            again = Handling.again(granted.request, arrival.content)
+            return again, AskedAgain(ask.request_id, Yes(PERSON))
+        facts = Facts.of(arrival.info, self._link.peer_name)
+        decision = self.policies.decide(facts)
+        if granted is not None and decision.action == APPROVE:
+            again = Handling.again(granted.request, arrival.content)
+            again.decision, again.facts = decision, facts
+            return again, AskedAgain(ask.request_id, Yes(decision.by, is_charged=True))
+        answer, same = answer_of(decision), self._same(ask, whose)
+        if same is not None and answer is None:
+            same.request.job = same.request.job or arrival.job
+            return same, Joined(ask.request_id)
+        if same is None or same.request.waiting:
+            same = self._enter(ask, arrival)
+        request = same.request  # else an earlier kernel's, which is asked again and answered now
+        request.job = request.job or arrival.job
+        same.decision, same.facts = decision, facts
+        return same, Asked(ask.request_id, answer, same.is_unmade)
+
+    def _same(self, ask: pb.Ask, whose: tuple[str, ...]) -> Handling | None:
+        """The request that waits already, for the same thing and the same reason."""
+        reason = ask.reason[:MAX_REASON]
+        for request in self.pending:
+            if request.whose == whose and request.reason == reason and not ask.expires_s:
+                has_room = request.expires is None and len(request.waiting) < MAX_ASKERS
+                return self._handlings[request.number] if has_room else None
+        return None
+
+    def _enter(self, ask: pb.Ask, arrival: Arrival) -> Handling:
+        """A new request, in the queue. Raises LimitExceeded."""
+        assert self._link is not None
+        limit = self.settings.max_pending_requests
+        if len(self.pending) >= limit:
+            raise LimitExceeded(f"{limit} requests wait for an answer; wait, or withdraw some")
+        if len(self.requests) >= HISTORY:
+            raise LimitExceeded(f"this session has had {HISTORY} requests; launch a new one")
+        now = utc_now()
+        request = Incoming(
+            self.requests[-1].number + 1 if self.requests else 0,
+            arrival.info,
+            arrival.content,
+            self._link.peer_name,
+            ask.reason[:MAX_REASON],
+            now,
+            _after(now, ask.expires_s),
+        )
+        self.requests.append(request)
+        self._persistence.request(request)
+        handling = self._handlings[request.number] = Handling(request)
+        return handling
+
+    # -- a person or a policy answers ------------------------------------------------------------------------
+
+    async def approve(self, request: Incoming) -> None:
+        """Grant the peer this revision of the asset; every pending request for it is answered.
+
+        Raises:
+            RequestAnswered: it has an answer, or was withdrawn.
+            AssetNotFound, AssetChanged: what was asked for is no longer shared.
+            AuditUnavailable: it could not be recorded; nothing has left, and the request is pending.
+            LinkClosed: the peer is gone.
+        """
+        request.check_pending()
+        self.catalogue.check_offered(request.asset)
+        if request.job is None and request.asset.is_unmade:
+            raise AssetNotFound(
+                "an earlier kernel was asked to run this function; it is there when it is sent again"
+            )
+        failed: DuetError | None = None
+        others = [same for same in self.pending if same is not request and same.whose == request.whose]
+        for same in (request, *others):
+            try:
+                await self._runner.run(self._handlings[same.number], Answered(Yes(PERSON)))
+            except DuetError as error:  # the others are answered all the same
+                failed = failed or error
+        if failed is not None:
+            raise failed
+
+    async def deny(self, request: Incoming, reason: str) -> None:
+        """Say no; the peer gets `reason`. Raises RequestAnswered, LinkClosed."""
+        request.check_pending()
+        try:
+            await self._runner.run(self._handlings[request.number], Answered(No(PERSON, reason)))
+        finally:
+            await self._persistence.written()
+
+    async def fail(self, request: Incoming, by: str) -> None:
+        """Tell the peer that its function has failed. Raises RequestAnswered, LinkClosed."""
+        request.check_pending()
+        failed = FunctionFailed(by, self.jobs.words(request))
+        await self._runner.run(self._handlings[request.number], failed)
+
+    async def examine(self) -> None:
+        """Let the policies answer what waits. What they cannot answer still waits."""
+        for request in self.pending:
+            if request.state != PENDING or not request.waiting:  # answered meanwhile, or nobody waits for it
+                continue
+            handling = self._handlings[request.number]
+            answered = self._runner.decide(handling)
+            runs = request.job is not None and request.job.busy
+            if answered.answer is None or (isinstance(answered.answer, Yes) and answered.is_unmade and runs):
+                continue
+            try:
+                await self._runner.run(handling, answered)
+            except DuetError as error:
+                by = answered.answer.by
+                _log.warning("request %d was not answered by %s: %s", request.number, by, error)
+
+    # -- what ends a request otherwise -----------------------------------------------------------------------
+
+    def _withdrawn(self, withdraw: pb.Withdraw) -> None:
+        handling = self._questions.get(withdraw.request_id)
+        if handling is not None:
+            self._runner.hear(handling, Withdrawn(withdraw.request_id))
+
+    def _retired(self, info: AssetInfo, why: str) -> None:
+        self._grants.retire(info)
+        for handling in self._handlings.values():
+            asset = handling.request.asset
+            made_from = asset.lineage.assets if asset.lineage is not None else ()
+            if asset.identity == info.identity or (info.name, info.revision) in made_from:
+                self._runner.hear(handling, Retired(why))
+
+    def _continued(self, info: AssetInfo, content: Content) -> None:
+        """A revision that was asked for in an earlier kernel is there again."""
+        for request in self.pending:
+            if request.asset.identity == info.identity:
+                request.asset, request.content = info, content
+                self._persistence.request(request)
+        self.on_change()
+
+
+def _after(now: datetime.datetime, seconds: float) -> datetime.datetime | None:
+    """When a request expires; raises RemoteProtocolError for no time at all."""
+    if not seconds:
+        return None
+    if not 0 < seconds <= MAX_EXPIRES_S:
+        raise RemoteProtocolError(f"a request expires after at most {MAX_EXPIRES_S:,} seconds")
+    return now + datetime.timedelta(seconds=seconds)

@@ -1,0 +1,87 @@
+"""One request of the peer's, from its arrival to its answer."""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from duetlink.base.audit import entry
+from duetlink.base.audit.entry import Entry
+from duetlink.duet.answering.states import EXPIRED, PENDING
+from duetlink.duet.objects.asset import AssetInfo, Content
+from duetlink.duet.objects.recorder import described
+from duetlink.errors import RequestAnswered
+
+if TYPE_CHECKING:
+    from duetlink.duet.answering.job import Job
+
+
+@dataclass(slots=True)
+class Incoming:
+    """Written on the loop thread only."""
+
+    number: int
+    asset: AssetInfo
+    content: Content | None  # what would leave; not kept when nobody waits for it any more
+    peer_name: str
+    reason: str
+    arrived: datetime.datetime
+    expires: datetime.datetime | None
+    waiting: tuple[bytes, ...] = ()  # numbers of the questions that wait for its answer
+    state: str = PENDING
+    by: str = ""  # who answered: PERSON, BUDGET or `policy NAME`
+    answer_reason: str = ""
+    answered: datetime.datetime | None = None
+    times: int = 1  # how often it was asked: a grant answers the next times
+    job: Job | None = None  # a function that is to be run; what comes of it becomes `asset` and `content`
+
+    @property
+    def whose(self) -> tuple[str, ...]:
+        """The same for requests of one peer for the same thing: a yes to one is a yes to all."""
+        return self.peer_name, *self.asset.identity
+
+    def settle(self, state: str, by: str = "", reason: str = "") -> None:
+        """It has this state from now on."""
+        self.state, self.by, self.answer_reason = state, by, reason
+        self.answered = None if state == PENDING else utc_now()
+        if self.job is not None and state != PENDING:
+            self.job.stop()
+
+    def check_pending(self) -> None:
+        """Raise RequestAnswered where it has an answer, or was withdrawn."""
+        if self.state != PENDING:
+            raise RequestAnswered(
+                f"request {self.number} for {self.asset.name!r} is {self.state}; only a pending one "
+                "can be answered"
+            )
+
+    def release(self) -> None:
+        """Nobody waits for it any more: let a result go. What is shared stays where it is."""
+        if self.asset.lineage is not None:
+            self.content = None
+
+    def asked_entry(self, reason: str) -> Entry:
+        """For the log: that it was asked, in these words of the peer's."""
+        return described(entry.REQUEST, self.asset, peer=self.peer_name, request=self.number, reason=reason)
+
+    def answered_entry(self, by: str = "") -> Entry:
+        """For the log: how it was answered; by whom this time, where it was asked again."""
+        return described(
+            entry.ANSWER,
+            self.asset,
+            peer=self.peer_name,
+            request=self.number,
+            state=self.state,
+            answer_reason=self.answer_reason,
+            by=by or self.by,
+        )
+
+    def withdrawn_entry(self) -> Entry:
+        """For the log: that the peer took it back, or that nobody has answered in time."""
+        state = EXPIRED if self.state == EXPIRED else ""
+        return described(entry.WITHDRAWN, self.asset, peer=self.peer_name, request=self.number, state=state)
+
+
+def utc_now() -> datetime.datetime:
+    return datetime.datetime.now(datetime.UTC)

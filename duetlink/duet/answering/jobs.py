@@ -1,0 +1,221 @@
+"""The owner's desk for whole functions: runs them in a process of their own, once somebody has said yes.
+
+The request for one is an ordinary one, whose content is not there yet. Nothing of the function is run, or
+even parsed, in the owner's kernel. That it is run changes nothing for the peer: what came of it leaves by the
+same answer as everything else.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import weakref
+from collections.abc import Callable
+from functools import partial
+
+from duetlink.base.audit import entry
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.worker.limits import Limits
+from duetlink.data.values.base import Encoded
+from duetlink.duet.answering import job_run
+from duetlink.duet.answering.incoming import Incoming
+from duetlink.duet.answering.job import Job
+from duetlink.duet.answering.states import PENDING
+from duetlink.duet.objects.asset import Content
+from duetlink.duet.objects.catalogue import Catalogue
+from duetlink.duet.objects.decoding import Decoding
+from duetlink.duet.objects.recorder import BEGUN, Recorder, described
+from duetlink.errors import OperationFailed, WorkerUnavailable
+from duetlink.net.link.link import Link
+from duetlink.net.link.transfer import COMPLETE, FAILED
+from duetlink.settings import Settings
+
+AT_ONCE = 2  # run; others wait
+KILLED = "killed"
+_MAX_EVENT_LINES = 20_000
+_LOG_WORDS = "what the function prints, and its progress"
+
+
+class Jobs:
+    """Functions of one peer. Methods belong to the loop thread."""
+
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        settings: Settings,
+        recorder: Recorder,
+        decoding: Decoding,
+        changed: Callable[[], None],
+    ) -> None:
+        """`changed` hears of what a person would want to see."""
+        self._catalogue = catalogue
+        self._changed = changed
+        self.settings = settings
+        self._recorder = recorder
+        self._decoding = decoding
+        self._link: Link | None = None
+        self._slots = asyncio.Semaphore(AT_ONCE)
+        self._begun: weakref.WeakSet[Job] = weakref.WeakSet()
+
+    def attach(self, link: Link) -> None:
+        self._link = link
+
+    async def close(self) -> None:
+        """End all that run; their workers are gone when this returns."""
+        running = [job.task for job in self._begun if job.task is not None]
+        for job in self._begun:
+            job.stop()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    # -- run -------------------------------------------------------------------------------------------------
+
+    async def make(self, request: Incoming, by: str, timeout_s: float | None = None) -> None:
+        """Return when the function has been run, and what came of it is there to be approved. Does nothing
+        where that is so. If cancelled, its worker is ended, unless somebody else has it run.
+
+        Raises:
+            OperationFailed: it has failed, as `job.failure` tells.
+            RequestAnswered: it was denied or withdrawn meanwhile.
+            AssetNotFound, AssetChanged: an input is no longer shared.
+            WorkerUnavailable: no worker can be had, or somebody has stopped it.
+            AuditUnavailable: it cannot be put down; it is not run.
+        """
+        job = request.job
+        assert job is not None
+        if job.made:
+            return
+        mine = not job.busy
+        if mine:
+            self.start(request, by, timeout_s)
+        task = job.task
+        assert task is not None
+        try:
+            await asyncio.wait((task,))
+        except asyncio.CancelledError:
+            if mine:
+                job.cancel()
+                await asyncio.wait((task,))
+            raise
+        if task.cancelled():
+            request.check_pending()
+            raise WorkerUnavailable(f"{job.name} was stopped")
+        task.result()
+
+    def words(self, request: Incoming) -> str:
+        """What the peer hears of a function that has failed."""
+        job = request.job
+        assert job is not None
+        assert job.failure is not None
+        return job.failure.words(job.name, self.settings.failure_detail)
+
+    def start(self, request: Incoming, by: str, timeout_s: float | None = None) -> None:
+        """Have the function run; `make` waits for it. From here on the request does not wait for a person."""
+        job = request.job
+        assert job is not None
+        job.task = asyncio.ensure_future(self._run(request, job, by, timeout_s))
+        self._begun.add(job)
+
+    async def _run(self, request: Incoming, job: Job, by: str, timeout_s: float | None) -> None:
+        settings, recorder = self.settings, self._recorder
+        limits = Limits(
+            memory_bytes=settings.worker_memory_bytes,
+            wall_s=settings.worker_timeout_s if timeout_s is None else timeout_s,
+            result_bytes=settings.worker_result_bytes,
+        )
+        put_down = partial(described, entry.RUN, request.asset, request=request.number, by=by)
+        async with self._slots:
+            self._catalogue.check_offered(request.asset)
+            await recorder.record(put_down(state=BEGUN), sync=False)
+            job.failure, job.running = None, True
+            self._changed()
+            state = FAILED
+            try:
+                encoded = await job_run.run(job, limits, partial(self._heard, request, job), self._decoding)
+                await self._keep(request, job, encoded)
+                state = COMPLETE
+            except asyncio.CancelledError:
+                state = KILLED
+                raise
+            except OperationFailed:
+                state = KILLED if job.failure is not None and job.failure.stopped else FAILED
+                raise
+            finally:
+                job.running = False
+                recorder.note(put_down(state=state))
+                self._end_log(request, job)
+                self._changed()
+
+    async def _keep(self, request: Incoming, job: Job, encoded: Encoded) -> None:
+        """What it made is what the request is for."""
+        content = Content(encoded)
+        content.decode = self._decoding.for_threads()
+        assert self._link is not None
+        content.prepare(self._link.reading.submit)
+        fingerprint = (await content.outgoing()).fingerprint.hex()
+        summary = encoded.summary
+        request.asset = dataclasses.replace(
+            request.asset,
+            revision=request.asset.revision + 1,
+            kind=summary.kind,
+            detail=summary.detail,
+            size_bytes=encoded.size_bytes,
+            elements=summary.elements,
+            fingerprint=fingerprint,
+        )
+        request.content = content
+        job.made = True
+
+    # -- what it says meanwhile ------------------------------------------------------------------------------
+
+    async def share_log(self, request: Incoming) -> None:
+        """Let the peer have what the function prints, has printed, and how far it is.
+
+        Raises:
+            AuditUnavailable: that cannot be put down; the peer gets nothing of it.
+        """
+        job = request.job
+        assert job is not None
+        if job.shared_lines is None:
+            begun = described(
+                entry.RELEASE, request.asset, request=request.number, state=BEGUN, reason=_LOG_WORDS
+            )
+            await self._recorder.record(dataclasses.replace(begun, size_bytes=None))
+            job.shared_lines = 0
+        self._tell_log(request, job)
+        if job.made:
+            self._end_log(request, job)
+
+    def _end_log(self, request: Incoming, job: Job) -> None:
+        """Put down how much of it the peer has."""
+        if job.shared_lines is None:
+            return
+        left_bytes = sum(len(line.encode()) + 1 for line in job.log.lines[: job.shared_lines])
+        ended = described(
+            entry.RELEASE, request.asset, request=request.number, state=COMPLETE, reason=_LOG_WORDS
+        )
+        self._recorder.note(
+            dataclasses.replace(ended, size_bytes=left_bytes, left_bytes=left_bytes, path="inline")
+        )
+
+    def _heard(self, request: Incoming, job: Job, name: str, content: bytes) -> None:
+        if name == "log":
+            job.log.add(content.decode(errors="replace").split("\n", _MAX_EVENT_LINES)[:_MAX_EVENT_LINES])
+        elif name == "progress":
+            try:
+                job.log.tell(json.loads(content))
+            except (ValueError, RecursionError):
+                return
+        self._tell_log(request, job)
+        self._changed()
+
+    def _tell_log(self, request: Incoming, job: Job) -> None:
+        if job.shared_lines is None or self._link is None or request.state != PENDING:
+            return
+        lines = job.log.lines[job.shared_lines :]
+        job.shared_lines += len(lines)
+        for question in request.waiting:
+            told = pb.WorkLog(request_id=question, lines=lines)
+            if job.log.fraction is not None:
+                told.fraction = job.log.fraction
+            self._link.rpc.tell_nowait(told)

@@ -1,0 +1,56 @@
+"""What a policy may look at of a request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from duetlink.duet.objects.asset import AssetInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """What SECURITY.md lists, with how the peer can influence each. All of this side's making but `peer`, the
+    name that the other side gave itself.
+    """
+
+    name: str
+    kind: str
+    tags: tuple[str, ...]
+    peer: str
+    size_bytes: int
+    elements: int | None = None
+    # of the lists, by which it was made, and `UNKNOWN` for all others; None: it is an asset
+    operations: tuple[str, ...] | None = None
+    assets: tuple[str, ...] = ()  # and from what
+    code: str = ""  # digest of how it was made
+    lineage: str = ""  # that in Python
+    group: int | None = 1  # of how many rows it is at least made; None: of no row of an asset
+    is_function: bool = False  # it is what a whole function makes
+    # else the function has not been run, and nobody knows type and size of what it makes
+    is_made: bool = True
+    # of `tags`, which any of its assets has, those that all of them have; None: it is an asset
+    common_tags: tuple[str, ...] | None = None
+
+    @classmethod
+    def of(cls, info: AssetInfo, peer: str) -> Self:
+        """About an object of this side's that `peer` asks for, or what it has made of some."""
+        made = info.lineage
+        if made is None:
+            return cls(info.name, info.kind, info.tags, peer, info.size_bytes, info.elements)
+        return cls(
+            info.name,
+            info.kind,
+            info.tags,
+            peer,
+            info.size_bytes,
+            info.elements,
+            made.operations,
+            tuple(name for name, _ in made.assets),
+            made.digest,
+            made.code,
+            info.group,
+            any(operation.startswith("function ") for operation in made.operations),
+            not info.is_unmade,
+            info.common_tags or (),
+        )

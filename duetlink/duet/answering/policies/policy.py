@@ -1,0 +1,211 @@
+"""One rule: which requests it matches, how much it may let out, and what the answer is."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from collections.abc import Iterable
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
+
+from duetlink.duet.display import size_text
+from duetlink.duet.objects.asset import MAX_NAME
+from duetlink.errors import SettingError
+
+APPROVE, DENY, ASK = ACTIONS = ("approve", "deny", "ask")
+MAX_REASON = 2000  # characters, as of a request's
+
+_PATTERNS = ("assets", "tags", "kinds", "operations", "lineage", "code", "peers")
+_NUMBERS = ("min_group", "max_bytes", "max_elements", "count", "total_bytes", "total_elements")
+_QUOTAS = ("count", "total_bytes", "total_elements", "rate")
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """Answers requests that fit all of its fields; what is empty fits any. `approve` lets the object out,
+    `deny` refuses with `reason`, `ask` leaves the request to the person, and none of the policies behind it
+    is looked at.
+
+    `assets`, `kinds` and `peers` are patterns, of which one must fit the object's name, its type (such as
+    `numpy.*`), the peer's name. Each of `tags` must fit one of the object's tags, as *this* side set them;
+    with `no_other_tags`, each of those must fit one of `tags`, too, and so must each operation that made a
+    result which is to be approved. In a pattern `*`, `?` and `[…]` stand for other characters (fnmatch),
+    upper and lower case differ.
+
+    A result that the peer has made is approved when all that it was made from fits `assets`, and each of
+    `tags` fits a tag that all of these have. `operations` must have a pattern for each of its operations,
+    such as `mean`; an operation that no list has, or that has failed, fits none. `lineage` are patterns for
+    the code as the request shows it, in which `*`, `?` and `[!…]` stand for characters of one name, number or
+    text; code that leaves something out, such as the content of a value that the peer sent, fits none.
+    `code` are digests of how it was made. A policy that denies or asks needs one asset, tag or operation that
+    fits, and its `lineage` are ordinary patterns.
+
+    `min_group` is of how many rows each number of it must at least be made, so that 5 lets means over five
+    people out and nobody's own value. What does not average (`operations/lists/averages.toml`) and an object
+    itself have groups of one; what no row of an object is in has no group, and is not approved.
+
+    An object may be as large as `max_bytes` and `max_elements` (items of arrays, cells of tables, characters
+    of texts; an object for which nobody counts them does not fit). What the policy has let out may come to
+    `count` times, `total_bytes`, `total_elements`, and to no more than `rate`, so many in so many seconds.
+    When that is used up it fits no longer, and the next policy may.
+
+    It is in force from `after` on and before `until`, and during `hours` of the day on this machine, from the
+    first on and before the second; they may reach over midnight.
+
+    With `announce`, the object is shown here when it answers; with `log`, it is written to Python's log
+    `duetlink.policies`, as information. See `Policies` for where they stand.
+
+    Raises:
+        SettingError: a field of the wrong type or range, or that does not go with the action.
+    """
+
+    action: str
+    _: KW_ONLY
+    name: str = ""
+    assets: tuple[str, ...] = ()
+    tags: tuple[str, ...] = ()
+    no_other_tags: bool = False
+    kinds: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
+    lineage: tuple[str, ...] = ()
+    code: tuple[str, ...] = ()
+    min_group: int | None = None
+    peers: tuple[str, ...] = ()
+    max_bytes: int | None = None
+    max_elements: int | None = None
+    count: int | None = None
+    total_bytes: int | None = None
+    total_elements: int | None = None
+    rate: tuple[int, float] | None = None
+    after: datetime.datetime | None = None
+    until: datetime.datetime | None = None
+    hours: tuple[datetime.time, datetime.time] | None = None
+    reason: str = ""
+    announce: bool = False
+    log: bool = False
+
+    def __post_init__(self) -> None:
+        if self.action not in ACTIONS:
+            raise SettingError(f"a policy's action is one of {', '.join(ACTIONS)}, got {self.action!r}")
+        if not isinstance(self.name, str) or len(self.name) > MAX_NAME:
+            raise SettingError(f"a policy's name is a text of at most {MAX_NAME} characters")
+        for name in _PATTERNS:
+            object.__setattr__(self, name, _patterns(name, getattr(self, name)))
+        for name in _NUMBERS:
+            _check_number(name, getattr(self, name))
+        for name in ("no_other_tags", "announce", "log"):
+            if not isinstance(getattr(self, name), bool):
+                raise SettingError(f"{name} must be True or False, got {getattr(self, name)!r}")
+        object.__setattr__(self, "rate", _rate(self.rate))
+        object.__setattr__(self, "hours", _hours(self.hours))
+        self._check_times()
+        self._check_reason()
+        used = [name for name in _QUOTAS if getattr(self, name) is not None]
+        if used and self.action != APPROVE:
+            raise SettingError(
+                f"{used[0]} limits what is approved; a policy that says {self.action} has none"
+            )
+
+    def _check_times(self) -> None:
+        for name in ("after", "until"):
+            moment = getattr(self, name)
+            if moment is not None and (not isinstance(moment, datetime.datetime) or moment.tzinfo is None):
+                raise SettingError(
+                    f"{name} is a datetime with a time zone, got {moment!r}; try .astimezone()"
+                )
+        if self.after is not None and self.until is not None and self.after >= self.until:
+            raise SettingError(f"until ({self.until}) must be later than after ({self.after})")
+
+    def _check_reason(self) -> None:
+        if not isinstance(self.reason, str) or len(self.reason) > MAX_REASON:
+            raise SettingError(f"a reason is a text of at most {MAX_REASON} characters")
+        if self.reason and self.action != DENY:
+            raise SettingError("a reason is told to the peer with a denial; approve and ask have none")
+
+    def words(self) -> str:
+        """What it says beside its name and action: `tags loss; up to 1 kB; 10 times`."""
+        parts = [f"{name} {', '.join(getattr(self, name))}" for name in _PATTERNS if getattr(self, name)]
+        if self.no_other_tags:
+            parts.append("no other tags")
+        for name, text in (("max_bytes", "up to {}"), ("total_bytes", "{} in all")):
+            if (value := getattr(self, name)) is not None:
+                parts.append(text.format(size_text(value)))
+        for name, text in (
+            ("min_group", "groups of {:,} rows"),
+            ("max_elements", "up to {:,} elements"),
+            ("total_elements", "{:,} elements in all"),
+            ("count", "{:,} times"),
+        ):
+            if (value := getattr(self, name)) is not None:
+                parts.append(text.format(value))
+        if self.rate is not None:
+            parts.append(f"{self.rate[0]:,} in {self.rate[1]:g} s")
+        for name in ("after", "until"):
+            if (moment := getattr(self, name)) is not None:
+                parts.append(f"{name} {moment.isoformat(' ', 'seconds')}")
+        if self.hours is not None:
+            parts.append("{:%H:%M} to {:%H:%M}".format(*self.hours))
+        for name, text in (("announce", "announced"), ("log", "logged")):
+            if getattr(self, name):
+                parts.append(text)
+        return "; ".join(parts) or "any request"
+
+    def __repr__(self) -> str:
+        shown = "".join(
+            f", {field.name}={getattr(self, field.name)!r}"
+            for field in dataclasses.fields(self)
+            if field.name != "action" and getattr(self, field.name) != field.default
+        )
+        return f"Policy({self.action!r}{shown})"
+
+
+def literal(text: str) -> str:
+    """A pattern that only `text` itself fits."""
+    return "".join(f"[{character}]" if character in "*?[" else character for character in text)
+
+
+def _patterns(name: str, value: Any) -> tuple[str, ...]:
+    patterns = (
+        (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else (value,)
+    )
+    if not all(isinstance(pattern, str) for pattern in patterns):
+        raise SettingError(f"{name} are texts or patterns, such as ('loss*',); got {value!r}")
+    return patterns
+
+
+def _check_number(name: str, value: Any) -> None:
+    if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 0):
+        raise SettingError(f"{name} must be a whole number from 0 on, got {value!r}")
+
+
+def _rate(rate: Any) -> tuple[int, float] | None:
+    if rate is None:
+        return None
+    try:
+        number, seconds = rate
+        if isinstance(number, int) and not isinstance(number, bool) and number > 0 and 0 < seconds < 1e9:
+            return number, float(seconds)
+    except (TypeError, ValueError):
+        pass
+    raise SettingError(f"rate is how many in how many seconds, such as (10, 60), got {rate!r}")
+
+
+def _hours(hours: Any) -> tuple[datetime.time, datetime.time] | None:
+    if hours is None:
+        return None
+    try:
+        start, end = (datetime.time.fromisoformat(hour) if isinstance(hour, str) else hour for hour in hours)
+    except (TypeError, ValueError):
+        raise _no_hours(hours) from None
+    for hour in (start, end):
+        if not isinstance(hour, datetime.time) or hour.tzinfo is not None:
+            raise _no_hours(hours)
+    if start == end:
+        raise SettingError(f"hours must begin and end at different times, got {hours!r}")
+    return start, end
+
+
+def _no_hours(hours: Any) -> SettingError:
+    return SettingError(
+        f"hours are two times of this machine's day, such as ('08:00', '18:00'), got {hours!r}"
+    )

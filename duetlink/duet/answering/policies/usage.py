@@ -1,0 +1,43 @@
+"""What a policy has let out."""
+
+from __future__ import annotations
+
+import datetime
+from collections import deque
+from dataclasses import dataclass, field
+
+from duetlink.duet.answering.policies.facts import Facts
+from duetlink.duet.answering.policies.policy import Policy
+
+
+@dataclass(slots=True)
+class Usage:
+    """Counted when a release is granted, before anything leaves."""
+
+    count: int = 0
+    size_bytes: int = 0
+    elements: int = 0
+    moments: deque[datetime.datetime] = field(default_factory=deque)  # of a rate: the latest, no more than it
+
+    def charge(self, policy: Policy, facts: Facts, now: datetime.datetime) -> None:
+        """One release more."""
+        self._add(1, facts)
+        if policy.rate is not None:
+            self.moments.append(now)
+            if len(self.moments) > policy.rate[0]:  # that one was too long ago to count
+                self.moments.popleft()
+
+    def charge_back(self, policy: Policy, facts: Facts, now: datetime.datetime) -> None:
+        """The release that was charged at `now` has not come about."""
+        self._add(-1, facts)
+        if policy.rate is not None and now in self.moments:
+            self.moments.remove(now)
+
+    def _add(self, count: int, facts: Facts) -> None:
+        self.count += count
+        self.size_bytes += count * facts.size_bytes
+        self.elements += count * (facts.elements or 0)
+
+    def words(self) -> str:
+        """`3 times, 24 elements`, empty where nothing was let out."""
+        return f"{self.count:,} times, {self.elements:,} elements" if self.count else ""

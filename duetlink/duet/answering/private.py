@@ -1,0 +1,145 @@
+"""Private statistics: which one a step asks for, whether it may be made, and what it costs, before it is
+made.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from duetlink.compute.operations.allowed import LIBRARIES, Allowed
+from duetlink.compute.operations.program import ASSET, Step, references
+from duetlink.compute.privacy.lineage import Refusal, Route, row_stable
+from duetlink.compute.privacy.release import plan
+from duetlink.compute.privacy.statistic import MAX_BYTES, Statistic
+from duetlink.duet.objects.budget import Bounds, Open
+from duetlink.errors import OperationRefused, RemoteProtocolError, SettingError
+
+# which statistic an operation asks for, by the bare name of a function or method
+_KINDS = {
+    "count": "count",
+    "len": "count",
+    "size": "count",
+    "sum": "sum",
+    "nansum": "sum",
+    "mean": "mean",
+    "nanmean": "mean",
+    "var": "variance",
+    "nanvar": "variance",
+    "quantile": "quantile",
+    "nanquantile": "quantile",
+    "median": "quantile",
+    "nanmedian": "quantile",
+    "value_counts": "histogram",
+    "histogram": "histogram",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Private:
+    """A statistic that may be made, of a result that it may be made from."""
+
+    statistic: Statistic
+    route: Route
+    bounds: Bounds | None
+    rows_per_person: int
+
+    def to_json(self) -> bytes:
+        """For the worker."""
+        return json.dumps(
+            {
+                "id": self.route.target,
+                "steps": self.route.steps,
+                "statistic": self.statistic.to_json().decode(),
+                "bounds": self.bounds,
+                "rows_per_person": self.rows_per_person,
+            }
+        ).encode()
+
+
+def planned(steps: Sequence[Step], target: int, asked: bytes, opened: dict[tuple[str, int], Open]) -> Private:
+    """What is to be made in place of the result `target`, the last step of which names the statistic.
+
+    Nothing of the data is looked at for it.
+
+    Raises:
+        OperationRefused: no private statistic can be made of it; the message says why.
+        RemoteProtocolError, LimitExceeded: what is asked is malformed.
+    """
+    last = next((step for step in steps if step.id == target), None)
+    if last is None:
+        raise OperationRefused(f"there is no result {target}")
+    if last.operation == "operator.getitem" and len(last.arguments) == 2 and last.arguments[1] == 0:
+        inner = references(last)  # the counts of numpy.histogram, which returns the edges as well
+        before = next((step for step in steps if inner and step.id == inner[0]), None)
+        last = before if before is not None and before.operation == "numpy.histogram" else last
+    kind = _KINDS.get(last.operation.rpartition(".")[2])
+    used = references(last)
+    if kind is None or len(used) != 1:
+        raise OperationRefused(
+            f"{last.operation} is no private statistic; there are count, sum, mean, var, quantile, histogram "
+            "of one column"
+        )
+    statistic = _statistic(kind, last, asked)
+    route = row_stable(
+        steps, used[0], _allowed(), {key: open_.table for key, open_ in opened.items()}, fresh=True
+    )
+    if isinstance(route, Refusal):
+        raise OperationRefused(route.words)
+    budget = opened[route.asset, route.revision].budget
+    bounds = statistic.bounds or budget.bounds_of(_column(route))
+    try:
+        statistic.check_kind(route.column.kind)
+        plan(statistic, bounds, max_contributions=budget.rows_per_person)
+    except SettingError as error:
+        raise OperationRefused(str(error)) from None
+    return Private(statistic, route, bounds, budget.rows_per_person)
+
+
+def _statistic(kind: str, step: Step, asked: bytes) -> Statistic:
+    """The constants of the operation, such as q, and what was given to `dp`."""
+    if len(asked) > MAX_BYTES:
+        raise RemoteProtocolError("what is asked of a private statistic is too long")
+    try:
+        fields = json.loads(asked)
+    except (ValueError, RecursionError):
+        raise RemoteProtocolError("what is asked of a private statistic is no JSON") from None
+    if type(fields) is not dict:
+        raise RemoteProtocolError("what is asked of a private statistic has no fields")
+    fields["kind"] = kind
+    if kind == "quantile":
+        median = step.operation.endswith("median")
+        fields.setdefault("q", 0.5 if median else _constant(step, "q"))
+    if step.operation.endswith("histogram"):
+        bins = _constant(step, "bins")
+        fields.setdefault("bins", bins[1:] if type(bins) is list else bins)
+    return Statistic.from_json(json.dumps(fields).encode())
+
+
+def _constant(step: Step, name: str) -> Any:
+    """The argument behind the column, by place or by name."""
+    if name in step.keywords:
+        return step.keywords[name]
+    return step.arguments[1] if len(step.arguments) > 1 else None
+
+
+def _column(route: Route) -> str | None:
+    """The column of the asset, if that is all that it is, in all rows or some; None for what was computed."""
+    name = None
+    for step in route.steps:
+        if step.operation == ASSET:
+            continue
+        if step.operation != "operator.getitem":
+            return None
+        if len(step.arguments) == 2 and type(step.arguments[1]) is str:
+            name = step.arguments[1]
+    return name
+
+
+def _allowed() -> Allowed:
+    """The lists of what is imported here: an asset's library is."""
+    import sys
+
+    return Allowed(library for library in LIBRARIES if library in sys.modules or library == "python")

@@ -1,0 +1,96 @@
+"""What a person decides about a function: to run it, to let out what it makes, and to let it be run again."""
+
+from __future__ import annotations
+
+import datetime
+
+from duetlink.base.audit import entry
+from duetlink.base.audit.entry import Entry
+from duetlink.duet.answering.inbox import Inbox
+from duetlink.duet.answering.incoming import Incoming
+from duetlink.duet.answering.policies.decision import Decision
+from duetlink.duet.answering.policies.facts import Facts
+from duetlink.duet.answering.policies.policy import Policy, literal
+from duetlink.duet.answering.states import PERSON
+from duetlink.errors import OperationFailed, SettingError
+
+
+async def run(inbox: Inbox, request: Incoming, timeout_s: float | None) -> None:
+    """Run the function of a request here; the peer hears nothing of it. Raises as `Jobs.make`, and
+    SettingError: there is no function.
+    """
+    request.check_pending()
+    if request.job is None:
+        raise SettingError(f"request {request.number} is for what is there already; there is nothing to run")
+    await inbox.jobs.make(request, PERSON, timeout_s)
+
+
+async def approve(
+    inbox: Inbox,
+    request: Incoming,
+    *,
+    times: int | None = None,
+    until: datetime.datetime | None = None,
+    logs: bool = False,
+    timeout_s: float | None = None,
+) -> None:
+    """Let out what was asked for; of a function, what it makes, when it has been run. Raises as
+    Request.approve.
+    """
+    request.check_pending()
+    again = _again(inbox, request, times, until)
+    if request.job is not None:
+        if logs:
+            await inbox.jobs.share_log(request)
+        try:
+            await inbox.jobs.make(request, PERSON, timeout_s)
+        except OperationFailed:
+            await inbox.fail(request, PERSON)
+            raise
+    elif logs or timeout_s is not None:
+        raise SettingError("logs and timeout_s are for the function of a request, and this one has none")
+    facts = Facts.of(request.asset, request.peer_name)
+    await inbox.approve(request)
+    if again is not None:
+        await _put_in_force(inbox, again, facts)
+
+
+def _again(
+    inbox: Inbox, request: Incoming, times: int | None, until: datetime.datetime | None
+) -> Policy | None:
+    """What answers the same code the next times. Raises SettingError."""
+    if times is None and until is None:
+        return None
+    made = request.asset.lineage
+    if made is None:
+        raise SettingError(
+            "times and until are for results and functions; an asset that is approved stays approved"
+        )
+    if times is not None and times == 0:
+        raise SettingError("times is 1 at least: this one counts")
+    policy = Policy(
+        "approve",
+        name=f"code of request {request.number}",
+        code=(made.digest,),
+        peers=(literal(request.peer_name),),
+        count=times,
+        until=until,
+    )
+    if until is not None and until <= inbox.policies.now():
+        raise SettingError(f"until has passed: {until}")
+    return inbox.policies.name(policy)
+
+
+async def _put_in_force(inbox: Inbox, policy: Policy, facts: Facts) -> None:
+    """Add it, with what has left charged to it, and let it answer what waits. Raises AuditUnavailable, …"""
+    book = inbox.policies
+    async with book.changing:
+        policy = book.name(policy)
+        added = Entry(
+            kind=entry.POLICY, name=policy.name, state="added", reason=f"{policy.action}: {policy.words()}"
+        )
+        await inbox.recorder.record(added)
+        await book.keep_added(policy)
+        book.charge(Decision(policy, ()), facts)
+    inbox.on_change()
+    await inbox.examine()

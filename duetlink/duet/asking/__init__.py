@@ -1,0 +1,1 @@
+"""Whoever asks: pointers, what they record, and requests on their way to the peer."""

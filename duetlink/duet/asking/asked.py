@@ -1,0 +1,85 @@
+"""Asking for what an operation has made: the same request as for an asset, for a result."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from duetlink.duet.asking.pending_request import PendingRequest
+    from duetlink.duet.asking.program import Program
+
+
+class Asked:
+    """What a pointer to a result can ask its owner for."""
+
+    __slots__ = ()
+    _program: Program
+    _id: int
+
+    def request(self, reason: str = "", *, expires_s: float | None = None) -> PendingRequest:
+        """Ask for what this is at the owner, as it is when all that was recorded so far is done, and return
+        at once. Awaitable; see PendingRequest. After `expires_s` the owner can no longer say yes.
+        """
+        return self._program.ask(self, reason, expires_s, b"")
+
+    def get(self, *, reason: str = "", timeout_s: float | None = None) -> Any:
+        """Ask, wait for the answer, and return the value, as it is at the owner.
+
+        `timeout_s` bounds the wait for the answer, not the transfer. If interrupted, the request is
+        withdrawn.
+
+        Raises:
+            OperationFailed: it could not be made there; the message says which operation failed.
+            RequestDenied: the owner said no; `.reason` has the owner's words.
+            RequestTimeout: no answer within `timeout_s`; the request was withdrawn.
+            WorkerUnavailable: the process that worked on it has ended.
+            TransferFailed, LinkClosed: it did not arrive; nothing partial is kept.
+        """
+        return self.request(reason).result_or_withdraw(timeout_s)
+
+    def dp(
+        self,
+        epsilon: float,
+        *,
+        bounds: tuple[float, float] | None = None,
+        reason: str = "",
+        timeout_s: float | None = None,
+        **more: Any,
+    ) -> PrivateStatistic:
+        """A private statistic in place of this one: of the count, sum, mean, var, quantile or histogram of a
+        column, with noise, paid from the budget that its owner has set. It is answered at once.
+
+        `bounds` are the lowest and highest item that counts, in place of the owner's; what is known without
+        the data. `more` may be `candidates` of a quantile, `bins` or `categories` of a histogram.
+
+        Raises:
+            OperationRefused: no private statistic can be made of it; the message says why, and what to do.
+            BudgetExceeded: there is not enough left; nothing was spent.
+            OperationFailed: it could not be made. What it costs is spent.
+        """
+        asked = {"epsilon": epsilon, "bounds": bounds, **more}
+        statistic = json.dumps({key: value for key, value in asked.items() if value is not None}).encode()
+        pending = self._program.ask(self, reason, None, statistic)
+        return PrivateStatistic(**pending.result_or_withdraw(timeout_s))
+
+
+@dataclass(frozen=True, slots=True)
+class PrivateStatistic:
+    """A statistic with noise. With a probability of 95 % what it would be without is within `accuracy_95` of
+    it; where `accuracy_unit` is `rows`, that is how far off in ranks.
+    """
+
+    value: Any  # numpy.float64, or an array of it
+    epsilon: float
+    accuracy_95: float
+    accuracy_unit: str
+    mechanism: str
+
+    def __float__(self) -> float:
+        return float(self.value)
+
+    def __repr__(self) -> str:
+        unit = f" {self.accuracy_unit}" if self.accuracy_unit != "value" else ""
+        return f"<{self.value} ± {self.accuracy_95:.4g}{unit} (95 %), epsilon {self.epsilon:g}>"

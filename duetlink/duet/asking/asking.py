@@ -1,0 +1,199 @@
+"""Loop side of asking: sends requests to the peer, waits for answers, fetches what was granted."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
+from typing import Any, Protocol
+
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.base.wire.text import harmless_lines
+from duetlink.data import values
+from duetlink.duet.objects.asset import REQUEST_ID_BYTES, AssetInfo
+from duetlink.duet.objects.job_log import JobLog
+from duetlink.errors import CallTimeout, LinkClosed, OperationFailed, RemoteProtocolError, RequestDenied
+from duetlink.net.link.link import Link
+from duetlink.net.link.transfer import Transfer
+from duetlink.settings import Settings
+
+ASKING, PENDING, APPROVED, DENIED = "asking", "pending", "approved", "denied"
+WITHDRAWN, COMPLETE, FAILED = "withdrawn", "complete", "failed"
+_MAX_WORDS = 2_000  # characters of the owner's, in an error
+
+# A result is made before its owner can answer; the owner's limits, not this, end what takes too long.
+_RESULT_TIMEOUT_S = 7 * 24 * 3600.0
+
+
+class Submittable(Protocol):
+    """A function with its arguments, ready to be sent."""
+
+    def offered(self, link: Link) -> AbstractAsyncContextManager[pb.Job]:
+        """The message that has it, good within the block."""
+
+
+class Question:
+    """One request of this side's, from the question to the value. Written on the loop thread only."""
+
+    def __init__(
+        self,
+        asset: AssetInfo,
+        reason: str,
+        pointer: Any = None,
+        expires_s: float = 0.0,
+        statistic: bytes = b"",
+        job: Submittable | None = None,
+    ) -> None:
+        self.asset = asset
+        self.reason = reason
+        # of the program that is recorded; 0: the asset itself is asked for
+        self.result: int = pointer._id if pointer is not None else 0
+        self._pointer = pointer  # a result is dropped at the owner when its last pointer is gone
+        self.expires_s = expires_s
+        self.statistic = statistic  # in place of the result
+        self.job = job  # instead of all that: a function to be run
+        self.log = JobLog()  # what it prints, as far as its owner lets that out
+        self.request_id = secrets.token_bytes(REQUEST_ID_BYTES)
+        self.state = ASKING
+        self.transfer: Transfer | None = None
+        self.answered: asyncio.Future[pb.Answer] = asyncio.get_running_loop().create_future()
+
+
+class Asking:
+    """Requests of this side that wait for the peer."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._link: Link | None = None
+        self._open: dict[bytes, Question] = {}
+        self._closed: LinkClosed | None = None
+        # what was recorded before a result is asked for goes first
+        self.before: Callable[[], Awaitable[None]] = _nothing
+        self.why_failed: Callable[[int], str] = lambda result: ""  # why the owner has not made a result
+
+    def attach(self, link: Link) -> None:
+        self._link = link
+        link.rpc.handle(pb.Answer, self._hear)
+        link.rpc.notice(pb.Answer, self._answered)
+        link.rpc.notice(pb.WorkLog, self._logged)
+
+    def detach(self, error: LinkClosed) -> None:
+        """The link has closed: nothing that waits will be answered, and nothing is asked any more."""
+        self._closed = error
+        for question in self._open.values():
+            if not question.answered.done():
+                question.answered.set_exception(type(error)(str(error)))
+                question.answered.exception()
+
+    def check_open(self) -> None:
+        """Raise LinkClosed where the duet is closed. Any thread may call."""
+        if (error := self._closed) is not None:
+            raise type(error)(f"this pointer's duet is closed: {error}")
+
+    async def fetch(self, question: Question) -> Any:
+        """Ask, wait for the answer however long it takes, fetch, decode.
+
+        If cancelled, the request is withdrawn or its transfer cancelled; the owner is told.
+
+        Raises:
+            RequestDenied, AssetNotFound, AssetChanged, LinkClosed, TransferFailed, MalformedValue, …
+        """
+        try:
+            value = await self._fetch(question)
+        except asyncio.CancelledError:
+            question.state = WITHDRAWN
+            raise
+        except RequestDenied:
+            question.state = DENIED
+            raise
+        except BaseException:
+            question.state = FAILED
+            raise
+        question.state = COMPLETE
+        return value
+
+    async def _fetch(self, question: Question) -> Any:
+        link = self._link
+        if link is None:
+            raise LinkClosed("no peer is connected yet; see duet.state, or duet.wait_connected()")
+        asset = question.asset
+        if question.result or question.job is not None:
+            await self.before()
+        best = link.ladder.best
+        # before the call: the answer may overtake the coroutine that waits for the call's reply
+        self._open[question.request_id] = question
+        try:
+            ask = pb.Ask(
+                request_id=question.request_id,
+                name="" if question.result or question.job is not None else asset.name,
+                revision=asset.revision,
+                reason=question.reason,
+                path=best.name if best else "",
+                result=question.result,
+                expires_s=question.expires_s,
+                statistic=question.statistic,
+            )
+            answer = await self._call(link, ask, question)
+            if answer.state == pb.Answer.PENDING:
+                question.state = PENDING
+                answer = await question.answered
+        except (CallTimeout, asyncio.CancelledError):
+            # whatever the owner has made of it by now
+            link.rpc.tell_nowait(pb.Withdraw(request_id=question.request_id))
+            raise
+        finally:
+            del self._open[question.request_id]
+        if answer.state == pb.Answer.DENIED:
+            reason = harmless_lines(answer.reason)
+            words = f": {reason}" if reason else ", without a reason"
+            raise RequestDenied(f"the owner denied {asset.name!r}{words}", reason)
+        if answer.state == pb.Answer.FAILED and question.job is not None:
+            raise OperationFailed(harmless_lines(answer.reason[:_MAX_WORDS]))
+        if answer.state != pb.Answer.APPROVED:
+            raise RemoteProtocolError(f"the peer answered a request with state {answer.state}")
+        question.state = APPROVED
+
+        def started(transfer: Transfer) -> None:
+            question.transfer = transfer
+            if question.job is None and not question.result:  # those are made again, not asked for by name
+                transfer.origin = question
+
+        body = await link.imports.pull(asset.name, answer.offer, self._settings.max_value_bytes, started)
+        # away from the loop: building a large frame takes a while
+        room = values.Room(self._settings.max_value_bytes)
+        return await asyncio.to_thread(values.decode, body, room=room)
+
+    async def _hear(self, answer: pb.Answer) -> pb.Done:
+        self._answered(answer)
+        return pb.Done()
+
+    async def _call(self, link: Link, ask: pb.Ask, question: Question) -> pb.Answer:
+        # a result is made before the owner can answer
+        timeout_s = _RESULT_TIMEOUT_S if question.result or question.job is not None else None
+        if question.job is None:
+            try:
+                return await link.rpc.call(ask, pb.Answer, timeout_s=timeout_s)
+            except OperationFailed as error:  # the report came before it
+                raise OperationFailed(self.why_failed(question.result) or str(error)) from None
+        async with question.job.offered(link) as job:
+            ask.job.CopyFrom(job)
+            return await link.rpc.call(ask, pb.Answer, timeout_s=timeout_s)
+
+    def _logged(self, told: pb.WorkLog) -> None:
+        question = self._open.get(told.request_id)
+        if question is not None:
+            question.log.add(told.lines)
+            if told.HasField("fraction"):
+                question.log.tell(told.fraction)
+
+    def _answered(self, answer: pb.Answer) -> None:
+        question = self._open.get(answer.request_id)
+        if question is not None and not question.answered.done():
+            question.answered.set_result(answer)
+        elif answer.HasField("offer") and self._link is not None:  # withdrawn meanwhile
+            self._link.rpc.tell_nowait(pb.TransferEnd(transfer_id=answer.offer.transfer_id))
+
+
+async def _nothing() -> None:
+    pass

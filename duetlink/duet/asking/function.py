@@ -1,0 +1,128 @@
+"""`@duet.remote` on a function: it runs on mocks here at once, and whole at the owner, once approved."""
+
+from __future__ import annotations
+
+import functools
+import html
+from typing import TYPE_CHECKING, Any
+
+from duetlink.compute.operations.function import shown_source
+from duetlink.data import values
+from duetlink.duet.asking.asking import Question
+from duetlink.duet.asking.pending_request import PendingRequest
+from duetlink.duet.asking.source import source_of
+from duetlink.duet.asking.submission import Arguments, Submission, mocks_of, written
+from duetlink.duet.code import Code
+from duetlink.duet.display import visible
+from duetlink.duet.objects.asset import AssetInfo
+from duetlink.duet.objects.preview import preview_text
+from duetlink.errors import UnsupportedValue
+
+if TYPE_CHECKING:
+    from duetlink.duet.asking.workbench import Workbench
+
+
+class Function:
+    """A function that may be sent to the owner. To call it runs it on mocks, and sends nothing.
+
+    It can use its arguments, libraries, and what it defines itself. Raises SettingError when it is made, for
+    one that cannot be sent; the message names what is in the way.
+    """
+
+    def __init__(self, function: Any, workbench: Workbench) -> None:
+        self._source = source_of(function)
+        self._workbench = workbench
+        functools.update_wrapper(self, function)
+
+    @property
+    def source(self) -> Code:
+        """What the owner gets to read."""
+        return Code(shown_source(self._source.text))
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Call:
+        """Run it with mocks in place of pointers, and with copies of values.
+
+        Raises:
+            SettingError: an argument cannot be sent.
+            NoMock: an asset has none.
+            Exception: whatever the function raises, with its traceback.
+        """
+        taken = Arguments(self._workbench)
+        call = written(taken, arguments, keywords)
+        theirs = tuple(map(mocks_of, arguments))
+        theirs_by_name = {name: mocks_of(argument) for name, argument in keywords.items()}
+        mock = self._source.run(theirs, theirs_by_name)
+        submission = Submission(self._source.name, self._source.text, call, tuple(taken.inputs), mock)
+        return Call(submission, self._workbench)
+
+    def __repr__(self) -> str:
+        return f"<function {self._source.name}, to be run at the owner: call it to run it on mocks>"
+
+
+class Call:
+    """A function with its arguments: what it has made of mocks, and `submit`, which asks for what it makes of
+    the real data.
+    """
+
+    def __init__(self, submission: Submission, workbench: Workbench) -> None:
+        self._submission = submission
+        self._workbench = workbench
+
+    @property
+    def mock(self) -> Any:
+        """What came of mocks: it says nothing about the real data."""
+        return self._submission.mock
+
+    @property
+    def source(self) -> Code:
+        """What the owner gets to read."""
+        return Code(shown_source(self._submission.source))
+
+    def submit(self, reason: str = "", *, expires_s: float | None = None) -> PendingRequest:
+        """Ask the owner to run it, and for what it makes, and return at once. Awaitable; see PendingRequest.
+        After `expires_s` the owner can no longer say yes.
+
+        Raises:
+            UnsupportedValue: what came of mocks cannot travel, so what comes of the real data will not.
+            LinkClosed: there is no peer.
+        """
+        try:
+            summary = values.summarise(self.mock)
+        except UnsupportedValue as error:
+            raise UnsupportedValue(
+                f"{self._submission.name} has to return what can travel: {error}"
+            ) from error
+        thread, asking = self._workbench.connected()
+        info = AssetInfo(f"{self._submission.name}(…)", 0, summary.kind, summary.detail, 0)
+        question = functools.partial(Question, info, reason, expires_s=expires_s or 0.0, job=self._submission)
+        return PendingRequest(question, asking, thread)
+
+    def get(self, *, reason: str = "", timeout_s: float | None = None) -> Any:
+        """Submit it, wait for the answer, and return what the function makes of the real data.
+
+        `timeout_s` bounds the wait for the answer, not the transfer. If interrupted, it is withdrawn.
+
+        Raises:
+            OperationFailed: it has failed there; the message says as much as the owner allows.
+            RequestDenied, RequestTimeout, TransferFailed, LinkClosed, … as `Pointer.get`.
+        """
+        return self.submit(reason).result_or_withdraw(timeout_s)
+
+    def __repr__(self) -> str:
+        return (
+            f"<{self._submission.name} has run on mocks only: .submit(reason) asks the owner to run it on "
+            f"the real data; what came of the mocks:\n{_shown(self.mock)}>"
+        )
+
+    def _repr_html_(self) -> str:
+        show = getattr(self.mock, "_repr_html_", None)
+        body = show() if show is not None else f"<pre>{html.escape(_shown(self.mock))}</pre>"
+        title = f"{visible(self._submission.name)} has run on mocks only; what came of them:"
+        return f"<div><em>{html.escape(title)}</em>{body}</div>"
+
+
+def _shown(mock: Any) -> str:
+    try:
+        return preview_text(mock)
+    except Exception as error:  # of a library's repr
+        return f"not shown: {type(error).__name__}"

@@ -1,0 +1,65 @@
+"""A library as if it were at the owner's: `pd = duet.remote(pandas)`, then `pd.concat([a, b])` on pointers.
+
+Only what has no protocol for foreign objects needs it: NumPy's and torch's functions take pointers
+themselves.
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+from duetlink.duet.asking.workbench import Workbench
+from duetlink.errors import OperationRefused
+
+
+class RemoteLibrary:
+    """The functions and classes of a module that may be called on private data."""
+
+    def __init__(self, module: ModuleType, workbench: Workbench) -> None:
+        self._module = module
+        self._workbench = workbench
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        found = getattr(self._module, name)  # raises what the module itself would
+        if isinstance(found, ModuleType):
+            return RemoteLibrary(found, self._workbench)
+        allowed = self._workbench.allowed
+        if allowed.name_of(found) is not None:
+            return RemoteFunction(found, self._workbench)
+        if allowed.constant_name(found) is not None or isinstance(found, (int, float, str)):
+            return found
+        raise OperationRefused(
+            f"{self._module.__name__}.{name} is in no list of what may be done with private data"
+        )
+
+    def __dir__(self) -> list[str]:
+        allowed = self._workbench.allowed
+        return [
+            name
+            for name, found in vars(self._module).items()
+            if not name.startswith("_")
+            and (isinstance(found, ModuleType) or allowed.name_of(found) is not None)
+        ]
+
+    def __repr__(self) -> str:
+        return f"<{self._module.__name__} at the owner>"
+
+
+class RemoteFunction:
+    """A function or class of a library, to be called at the owner."""
+
+    def __init__(self, function: Any, workbench: Workbench) -> None:
+        self._function = function
+        self._workbench = workbench
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        program = self._workbench.program()
+        name = program.allowed.name_of(self._function)
+        assert name is not None
+        return program.call(name, self._function, arguments, keywords)
+
+    def __repr__(self) -> str:
+        return f"<{self._function.__module__}.{self._function.__qualname__} at the owner>"

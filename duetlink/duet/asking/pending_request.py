@@ -1,0 +1,119 @@
+"""A request of this side's, as the person who made it holds it: its state and, in the end, its value."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import time
+from collections.abc import Callable, Generator
+from typing import Any
+
+from duetlink.base.runtime.loop import LoopThread
+from duetlink.duet.asking.asking import ASKING, COMPLETE, DENIED, PENDING, Asking, Question
+from duetlink.duet.display import Table, visible
+from duetlink.duet.objects.job_log import LogLines
+from duetlink.duet.objects.progress import Progress
+from duetlink.errors import RequestTimeout, RequestWithdrawn
+
+
+class PendingRequest:
+    """A request on its way: made, answered, fetched in the background. Use from any thread."""
+
+    def __init__(self, make: Callable[[], Question], asking: Asking, thread: LoopThread) -> None:
+        """`make` is called on the loop thread: a question owns a future of it. Raises LinkClosed."""
+        asking.check_open()
+        self._thread = thread
+        self._question = thread.run(_made(make))
+        self._future: concurrent.futures.Future[Any] = thread.submit(asking.fetch(self._question))
+
+    @property
+    def state(self) -> str:
+        """`asking`, `pending`, `approved`, `denied`, `withdrawn`, `complete` or `failed`."""
+        return self._question.state
+
+    @property
+    def reason(self) -> str:
+        return self._question.reason
+
+    @property
+    def log(self) -> LogLines:
+        """What a function has printed at the owner so far, if the owner lets that out; else nothing."""
+        return LogLines(self._question.log.lines)
+
+    @property
+    def progress(self) -> float | None:
+        """How far a function has told that it is, from 0 to 1, if the owner lets that out; else None."""
+        return self._question.log.fraction
+
+    def result(self, timeout_s: float | None = None) -> Any:
+        """Wait for the value, showing progress of a transfer that takes more than a second.
+
+        `timeout_s` bounds the wait for the owner's answer; the request stays pending after it.
+
+        Raises:
+            RequestDenied, RequestTimeout, RequestWithdrawn, AssetChanged, TransferFailed, LinkClosed.
+        """
+        with Progress(self._question.asset.name) as progress:
+            waiting = wait_future(
+                self._future,
+                timeout_s,
+                still=lambda: self._question.state in (ASKING, PENDING),
+                on_wait=lambda: progress.show(self._question.transfer),
+            )
+        if not waiting:
+            raise RequestTimeout(
+                f"no answer to the request for {self._question.asset.name!r} within {timeout_s:g} s; "
+                "ask again with a longer one, or use request(), which waits in the owner's queue"
+            )
+        try:
+            return self._future.result()
+        except concurrent.futures.CancelledError:
+            raise RequestWithdrawn(f"the request for {self._question.asset.name!r} was withdrawn") from None
+
+    def result_or_withdraw(self, timeout_s: float | None = None) -> Any:
+        """`result`; whatever keeps it from coming, an interrupt too, withdraws the request."""
+        try:
+            return self.result(timeout_s)
+        except BaseException:
+            self.withdraw()
+            raise
+
+    def withdraw(self) -> None:
+        """Take the request back, or cancel its transfer. Without effect once it has ended."""
+        self._future.cancel()
+
+    def __await__(self) -> Generator[Any, None, Any]:
+        return asyncio.wrap_future(self._future).__await__()
+
+    def __repr__(self) -> str:
+        return f"<PendingRequest for {visible(self._question.asset.name)!r}: {self.state}>"
+
+    def _repr_html_(self) -> str:
+        words = {PENDING: "waits for the owner", COMPLETE: "here: .result()", DENIED: "denied"}
+        row = (self._question.asset.name, self._question.reason, words.get(self.state, self.state))
+        return Table("Request", ("object", "reason", "state"), [row])._repr_html_()
+
+
+async def _made(make: Callable[[], Question]) -> Question:
+    return make()
+
+
+def wait_future(
+    future: concurrent.futures.Future[Any],
+    timeout_s: float | None,
+    *,
+    still: Callable[[], bool],
+    on_wait: Callable[[], None],
+) -> bool:
+    """Wait for `future`, looking up ten times a second; False if `timeout_s` passed while `still()`."""
+    deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
+    while not future.done():
+        tick_s = 0.1
+        if deadline_s is not None and still():
+            left_s = deadline_s - time.monotonic()
+            if left_s <= 0:
+                return False
+            tick_s = min(tick_s, left_s)
+        concurrent.futures.wait((future,), tick_s)
+        on_wait()
+    return True

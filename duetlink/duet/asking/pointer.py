@@ -1,0 +1,171 @@
+"""What one holds of an object that the peer shares or has given."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from duetlink.base.runtime.loop import LoopThread
+from duetlink.base.wire.text import harmless
+from duetlink.duet.asking.asking import Asking, Question
+from duetlink.duet.asking.pending_request import PendingRequest
+from duetlink.duet.asking.program import Program
+from duetlink.duet.asking.remote import Remote
+from duetlink.duet.asking.workbench import Workbench
+from duetlink.duet.display import Table, size_text, visible
+from duetlink.duet.objects.asset import AssetInfo
+from duetlink.duet.objects.catalogue import Received
+from duetlink.errors import OperationRefused
+
+
+class Described:
+    """An object of the store: its description without its content."""
+
+    def __init__(self, info: AssetInfo) -> None:
+        self._info = info
+
+    @property
+    def name(self) -> str:
+        return harmless(self._info.name)
+
+    @property
+    def revision(self) -> int:
+        """1 when first shared under this name, one more each time it is shared again."""
+        return self._info.revision
+
+    @property
+    def kind(self) -> str:
+        """The type, e.g. `pandas.DataFrame`."""
+        return self._info.kind
+
+    @property
+    def detail(self) -> str:
+        """Shape and dtype in words, e.g. `569 rows × 31 columns`."""
+        return self._info.detail
+
+    @property
+    def size_bytes(self) -> int:
+        """The bytes that move when it is fetched."""
+        return self._info.size_bytes
+
+    @property
+    def description(self) -> str:
+        return self._info.description
+
+    @property
+    def lossy(self) -> str:
+        """How its arrays were allowed to change on their way, and how far; empty: they are as they were."""
+        return self._info.lossy
+
+    @property
+    def tags(self) -> tuple[str, ...]:
+        return self._info.tags
+
+    @property
+    def budget(self) -> str:
+        """What may be spent on private statistics of it, and what is left, in words; empty: there is no
+        budget.
+        """
+        return self._info.budget
+
+    @property
+    def mock_words(self) -> str:
+        """How the harmless twin that works in its place was made; empty: there is none."""
+        return self._info.mock
+
+    def __repr__(self) -> str:
+        info = self._info
+        return (
+            f"<{type(self).__name__} {visible(info.name)!r}: {visible(info.kind)} {visible(info.detail)}, "
+            f"{size_text(info.size_bytes)}>"
+        )
+
+    def _repr_html_(self) -> str:
+        info = self._info
+        rows = [("type", f"{info.kind} {info.detail}"), ("size", size_text(info.size_bytes))]
+        if info.description:
+            rows.append(("description", info.description))
+        if info.lossy:
+            rows.append(("lossy", info.lossy))
+        if info.mock:
+            rows.append(("mock", info.mock))
+        if info.budget:
+            rows.append(("budget", info.budget))
+        if info.tags:
+            rows.append(("tags", ", ".join(info.tags)))
+        return Table(f"{type(self).__name__} {info.name}", ("", ""), rows)._repr_html_()
+
+
+class Pointer(Remote, Described):
+    """A handle on an object that the peer shares. It holds no content; `get` asks for it.
+
+    Where its owner gives a mock, it behaves like the object: operators, NumPy's and torch's functions,
+    methods and attributes work on the mock at once, and are recorded; what they return are pointers to
+    results, which `get` asks for as well.
+    """
+
+    def __init__(self, info: AssetInfo, asking: Asking, thread: LoopThread, workbench: Workbench) -> None:
+        Described.__init__(self, info)
+        self._asking = asking
+        self._thread = thread
+        self._workbench = workbench
+
+    @property
+    def _state(self) -> tuple[Program, Any, int]:  # type: ignore[override]
+        mock = self._workbench.mock(self._info)
+        program = self._workbench.program()
+        program.track_mode(mock)
+        return program, mock, program.asset(self._info.name, self._info.revision)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or not self._info.mock:
+            words = f"; {self.name!r} has no mock, so that only get() works" if name[0] != "_" else ""
+            raise AttributeError(f"{name}{words}")
+        return super().__getattr__(name)
+
+    def __dir__(self) -> list[str]:
+        return super().__dir__() if self._info.mock else sorted(object.__dir__(self))
+
+    __repr__ = Described.__repr__
+    _repr_html_ = Described._repr_html_
+
+    def _check_own(self) -> None:
+        raise OperationRefused(
+            f"{self.name!r} is its owner's and cannot be changed; work on a copy, such as .copy()"
+        )
+
+    def _title(self) -> str:
+        return f"{self.name!r} at the owner"
+
+    def request(self, reason: str = "", *, expires_s: float | None = None) -> PendingRequest:
+        """Ask the owner for the object and return at once. Awaitable; see PendingRequest. After `expires_s`
+        the owner can no longer say yes.
+        """
+        question = partial(Question, self._info, reason, expires_s=expires_s or 0.0)
+        return PendingRequest(question, self._asking, self._thread)
+
+    def get(self, *, reason: str = "", timeout_s: float | None = None) -> Any:
+        """Ask the owner for the object, wait for the answer, and return a copy of it.
+
+        `timeout_s` bounds the wait for the answer, not the transfer. The object stays at the owner. If
+        interrupted, the request is withdrawn or the transfer cancelled.
+
+        Raises:
+            RequestDenied: the owner said no; `.reason` has the owner's words.
+            RequestTimeout: no answer within `timeout_s`; the request was withdrawn.
+            AssetNotFound, AssetChanged: it is no longer shared, or is another revision now.
+            TransferFailed, LinkClosed: it did not arrive; nothing partial is kept.
+        """
+        return self.request(reason).result_or_withdraw(timeout_s)
+
+
+class ReceivedObject(Described):
+    """An object that the peer gave with `send`; it is here already."""
+
+    def __init__(self, received: Received) -> None:
+        super().__init__(received.info)
+        self._value = received.value
+
+    def get(self, *, reason: str = "", timeout_s: float | None = None) -> Any:
+        """The object itself; the same each time. It asks nobody, so both arguments have no effect."""
+        return self._value

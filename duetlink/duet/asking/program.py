@@ -1,0 +1,310 @@
+"""What one side records of the work that the other is to do: steps, on the thread that makes them.
+
+Theory. An operation on a pointer happens at once, on mocks, and leaves a step behind. Recording must cost
+little beside the operation itself, a microsecond or so: a step is written as the JSON that it will be, and
+appended to a list, which the loop thread joins. Lists are appended to and cut by single bytecodes, so that no
+lock is needed between the two threads.
+
+Ids only grow. A pointer that dies leaves its id behind among the steps: all that was recorded with it comes
+before.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from duetlink.compute.operations import program
+from duetlink.compute.operations.allowed import Allowed
+from duetlink.compute.operations.guards import check
+from duetlink.data import values
+from duetlink.data.values.base import Summary
+from duetlink.errors import OperationRefused, UnsupportedValue, WorkerUnavailable
+
+if TYPE_CHECKING:
+    from duetlink.duet.asking.pending_request import PendingRequest
+
+WAKE_STEPS = 2048  # so many are enough for a batch; to send one costs as much as a hundred steps
+write_plain = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
+MOST_STEPS = 50_000  # that wait to be taken; then the recording thread waits, too
+PLAIN = frozenset((int, float, bool, str, type(None)))  # which JSON has as well
+# of one argument; larger objects are placed by duet.remote, and share memory
+_MOST_VALUE_BYTES = 64 * 1024 * 1024
+
+
+class Value(NamedTuple):
+    """The step that places a value: its content goes beside the steps."""
+
+    id: int
+    body: bytes
+    summary: Summary
+
+
+Step = str | Value | int  # an id: this result is not needed any more
+Ask = Callable[[Any, str, "float | None", bytes], "PendingRequest"]
+MakeResult = Callable[["Program", Any, int], Any]
+
+
+class Program:
+    """One program, from its first step until the worker or the link ends."""
+
+    def __init__(
+        self,
+        allowed: Allowed,
+        wake: Callable[[bool], None],
+        wait_room: Callable[[], None],
+        ask: Ask,
+        result: MakeResult,
+    ) -> None:
+        """`wake` is told that steps are there, with True where there are many; it returns at once. `ask`
+        makes a request for a result, from a pointer, a reason, after how many seconds it expires, and the
+        private statistic. `result` makes a pointer to a result, from this program, a mock and an id.
+        """
+        self.allowed = allowed
+        self.ask = ask
+        self._result = result
+        self.steps: list[Step] = []
+        self.drop: Callable[[int], None] = self.steps.append
+        self.alarm = 0  # the result with which `notice` is to be called; 0: with the next
+        self.next_id = itertools.count(1).__next__
+        self._wake = wake
+        self._wait_room = wait_room
+        self._assets: dict[tuple[str, int], int] = {}
+        self._makers: dict[type, Callable[[Any, int], Any]] = {
+            type(None): lambda mock, id_: None,
+            tuple: self._take_apart,
+            list: self._take_apart,
+        }
+        self._gradients = True
+        self.ended: str = ""
+        self.on_ended: Callable[[], None] = lambda: None  # may raise for a reason that is more than that
+
+    # -- recording -------------------------------------------------------------------------------------------
+
+    def append(self, step: Step) -> None:
+        """Record a step. Waits where far too many are to be taken."""
+        self.steps.append(step)
+        if not self.alarm or len(self.steps) % WAKE_STEPS == 0:
+            self.notice()
+
+    def record(
+        self, id_: int, operation: str, arguments: Sequence[str], keywords: Mapping[str, str] | None = None
+    ) -> None:
+        """Record a step whose arguments are written already."""
+        head = _heads.get(operation)
+        if head is None:
+            head = _heads[operation] = f",{write_plain(operation)},["
+        text = f"[{id_}{head}{','.join(arguments)}]"
+        if keywords:
+            named = ",".join(f"{write_plain(name)}:{argument}" for name, argument in keywords.items())
+            text = f"{text},{{{named}}}"
+        self.append(text + "]")
+
+    def notice(self) -> None:
+        """A step is there, and nobody has been told for a while."""
+        if len(self.steps) >= MOST_STEPS:
+            self._wait_room()
+        urgent = self.alarm > 0
+        self.alarm = self.next_id() + WAKE_STEPS  # no result has that id
+        self._wake(urgent)
+
+    def asset(self, name: str, revision: int) -> int:
+        """The id of an asset; it is opened by a step when it is used for the first time."""
+        key = name, revision
+        if key not in self._assets:
+            id_ = self._assets[key] = self.next_id()
+            self.record(id_, program.ASSET, [write_plain(name), str(revision)])
+        return self._assets[key]
+
+    def place(self, obj: object) -> int:
+        """Record a value of this side's, as it is now; returns its id. Raises UnsupportedValue."""
+        encoded = values.encode(obj)
+        if encoded.size_bytes > _MOST_VALUE_BYTES:
+            raise UnsupportedValue(
+                f"an argument of {encoded.size_bytes:,} bytes is over {_MOST_VALUE_BYTES:,}; "
+                "give it to the owner with duet.send, who can share it"
+            )
+        id_ = self.next_id()
+        # copied: the object may change before it leaves
+        self.append(Value(id_, b"".join(encoded.segments), encoded.summary))
+        if getattr(obj, "requires_grad", False):  # which values lose at the owner
+            self.record(0, ".requires_grad_", [f"[{id_}]"])
+        return id_
+
+    def call(
+        self,
+        operation: str,
+        function: Callable[..., Any],
+        arguments: Sequence[Any],
+        keywords: Mapping[str, Any],
+    ) -> Any:
+        """Do `function` with the mocks of what is given, and record it. Returns pointers for its result.
+
+        Raises:
+            OperationRefused: an argument cannot be sent.
+            Exception: whatever `function` raises for the mocks; nothing is recorded then.
+        """
+        theirs = tuple(map(mock_of, arguments))
+        theirs_by_name = {name: mock_of(argument) for name, argument in keywords.items()}
+        check(operation, theirs, theirs_by_name)
+        encoded = [self.encode(argument) for argument in arguments]
+        encoded_by_name = {name: self.encode(argument) for name, argument in keywords.items()}
+        mock = function(*theirs, **theirs_by_name)
+        return self.made(operation, encoded, encoded_by_name, mock)
+
+    def made(self, operation: str, arguments: Sequence[str], keywords: Mapping[str, str], mock: Any) -> Any:
+        """Record a step that made `mock` here; returns pointers for its result."""
+        id_ = 0 if mock is None else self.next_id()
+        self.record(id_, operation, arguments, keywords)
+        return self.wrap(mock, id_)
+
+    def wrap(self, mock: Any, id_: int) -> Any:
+        """A pointer to the result `id_`, whose mock is `mock`; of a tuple or list, one for each item."""
+        maker = self._makers.get(type(mock))
+        if maker is not None:
+            return maker(mock, id_)
+        if isinstance(mock, tuple):  # a named one
+            return self._take_apart(mock, id_)
+        return self._result(self, mock, id_)
+
+    def makes(self, kind: type, maker: Callable[[Any, int], Any]) -> None:
+        """Let pointers to objects of this type be made by `maker(mock, id)`."""
+        self._makers[kind] = maker
+
+    def _take_apart(self, mock: Any, id_: int) -> Any:
+        parts = []
+        for index, part in enumerate(mock):
+            part_id = self.next_id()
+            self.record(part_id, "operator.getitem", [f"[{id_}]", str(index)])
+            parts.append(self.wrap(part, part_id))
+        self.drop(id_)
+        if hasattr(mock, "_fields"):
+            return type(mock)(*parts)
+        return type(mock)(parts)
+
+    def track_mode(self, mock: Any) -> None:
+        """`track_gradients` for an operation on a tensor that does not come by `__torch_function__`."""
+        torch = sys.modules.get("torch")
+        if torch is not None and isinstance(mock, torch.Tensor):
+            self.track_gradients(torch.is_grad_enabled())
+
+    def track_gradients(self, enabled: bool) -> None:
+        """Record whether torch records gradients from here on, where that has changed."""
+        if enabled is not self._gradients:
+            self._gradients = enabled
+            self.record(0, program.GRAD, [write_plain(enabled)])
+
+    # -- arguments -------------------------------------------------------------------------------------------
+
+    def encode(self, argument: Any) -> str:
+        """An argument as it is written in a step. Raises OperationRefused."""
+        kind = type(argument)
+        if kind is float:
+            return FLOATS.get(argument) or write_float(argument)
+        if kind in PLAIN:
+            return write_plain(argument)
+        if hasattr(kind, "_is_remote"):
+            if argument._program is not self:
+                raise OperationRefused(
+                    f"{argument!r} belongs to another duet, or to a worker that has ended; "
+                    "results of two owners meet here, after get()"
+                )
+            return f"[{argument._id}]"
+        if isinstance(argument, (tuple, list)) and kind.__module__ != "numpy":
+            return self._tagged("l" if isinstance(argument, list) else "t", argument)
+        if kind is slice:
+            return self._tagged("s", (argument.start, argument.stop, argument.step))
+        if kind is dict:
+            return self._tagged("d", (part for pair in argument.items() for part in pair))
+        if argument is Ellipsis:
+            return self._tagged("e", ())
+        if kind is complex:
+            return self._tagged("z", (argument.real, argument.imag))
+        if (name := self.allowed.constant_name(argument)) is not None:
+            return self._tagged("c", (name,))
+        if (name := self.allowed.name_of(argument)) is not None:
+            return self._tagged("f", (name,))
+        if callable(argument):
+            raise OperationRefused(
+                f"the function {getattr(argument, '__name__', argument)!r} cannot be part of an operation; "
+                "have the owner review it as a whole: @duet.remote"
+            )
+        try:
+            return f"[{self.place(argument)}]"
+        except UnsupportedValue as error:
+            raise OperationRefused(f"{kind.__name__} cannot be an argument: {error}") from error
+
+    def _tagged(self, tag: str, parts: Iterable[Any]) -> str:
+        return ",".join((f'["{tag}"', *map(self.encode, parts))) + "]"
+
+    # -- the loop thread -------------------------------------------------------------------------------------
+
+    def take(self, most: int) -> list[Step]:
+        """The next steps, at most `most`."""
+        self.alarm = 0  # first: who records one after this says so
+        batch = self.steps[:most]
+        del self.steps[: len(batch)]
+        return batch
+
+    def end(self, why: str) -> None:
+        """Record nothing any more: what was made is gone."""
+        self.ended = why
+        self.steps, self.drop, self.alarm = _Ended(self), _forget, 0
+
+    def check_open(self) -> None:
+        """Raise WorkerUnavailable where it has ended, LinkClosed where its duet has."""
+        if self.ended:
+            self.on_ended()
+            raise WorkerUnavailable(f"this work has ended: {self.ended}; begin anew with duet.store[…]")
+
+
+class _Ended(list[Step]):
+    """Takes the place of a program's steps: the next operation says why."""
+
+    def __init__(self, ended: Program) -> None:
+        super().__init__()
+        self._program = ended
+
+    def append(self, step: Step) -> None:
+        self._program.check_open()
+
+
+_heads: dict[str, str] = {}  # of steps, by their operation
+FLOATS: dict[float, str] = {}  # as they are written, of those that come again and again
+_MOST_FLOATS = 1000
+
+
+def write_float(number: float) -> str:
+    """As `write_plain` does; from then on it is among FLOATS."""
+    text = write_plain(number)
+    if number and len(FLOATS) < _MOST_FLOATS:  # 0.0 and -0.0 are one key
+        FLOATS[number] = text
+    return text
+
+
+def _forget(id_: int) -> None:
+    """What has ended holds no results."""
+
+
+def is_remote(obj: Any) -> bool:
+    """Whether it is a pointer that operations can be done with."""
+    return hasattr(type(obj), "_is_remote")
+
+
+def mock_of(argument: Any) -> Any:
+    """What stands for an argument here: a pointer's mock, also within containers."""
+    kind = type(argument)
+    if kind in PLAIN:
+        return argument
+    if hasattr(kind, "_is_remote"):
+        return argument._mock
+    if kind is tuple or kind is list:
+        return kind(map(mock_of, argument))
+    if kind is dict:
+        return {mock_of(key): mock_of(item) for key, item in argument.items()}
+    if kind is slice:
+        return slice(mock_of(argument.start), mock_of(argument.stop), mock_of(argument.step))
+    return argument

@@ -1,0 +1,317 @@
+"""A pointer that behaves like the object it points to: what is done to it happens to its mock, and is
+recorded.
+
+Python's own protocols do the work: operators, `__array_ufunc__` and `__array_function__` of NumPy,
+`__torch_function__`, and the forwarding of attributes that are in the allow-lists.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+
+from duetlink.compute.operations.allowed import BACKWARD, IN_PLACE, LOCAL, METADATA
+from duetlink.duet.asking.asked import Asked
+from duetlink.duet.asking.program import FLOATS, Program, mock_of, write_float
+from duetlink.duet.display import visible
+from duetlink.errors import OperationRefused, PrivateValue
+
+if TYPE_CHECKING:
+    import numpy as np
+
+
+class MockUsed(UserWarning):
+    """A library was given the mock of something private, since it asked for plain values."""
+
+
+class Remote:
+    """What pointers to assets and to results have in common. The mock is never the real thing."""
+
+    __slots__ = ()
+    _is_remote: ClassVar[bool] = True
+    _state: tuple[Program, Any, int]  # its mock, and its id in the program
+
+    __hash__ = object.__hash__
+
+    @property
+    def _program(self) -> Program:
+        return self._state[0]
+
+    @property
+    def _mock(self) -> Any:
+        return self._state[1]
+
+    @property
+    def _id(self) -> int:
+        return self._state[2]
+
+    @property
+    def mock(self) -> Any:
+        """The harmless twin: everything that is shown of this pointer comes from it."""
+        return self._mock
+
+    # -- attributes ------------------------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        mock, program = self._mock, self._program
+        kind = type(mock)
+        effect = program.allowed.method(kind, name)
+        if effect is not None:
+            if effect in (METADATA, LOCAL):
+                return getattr(mock, name)
+            if effect in (IN_PLACE, BACKWARD):
+                self._check_own()
+            return _Method(self, name)
+        effect = program.allowed.attribute(kind, name)
+        if effect == METADATA:
+            return getattr(mock, name)
+        if effect is not None:
+            return program.made(f"@{name}", [f"[{self._id}]"], {}, getattr(mock, name))
+        if name in getattr(getattr(mock, "obj", mock), "columns", ()):  # df.age, df.groupby("town").age
+            return self[name]
+        why = (
+            "is in no list of what may be done with private data" if hasattr(mock, name) else "does not exist"
+        )
+        raise AttributeError(f"{name!r} of a {kind.__name__} {why}; dir() shows what there is")
+
+    def __dir__(self) -> list[str]:
+        return sorted({*object.__dir__(self), *self._program.allowed.names(type(self._mock))})
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name.startswith("_"):
+            object.__setattr__(self, name, value)
+            return
+        self._check_own()
+        program = self._program
+        if not program.allowed.settable(type(self._mock), name):
+            raise OperationRefused(f"{name!r} of a {type(self._mock).__name__} cannot be set from afar")
+        encoded = program.encode(value)
+        setattr(self._mock, name, mock_of(value))
+        program.record(0, f"@={name}", [f"[{self._id}]", encoded])
+
+    # -- what Python asks of a container ---------------------------------------------------------------------
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._program.call("operator.getitem", operator.getitem, (self, key), {})
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._check_own()
+        self._program.call("operator.setitem", operator.setitem, (self, key, value), {})
+
+    def __len__(self) -> int:
+        return len(self._mock)
+
+    def __iter__(self) -> Iterator[Any]:
+        if hasattr(self._mock, "columns"):  # a frame's names, which are no secret
+            return iter(self._mock)
+        return (self[index] for index in range(len(self._mock)))
+
+    def __contains__(self, item: Any) -> bool:
+        if hasattr(self._mock, "columns"):
+            return item in self._mock
+        return self._refuse("in")
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        return _Method(self, "__call__")(*arguments, **keywords)
+
+    def __bool__(self) -> bool:
+        self._refuse("bool")
+
+    def __int__(self) -> int:
+        self._refuse("int")
+
+    def __float__(self) -> float:
+        self._refuse("float")
+
+    def __complex__(self) -> complex:
+        self._refuse("complex")
+
+    def __index__(self) -> int:
+        self._refuse("an index")
+
+    def _check_own(self) -> None:
+        """Raise OperationRefused where this may not be changed."""
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise PrivateValue(
+            f"{what} of {self!r} is not known here: ask for it with .get(reason=…), or decide by its mock: "
+            ".mock"
+        )
+
+    # -- NumPy and torch -------------------------------------------------------------------------------------
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        import numpy as np
+
+        warnings.warn(
+            f"the mock of {self!r} is used: what comes of this says nothing about the real data",
+            MockUsed,
+            stacklevel=2,
+        )
+        return np.asarray(self._mock, dtype=dtype)
+
+    def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
+        program = self._program
+        name = program.allowed.name_of(function)
+        if name is None:
+            raise OperationRefused(f"numpy.{function.__name__} may not be called on private data")
+        if method == "__call__":
+            return program.call(name, function, inputs, keywords)
+        return program.call(f"{name}.{method}", getattr(function, method), inputs, keywords)
+
+    def __array_function__(
+        self, function: Callable[..., Any], types: Any, arguments: Any, keywords: Any
+    ) -> Any:
+        name = self._program.allowed.name_of(function)
+        if name is None:
+            raise OperationRefused(
+                f"{function.__module__}.{function.__name__} may not be called on private data"
+            )
+        return self._program.call(name, function, arguments, keywords)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
+        from duetlink.duet.asking.tensor import torch_function
+
+        return torch_function(function, arguments, keywords or {})
+
+    # -- copies ----------------------------------------------------------------------------------------------
+
+    def __copy__(self) -> Self:
+        return self  # another one would let go of the same result
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        raise OperationRefused("what is at the owner is copied there, with .copy() or .clone()")
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise OperationRefused("a pointer is good in this duet only: save what .get() returns")
+
+    # -- how it looks ----------------------------------------------------------------------------------------
+
+    def _title(self) -> str:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{self._title()}; its mock:\n{self._mock!r}>"
+
+    def _repr_html_(self) -> str | None:
+        import html
+
+        show = getattr(self._mock, "_repr_html_", None)
+        body = show() if show is not None else f"<pre>{html.escape(visible(repr(self._mock)))}</pre>"
+        return f"<div><em>{html.escape(self._title())}; its mock:</em>{body}</div>"
+
+
+class Result(Asked, Remote):
+    """A pointer to what an operation has made at the owner."""
+
+    __slots__ = ("__weakref__", "_state")
+
+    def __init__(self, program: Program, mock: Any, id_: int) -> None:
+        object.__setattr__(self, "_state", (program, mock, id_))
+
+    def __del__(self) -> None:
+        program, _, id_ = self._state
+        program.drop(id_)
+
+    def _title(self) -> str:
+        return f"result {self._id}, a {type(self._mock).__name__} at the owner"
+
+
+class _Method:
+    """A method of something private, to be called."""
+
+    __slots__ = ("_name", "_remote")
+
+    def __init__(self, remote: Remote, name: str) -> None:
+        self._remote = remote
+        self._name = name
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        name = self._name
+        return self._remote._program.call(
+            f".{name}",
+            lambda target, *rest, **more: getattr(target, name)(*rest, **more),
+            (self._remote, *arguments),
+            keywords,
+        )
+
+    def __repr__(self) -> str:
+        return f"<method {self._name} of {self._remote!r}>"
+
+
+_new = object.__new__
+_put = Result.__dict__["_state"].__set__
+
+
+def _binary(
+    name: str, function: Callable[[Any, Any], Any], *, swapped: bool = False
+) -> Callable[[Any, Any], Any]:
+    """An operator. This is the way that a loop over plain operations takes, so nothing of it calls anything
+    else that it need not.
+    """
+    operation = f"operator.{name}"
+    head = f',"{operation}",['
+
+    def operate(self: Remote, other: Any) -> Any:
+        program, mine, id_ = self._state
+        kind = type(other)
+        if kind is float:
+            theirs, text = other, FLOATS.get(other) or write_float(other)
+        elif kind is int:
+            theirs, text = other, other
+        elif hasattr(kind, "_is_remote") and other._program is program:
+            theirs, text = other._mock, f"[{other._id}]"
+        else:
+            return program.call(operation, function, (other, self) if swapped else (self, other), {})
+        made = program.next_id()
+        if swapped:
+            mock = function(theirs, mine)
+            program.steps.append(f"[{made}{head}{text},[{id_}]]]")
+        else:
+            mock = function(mine, theirs)
+            program.steps.append(f"[{made}{head}[{id_}],{text}]]")
+        if made >= program.alarm:
+            program.notice()
+        if type(mock) is not type(mine) or type(self) is not Result:  # a tensor's result has its own class
+            return program.wrap(mock, made)
+        result = _new(Result)
+        _put(result, (program, mock, made))
+        return result
+
+    return operate
+
+
+def _unary(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    operation = f"operator.{name}"
+
+    def operate(self: Remote) -> Any:
+        return self._program.made(operation, (f"[{self._id}]",), {}, function(self._mock))
+
+    return operate
+
+
+_BINARY = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift"
+_COMPARISONS = "eq ne lt le gt ge"
+_UNARY = "neg pos invert abs"
+
+for _name in _BINARY.split():
+    _bare = _name.rstrip("_")
+    setattr(Remote, f"__{_bare}__", _binary(_name, getattr(operator, _name)))
+    setattr(Remote, f"__r{_bare}__", _binary(_name, getattr(operator, _name), swapped=True))
+for _name in _COMPARISONS.split():
+    setattr(Remote, f"__{_name}__", _binary(_name, getattr(operator, _name)))
+for _name in _UNARY.split():
+    setattr(Remote, f"__{_name}__", _unary(_name, getattr(operator, _name)))
+Remote.__hash__ = object.__hash__  # type: ignore[assignment,method-assign]  # a pointer is itself, whatever it is compared with
+
+
+def _rounded(self: Remote, digits: int | None = None) -> Any:
+    return self._program.call("builtins.round", round, (self,) if digits is None else (self, digits), {})
+
+
+Remote.__round__ = _rounded  # type: ignore[attr-defined]

@@ -1,0 +1,191 @@
+"""A pointer to a tensor is a tensor: its memory is the mock's, so that modules, losses and optimisers take
+it.
+
+Each operation of torch on it comes by `torch_function`, which does it with the mocks and records it. Autograd
+works on the mocks here, and on the real tensors at the owner.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn
+
+import torch
+
+from duetlink.compute.operations.guards import check
+from duetlink.compute.operations.torch_names import METADATA_NAMES, name_of_torch
+from duetlink.duet.asking.asked import Asked
+from duetlink.duet.asking.program import Program, is_remote, mock_of
+from duetlink.errors import OperationRefused, PrivateValue
+
+_VALUES = frozenset(
+    [
+        "item",
+        "tolist",
+        "numpy",
+        "__bool__",
+        "__float__",
+        "__int__",
+        "__index__",
+        "__complex__",
+        "__array__",
+        "__contains__",
+    ]
+)
+
+
+class TensorPointer(Asked, torch.Tensor):
+    """A tensor at the owner. All that can be seen of it here is its mock."""
+
+    _is_remote: ClassVar[bool] = True
+    _program: Program
+    _id: int
+
+    @classmethod
+    def _of(cls, program: Program, mock: torch.Tensor, id_: int) -> TensorPointer:
+        with torch._C.DisableTorchFunctionSubclass():
+            made = mock if isinstance(mock, cls) else mock.as_subclass(cls)
+        made._program = program
+        made._id = id_
+        return made
+
+    @property
+    def _mock(self) -> torch.Tensor:
+        return self
+
+    @property
+    def mock(self) -> torch.Tensor:
+        """The harmless twin, as a plain tensor."""
+        with torch._C.DisableTorchFunctionSubclass():
+            return self.detach().as_subclass(torch.Tensor)
+
+    def __del__(self) -> None:
+        id_ = self.__dict__.get("_id")
+        if id_ is not None:
+            self.__dict__["_program"].drop(id_)
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
+        return torch_function(function, arguments, keywords or {})
+
+    def _title(self) -> str:
+        return f"result {self._id}, a tensor at the owner"
+
+    def __repr__(self, *, tensor_contents: Any = None) -> Any:  # type: ignore[override]
+        return f"<{self._title()}; its mock:\n{self.mock!r}>"
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
+        raise OperationRefused("a tensor at the owner is copied with .clone()")
+
+    def __reduce_ex__(self, protocol: Any) -> NoReturn:
+        raise OperationRefused("a pointer is good in this duet only: save what duet.fetch() returns")
+
+
+def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
+    """Do a function of torch with the mocks, and record it."""
+    name = name_of_torch(function)
+    if name is None or name in METADATA_NAMES:
+        called = getattr(function, "__name__", str(function))
+        if called in _VALUES:
+            raise PrivateValue(
+                f"{called} of a tensor at the owner is not known here: ask for it with .get(reason=…), or "
+                "decide by its mock: .mock"
+            )
+        if name is None:
+            raise OperationRefused(f"torch's {called} is in no list of what may be done with private data")
+        with torch._C.DisableTorchFunctionSubclass():
+            return function(
+                *map(mock_of, arguments), **{key: mock_of(item) for key, item in keywords.items()}
+            )
+    out = keywords.get("out")
+    if is_remote(out):  # two steps: what changes its argument is in a list of its own
+        made = torch_function(function, arguments, {k: v for k, v in keywords.items() if k != "out"})
+        return torch_function(torch.Tensor.copy_, (out, made), {})
+    program = _program_of((*arguments, *keywords.values()))
+    program.track_gradients(torch.is_grad_enabled())
+    theirs = tuple(map(mock_of, arguments))
+    theirs_by_name = {key: mock_of(item) for key, item in keywords.items()}
+    check(name, theirs, theirs_by_name)
+    encoded = [program.encode(argument) for argument in arguments]
+    encoded_by_name = {key: program.encode(item) for key, item in keywords.items()}
+    with torch._C.DisableTorchFunctionSubclass():
+        mock = function(*theirs, **theirs_by_name)
+    for argument in theirs:
+        if mock is argument and is_remote(mock):  # in place
+            program.record(0, name, encoded, encoded_by_name)
+            return mock
+    return program.made(name, encoded, encoded_by_name, mock)
+
+
+def _program_of(arguments: Any) -> Program:
+    for argument in arguments:
+        if hasattr(type(argument), "_is_remote"):
+            found: Program = argument._program
+            return found
+        if isinstance(argument, (list, tuple)):
+            for part in argument:
+                if hasattr(type(part), "_is_remote"):
+                    return part._program  # type: ignore[no-any-return]
+    raise OperationRefused("torch was called without a pointer")  # pragma: no cover
+
+
+def make_tensors(program: Program) -> None:
+    """Let a program's tensors be pointers of this kind."""
+
+    def make(mock: torch.Tensor, id_: int) -> TensorPointer:
+        return TensorPointer._of(program, mock, id_)
+
+    for kind in (torch.Tensor, TensorPointer, torch.nn.Parameter):
+        program.makes(kind, make)
+
+
+def place_module(program: Program, module: torch.nn.Module) -> torch.nn.Module:
+    """Let the parameters and buffers of `module` be at the owner from here on; returns it.
+
+    Its `forward` runs here, on mocks, and each of its operations is recorded: no code is sent. Layers that
+    would write over what they are given, such as `nn.ReLU(inplace=True)`, make something new instead.
+    """
+    for part in module.modules():
+        if getattr(part, "inplace", False) is True:
+            part.inplace = False  # type: ignore[assignment]
+        for name, parameter in part._parameters.items():
+            if parameter is not None and not is_remote(parameter):
+                part._parameters[name] = _placed(program, parameter)  # type: ignore[assignment]
+        for name, buffer in part._buffers.items():
+            if buffer is not None and not is_remote(buffer):
+                part._buffers[name] = _placed(program, buffer)
+    return module
+
+
+def _placed(program: Program, tensor: torch.Tensor) -> TensorPointer:
+    id_ = program.place(tensor.detach())
+    with torch._C.DisableTorchFunctionSubclass():
+        mock = tensor.detach().clone()
+    made = TensorPointer._of(program, mock, id_)
+    if isinstance(tensor, torch.nn.Parameter):
+        made._is_param = True  # torch.nn.Parameter's own mark for what is one without being of its class
+    if tensor.requires_grad:
+        made.requires_grad_(True)
+    return made
+
+
+def fetched_module(
+    module: torch.nn.Module, fetch: Callable[[dict[str, Any]], dict[str, Any]]
+) -> torch.nn.Module:
+    """A copy of `module` whose parameters and buffers are here again, by one call of `fetch`."""
+    placed = {
+        id(tensor): tensor
+        for part in module.modules()
+        for tensor in (*part._parameters.values(), *part._buffers.values())
+        if tensor is not None and is_remote(tensor)
+    }
+    state = {str(number): tensor.detach() for number, tensor in enumerate(placed.values())}
+    values = fetch(state) if state else {}
+    memo: dict[int, Any] = {}
+    for (key, pointer), value in zip(placed.items(), values.values(), strict=True):
+        here = value.detach()
+        if getattr(pointer, "_is_param", False):
+            here = torch.nn.Parameter(here, requires_grad=bool(pointer.requires_grad))
+        memo[key] = here
+    return copy.deepcopy(module, memo)

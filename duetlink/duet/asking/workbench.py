@@ -1,0 +1,161 @@
+"""The scientist's side of remote work: the program that is recorded, the mocks that are here, what becomes a
+pointer.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import threading
+from functools import partial
+from typing import Any
+
+from duetlink.base.runtime.loop import LoopThread
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.operations.allowed import LIBRARIES, Allowed
+from duetlink.data import values
+from duetlink.duet.asking.asking import Asking, Question
+from duetlink.duet.asking.outbox import Outbox
+from duetlink.duet.asking.pending_request import PendingRequest
+from duetlink.duet.asking.program import Program
+from duetlink.duet.asking.remote import Remote, Result
+from duetlink.duet.objects.asset import AssetInfo
+from duetlink.duet.objects.catalogue import Catalogue
+from duetlink.errors import LinkClosed, NoMock
+from duetlink.net.link.link import Link
+
+MOST_MOCK_BYTES = 256 * 1024 * 1024  # of one asset
+_MODULES = {"python": "builtins"}  # of a list, where its name is another
+
+
+class Workbench:
+    """Where pointers of one duet get what they work with. Any thread, if not said otherwise."""
+
+    def __init__(self, catalogue: Catalogue, asking: Asking) -> None:
+        self._catalogue = catalogue
+        self._asking = asking
+        self.allowed = Allowed()
+        self._thread: LoopThread | None = None
+        self._link: Link | None = None
+        self._outbox: Outbox | None = None
+        self._program: Program | None = None
+        self._running: asyncio.Task[None] | None = None
+        self._mocks: dict[tuple[str, int], Any] = {}
+        self._lock = threading.Lock()
+        self._epoch = 0
+
+    def use(self, thread: LoopThread) -> None:
+        """The thread on which the duet's loop runs."""
+        self._thread = thread
+
+    # -- on the loop thread ----------------------------------------------------------------------------------
+
+    def attach(self, link: Link) -> None:
+        self._link = link
+        link.rpc.notice(pb.WorkReport, self._reported)
+        link.rpc.notice(pb.WorkWords, self._worded)
+
+    def detach(self) -> None:
+        """The link has closed, and `asking` knows why: record nothing more."""
+        if self._outbox is not None:
+            self._outbox.program.on_ended = self._asking.check_open
+            self._outbox.end("the duet is closed")
+
+    async def close(self) -> None:
+        """Stop sending what was recorded."""
+        if self._running is not None:
+            self._running.cancel()
+            await asyncio.gather(self._running, return_exceptions=True)
+
+    def _reported(self, report: pb.WorkReport) -> None:
+        if self._outbox is not None and report.epoch == self._outbox.epoch:
+            self._outbox.report(report)
+
+    def _worded(self, words: pb.WorkWords) -> None:
+        if self._outbox is not None and words.epoch == self._outbox.epoch:
+            self._outbox.hear_words(words)
+
+    def why_failed(self, result: int) -> str:
+        """Why the owner has not made a result of the program; empty: nothing is known of that."""
+        return self._outbox.why_failed(result) if self._outbox is not None else ""
+
+    async def _begin(self) -> Program:
+        if self._link is None:
+            raise LinkClosed("no peer is connected yet; see duet.state, or duet.wait_connected()")
+        self._epoch += 1
+        self._outbox = Outbox(self._link, self._epoch, self.allowed, self._ask, Result)
+        self._running = asyncio.ensure_future(self._outbox.run())
+        return self._outbox.program
+
+    async def flushed(self) -> None:
+        """Return when all that is recorded by now is on its way."""
+        if self._outbox is not None:
+            await self._outbox.flush()
+
+    # -- from any thread -------------------------------------------------------------------------------------
+
+    def program(self) -> Program:
+        """The one that is recorded now; a new one where the last has ended. Raises LinkClosed."""
+        program = self._program
+        if program is not None and not program.ended:
+            return program
+        self._asking.check_open()
+        assert self._thread is not None
+        with self._lock:
+            if self._program is None or self._program.ended:
+                self.load()
+                self._program = self._thread.run(self._begin())
+                if "torch" in sys.modules:
+                    from duetlink.duet.asking.tensor import make_tensors
+
+                    make_tensors(self._program)
+            return self._program
+
+    def load(self) -> None:
+        """Have the lists of all libraries that are imported here by now."""
+        for library in LIBRARIES:
+            if _MODULES.get(library, library) in sys.modules:
+                self.allowed.load(library)
+        if self._program is not None and "torch" in sys.modules:
+            from duetlink.duet.asking.tensor import make_tensors
+
+            make_tensors(self._program)
+
+    def mock(self, info: AssetInfo) -> Any:
+        """The mock of an asset of the peer's, fetched when it is wanted for the first time.
+
+        Raises:
+            NoMock: the owner has given none.
+            AssetNotFound, AssetChanged, LinkClosed, TransferFailed.
+        """
+        key = info.name, info.revision
+        self._asking.check_open()
+        if key not in self._mocks:
+            if not info.mock:
+                raise NoMock(
+                    f"{info.name!r} has no mock, so nothing can be done with it from afar; ask for it with "
+                    ".get(reason=…), or ask its owner to share it with mock='auto'"
+                )
+            assert self._thread is not None
+            body = self._thread.run(self._catalogue.fetch_mock(info, MOST_MOCK_BYTES))
+            self._mocks[key] = values.decode(body, room=values.Room(MOST_MOCK_BYTES), gradients=False)
+            self.load()
+        return self._mocks[key]
+
+    def connected(self) -> tuple[LoopThread, Asking]:
+        """What requests are made by."""
+        assert self._thread is not None
+        return self._thread, self._asking
+
+    def done(self) -> None:
+        """Return when the owner has done all that is recorded. Raises as Outbox.done."""
+        if self._outbox is not None and self._thread is not None:
+            self._thread.run(self._outbox.done())
+
+    def _ask(self, remote: Remote, reason: str, expires_s: float | None, statistic: bytes) -> PendingRequest:
+        assert self._thread is not None
+        info = AssetInfo(remote._title(), 0, type(remote._mock).__name__, "", 0)
+        question = partial(
+            Question, info, reason, pointer=remote, expires_s=expires_s or 0.0, statistic=statistic
+        )
+        return PendingRequest(question, self._asking, self._thread)

@@ -1,0 +1,1 @@
+"""What is shared, given and moved: assets, their content, and their way into the audit log."""

@@ -1,0 +1,277 @@
+"""Loop side of the store: what each side shares and what was received, kept equal by pushes.
+
+Only the loop thread writes. Other threads read, by single look-ups and copies of whole dictionaries.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from duetlink.base.audit.entry import SHARE, UNSHARE
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.duet.objects.asset import AssetInfo, Content
+from duetlink.duet.objects.asset_persistence import AssetPersistence
+from duetlink.duet.objects.budget import Open
+from duetlink.duet.objects.kept_asset import KeptAsset
+from duetlink.duet.objects.recorder import Recorder, described
+from duetlink.errors import AssetChanged, AssetNotFound, LimitExceeded, ValueRefused
+from duetlink.net.link.link import Link
+from duetlink.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """An object that is to be shared or given, made ready."""
+
+    name: str
+    content: Content
+    description: str
+    tags: tuple[str, ...]
+    mock: Content | None = None
+    mock_words: str = ""  # how it was made
+    open: Open | None = None  # to private statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Mine:
+    """An asset of this side."""
+
+    info: AssetInfo
+    content: Content
+    mock: Content | None = None
+    open: Open | None = None  # to private statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An object that the peer gave."""
+
+    info: AssetInfo
+    value: Any
+    held_bytes: int  # the memory that it takes here
+
+
+class Catalogue:
+    """The assets of both sides."""
+
+    def __init__(self, settings: Settings, recorder: Recorder, persistence: AssetPersistence) -> None:
+        self._settings = settings
+        self._recorder = recorder
+        self._link: Link | None = None
+        self._revisions: dict[str, int] = {}
+        self._changed = asyncio.Event()
+        self._preparing: asyncio.Queue[Content] = asyncio.Queue()
+        self.mine: dict[str, Mine] = {}
+        self.peer: dict[str, AssetInfo] = {}
+        self.received: dict[str, Received] = {}
+        # shared by an earlier kernel of this side's; the peer hears of it when it is shared again
+        self.awaiting: dict[str, KeptAsset] = {}
+        self._persistence = persistence
+        # called when a revision of an earlier kernel is there again
+        self.on_continued: Callable[[AssetInfo, Content], None] = lambda info, content: None
+        # called when a revision of this side's is no longer offered
+        self.on_retired: Callable[[AssetInfo, str], None] = lambda info, why: None
+        self.on_mock: Callable[[], None] = lambda: None  # called when the peer asks for one
+
+    def attach(self, link: Link) -> None:
+        """Tell a fresh peer of everything, and listen to it."""
+        self._link = link
+        link.rpc.notice(pb.AssetNotice, self._noticed)
+        link.rpc.notice(pb.AssetGone, self._gone)
+        link.rpc.handle(pb.MockQuery, self._give_mock)
+        for asset in self.mine.values():
+            link.rpc.tell_nowait(asset.info.to_wire())
+            self._preparing.put_nowait(asset.content)
+
+    def resume(self, assets: Mapping[str, KeptAsset]) -> None:
+        """Go on where an earlier kernel was."""
+        self._revisions = {name: record.info.revision for name, record in assets.items()}
+        self.awaiting = {name: record for name, record in assets.items() if record.shared}
+
+    async def keep_prepared(self) -> None:
+        """Make what is shared ready to leave, one asset after another, for as long as the link lives."""
+        assert self._link is not None
+        await self._link.ladder.wait_settled()
+        while True:
+            content = await self._preparing.get()
+            await self._link.ladder.prepare(await content.outgoing())
+            del content  # it may be large, and no longer shared when the next one comes
+
+    async def share(self, offer: Offer, budget_words: str = "") -> Mine:
+        """Tell the peer of an object, with what it may have in its place; an asset of that name is
+        replaced by a new revision. What an earlier kernel has shared goes on as the revision that it was,
+        when it is that very content.
+
+        Raises:
+            AuditUnavailable: it could not be put down, and is not offered.
+        """
+        name, content = offer.name, offer.content
+        awaited = self.awaiting.get(name)
+        goes_on = awaited is not None and await awaited.is_of(content)
+        revision = awaited.info.revision if awaited is not None and goes_on else None
+        info = self.describe(offer, revision)
+        info = dataclasses.replace(info, mock=offer.mock_words, budget=budget_words)
+        asset = Mine(info, content, offer.mock, offer.open)
+        await self._recorder.record(described(SHARE, asset.info), sync=False)
+        await self._persistence.shared(asset.info, content)
+        replaced = self.mine.get(name)
+        self.mine[name] = asset
+        if self.awaiting.pop(name, None) is not None and awaited is not None:
+            if goes_on:
+                self.on_continued(info, content)
+            else:
+                self.on_retired(awaited.info, f"{name!r} was shared again with another content; ask for that")
+        if replaced is not None and replaced.info.revision != info.revision:
+            self.on_retired(replaced.info, f"{name!r} was shared again; ask for the new revision")
+        if self._link is not None:
+            self._link.rpc.tell_nowait(asset.info.to_wire())
+            self._preparing.put_nowait(content)
+        return asset
+
+    def describe(self, offer: Offer, revision: int | None = None) -> AssetInfo:
+        """That revision of an asset, or the next one."""
+        name, content = offer.name, offer.content
+        if revision is None:
+            revision = self._revisions[name] = self._revisions.get(name, 0) + 1
+        summary = content.summary
+        return AssetInfo(
+            name,
+            revision,
+            summary.kind,
+            summary.detail,
+            content.size_bytes,
+            offer.description,
+            offer.tags,
+            content.lossy,
+            elements=summary.elements,
+        )
+
+    def tell_budget(self, name: str, revision: int, words: str) -> None:
+        """What is left of an asset's budget has changed: both sides see it."""
+        asset = self.mine.get(name)
+        if asset is None or asset.info.revision != revision:
+            return
+        info = dataclasses.replace(asset.info, budget=words)
+        self.mine[name] = dataclasses.replace(asset, info=info)
+        if self._link is not None:
+            self._link.rpc.tell_nowait(info.to_wire())
+
+    def unshare(self, info: AssetInfo) -> None:
+        """Offer a revision no longer. What has left has left."""
+        awaited = self.awaiting.get(info.name)
+        current = self.mine.get(info.name) or awaited
+        if current is None or current.info.revision != info.revision:
+            return
+        del (self.awaiting if current is awaited else self.mine)[info.name]
+        self._recorder.note(described(UNSHARE, info))
+        self._persistence.unshared(info)
+        self.on_retired(info, f"{info.name!r} is no longer shared")
+        if self._link is not None and current is not awaited:
+            self._link.rpc.tell_nowait(pb.AssetGone(name=info.name, revision=info.revision))
+
+    async def kept(self) -> None:
+        """Return when what has changed so far comes back after a restart. Raises StateUnavailable."""
+        await self._persistence.written()
+
+    def check_mine(self, name: str, revision: int) -> None:
+        """As `find_mine`, for this side's person, who may know of what waits to be shared again."""
+        if name in self.awaiting and name not in self.mine:
+            raise AssetNotFound(
+                f"{name!r} has no content since its kernel has ended: share the object again, then answer"
+            )
+        self.find_mine(name, revision)
+
+    def check_offered(self, info: AssetInfo) -> None:
+        """Raise AssetNotFound, AssetChanged where it, or what it was made from, is no longer shared."""
+        if info.lineage is None:
+            self.check_mine(info.name, info.revision)
+            return
+        for name, revision in info.lineage.assets:
+            self.find_mine(name, revision)
+
+    def find_mine(self, name: str, revision: int) -> Mine:
+        """This side's asset, for a peer that names a revision it saw.
+
+        Raises:
+            AssetNotFound: no such asset (any more).
+            AssetChanged: another revision is shared now.
+        """
+        asset = self.mine.get(name)
+        if asset is None:
+            raise AssetNotFound(f"{name!r} is not shared (any more); see duet.store for what is")
+        if asset.info.revision != revision:
+            raise AssetChanged(
+                f"{name!r} was shared again as revision {asset.info.revision}, you asked for {revision}; "
+                "take the new pointer from duet.store"
+            )
+        return asset
+
+    def room_for(self, name: str, size_bytes: int) -> int:
+        """How many bytes are left when the peer has placed `size_bytes` more here under `name`.
+
+        Raises:
+            ValueRefused: it may not.
+        """
+        others = sum(item.held_bytes for item in self.received.values() if item.info.name != name)
+        limit = self._settings.max_received_bytes
+        if others + size_bytes > limit:
+            raise ValueRefused(
+                f"the peer takes at most {limit} bytes in all and has {others}; {size_bytes} more do not fit."
+                " It can raise max_received_bytes in its settings, or you share() the object instead"
+            )
+        if len(self.received) >= self._settings.max_assets and name not in self.received:
+            raise ValueRefused(f"the peer holds {len(self.received)} received objects and takes no more")
+        return limit - others - size_bytes
+
+    async def wait_for(self, name: str, revision: int) -> None:
+        """Return once the peer shares or has given an object of that name, in that revision or a later."""
+        while self._latest(name) < revision:
+            self._changed.clear()
+            await self._changed.wait()
+
+    def _latest(self, name: str) -> int:
+        """The revision of what the peer shares or has given under a name; -1: nothing."""
+        shared, given = self.peer.get(name), self.received.get(name)
+        return max(
+            shared.revision if shared is not None else -1, given.info.revision if given is not None else -1
+        )
+
+    def receive(self, received: Received) -> None:
+        """Keep what the peer gave."""
+        self.received[received.info.name] = received
+        self._changed.set()
+
+    async def fetch_mock(self, info: AssetInfo, limit_bytes: int) -> memoryview:
+        """The encoded mock of an asset of the peer's. Raises AssetNotFound, TransferFailed, …"""
+        assert self._link is not None
+        query = pb.MockQuery(name=info.name, revision=info.revision)
+        offer = await self._link.rpc.call(query, pb.TransferOffer)
+        return await self._link.imports.pull(f"mock of {info.name}", offer, limit_bytes)
+
+    async def _give_mock(self, query: pb.MockQuery) -> pb.TransferOffer:
+        assert self._link is not None
+        mine = self.find_mine(query.name, query.revision)
+        if mine.mock is None:
+            raise AssetNotFound(f"{query.name!r} has no mock")
+        self.on_mock()
+        outgoing = await mine.mock.outgoing()
+        best = self._link.ladder.best
+        return await self._link.exports.offer(
+            f"mock of {query.name}", outgoing, best.name if best is not None else ""
+        )
+
+    def _noticed(self, notice: pb.AssetNotice) -> None:
+        if len(self.peer) >= self._settings.max_assets and notice.name not in self.peer:
+            raise LimitExceeded(f"the peer shares over {self._settings.max_assets} assets")
+        info = AssetInfo.from_wire(notice)
+        self.peer[info.name] = info
+        self._changed.set()
+
+    def _gone(self, gone: pb.AssetGone) -> None:
+        known = self.peer.get(gone.name)
+        if known is not None and known.revision == gone.revision:
+            del self.peer[gone.name]

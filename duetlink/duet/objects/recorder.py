@@ -1,0 +1,230 @@
+"""Loop side of the audit log: puts down what happens, in the order in which it happened.
+
+The file is written on a thread of its own, which all duets share, since a disk may take a hundred
+milliseconds now and then. All that waits when it gets there is written in one go, so that fifty requests at
+once cost one trip to the disk.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import dataclasses
+import logging
+import queue
+import secrets
+import threading
+from dataclasses import dataclass
+from typing import Any
+
+from duetlink.base.audit.entry import Entry
+from duetlink.base.audit.log import AuditLog, unavailable
+from duetlink.base.runtime.errands import Errands
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.duet.objects.asset import AssetInfo
+from duetlink.errors import AuditUnavailable
+from duetlink.net.flight.body import Outgoing
+from duetlink.net.link.transfer import CANCELLED, COMPLETE, Transfer
+
+BEGUN = "begun"  # a release or gift that may go out from here on
+
+_log = logging.getLogger(__name__)
+
+_errands = Errands("duetlink-audit")
+
+_SETTLE_TIMEOUT_S = 5.0  # on a disk that hangs, the log is shown as it is
+
+
+@dataclass(frozen=True, slots=True)
+class _Batch:
+    entries: tuple[Entry, ...]
+    sync: bool
+    loop: asyncio.AbstractEventLoop
+    written: asyncio.Future[None]
+
+
+class Recorder:
+    """The log of one duet. Methods belong to the loop thread; without a log they do nothing."""
+
+    def __init__(self, log: AuditLog | None) -> None:
+        self.log = log
+        self.session = secrets.token_hex(8)
+        self.begin_bytes: int | None = None  # where this session begins in the file
+        self.failure = ""  # of the last write, in words
+        self._peer = ""
+        self._waiting: queue.SimpleQueue[_Batch] = queue.SimpleQueue()
+        self._begun = False
+        self._closed = False
+        self._last = threading.Event()  # all is written that ever will be
+
+    def met(self, peer: str) -> None:
+        """From here on entries name this peer."""
+        self._peer = peer
+
+    async def record(self, *entries: Entry, sync: bool = True) -> None:
+        """Return when the entries are written; with `sync`, when they and all before them are on the disk.
+
+        If cancelled, they are written all the same.
+
+        Raises:
+            AuditUnavailable: they are not written, or not surely; what they tell must not happen.
+        """
+        if self.log is not None:
+            await self._put(entries, sync)
+
+    def note(self, entry: Entry) -> None:
+        """Put down what has happened already; where that fails, `failure` and Python's log tell."""
+        if self.log is not None and not self._closed:
+            self._put((entry,), sync=False).add_done_callback(_look)
+
+    async def let_out(self, *entries: Entry, transfer: Transfer | None) -> None:
+        """Record that an object leaves, which the last entry tells; and when its transfer has ended, how much
+        of it has left. Without a transfer all of it is in the message that follows.
+
+        Raises:
+            AuditUnavailable: as `record`.
+        """
+        try:
+            await self.record(*entries)
+        except AuditUnavailable:
+            raise
+        except BaseException:  # cancelled: it is written all the same
+            self._follow(transfer, entries[-1])
+            raise
+        self._follow(transfer, entries[-1])
+
+    def taken_back(self, release: Entry) -> None:
+        """What rode along in a message has not left: that is not sent."""
+        self.note(dataclasses.replace(release, state=CANCELLED, left_bytes=0))
+
+    def _follow(self, transfer: Transfer | None, begun: Entry) -> None:
+        if self.log is None or transfer is None:
+            return
+        changed = transfer.on_change
+
+        def on_change() -> None:
+            changed()
+            if not transfer.running:
+                self._note_end(transfer, begun)
+
+        transfer.on_change = on_change
+        if not transfer.running:  # meanwhile
+            self._note_end(transfer, begun)
+
+    def _note_end(self, transfer: Transfer, begun: Entry) -> None:
+        left_bytes = min(transfer.done_bytes, transfer.size_bytes)
+        if transfer.mapped:  # the receiver may have read all of it, whatever it says
+            left_bytes = transfer.size_bytes
+        self.note(dataclasses.replace(begun, state=transfer.state, left_bytes=left_bytes, path=transfer.path))
+
+    def settle(self) -> None:
+        """Return when all that was put down by now is written, or cannot be. From any other thread."""
+        if not self._begun or _errands.runs_here():
+            return
+        written = self._last
+        if not self._closed:
+            written = threading.Event()
+            _errands.put(written.set)
+        written.wait(_SETTLE_TIMEOUT_S)
+
+    def close(self) -> None:
+        """Write what waits. What comes later is not written. Safe to call twice."""
+        if self._begun and not self._closed:
+            _errands.put(self._last.set)
+            _errands.end()
+        self._closed = True
+
+    def _put(self, entries: tuple[Entry, ...], sync: bool) -> asyncio.Future[None]:
+        loop = asyncio.get_running_loop()
+        written: asyncio.Future[None] = loop.create_future()
+        if self._closed:
+            written.set_exception(AuditUnavailable("this duet is closed, and its part of the audit log is"))
+            return written
+        if not self._begun:
+            self._begun = True
+            _errands.begin()
+        named = tuple(
+            dataclasses.replace(entry, session=self.session, peer=entry.peer or self._peer)
+            for entry in entries
+        )
+        self._waiting.put(_Batch(named, sync, loop, written))
+        _errands.put(self._work)
+        return written
+
+    # -- on the thread ---------------------------------------------------------------------------------------
+
+    def _work(self) -> None:
+        """Write all that waits; nothing where an earlier call has."""
+        batches: list[_Batch] = []
+        with contextlib.suppress(queue.Empty):
+            while True:
+                batches.append(self._waiting.get_nowait())
+        self._write(batches)
+
+    def _write(self, batches: list[_Batch]) -> None:
+        if not batches:
+            return
+        assert self.log is not None
+        failure = ""
+        try:
+            begin_bytes = self.log.append(
+                [entry for batch in batches for entry in batch.entries],
+                sync=any(batch.sync for batch in batches),
+            )
+            if self.begin_bytes is None:
+                self.begin_bytes = begin_bytes
+        except AuditUnavailable as error:
+            failure = str(error)
+        except Exception as error:  # of the lock's library, say: whoever waits must not wait for ever
+            _log.exception("the audit log cannot be written")
+            failure = str(unavailable(self.log.path, error))
+        if failure and not self.failure:
+            _log.error("%s", failure)
+        self.failure = failure
+        for batch in batches:
+            with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
+                batch.loop.call_soon_threadsafe(_settle, batch.written, failure)
+
+
+def described(kind: str, info: AssetInfo, **fields: Any) -> Entry:
+    """An entry about an object, with what may be told of it."""
+    return Entry(
+        kind=kind,
+        name=info.name,
+        revision=info.revision,
+        value_kind=info.kind,
+        size_bytes=None if info.is_unmade else info.size_bytes,
+        lineage=info.lossy if info.lineage is None else f"{info.lineage.digest}: {info.lineage.code}",
+        **fields,
+    )
+
+
+def leaving(
+    kind: str,
+    info: AssetInfo,
+    outgoing: Outgoing,
+    offer: pb.TransferOffer,
+    transfer: Transfer | None,
+    request: int | None = None,
+) -> Entry:
+    """An entry about an object that leaves by an offer: it is put down before the offer goes out. Without a
+    `transfer`, all of it is in there.
+    """
+    begun = described(kind, info, fingerprint=outgoing.fingerprint.hex(), request=request)
+    if transfer is None:
+        return dataclasses.replace(begun, state=COMPLETE, left_bytes=info.size_bytes, path="inline")
+    return dataclasses.replace(begun, state=BEGUN, transfer=transfer.number, path=offer.ticket.path)
+
+
+def _settle(written: asyncio.Future[None], failure: str) -> None:
+    if written.done():  # cancelled
+        return
+    if failure:
+        written.set_exception(AuditUnavailable(failure))
+    else:
+        written.set_result(None)
+
+
+def _look(written: asyncio.Future[None]) -> None:
+    if not written.cancelled():
+        written.exception()
