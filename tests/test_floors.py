@@ -32,12 +32,23 @@ WINGS = (
     ("__main__",),
 )
 
-# The same within a wing. Inside `duet` there are no floors yet.
+# The same within a wing. In `duet` whoever asks and whoever answers do not know each other.
 FLOORS = {
     "base": (("runtime", "wire", "journal"), ("audit",)),
     "data": (("codecs", "dedup"), ("tuning", "values")),
     "net": (("signaling", "tunnel"), ("peer", "flight", "carrier"), ("paths", "reunion"), ("link",)),
     "compute": (("operations",), ("mocks", "privacy"), ("worker",)),
+    "duet": (
+        ("display", "examination", "panel"),
+        ("audit", "code", "compression"),
+        ("objects",),
+        ("asking", "answering"),
+        ("state", "store"),
+        ("life",),
+        ("transfers",),
+        ("duet",),
+        ("announcement",),
+    ),
     "tools": (("doctor", "demo"), ("cli",)),
 }
 
@@ -171,6 +182,10 @@ def f():
         ("net.flight.body", "net.paths.base"),
         ("data.values", "codecs"),
         ("duet.duet", "session"),
+        ("duet.asking.pointer", "duet.answering.inbox"),
+        ("duet.answering.inbox", "duet.asking.asking"),
+        ("duet.objects.catalogue", "duet.answering.inbox"),
+        ("duet.answering.inbox", "duet.state.state"),
     ],
 )
 def test_an_import_that_climbs_is_told(module: str, other: str) -> None:
