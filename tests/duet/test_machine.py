@@ -388,3 +388,163 @@ def test_a_planted_bug_is_found_by_its_property(bug: str, monkeypatch: pytest.Mo
         if found_by in found:
             break
     assert found_by in found
+
+
+# -- a few lives, event by event -----------------------------------------------------------------------------
+
+
+def lived(*happened: Any) -> tuple[Case, list[tuple[Any, ...]]]:
+    """The case after these events, and the actions of each step."""
+    case, done = Case(), []
+    for event in happened:
+        case, actions = step(case, event)
+        done.append(actions)
+    return case, done
+
+
+A, B = b"a", b"b"
+BY_POLICY = events.Yes("policy p", is_charged=True)
+BY_PERSON = events.Yes(PERSON)
+GONE = KeyError("gone")
+NO_DISK = OSError("no disk")
+
+
+def test_a_policy_answers_in_the_reply_once_its_line_is_on_the_disk() -> None:
+    case, done = lived(
+        events.Asked(A, BY_POLICY),
+        events.Done(do.Keep()),
+        events.Done(do.MakeOffer(A)),
+        events.Done(do.Release(A, with_question=True)),
+    )
+    assert done == [
+        (do.Settle(APPROVED, "policy p"), do.Charge(Charged.RELEASE), do.Keep()),
+        (do.MakeOffer(A),),
+        (do.Release(A, with_question=True),),
+        (do.Grant("policy p"), do.Announce(), do.LetGo(), do.Reply(A, APPROVED)),
+    ]
+    assert (case.phase, case.outcome) == (Phase.ENDED, APPROVED)
+
+
+def test_where_the_log_cannot_be_written_nothing_leaves_and_the_request_is_denied() -> None:
+    release = do.Release(A, with_question=True)
+    case, done = lived(
+        events.Asked(A, BY_POLICY),
+        events.Done(do.Keep()),
+        events.Done(do.MakeOffer(A)),
+        events.Failed(release, Why.AUDIT, NO_DISK),
+    )
+    assert done[-1] == (
+        do.TakeBackOffer(A, NO_DISK),
+        do.ChargeBack(Charged.RELEASE),
+        do.Settle(DENIED, "", NO_LOG),
+        do.LetGo(),
+        do.Reply(A, DENIED, NO_LOG),
+    )
+    assert case.phase is Phase.ENDED
+
+
+def test_where_the_log_cannot_be_written_a_request_that_a_person_approves_is_pending_again() -> None:
+    release = do.Release(A, with_question=False)
+    case, done = lived(
+        events.Asked(A),
+        events.Answered(BY_PERSON),
+        events.Done(do.Keep()),
+        events.Done(do.MakeOffer(A)),
+        events.Failed(release, Why.AUDIT, NO_DISK),
+    )
+    assert done[1] == (do.Settle(APPROVED, PERSON), do.Grant(PERSON), do.Keep())
+    assert done[-1] == (
+        do.TakeBackOffer(A, NO_DISK),
+        do.TakeBackGrant(),
+        do.Settle(PENDING),
+        do.Raise(NO_DISK),
+    )
+    assert (case.phase, case.askers) == (Phase.PENDING, (A,))
+
+
+def test_where_one_of_two_offers_fails_the_other_is_taken_back_and_both_hear_why() -> None:
+    case, done = lived(
+        events.Asked(A),
+        events.Joined(B),
+        events.Answered(BY_PERSON),
+        events.Done(do.Keep()),
+        events.Done(do.MakeOffer(A)),
+        events.Done(do.Release(A, with_question=False)),
+        events.Failed(do.MakeOffer(B), Why.GONE, GONE),
+        events.Done(do.Tell(A, DENIED, "'gone'")),
+        events.Done(do.Tell(B, DENIED, "'gone'")),
+    )
+    assert done[-3:] == [
+        (
+            do.TakeBackOffer(A, GONE),
+            do.TakeBackGrant(),
+            do.Settle(DENIED, PERSON, "'gone'"),
+            do.Note(Entries.ANSWERED),
+            do.Tell(A, DENIED, "'gone'"),
+        ),
+        (do.Tell(B, DENIED, "'gone'"),),
+        (do.LetGo(), do.Raise(GONE)),
+    ]
+    assert (case.phase, case.outcome) == (Phase.ENDED, DENIED)
+
+
+def test_a_withdrawal_while_the_offer_is_made_ends_the_request_and_gives_the_quota_back() -> None:
+    case, done = lived(
+        events.Asked(A),
+        events.Answered(BY_POLICY),
+        events.Done(do.Keep()),
+        events.Withdrawn(A),
+        events.Done(do.MakeOffer(A)),
+    )
+    assert done[-2:] == [
+        (),
+        (
+            do.TakeBackOffer(A),
+            do.ChargeBack(Charged.RELEASE),
+            do.Settle(WITHDRAWN),
+            do.Note(Entries.WITHDRAWN),
+            do.LetGo(),
+        ),
+    ]
+    assert (case.phase, case.outcome) == (Phase.ENDED, WITHDRAWN)
+
+
+def test_what_expires_while_its_release_fails_has_expired() -> None:
+    closed = ConnectionError("closed")
+    case, done = lived(
+        events.Asked(A),
+        events.Answered(BY_PERSON),
+        events.Expired("late"),
+        events.Failed(do.Keep(), Why.OTHER, closed),
+    )
+    assert done[-1] == (
+        do.Settle(PENDING),
+        do.Settle(EXPIRED),
+        do.Note(Entries.WITHDRAWN),
+        do.Notify(A, DENIED, "late"),
+        do.LetGo(),
+        do.Raise(closed),
+    )
+    assert (case.phase, case.outcome) == (Phase.ENDED, EXPIRED)
+
+
+def test_a_policy_has_a_function_run_and_decides_anew_about_what_it_made() -> None:
+    case, done = lived(
+        events.Asked(A, BY_POLICY, is_unmade=True),
+        events.Done(do.Record(Entries.ASKED, A, is_first=True)),
+        events.FunctionMade(),
+        events.Answered(None),
+    )
+    assert done == [
+        (
+            do.Charge(Charged.RUN),
+            do.StartFunction("policy p"),
+            do.CallPerson(),
+            do.StartTimer(),
+            do.Record(Entries.ASKED, A, is_first=True),
+        ),
+        (do.Reply(A, PENDING),),
+        (do.ChargeBack(Charged.RUN), do.Decide()),
+        (do.CallPerson(),),
+    ]
+    assert (case.phase, case.askers) == (Phase.PENDING, (A,))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from duetlink.base.audit.entry import Entry
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.duet.answering.actions import Charged
+from duetlink.duet.answering.actions import Charged, Entries
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.machine import Case, Phase
 from duetlink.duet.answering.policies.decision import Decision
@@ -73,3 +73,14 @@ class Handling:
     @property
     def is_open(self) -> bool:
         return self.case.phase is not Phase.ENDED
+
+    def entries(self, what: Entries, asker: bytes = b"") -> tuple[Entry, ...]:
+        """Lines for the audit log, as the request stands now; of a question, with its own reason."""
+        request, waits = self.request, self.askers.get(asker)
+        if what is Entries.WITHDRAWN:
+            return (request.withdrawn_entry(),)
+        asked = request.asked_entry(waits.reason if waits is not None else request.reason)
+        answered = request.answered_entry()
+        if what is Entries.ASKED_AND_ANSWERED:
+            return asked, answered
+        return (asked,) if what is Entries.ASKED else (answered,)

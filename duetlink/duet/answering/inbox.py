@@ -33,6 +33,7 @@ from duetlink.duet.answering.persistence import Persistence
 from duetlink.duet.answering.policies.book import PolicyBook
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import APPROVE
+from duetlink.duet.answering.releases import Releases
 from duetlink.duet.answering.runner import Runner, answer_of
 from duetlink.duet.answering.states import BUDGET, NO_LOG, PENDING, PERSON
 from duetlink.duet.answering.workplace import Workplace
@@ -82,8 +83,9 @@ class Inbox:
         self._arrivals = Arrivals(catalogue, workplace, intake, decoding)
         self._persistence = persistence
         self._grants = Grants(persistence)
+        self._releases = Releases(catalogue, recorder)
         self._runner = Runner(
-            catalogue,
+            self._releases,
             recorder,
             policies,
             self.jobs,
@@ -102,7 +104,7 @@ class Inbox:
         self._link = link
         self.jobs.attach(link)
         self._arrivals.attach(link)
-        self._runner.attach(link)
+        self._releases.attach(link)
         self.catalogue.on_retired = self._retired
         link.rpc.handle(pb.Ask, self._asked)
         link.rpc.notice(pb.Withdraw, self._withdrawn)
@@ -163,7 +165,7 @@ class Inbox:
         self._questions[ask.request_id] = handling
         reply = await self._runner.run(handling, event)
         assert reply is not None
-        answer = self._runner.answer(handling, reply)
+        answer = self._releases.answer(handling, reply)
         answer.request_id = ask.request_id
         return answer
 

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from duetlink.base.audit import entry
-from duetlink.base.audit.entry import Entry
-from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.answering import actions as do
 from duetlink.duet.answering import events
-from duetlink.duet.answering.actions import Entries, Reply
+from duetlink.duet.answering.actions import Reply
 from duetlink.duet.answering.events import Event, Why
 from duetlink.duet.answering.grants import Grants
-from duetlink.duet.answering.handling import Asker, Handling
+from duetlink.duet.answering.handling import Handling
 from duetlink.duet.answering.incoming import utc_now
 from duetlink.duet.answering.jobs import Jobs
 from duetlink.duet.answering.machine import step
@@ -26,9 +22,8 @@ from duetlink.duet.answering.policies.book import PolicyBook
 from duetlink.duet.answering.policies.decision import Decision
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import APPROVE, DENY
-from duetlink.duet.answering.states import APPROVED, DENIED, FAILED, PENDING
-from duetlink.duet.objects.catalogue import Catalogue
-from duetlink.duet.objects.recorder import Recorder, leaving
+from duetlink.duet.answering.releases import Releases
+from duetlink.duet.objects.recorder import Recorder
 from duetlink.errors import (
     AssetChanged,
     AssetNotFound,
@@ -37,16 +32,6 @@ from duetlink.errors import (
     OperationFailed,
     RequestAnswered,
 )
-from duetlink.net.link.link import Link
-from duetlink.net.link.transfer import Transfer
-
-_TICKET_ALONG_BYTES = 1024 * 1024 * 1024
-_STATES = {
-    PENDING: pb.Answer.PENDING,
-    APPROVED: pb.Answer.APPROVED,
-    DENIED: pb.Answer.DENIED,
-    FAILED: pb.Answer.FAILED,
-}
 
 _log = logging.getLogger(__name__)
 
@@ -56,7 +41,7 @@ class Runner:
 
     def __init__(
         self,
-        catalogue: Catalogue,
+        releases: Releases,
         recorder: Recorder,
         policies: PolicyBook,
         jobs: Jobs,
@@ -66,7 +51,7 @@ class Runner:
         call_person: Callable[[], None],
     ) -> None:
         """`changed` hears of what a person would want to see, `call_person` of what waits for one."""
-        self._catalogue = catalogue
+        self._releases = releases
         self._recorder = recorder
         self._policies = policies
         self._jobs = jobs
@@ -74,11 +59,7 @@ class Runner:
         self._persistence = persistence
         self._changed = changed
         self._call_person = call_person
-        self._link: Link | None = None
         self._background: set[asyncio.Task[None]] = set()
-
-    def attach(self, link: Link) -> None:
-        self._link = link
 
     async def close(self) -> None:
         """Give up what runs in the background."""
@@ -152,52 +133,13 @@ class Runner:
             case do.Keep() | do.KeepFailure():
                 await self._persistence.written()
             case do.MakeOffer(asker):
-                await self._make_offer(handling, handling.askers[asker])
+                await self._releases.make_offer(handling, handling.askers[asker])
             case do.Release(asker, with_question):
-                await self._release(handling, handling.askers[asker], with_question)
+                await self._releases.record(handling, handling.askers[asker], with_question)
             case do.Record(what, asker):
-                await self._recorder.record(*_entries(handling, what, asker))
+                await self._recorder.record(*handling.entries(what, asker))
             case do.Tell(asker, state, reason):
-                assert self._link is not None
-                await self._link.rpc.call(self.answer(handling, Reply(asker, state, reason)), pb.Done)
-
-    async def _make_offer(self, handling: Handling, asker: Asker) -> None:
-        assert self._link is not None
-        assert handling.content is not None
-        info = handling.request.asset
-        self._catalogue.check_offered(info)
-        # the ticket of a large body may take longer to make than a call may last: it is asked for by itself
-        path = asker.path if info.size_bytes <= _TICKET_ALONG_BYTES else ""
-        asker.outgoing = await handling.content.outgoing()
-        begun: list[Transfer] = []
-        asker.offer = await self._link.exports.offer(info.name, asker.outgoing, path, begun.append)
-        asker.transfer = begun[0] if begun else None
-
-    async def _release(self, handling: Handling, asker: Asker, with_question: bool) -> None:
-        assert asker.offer is not None
-        assert asker.outgoing is not None
-        request, by, transfer = handling.request, handling.case.by, asker.transfer
-        outgoing, asker.outgoing = asker.outgoing, None
-        release = dataclasses.replace(
-            leaving(entry.RELEASE, request.asset, outgoing, asker.offer, transfer, request.number),
-            reason=asker.reason,
-            by=by,
-        )
-        asker.release = release if transfer is None else None
-        before = (request.asked_entry(asker.reason),) if with_question else ()
-        await self._recorder.let_out(*before, request.answered_entry(by), release, transfer=transfer)
-        self._catalogue.check_offered(request.asset)  # it may have been taken back meanwhile
-
-    def answer(self, handling: Handling, reply: Reply) -> pb.Answer:
-        """As it goes to the peer, which has the offer from here on."""
-        answer = pb.Answer(request_id=reply.asker, state=_STATES[reply.state], reason=reply.reason)
-        asker = handling.askers.get(reply.asker)
-        if reply.state == APPROVED and asker is not None and asker.offer is not None:
-            assert self._link is not None
-            self._link.exports.keep_back(asker.offer)
-            answer.offer.CopyFrom(asker.offer)
-            asker.offer = pb.TransferOffer(transfer_id=asker.offer.transfer_id)
-        return answer
+                await self._releases.tell(handling, Reply(asker, state, reason))
 
     # -- what is done at once --------------------------------------------------------------------------------
 
@@ -221,17 +163,14 @@ class Runner:
             case do.TakeBackGrant():
                 self._grants.take_back(request)
             case do.TakeBackOffer(asker, error):
-                self._take_back(handling.askers[asker], error)
+                self._releases.take_back(handling.askers[asker], error)
             case do.EndTransfer(asker):
-                offer = handling.askers[asker].offer
-                if offer is not None and self._link is not None:
-                    self._link.exports.withdraw(offer)
+                self._releases.end(handling.askers[asker])
             case do.Note(what):
-                for line in _entries(handling, what):
+                for line in handling.entries(what):
                     self._recorder.note(line)
             case do.Notify(asker, state, reason):
-                if self._link is not None:
-                    self._link.rpc.tell_nowait(self.answer(handling, Reply(asker, state, reason)))
+                self._releases.notify(handling, Reply(asker, state, reason))
             case do.Announce():
                 self._announce(handling)
             case do.CallPerson():
@@ -247,13 +186,6 @@ class Runner:
     def _keep(self, handling: Handling) -> None:
         self._persistence.request(handling.request)
         self._changed()
-
-    def _take_back(self, asker: Asker, error: BaseException | None) -> None:
-        if asker.release is not None and not isinstance(error, AuditUnavailable):
-            self._recorder.taken_back(asker.release)
-        if asker.offer is not None and self._link is not None:
-            self._link.exports.withdraw(asker.offer, error)
-        asker.offer = asker.outgoing = asker.release = None
 
     def start_timer(self, handling: Handling) -> None:
         """End it when the time that the peer gave is over."""
@@ -302,18 +234,3 @@ def answer_of(decision: Decision) -> events.Yes | events.No | None:
     if decision.action == DENY and decision.policy is not None:
         return events.No(decision.by, decision.policy.reason)
     return None
-
-
-def _entries(handling: Handling, what: Entries, asker: bytes = b"") -> tuple[Entry, ...]:
-    request = handling.request
-    waits = handling.askers.get(asker)
-    asked = request.asked_entry(waits.reason if waits is not None else request.reason)
-    match what:
-        case Entries.ASKED:
-            return (asked,)
-        case Entries.ANSWERED:
-            return (request.answered_entry(),)
-        case Entries.WITHDRAWN:
-            return (request.withdrawn_entry(),)
-        case Entries.ASKED_AND_ANSWERED:
-            return asked, request.answered_entry()

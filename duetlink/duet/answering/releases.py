@@ -1,0 +1,104 @@
+"""Offers of what was asked for, from their making until the peer has them or they are taken back."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from duetlink.base.audit import entry
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.duet.answering.actions import Reply
+from duetlink.duet.answering.handling import Asker, Handling
+from duetlink.duet.answering.states import APPROVED, DENIED, FAILED, PENDING
+from duetlink.duet.objects.catalogue import Catalogue
+from duetlink.duet.objects.recorder import Recorder, leaving
+from duetlink.errors import AuditUnavailable
+from duetlink.net.link.link import Link
+from duetlink.net.link.transfer import Transfer
+
+_TICKET_ALONG_BYTES = 1024 * 1024 * 1024
+_STATES = {
+    PENDING: pb.Answer.PENDING,
+    APPROVED: pb.Answer.APPROVED,
+    DENIED: pb.Answer.DENIED,
+    FAILED: pb.Answer.FAILED,
+}
+
+
+class Releases:
+    """Belongs to the loop thread."""
+
+    def __init__(self, catalogue: Catalogue, recorder: Recorder) -> None:
+        self._catalogue = catalogue
+        self._recorder = recorder
+        self._link: Link | None = None
+
+    def attach(self, link: Link) -> None:
+        self._link = link
+
+    async def make_offer(self, handling: Handling, asker: Asker) -> None:
+        """Raises AssetNotFound, AssetChanged, and as `Exports.offer`."""
+        assert self._link is not None
+        assert handling.content is not None
+        info = handling.request.asset
+        self._catalogue.check_offered(info)
+        # the ticket of a large body may take longer to make than a call may last: it is asked for by itself
+        path = asker.path if info.size_bytes <= _TICKET_ALONG_BYTES else ""
+        asker.outgoing = await handling.content.outgoing()
+        begun: list[Transfer] = []
+        asker.offer = await self._link.exports.offer(info.name, asker.outgoing, path, begun.append)
+        asker.transfer = begun[0] if begun else None
+
+    async def record(self, handling: Handling, asker: Asker, with_question: bool) -> None:
+        """Return when the audit log has it on the disk that the offer goes out.
+
+        Raises:
+            AuditUnavailable: it must not go out.
+            AssetNotFound, AssetChanged: it was taken back meanwhile.
+        """
+        assert asker.offer is not None
+        assert asker.outgoing is not None
+        request, by, transfer = handling.request, handling.case.by, asker.transfer
+        outgoing, asker.outgoing = asker.outgoing, None
+        release = dataclasses.replace(
+            leaving(entry.RELEASE, request.asset, outgoing, asker.offer, transfer, request.number),
+            reason=asker.reason,
+            by=by,
+        )
+        asker.release = release if transfer is None else None
+        before = (request.asked_entry(asker.reason),) if with_question else ()
+        await self._recorder.let_out(*before, request.answered_entry(by), release, transfer=transfer)
+        self._catalogue.check_offered(request.asset)
+
+    def answer(self, handling: Handling, reply: Reply) -> pb.Answer:
+        """As it goes to the peer, which has the offer from here on."""
+        answer = pb.Answer(request_id=reply.asker, state=_STATES[reply.state], reason=reply.reason)
+        asker = handling.askers.get(reply.asker)
+        if reply.state == APPROVED and asker is not None and asker.offer is not None:
+            assert self._link is not None
+            self._link.exports.keep_back(asker.offer)
+            answer.offer.CopyFrom(asker.offer)
+            asker.offer = pb.TransferOffer(transfer_id=asker.offer.transfer_id)
+        return answer
+
+    async def tell(self, handling: Handling, reply: Reply) -> None:
+        """Return when the peer has the answer. Raises LinkClosed, CallTimeout."""
+        assert self._link is not None
+        await self._link.rpc.call(self.answer(handling, reply), pb.Done)
+
+    def notify(self, handling: Handling, reply: Reply) -> None:
+        """Send the answer, if there is a peer."""
+        if self._link is not None:
+            self._link.rpc.tell_nowait(self.answer(handling, reply))
+
+    def take_back(self, asker: Asker, error: BaseException | None) -> None:
+        """Nobody was told of the offer; because of `error`, if there was one."""
+        if asker.release is not None and not isinstance(error, AuditUnavailable):
+            self._recorder.taken_back(asker.release)
+        if asker.offer is not None and self._link is not None:
+            self._link.exports.withdraw(asker.offer, error)
+        asker.offer = asker.outgoing = asker.release = None
+
+    def end(self, asker: Asker) -> None:
+        """The peer knows of the offer, and wants it no longer."""
+        if asker.offer is not None and self._link is not None:
+            self._link.exports.withdraw(asker.offer)
