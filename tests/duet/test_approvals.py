@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 import duetlink
@@ -79,3 +80,22 @@ def test_what_is_withdrawn_while_its_release_is_recorded_does_not_leave(
     owner_adds.join(10)
     assert (request.state, request.by) == ("withdrawn", "")
     assert owner.policies.usage("all") == ""
+
+
+def test_two_questions_at_once_for_a_result_that_a_policy_grants_again_are_both_answered(
+    duets: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, scientist = duets
+    owner.policies.add(duetlink.Policy("approve", name="all"))
+    owner.share(np.arange(4.0), "x", mock=np.ones(4))
+    more = scientist.wait_object("x", 10) + 1  # type: ignore[operator]
+    assert more.get(reason="once").tolist() == [1, 2, 3, 4]
+
+    async def written(*, sync: bool = True) -> None:
+        """As with `resume`: what was charged takes a moment to be on the disk."""
+        await asyncio.sleep(0.05)
+
+    monkeypatch.setattr(owner._life.persistence, "written", written)
+    both = [more.request("again"), more.request("again")]
+    assert [pending.result(10).tolist() for pending in both] == [[1, 2, 3, 4], [1, 2, 3, 4]]
+    assert owner.policies.usage("all").startswith("3 ")

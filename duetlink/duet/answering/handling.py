@@ -27,8 +27,8 @@ class Asker:
     reason: str
     offer: pb.TransferOffer | None = None  # once the peer has it, its transfer's number only
     outgoing: Outgoing | None = None  # until the release is recorded
-    transfer: Transfer | None = None  # None: all of it rides along in the offer
-    release: Entry | None = None  # as it was recorded, where all of it rides along
+    transfer: Transfer | None = None  # likewise; None: all of it rides along in the offer
+    release: Entry | None = None  # as it was recorded, where all of it rides along, until the peer has it
 
 
 @dataclass(slots=True, eq=False)

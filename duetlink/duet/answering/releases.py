@@ -58,7 +58,7 @@ class Releases:
         assert asker.offer is not None
         assert asker.outgoing is not None
         request, by, transfer = handling.request, handling.case.by, asker.transfer
-        outgoing, asker.outgoing = asker.outgoing, None
+        outgoing, asker.outgoing, asker.transfer = asker.outgoing, None, None
         release = dataclasses.replace(
             leaving(entry.RELEASE, request.asset, outgoing, asker.offer, transfer, request.number),
             reason=asker.reason,
@@ -77,7 +77,7 @@ class Releases:
             assert self._link is not None
             self._link.exports.keep_back(asker.offer)
             answer.offer.CopyFrom(asker.offer)
-            asker.offer = pb.TransferOffer(transfer_id=asker.offer.transfer_id)
+            asker.offer, asker.release = pb.TransferOffer(transfer_id=asker.offer.transfer_id), None
         return answer
 
     async def tell(self, handling: Handling, reply: Reply) -> None:
