@@ -214,7 +214,8 @@ def give(duet: Duet, name: str, body: bytes) -> None:
     encoded = Encoded((memoryview(body),), len(body), Summary("numpy.ndarray", "", len(body)))
     content = Content(encoded)
     life = duet._life
-    content.prepare(life.inbox.jobs._reading.submit)
+    assert life.link is not None
+    content.prepare(life.link.reading.submit)
     duet._thread.run(life.giving.give(Gift(AssetInfo(name, 1, "numpy.ndarray", "", len(body)), content)))
 
 

@@ -65,7 +65,7 @@ def _workplace() -> Workplace:
     infos = {name: SimpleNamespace(info=SimpleNamespace(tags=tags)) for name, tags in TAGS.items()}
     workplace._catalogue = SimpleNamespace(find_mine=lambda name, revision: infos[name])  # type: ignore[assignment]
     workplace._frozen = 0
-    workplace._reading = _AtOnce()  # type: ignore[assignment]
+    workplace._link = SimpleNamespace(reading=_AtOnce())  # type: ignore[assignment]
     return workplace
 
 
