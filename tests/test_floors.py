@@ -39,8 +39,8 @@ FLOORS = {
     "net": (("signaling", "tunnel"), ("peer", "flight", "carrier"), ("paths", "reunion"), ("link",)),
     "compute": (("operations",), ("mocks", "privacy"), ("worker",)),
     "duet": (
-        ("display", "examination", "panel"),
-        ("audit", "code", "compression"),
+        ("cell", "display", "examination", "panel"),
+        ("audit", "code", "compression", "open_duets"),
         ("objects",),
         ("asking", "answering"),
         ("state", "store"),
