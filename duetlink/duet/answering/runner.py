@@ -182,6 +182,8 @@ class Runner:
                 self._in_background(self._function(handling, by))
             case do.LetGo():
                 handling.release()
+            case _:
+                raise AssertionError(f"{action} cannot be done at once")
 
     def _keep(self, handling: Handling) -> None:
         self._persistence.request(handling.request)
