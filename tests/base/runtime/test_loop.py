@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from duetlink.base.runtime.loop import LoopThread
+from duetlink.base.runtime.loop import LoopShare, LoopThread
 from duetlink.base.runtime.meters import RateMeter, RoundTripMeter
 from duetlink.errors import LinkClosed, LocalProtocolError
 
@@ -118,3 +118,23 @@ def test_one_slow_round_trip_does_not_count() -> None:
     for _ in range(9):
         meter.add(0.003)
     assert meter.typical_s == 0.003
+
+
+def test_a_share_that_stops_cancels_its_own_and_the_loop_goes_on() -> None:
+    whole = LoopThread()
+    stopped: list[str] = []
+    one, other = (LoopShare(whole, lambda name=name: stopped.append(name)) for name in ("one", "other"))  # type: ignore[misc]
+    hers, his = one.submit(asyncio.Event().wait()), other.submit(asyncio.Event().wait())
+    one.stop()
+    one.stop()
+    assert stopped == ["one"]
+    assert one.stopped
+    assert hers.cancelled()
+    assert not his.done()
+    with pytest.raises(LinkClosed, match="closed"):
+        one.run(asyncio.sleep(0))
+    other.run(asyncio.sleep(0))
+    other.stop()
+    assert his.cancelled()
+    assert not whole.stopped
+    whole.stop()
