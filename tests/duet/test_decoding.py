@@ -234,6 +234,7 @@ import os
 os.environ["DUETLINK_AUDIT_PATH"] = ""
 import duetlink, sys
 from tests.duet.test_decoding import give
+from tests.fuzz.make_corpus import made
 owner = duetlink.launch(name="Olga")
 scientist = duetlink.join(owner.code, name="Sven")
 owner.wait_connected(20)
