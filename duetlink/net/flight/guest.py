@@ -7,12 +7,17 @@ import os
 import socket
 import stat
 import threading
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import unquote
 
 from duetlink.data.tuning import RateCap
+from duetlink.errors import LimitExceeded
 from duetlink.net.flight.tickets import TicketTable
+
+# At once. A peer of ours opens 8; those of a connection that was lost stay for a while. With more, one peer
+# could fill the queue of the threads that encode for all.
+MOST_STREAMS = 64
 
 _MOST_REMEMBERED = 256  # connections; a peer opens a few per path
 
@@ -25,6 +30,7 @@ class Guest:
     rate_cap: RateCap
     on_bytes: Callable[[bytes, int, int], None] = lambda transfer_id, raw_bytes, wire_bytes: None
     on_changed: Callable[[bytes], None] = lambda transfer_id: None
+    _streams: int = 0
     _came_from: dict[str, None] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -34,6 +40,19 @@ class Guest:
             self._came_from[peer] = None
             if len(self._came_from) > _MOST_REMEMBERED:
                 del self._came_from[next(iter(self._came_from))]
+
+    @contextlib.contextmanager
+    def stream(self) -> Iterator[None]:
+        """While one of its streams is served. Raises LimitExceeded."""
+        with self._lock:
+            if self._streams >= MOST_STREAMS:
+                raise LimitExceeded(f"{MOST_STREAMS} streams are open; finish some before you open more")
+            self._streams += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._streams -= 1
 
     def hang_up(self, port: int) -> None:
         """Shut its connections to the server at `port`: a peer that no longer reads could otherwise keep a

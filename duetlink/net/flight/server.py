@@ -13,7 +13,7 @@ from concurrent.futures import Executor
 import pyarrow as pa
 from pyarrow import flight
 
-from duetlink.errors import AssetChanged, PathUnavailable, TicketRefused
+from duetlink.errors import AssetChanged, LimitExceeded, PathUnavailable, TicketRefused
 from duetlink.net.flight.certificate import Identity
 from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.receiving import CODED
@@ -107,12 +107,15 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
             context.is_cancelled,
         )
         try:
-            for parcel in sending.parcels():
-                buffer = pa.py_buffer(parcel.data)
-                column = pa.Array.from_buffers(pa.uint8(), len(parcel.data), [None, buffer])
-                batch = pa.RecordBatch.from_arrays([column], schema=SCHEMA)
-                yield (batch, CODED) if parcel.coded else batch
-                guest.on_bytes(admission.transfer_id, parcel.raw_bytes, len(parcel.data))
+            with guest.stream():
+                for parcel in sending.parcels():
+                    buffer = pa.py_buffer(parcel.data)
+                    column = pa.Array.from_buffers(pa.uint8(), len(parcel.data), [None, buffer])
+                    batch = pa.RecordBatch.from_arrays([column], schema=SCHEMA)
+                    yield (batch, CODED) if parcel.coded else batch
+                    guest.on_bytes(admission.transfer_id, parcel.raw_bytes, len(parcel.data))
+        except LimitExceeded as error:
+            raise flight.FlightUnavailableError(str(error)) from None
         except AssetChanged:
             guest.on_changed(admission.transfer_id)
             raise flight.FlightServerError(CHANGED) from None

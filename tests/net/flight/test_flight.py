@@ -11,7 +11,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -38,6 +38,7 @@ from duetlink.net.flight.certificate import (
 )
 from duetlink.net.flight.client import FlightClient
 from duetlink.net.flight.fingerprint import LEAF_BYTES, Fingerprint
+from duetlink.net.flight.gate import Gate
 from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.receiving import Decoding
 from duetlink.net.flight.sending import Course, Order, PlainCourse
@@ -258,6 +259,34 @@ def test_two_fetches_at_once(side: Side) -> None:
     for thread in threads:
         thread.join(30)
     assert [landing.digest() for landing in landings] == [body.fingerprint for body in bodies]
+
+
+def test_a_guest_has_so_many_streams_at_once_and_no_more(side: Side, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duetlink.net.flight.guest.MOST_STREAMS", 2)
+    body, gate = outgoing(b"held back"), Gate()
+    gate.pause(True)
+    landings = [Landing(body.size_bytes) for _ in range(3)]
+
+    def ticket(number: int) -> bytes:
+        order = Order(body.whole, lambda now_s: PLAIN, gate=gate)
+        return side.tickets.issue(bytes([number]), body, order, most_chunk_bytes=MIB)
+
+    with ThreadPoolExecutor(3) as fetching:
+        # in whichever order they come: two wait for the gate, one is refused
+        futures = [
+            fetching.submit(side.client.fetch, ticket(number), landing, ignore)
+            for number, landing in enumerate(landings)
+        ]
+        refused = next(as_completed(futures, 10))
+        with pytest.raises(PathUnavailable, match="2 streams are open"):
+            refused.result()
+        assert sum(future.done() for future in futures) == 1
+        gate.pause(False)
+        for future in futures:
+            if future is not refused:
+                future.result(10)
+    assert sum(landing.complete for landing in landings) == 2
+    assert bytes(fetch(side, outgoing(b"again")).body()) == b"again"
 
 
 def test_a_stopped_landing_keeps_its_prefix(side: Side) -> None:
