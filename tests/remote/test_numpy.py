@@ -112,6 +112,8 @@ def test_what_python_wants_to_know_is_refused(pointer: Any) -> None:
             ask(total)
     with pytest.raises(errors.PrivateValue):
         [1, 2, 3][total]
+    with pytest.raises(errors.PrivateValue, match=r"the text in the format '.2f' of"):
+        f"{total:.2f}"
     assert float(total.mock) == 120.0
 
 
@@ -179,3 +181,31 @@ def test_numbers_are_written_as_they_are(bench: Bench, pointer: Any) -> None:
     assert zeros == [False, True, False, False]
     assert (pointer * 1).get().dtype == (pointer * 1.0).get().dtype == np.float64
     assert np.isinf((abs(pointer) + float("inf")).get()).all()
+
+
+def test_the_parts_of_a_result_with_further_attributes(bench: Bench) -> None:
+    """SciPy's are named tuples that cannot be made of their fields alone."""
+    import scipy.stats
+
+    real = np.arange(20.0), np.arange(20.0) ** 1.5
+    one, other = (bench.share(array, name) for array, name in zip(real, ("one", "other"), strict=True))
+    stats = bench.scientist.remote(scipy.stats)
+    for name in ("ttest_ind", "ttest_rel", "pearsonr", "ks_2samp"):
+        made, expected = getattr(stats, name)(one, other), getattr(scipy.stats, name)(*real)
+        np.testing.assert_allclose(made.pvalue.get(), expected.pvalue, rtol=1e-6)
+        np.testing.assert_allclose(made[0].get(), expected.statistic, rtol=1e-6)
+    slope, *_ = stats.linregress(one, other)
+    np.testing.assert_allclose(slope.get(), scipy.stats.linregress(*real).slope, rtol=1e-6)
+
+
+def test_an_estimator_whose_library_is_imported_late(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sklearn.linear_model import Ridge
+
+    x = bench.share(np.arange(12.0).reshape(6, 2), "late")
+    _ = x + 1  # the lists of what is imported by now are loaded; as if scikit-learn came after that
+    allowed = bench.scientist._life.workbench.allowed
+    monkeypatch.setattr(allowed, "_loaded", allowed._loaded - {"sklearn"})
+    monkeypatch.setattr(allowed, "_names", {obj: n for obj, n in allowed._names.items() if obj is not Ridge})
+    model = bench.scientist.remote(Ridge())
+    model.fit(x, x[:, 0])
+    assert model.coef_.get().shape == (2,)

@@ -35,6 +35,7 @@ def place(obj: Any, workbench: Workbench) -> Any:
 
         return place_module(program, obj)
     if hasattr(obj, "get_params") and not isinstance(obj, type):
+        workbench.load()  # its library may have been imported after the first operation
         name = program.allowed.name_of(type(obj))
         if name is None:
             raise OperationRefused(f"{type(obj).__name__} is in no list of what may be made at the owner")

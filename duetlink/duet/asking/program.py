@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+from collections import namedtuple
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -181,8 +182,8 @@ class Program:
             self.record(part_id, "operator.getitem", [f"[{id_}]", str(index)])
             parts.append(self.wrap(part, part_id))
         self.drop(id_)
-        if hasattr(mock, "_fields"):
-            return type(mock)(*parts)
+        if hasattr(mock, "_fields"):  # of its own type are not all: SciPy's take more than their fields
+            return namedtuple(type(mock).__name__, mock._fields)(*parts)  # noqa: PYI024 - fields of any type
         return type(mock)(parts)
 
     def track_mode(self, mock: Any) -> None:
@@ -223,6 +224,8 @@ class Program:
             return self._tagged("e", ())
         if kind is complex:
             return self._tagged("z", (argument.real, argument.imag))
+        if kind.__name__ == "device" and kind.__module__ == "torch":
+            return write_plain(str(argument))  # the guards know texts of devices
         if (name := self.allowed.constant_name(argument)) is not None:
             return self._tagged("c", (name,))
         if (name := self.allowed.name_of(argument)) is not None:

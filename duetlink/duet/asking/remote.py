@@ -136,6 +136,11 @@ class Remote:
     def _check_own(self) -> None:
         """Raise OperationRefused where this may not be changed."""
 
+    def __format__(self, specification: str) -> str:
+        if specification:
+            self._refuse(f"the text in the format {specification!r}")
+        return str(self)
+
     def _refuse(self, what: str) -> NoReturn:
         raise PrivateValue(
             f"{what} of {self!r} is not known here: ask for it with .get(reason=…), or decide by its mock: "
