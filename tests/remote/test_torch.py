@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import io
 from typing import Any
 
@@ -220,3 +221,21 @@ def test_layers_that_write_over_what_they_get_make_something_new(
     model = nn.Sequential(nn.Flatten(), nn.ReLU(inplace=True), nn.Dropout(0.0, inplace=True), nn.ReLU6(True))
     placed = bench.scientist.remote(model)
     torch.testing.assert_close(placed(pointers[0]).get(), real[0].flatten(1).clamp(0, 6))
+
+
+def test_a_device_is_an_argument_and_gradients_are_clipped(bench: Bench) -> None:
+    """Both are in nearly every script; `clip_grad_norm_` asks for the device inside."""
+    real = torch.arange(6.0).reshape(2, 3)
+    x = bench.share(real, "on_a_device")
+    device = torch.device("cpu")
+    assert torch.equal(x.to(device).get(), real)
+    assert torch.equal(torch.zeros_like(x, device=device).get(), torch.zeros(2, 3))
+    torch.manual_seed(0)
+    local = torch.nn.Linear(3, 1)
+    model = bench.scientist.remote(copy.deepcopy(local))
+    for net, data in ((model, x), (local, real)):
+        net(data).pow(2).sum().backward()
+        torch.nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+    torch.testing.assert_close(model.weight.grad.get(), local.weight.grad)
+    with pytest.raises(errors.OperationRefused, match="the worker has a CPU only"):
+        x.to(torch.device("cuda"))
