@@ -115,6 +115,7 @@ class Life:
         resumed = f", resuming {self.persistence.name}" if self.persistence.name else ""
         await self.recorder.record(Entry(kind=entry.OPENED, reason=f"as {role}{resumed}"), sync=False)
         self.at_end(self._put_down_end)
+        self.at_end(self.inbox.close)  # also of a duet that nobody joins: requests of before may expire
         self.inbox.on_change = self.changed
         if self._resumed is not None:
             self._resumed.restore(self.catalogue, self.inbox)

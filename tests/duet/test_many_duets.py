@@ -240,3 +240,17 @@ def test_a_pointer_of_a_closed_duet_says_so(make_duets: MakeDuets) -> None:
         ):
             with pytest.raises(errors.LinkClosed, match=r"this pointer's duet is closed: .*for today"):
                 use()
+
+
+def test_a_request_that_could_still_expire_keeps_no_closed_duet(make_duets: MakeDuets) -> None:
+    """The loop lives on with the duets of `make_duets`, and with it every timer that nobody has cancelled."""
+    make_duets()
+    owner = duetlink.launch(name="Olga")
+    with duetlink.join(str(owner.code), name="Sven") as scientist:
+        owner.share(np.arange(3.0), "x")
+        waiting = scientist.wait_object("x", 10).request(expires_s=3600)  # type: ignore[attr-defined]
+        owner.wait_request(10)
+    owner.close()
+    inbox = weakref.ref(owner._life.inbox)
+    del owner, scientist, waiting
+    until(lambda: gc.collect() >= 0 and inbox() is None)

@@ -60,9 +60,14 @@ class Runner:
         self._changed = changed
         self._call_person = call_person
         self._background: set[asyncio.Task[None]] = set()
+        self._timers: list[asyncio.TimerHandle] = []
 
     async def close(self) -> None:
-        """Give up what runs in the background."""
+        """Give up what runs in the background. The loop may live on, with other duets: no timer stays on it.
+        Safe to call twice.
+        """
+        for timer in self._timers:
+            timer.cancel()
         running = list(self._background)
         for task in running:
             task.cancel()
@@ -195,7 +200,9 @@ class Runner:
         if expires is not None:
             left_s = max((expires - utc_now()).total_seconds(), 0)
             expired = events.Expired(f"nobody answered before it expired, at {expires:%H:%M:%S} UTC")
-            asyncio.get_running_loop().call_later(left_s, self.hear, handling, expired)
+            loop = asyncio.get_running_loop()
+            self._timers = [timer for timer in self._timers if timer.when() > loop.time()]
+            self._timers.append(loop.call_later(left_s, self.hear, handling, expired))
 
     def _announce(self, handling: Handling) -> None:
         decision, content = handling.decision, handling.content
