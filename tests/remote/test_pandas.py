@@ -146,3 +146,12 @@ def test_several_pointers_in_one_request(bench: Bench, people: Any, real: pd.Dat
     found = bench.scientist.fetch({"oldest": people.age.max(), "mean": [people.income.mean()]}, reason="both")
     assert found == {"oldest": real.age.max(), "mean": [real.income.mean()]}
     assert len(bench.owner.requests) == asked + 1
+
+
+def test_a_plain_object_on_the_left_leaves_the_operator_to_the_pointer(bench: Bench) -> None:
+    plain = pd.Series([1.0, 2.0, 3.0])
+    x = bench.share(pd.Series([10.0, 20.0, 30.0]), "on_the_right")
+    for made in (plain + x, plain * x, plain - x, plain == x):
+        assert hasattr(type(made), "_is_remote")
+    pd.testing.assert_series_equal((plain + x).get(), plain + pd.Series([10.0, 20.0, 30.0]))
+    pd.testing.assert_series_equal((plain - x).get(), plain - pd.Series([10.0, 20.0, 30.0]))

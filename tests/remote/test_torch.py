@@ -185,13 +185,13 @@ def test_a_shared_tensor_that_requires_gradients_is_data_there(bench: Bench) -> 
     assert not (x * 2).get().requires_grad
 
 
-def test_gradients_lead_through_a_tensor_of_ones_own(bench: Bench) -> None:
+def test_gradients_lead_through_a_tensor_that_was_placed(bench: Bench) -> None:
     x = bench.share(torch.tensor([3.0, 4.0]), "data", mock=torch.zeros(2))
     with torch.no_grad():
         unrecorded = x * torch.tensor([1.0, 2.0], requires_grad=True)
     assert not unrecorded.requires_grad
     assert not unrecorded.get().requires_grad
-    made = x * torch.tensor([1.0, 2.0], requires_grad=True)
+    made = x * bench.scientist.remote(torch.tensor([1.0, 2.0])).requires_grad_()
     made.retain_grad()
     made.sum().backward()
     torch.testing.assert_close(made.grad.get(), torch.tensor([1.0, 1.0]))
@@ -239,3 +239,15 @@ def test_a_device_is_an_argument_and_gradients_are_clipped(bench: Bench) -> None
     torch.testing.assert_close(model.weight.grad.get(), local.weight.grad)
     with pytest.raises(errors.OperationRefused, match="the worker has a CPU only"):
         x.to(torch.device("cuda"))
+
+
+def test_what_learns_here_does_not_learn_from_a_mock(bench: Bench) -> None:
+    """The loop of a tutorial as it is: it ran, its loss went down, and its gradients were of noise."""
+    x = bench.share(torch.arange(6.0).reshape(2, 3), "to_learn_from")
+    model = torch.nn.Linear(3, 1)
+    with pytest.raises(errors.OperationRefused, match=r"Place it first: model = duet\.remote\(model\)"):
+        model(x)
+    weight = torch.ones(3, requires_grad=True)
+    with pytest.raises(errors.OperationRefused, match="its gradients would be those of the mock"):
+        x * weight
+    assert torch.equal((x * weight.detach()).get(), torch.arange(6.0).reshape(2, 3))

@@ -235,6 +235,12 @@ class Program:
                 f"the function {getattr(argument, '__name__', argument)!r} cannot be part of an operation; "
                 "have the owner review it as a whole: @duet.remote"
             )
+        if getattr(argument, "requires_grad", False) is True and sys.modules["torch"].is_grad_enabled():
+            raise OperationRefused(
+                "a tensor of this side that gathers gradients was given together with data at the owner: its "
+                "gradients would be those of the mock. Place it first: model = duet.remote(model), or "
+                "w = duet.remote(w.detach()).requires_grad_()"
+            )
         try:
             return f"[{self.place(argument)}]"
         except UnsupportedValue as error:

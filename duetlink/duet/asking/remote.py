@@ -8,11 +8,11 @@ Python's own protocols do the work: operators, `__array_ufunc__` and `__array_fu
 from __future__ import annotations
 
 import operator
-import warnings
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from duetlink.compute.operations.allowed import BACKWARD, IN_PLACE, LOCAL, METADATA
+from duetlink.duet.asking import mock_used
 from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.program import FLOATS, Program, mock_of, write_float
 from duetlink.duet.display import visible
@@ -22,15 +22,12 @@ if TYPE_CHECKING:
     import numpy as np
 
 
-class MockUsed(UserWarning):
-    """A library was given the mock of something private, since it asked for plain values."""
-
-
 class Remote:
     """What pointers to assets and to results have in common. The mock is never the real thing."""
 
     __slots__ = ()
     _is_remote: ClassVar[bool] = True
+    __pandas_priority__: ClassVar[int] = 5000  # pandas' objects leave operators to what stands above 4000
     _state: tuple[Program, Any, int]  # its mock, and its id in the program
 
     __hash__ = object.__hash__
@@ -152,11 +149,7 @@ class Remote:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         import numpy as np
 
-        warnings.warn(
-            f"the mock of {self!r} is used: what comes of this says nothing about the real data",
-            MockUsed,
-            stacklevel=2,
-        )
+        mock_used.warn(self._title())
         return np.asarray(self._mock, dtype=dtype)
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **keywords: Any) -> Any:

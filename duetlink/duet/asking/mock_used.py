@@ -1,0 +1,35 @@
+"""The warning that a library computes on a mock, at the line of the user's that made it so."""
+
+from __future__ import annotations
+
+import sys
+import sysconfig
+import warnings
+from types import FrameType
+
+_LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
+
+
+class MockUsed(UserWarning):
+    """A library was given the mock of something private, since it asked for plain values."""
+
+
+def warn(what: str) -> None:
+    """Say in one line that a library was given the mock of `what`, and what to call instead. To be called by
+    the method that gives it.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    library = ""
+    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+        library = frame.f_globals.get("__name__", "").partition(".")[0]
+        frame = frame.f_back
+    who, remedy = (library, library) if library else ("a library", "LIBRARY")
+    message = (
+        f"{who} was given the mock of {what}, and what comes of it says nothing about the real data; "
+        f"call it by way of duet.remote({remedy})"
+    )
+    if frame is None:
+        warnings.warn(message, MockUsed, stacklevel=3)
+        return
+    registry = frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(message, MockUsed, frame.f_code.co_filename, frame.f_lineno, registry=registry)
