@@ -99,6 +99,10 @@ class HostileDesk:
         taken = answers.read_result(*self._take(result, max_bytes))
         return taken if isinstance(taken, Fault) else None
 
+    def is_there(self, result: int) -> bool:
+        """Whether a result has been made, and nothing has spoiled it."""
+        return type(self._desk._objects.get(result, Fault)) is not Fault
+
     def not_given(self, result: int, max_bytes: int = 1 << 30) -> Fault:
         """Why the owner's kernel does not get a result."""
         fault = self.asked(result, max_bytes)

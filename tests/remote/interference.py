@@ -39,6 +39,7 @@ from duetlink.data import values
 from tests.remote.hostile import HostileDesk, Step
 
 ASSETS = ("x", "ints", "frame", "name", "tensor", "number", "texts")
+OPENED = range(1, len(ASSETS) + 1)  # their numbers, as the tables below have them
 PER_DESK = 100  # programs that one desk does before it is thrown away
 _MEMORY_BYTES = 6 * 1024**3
 _STEP_S = 2.0  # after which a batch's running step is failed
@@ -204,12 +205,13 @@ class Program:
 
 
 class Writer:
-    """Draws one program. `first_id` is the first number for its results."""
+    """Draws one program. Its results have numbers above `first_id`; `opened` are those of the assets."""
 
-    def __init__(self, seed: int, first_id: int) -> None:
+    def __init__(self, seed: int, first_id: int, opened: Sequence[int] = OPENED) -> None:
         self.rng = random.Random(seed)
         self._next = first_id
-        self.pool = list(range(1, len(ASSETS) + 1))
+        self._opened = dict(zip(OPENED, opened, strict=True))
+        self.pool = list(opened)
 
     def program(self) -> Program:
         batches = []
@@ -237,10 +239,11 @@ class Writer:
         if kind < 0.5:
             library = rng.choices(list(_WEIGHTS), list(_WEIGHTS.values()))[0]
             operation = rng.choice(functions()[library])
-            target = rng.choice((*_FITTING[library], target))
+            target = rng.choice((*(self._opened[asset] for asset in _FITTING[library]), target))
         elif kind < 0.7:
-            target = rng.choice(list(_KINDS))
-            operation = rng.choice(methods_of(_KINDS[target]))
+            asset = rng.choice(list(_KINDS))
+            target = self._opened[asset]
+            operation = rng.choice(methods_of(_KINDS[asset]))
         elif kind < 0.8:
             operation = rng.choice(methods)
         elif kind < 0.93:
@@ -290,20 +293,20 @@ class Writer:
         return [
             *steps,
             [zoo, "builtins.list", [["l", *([one] for one in kept)]]],
-            [number, "operator.mod", [[6], len(kept)]],
+            [number, "operator.mod", [[self._opened[6]], len(kept)]],
             [chosen, "operator.getitem", [[zoo], [number]]],
         ]
 
     def _scalar(self) -> list[Step]:
         """A private number or text as a plain value, to be an argument of what comes next."""
         part, value = self._id(), self._id()
-        source = self.rng.choice(([1], [2], [5], [7]))
+        source = [self._opened[self.rng.choice((1, 2, 5, 7))]]
         return [[part, "operator.getitem", [source, self.rng.randrange(6)]], [value, ".item", [[part]]]]
 
     def _bit(self) -> list[Step]:
         """A step that fails where a bit of a private number is set, as SECURITY.md says that one may."""
         bit, out = self._id(), self._id()
-        return [[bit, "operator.and_", [[6], 1]], [out, "operator.getitem", [["l", 0], [bit]]]]
+        return [[bit, "operator.and_", [[self._opened[6]], 1]], [out, "operator.getitem", [["l", 0], [bit]]]]
 
     def _write(self) -> list[Step]:
         """Private data put into something, in place."""
@@ -383,6 +386,11 @@ class Owner:
             heard.append(b"pending" if fault is None else told(result, fault))
         return failed, heard
 
+    @property
+    def is_spoiled(self) -> bool:
+        """Whether a failed write to a view of an asset has spoiled that: it cannot be dropped."""
+        return not all(self.desk.is_there(asset) for asset in OPENED)
+
 
 class Interference(AssertionError):
     """The peer was told different things by the two owners."""
@@ -427,6 +435,8 @@ class Trial:
         made: Step = [0, "drop", [step[0] for steps in program.batches for step in steps if step[0]]]
         for owner in self._owners:
             owner.desk.batch(owner.desk.work([made]))
+        if any(owner.is_spoiled for owner in self._owners):
+            self._begin()
 
     def _try(self, seed: int, program: Program) -> None:
         self.counts["programs"] += 1

@@ -46,15 +46,18 @@ class Tap(Attacker):
             dispatch(envelope, body)
 
         self.rpc._dispatch = tapped  # type: ignore[method-assign]
-        self.send(*[[id_, "asset", [name, 1]] for id_, name in enumerate(ASSETS, 1)])
-        self.wait()
 
     def wait(self) -> None:
-        """Return when all that was sent has been reported."""
-        self.call(pb.Ask(request_id=bytes(16), result=1, reason="all is done?"), pb.Answer)
+        """Return when all that was sent has been reported, which is ahead of this answer."""
+        with pytest.raises(OperationFailed):
+            self.ask(result=1)
 
-    def do(self, program: Program) -> tuple[list[Any], list[tuple[str, bytes]]]:
-        """Which steps failed, and every message that came."""
+    def do(self, program: Program, opened: range) -> tuple[list[Any], list[tuple[str, bytes]]]:
+        """Which steps failed, and every message that came. The assets are opened anew, under these numbers: a
+        program may have spoiled those of the one before.
+        """
+        self.send(*[[id_, "asset", [name, 1]] for id_, name in zip(opened, ASSETS, strict=True)])
+        self.wait()
         self.heard, self.reports[:] = [], []
         for steps in program.batches:
             self.send(*steps)
@@ -99,8 +102,10 @@ def test_two_scientists_cannot_tell_their_owners_apart(
     taps = [Tap(make_duets, number, detail) for number in (0, 1)]
     compared = 0
     for seed in range(first, first + PROGRAMS):
-        program = Writer(seed, 1_000 * (seed - first + 1)).program()
-        (failed, heard), (other_failed, other_heard) = (tap.do(program) for tap in taps)
+        begin = 1_000 * (seed - first + 1)
+        opened = range(begin + 900, begin + 900 + len(ASSETS))
+        program = Writer(seed, begin, opened).program()
+        (failed, heard), (other_failed, other_heard) = (tap.do(program, opened) for tap in taps)
         assert not any(tap.ended for tap in taps), program
         kinds = {kind for kind, _ in (*heard, *other_heard)}
         assert kinds <= {"WorkReport", "Answer", "Failure"}
