@@ -77,7 +77,9 @@ class ProgramDesk:
         self._kept: groups.Group = EVERYBODY
         self._draws = 0
         self._shared: set[int] = set()  # ids of assets, which nothing may change
-        self._parts: dict[int, int] = {}  # of `frame.loc`, which writes to the frame: what it is a part of
+        # From a way to an object, such as `frame.loc`, which writes to the frame, to that object; also from a
+        # step that failed to make such a way.
+        self._parts: dict[int, int] = {}
         self._handlers: dict[str, Callable[[bytes, Sequence[int]], tuple[bytes, Sequence[int]]]] = {
             "asset": self._take_asset,
             "run": self._run,

@@ -73,7 +73,6 @@ class Giving:
                 begun = leaving(GIFT, gift.info, outgoing, offer, gift.transfer)
                 await self._recorder.let_out(begun, transfer=gift.transfer)
                 link.exports.keep_back(offer)
-                link.exports.keep_back(offer)
                 delivery = pb.Delivery(asset=gift.info.to_wire(), offer=offer)
                 await link.rpc.call(delivery, pb.Done, timeout_s=_DELIVERY_TIMEOUT_S)
         except (DuetError, asyncio.CancelledError) as error:
