@@ -75,7 +75,15 @@ class LinkClosed(DuetError, ConnectionError):
 
 
 class PeerLost(LinkClosed):
-    """The peer stopped answering."""
+    """The peer stopped answering, or a member of a group is gone.
+
+    In a group `rank` and `name` say which member; in a duet, which has one peer, they are None and "".
+    """
+
+    def __init__(self, message: str, *, rank: int | None = None, name: str = "") -> None:
+        super().__init__(message)
+        self.rank = rank
+        self.name = name
 
 
 class LocalProtocolError(DuetError, RuntimeError):
@@ -243,3 +251,14 @@ class WorkLimit(WorkerUnavailable):
 
 class BudgetExceeded(DuetError, PermissionError):
     """The release would cost more privacy than is left in the budget; nothing was charged, nothing left."""
+
+
+# -- groups ------------------------------------------------------------------------------------------------
+
+
+class GroupError(DuetError, RuntimeError):
+    """A group cannot do what was asked; the message says what happened and what to do."""
+
+
+class OperationMismatch(GroupError):
+    """Two members of a group called different operations; the message names both calls and their lines."""

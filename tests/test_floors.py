@@ -1,4 +1,4 @@
-"""The house: five wings, imports that go down only, no knots; and `import duetlink` is light.
+"""The house: its wings, imports that go down only, no knots; and `import duetlink` is light.
 
 An import counts wherever it stands: at the top of a file, under TYPE_CHECKING, or within a function. What a
 reader has to know at once is a knot all the same.
@@ -19,14 +19,15 @@ import pytest
 ROOT = Path(__file__).resolve().parent.parent
 
 # Ground floor first. What stands in duetlink/ imports itself and lower floors, never a neighbour: `net` and
-# `compute` know nothing of each other. The root (`__init__`) is above all of them; nobody imports it.
+# `compute` know nothing of each other, nor do `duet` and `groups`. The root (`__init__`) is above all of
+# them; nobody imports it.
 WINGS = (
     ("errors", "version"),
     ("settings",),
     ("base",),
     ("data",),
     ("net", "compute"),
-    ("duet",),
+    ("duet", "groups"),
     ("tools", "testing", "codecs"),  # codecs: public names of data/codecs
     ("session",),
     ("__main__",),
@@ -182,6 +183,8 @@ def f():
         ("net.flight.body", "net.paths.base"),
         ("data.values", "codecs"),
         ("duet.duet", "session"),
+        ("duet.duet", "groups.transport"),
+        ("groups.transport", "duet.duet"),
         ("duet.asking.pointer", "duet.answering.inbox"),
         ("duet.answering.inbox", "duet.asking.asking"),
         ("duet.objects.catalogue", "duet.answering.inbox"),

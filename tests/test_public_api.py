@@ -86,16 +86,62 @@ MEMBERS = {
     ),
 }
 
-ERRORS = (
-    "AssetChanged AssetNotFound AuditBroken AuditUnavailable BudgetExceeded CallTimeout CodeUsed "
-    "CodecFailed DuetError IncompatiblePeer LimitExceeded LinkClosed LocalProtocolError MalformedChunk "
-    "MalformedCode MalformedValue MissingLibrary NoMock OperationFailed OperationRefused PairingError "
-    "PairingTimeout PanelUnavailable PathUnavailable PeerLost PeerUnreachable PrivateValue RemoteFailure "
-    "RemoteProtocolError RequestAnswered RequestDenied RequestTimeout RequestWithdrawn SettingError "
-    "SignalingRefused SignalingUnavailable StateBroken StateInUse StateUnavailable TicketRefused "
-    "TransferCancelled TransferEnded TransferFailed UndecodableChunk UnknownCode UnknownCodec "
-    "UnknownPolicy UnsupportedValue ValueRefused WorkLimit WorkerUnavailable WrongCode"
-)
+ERRORS = """
+    AssetChanged
+    AssetNotFound
+    AuditBroken
+    AuditUnavailable
+    BudgetExceeded
+    CallTimeout
+    CodeUsed
+    CodecFailed
+    DuetError
+    GroupError
+    IncompatiblePeer
+    LimitExceeded
+    LinkClosed
+    LocalProtocolError
+    MalformedChunk
+    MalformedCode
+    MalformedValue
+    MissingLibrary
+    NoMock
+    OperationFailed
+    OperationMismatch
+    OperationRefused
+    PairingError
+    PairingTimeout
+    PanelUnavailable
+    PathUnavailable
+    PeerLost
+    PeerUnreachable
+    PrivateValue
+    RemoteFailure
+    RemoteProtocolError
+    RequestAnswered
+    RequestDenied
+    RequestTimeout
+    RequestWithdrawn
+    SettingError
+    SignalingRefused
+    SignalingUnavailable
+    StateBroken
+    StateInUse
+    StateUnavailable
+    TicketRefused
+    TransferCancelled
+    TransferEnded
+    TransferFailed
+    UndecodableChunk
+    UnknownCode
+    UnknownCodec
+    UnknownPolicy
+    UnsupportedValue
+    ValueRefused
+    WorkLimit
+    WorkerUnavailable
+    WrongCode
+"""
 
 # What README.md and the documents tell people to import. It stays where it is, whatever moves behind it.
 DEEP = {
