@@ -24,8 +24,10 @@ class Asked:
         """
         return self._program.ask(self, reason, expires_s, b"")
 
-    def get(self, *, reason: str = "", timeout_s: float | None = None) -> Any:
+    def get(self, *key: Any, reason: str = "", timeout_s: float | None = None, **more: Any) -> Any:
         """Ask, wait for the answer, and return the value, as it is at the owner.
+
+        With a key it is the object's own `get`, as of a frame, a series or `series.str`, and asks nobody.
 
         `timeout_s` bounds the wait for the answer, not the transfer. If interrupted, the request is
         withdrawn.
@@ -37,7 +39,14 @@ class Asked:
             WorkerUnavailable: the process that worked on it has ended.
             TransferFailed, LinkClosed: it did not arrive; nothing partial is kept.
         """
+        if key or more:
+            return self._look_up(key, more)
         return self.request(reason).result_or_withdraw(timeout_s)
+
+    if TYPE_CHECKING:
+
+        def _look_up(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+            """The object's own `get`."""
 
     def dp(
         self,

@@ -7,6 +7,7 @@ import sysconfig
 import warnings
 from types import FrameType
 
+_DRAWING = frozenset({"altair", "bokeh", "matplotlib", "plotly", "seaborn"})
 _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
@@ -23,11 +24,22 @@ def warn(what: str) -> None:
     while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
         library = frame.f_globals.get("__name__", "").partition(".")[0]
         frame = frame.f_back
-    who, remedy = (library, library) if library else ("a library", "LIBRARY")
-    message = (
-        f"{who} was given the mock of {what}, and what comes of it says nothing about the real data; "
-        f"call it by way of duet.remote({remedy})"
-    )
+    who, remedy = (library, f"duet.remote({library})") if library else ("a library", "duet.remote(LIBRARY)")
+    remedy = "draw what .get(reason=…) brings" if library in _DRAWING else f"call it by way of {remedy}"
+    words = f"{who} was given the mock of {what}, and what comes of it says nothing about the real data"
+    _warn(f"{words}; {remedy}", frame)
+
+
+def warn_shown(name: str, what: str) -> None:
+    """Say that a drawing or a listing, the method `name`, is of the mock of `what`. To be called by what
+    looks the method up.
+    """
+    words = f".{name} shows the mock of {what}, which says nothing about the real data; "
+    words += "draw what .get(reason=…) brings"
+    _warn(words, sys._getframe(2))
+
+
+def _warn(message: str, frame: FrameType | None) -> None:
     if frame is None:
         warnings.warn(message, MockUsed, stacklevel=3)
         return

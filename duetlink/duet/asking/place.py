@@ -13,7 +13,6 @@ from duetlink.duet.asking.function import Function
 from duetlink.duet.asking.library import RemoteFunction, RemoteLibrary
 from duetlink.duet.asking.program import is_remote
 from duetlink.duet.asking.workbench import Workbench
-from duetlink.errors import OperationRefused
 
 
 def place(obj: Any, workbench: Workbench) -> Any:
@@ -34,15 +33,12 @@ def place(obj: Any, workbench: Workbench) -> Any:
         from duetlink.duet.asking.tensor import place_module
 
         return place_module(program, obj)
-    if hasattr(obj, "get_params") and not isinstance(obj, type):
-        workbench.load()  # its library may have been imported after the first operation
-        name = program.allowed.name_of(type(obj))
-        if name is None:
-            raise OperationRefused(f"{type(obj).__name__} is in no list of what may be made at the owner")
-        parameters = obj.get_params(deep=False)
-        return program.call(
-            name, type(obj), (), {key: _nested(value, workbench) for key, value in parameters.items()}
-        )
+    if type(obj) not in (dict, list, tuple) and (made := program.counterpart(obj)) is not obj:
+        return made
+    if torch is not None and isinstance(obj, torch.Tensor):
+        from duetlink.duet.asking.tensor import place_tensor
+
+        return place_tensor(program, obj)
     if _holds_pointers(obj):
         return program.call(f"builtins.{type(obj).__name__}", type(obj), (obj,), {})
     id_ = program.place(obj)
@@ -58,24 +54,16 @@ def fetch(obj: Any, workbench: Workbench, reason: str, timeout_s: float | None) 
         return fetched_module(obj, lambda state: fetch(state, workbench, reason, timeout_s))
     if isinstance(obj, Asked) or is_remote(obj):
         return obj.get(reason=reason, timeout_s=timeout_s)
+    if isinstance(obj, (list, tuple)) and _holds_pointers(obj):
+        fetched = workbench.program().held(obj).get(reason=reason, timeout_s=timeout_s)
+        return type(obj)(*fetched) if hasattr(obj, "_fields") else fetched  # a named tuple
     return place(obj, workbench).get(reason=reason, timeout_s=timeout_s)
-
-
-def _nested(value: Any, workbench: Workbench) -> Any:
-    """A parameter of an estimator: another one goes to the owner as well."""
-    if hasattr(value, "get_params") and not isinstance(value, type):
-        return place(value, workbench)
-    if isinstance(value, list):
-        return [_nested(part, workbench) for part in value]
-    if isinstance(value, tuple):
-        return tuple(_nested(part, workbench) for part in value)
-    return value
 
 
 def _holds_pointers(obj: Any) -> bool:
     if type(obj) is dict:
         return any(_holds_pointers(part) or is_remote(part) for part in obj.values())
-    if type(obj) in (list, tuple):
+    if isinstance(obj, (list, tuple)):
         return any(_holds_pointers(part) or is_remote(part) for part in obj)
     return False
 

@@ -118,7 +118,7 @@ class Pointer(Remote, Described):
         return program, mock, program.asset(self._info.name, self._info.revision)
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or not self._info.mock:
+        if (name.startswith("_") and name != "__dataframe__") or not self._info.mock:
             words = f"; {self.name!r} has no mock, so that only get() works" if name[0] != "_" else ""
             raise AttributeError(f"{name}{words}")
         return super().__getattr__(name)
@@ -144,8 +144,10 @@ class Pointer(Remote, Described):
         question = partial(Question, self._info, reason, expires_s=expires_s or 0.0)
         return PendingRequest(question, self._asking, self._thread)
 
-    def get(self, *, reason: str = "", timeout_s: float | None = None) -> Any:
+    def get(self, *key: Any, reason: str = "", timeout_s: float | None = None, **more: Any) -> Any:
         """Ask the owner for the object, wait for the answer, and return a copy of it.
+
+        With a key it is the object's own `get`, as of a frame or a series, and asks nobody.
 
         `timeout_s` bounds the wait for the answer, not the transfer. The object stays at the owner. If
         interrupted, the request is withdrawn or the transfer cancelled.
@@ -156,6 +158,8 @@ class Pointer(Remote, Described):
             AssetNotFound, AssetChanged: it is no longer shared, or is another revision now.
             TransferFailed, LinkClosed: it did not arrive; nothing partial is kept.
         """
+        if key or more:
+            return self._look_up(key, more)
         return self.request(reason).result_or_withdraw(timeout_s)
 
 

@@ -23,6 +23,8 @@ from duetlink.compute.operations.allowed import Allowed
 from duetlink.compute.operations.guards import check
 from duetlink.data import values
 from duetlink.data.values.base import Summary
+from duetlink.duet.asking.recipe import library_of, recipe_of, refuse
+from duetlink.duet.asking.terms import in_terms_of_the_worker
 from duetlink.errors import OperationRefused, UnsupportedValue, WorkerUnavailable
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ WAKE_STEPS = 2048  # so many are enough for a batch; to send one costs as much a
 write_plain = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 MOST_STEPS = 50_000  # that wait to be taken; then the recording thread waits, too
 PLAIN = frozenset((int, float, bool, str, type(None)))  # which JSON has as well
+_TEXT_DTYPES = frozenset("biufcSUmM")  # kinds of items whose dtype is as good by its text, such as <M8[s]
 # of one argument; larger objects are placed by duet.remote, and share memory
 _MOST_VALUE_BYTES = 64 * 1024 * 1024
 
@@ -148,7 +151,13 @@ class Program:
             OperationRefused: an argument cannot be sent.
             Exception: whatever `function` raises for the mocks; nothing is recorded then.
         """
+        if operation == "numpy.where" and len(arguments) == 1 and not keywords:
+            operation, function = "numpy.nonzero", self.allowed.function("numpy.nonzero").call
+        arguments = [self.counterpart(argument) for argument in arguments]
         theirs = tuple(map(mock_of, arguments))
+        if keywords:
+            keywords = in_terms_of_the_worker(operation, theirs[0] if theirs else None, keywords)
+            keywords = {name: self.counterpart(argument) for name, argument in keywords.items()}
         theirs_by_name = {name: mock_of(argument) for name, argument in keywords.items()}
         check(operation, theirs, theirs_by_name)
         encoded = [self.encode(argument) for argument in arguments]
@@ -170,6 +179,13 @@ class Program:
         if isinstance(mock, tuple):  # a named one
             return self._take_apart(mock, id_)
         return self._result(self, mock, id_)
+
+    def held(self, parts: Sequence[Any]) -> Any:
+        """One pointer to a list or tuple of pointers, to be asked for as a whole."""
+        encoded, id_ = self.encode(parts), self.next_id()
+        kind = "list" if isinstance(parts, list) else "tuple"
+        self.record(id_, f"builtins.{kind}", [encoded])
+        return self._result(self, mock_of(parts), id_)
 
     def makes(self, kind: type, maker: Callable[[Any, int], Any]) -> None:
         """Let pointers to objects of this type be made by `maker(mock, id)`."""
@@ -199,6 +215,30 @@ class Program:
             self.record(0, program.GRAD, [write_plain(enabled)])
 
     # -- arguments -------------------------------------------------------------------------------------------
+
+    def counterpart(self, argument: Any) -> Any:
+        """An argument, with a pointer in place of each object of a library that holds parameters alone, such
+        as an estimator. Raises as `call`.
+        """
+        kind = type(argument)
+        if kind in PLAIN or hasattr(kind, "_is_remote"):
+            return argument
+        if kind is tuple or kind is list:
+            parts = [self.counterpart(part) for part in argument]
+            same = all(part is before for part, before in zip(parts, argument, strict=True))
+            return argument if same else kind(parts)
+        if kind is dict:
+            by_key = {key: self.counterpart(part) for key, part in argument.items()}
+            return by_key if any(by_key[key] is not part for key, part in argument.items()) else argument
+        recipe = recipe_of(argument)
+        if recipe is None:
+            return argument
+        if library := library_of(kind):
+            self.allowed.load(library)  # it may have been imported after the first operation
+        name = self.allowed.name_of(recipe.make)
+        if name is None:
+            raise OperationRefused(f"{kind.__name__} is in no list of what may be made at the owner")
+        return self.call(name, recipe.make, recipe.arguments, recipe.keywords)
 
     def encode(self, argument: Any) -> str:
         """An argument as it is written in a step. Raises OperationRefused."""
@@ -230,6 +270,8 @@ class Program:
             return self._tagged("c", (name,))
         if (name := self.allowed.name_of(argument)) is not None:
             return self._tagged("f", (name,))
+        if kind.__module__ == "numpy.dtypes" and argument.kind in _TEXT_DTYPES:
+            return write_plain(argument.str)
         if callable(argument):
             raise OperationRefused(
                 f"the function {getattr(argument, '__name__', argument)!r} cannot be part of an operation; "
@@ -244,7 +286,9 @@ class Program:
         try:
             return f"[{self.place(argument)}]"
         except UnsupportedValue as error:
-            raise OperationRefused(f"{kind.__name__} cannot be an argument: {error}") from error
+            if library := library_of(kind):
+                self.allowed.load(library)
+            raise refuse(argument, str(error), self.allowed.name_of(kind)) from error
 
     def _tagged(self, tag: str, parts: Iterable[Any]) -> str:
         return ",".join((f'["{tag}"', *map(self.encode, parts))) + "]"

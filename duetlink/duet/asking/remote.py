@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 from duetlink.compute.operations.allowed import BACKWARD, IN_PLACE, LOCAL, METADATA
 from duetlink.duet.asking import mock_used
 from duetlink.duet.asking.asked import Asked
-from duetlink.duet.asking.program import FLOATS, Program, mock_of, write_float
+from duetlink.duet.asking.iteration import LOOPS, items_of, loop_of
+from duetlink.duet.asking.program import FLOATS, PLAIN, Program, mock_of, write_float
 from duetlink.duet.display import visible
 from duetlink.errors import OperationRefused, PrivateValue
 
@@ -52,12 +53,20 @@ class Remote:
     # -- attributes ------------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
+        if name == "__dataframe__" and hasattr(self._mock, "columns"):
+            # by which libraries that draw ask for all of a foreign frame
+            raise PrivateValue(
+                f"a library asked for the data of {self._title()}: give it the mock, .mock, or "
+                "what .get(reason=…) brings"
+            )
         if name.startswith("_"):
             raise AttributeError(name)
         mock, program = self._mock, self._program
         kind = type(mock)
         effect = program.allowed.method(kind, name)
         if effect is not None:
+            if effect == LOCAL:
+                mock_used.warn_shown(name, self._title())
             if effect in (METADATA, LOCAL):
                 return getattr(mock, name)
             if effect in (IN_PLACE, BACKWARD):
@@ -65,11 +74,17 @@ class Remote:
             return _Method(self, name)
         effect = program.allowed.attribute(kind, name)
         if effect == METADATA:
+            if name == "plot":
+                mock_used.warn_shown(name, self._title())
             return getattr(mock, name)
         if effect is not None:
             return program.made(f"@{name}", [f"[{self._id}]"], {}, getattr(mock, name))
         if name in getattr(getattr(mock, "obj", mock), "columns", ()):  # df.age, df.groupby("town").age
             return self[name]
+        if name == "type" and hasattr(mock, "dim"):
+            return self._torch_type
+        if name in LOOPS and (loop := loop_of(self, name)) is not None:
+            return loop
         why = (
             "is in no list of what may be done with private data" if hasattr(mock, name) else "does not exist"
         )
@@ -85,7 +100,7 @@ class Remote:
         self._check_own()
         program = self._program
         if not program.allowed.settable(type(self._mock), name):
-            raise OperationRefused(f"{name!r} of a {type(self._mock).__name__} cannot be set from afar")
+            raise OperationRefused(_not_settable(self._mock, name))
         encoded = program.encode(value)
         setattr(self._mock, name, mock_of(value))
         program.record(0, f"@={name}", [f"[{self._id}]", encoded])
@@ -99,13 +114,23 @@ class Remote:
         self._check_own()
         self._program.call("operator.setitem", operator.setitem, (self, key, value), {})
 
+    def __delitem__(self, key: Any) -> None:
+        self._check_own()
+        self._program.call("operator.delitem", operator.delitem, (self, key), {})
+
     def __len__(self) -> int:
-        return len(self._mock)
+        try:
+            return len(self._mock)
+        except (
+            TypeError
+        ) as error:  # torch.tensor(x) has no protocol for x, and comes here by way of its items
+            raise TypeError(
+                f"{error}; if this was torch.tensor or torch.as_tensor of a pointer, it is "
+                "duet.remote(torch).tensor(x)"
+            ) from None
 
     def __iter__(self) -> Iterator[Any]:
-        if hasattr(self._mock, "columns"):  # a frame's names, which are no secret
-            return iter(self._mock)
-        return (self[index] for index in range(len(self._mock)))
+        return items_of(self)
 
     def __contains__(self, item: Any) -> bool:
         if hasattr(self._mock, "columns"):
@@ -129,6 +154,28 @@ class Remote:
 
     def __index__(self) -> int:
         self._refuse("an index")
+
+    def __divmod__(self, other: Any) -> Any:
+        return self._program.call("builtins.divmod", divmod, (self, other), {})
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return self._program.call("builtins.divmod", divmod, (other, self), {})
+
+    def _look_up(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> Any:
+        """The object's own `.get(key)`, which has the name of ours."""
+        mock = self._mock
+        if self._program.allowed.method(type(mock), "get") is None:
+            raise TypeError(
+                f"get() of a {type(mock).__name__} takes no key: .get(reason=…) asks for all of it"
+            )
+        key = arguments[0] if arguments else keywords.get("key")
+        labels = mock.index if hasattr(mock, "iloc") else mock
+        depends = not hasattr(mock, "columns") and hasattr(labels, "__contains__") and type(key) in PLAIN
+        if depends and key not in labels:
+            raise PrivateValue(
+                f"whether {self._title()} has {key!r} is not known here, as its labels depend on the data"
+            )
+        return _Method(self, "get")(*arguments, **keywords)
 
     def _check_own(self) -> None:
         """Raise OperationRefused where this may not be changed."""
@@ -176,6 +223,12 @@ class Remote:
         from duetlink.duet.asking.tensor import torch_function
 
         return torch_function(function, arguments, keywords or {})
+
+    def _torch_type(self, *arguments: Any, **keywords: Any) -> Any:
+        """`tensor.type(…)` of an asset."""
+        import torch
+
+        return self.__torch_function__(torch.Tensor.type, (), (self, *arguments), keywords)
 
     # -- copies ----------------------------------------------------------------------------------------------
 
@@ -240,6 +293,15 @@ class _Method:
 
     def __repr__(self) -> str:
         return f"<method {self._name} of {self._remote!r}>"
+
+
+def _not_settable(mock: Any, name: str) -> str:
+    words = f"{name!r} of a {type(mock).__name__} cannot be set from afar"
+    if hasattr(mock, "columns"):
+        return f"{words}: a column is set with frame[{name!r}] = …"
+    if name in ("name", "names") and hasattr(mock, "nlevels"):
+        return f"{words}: name the rows with frame = frame.rename_axis(…), the columns with columns=…"
+    return f"{words}: what changes an object is a method of it, or an item that is set"
 
 
 _new = object.__new__

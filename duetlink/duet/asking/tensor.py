@@ -69,6 +69,9 @@ class TensorPointer(Asked, torch.Tensor):
     def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
         return torch_function(function, arguments, keywords or {})
 
+    def _look_up(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> NoReturn:
+        raise TypeError("get() of a tensor takes no key: .get(reason=…) asks for all of it")
+
     def _title(self) -> str:
         return f"result {self._id}, a tensor at the owner"
 
@@ -84,6 +87,7 @@ class TensorPointer(Asked, torch.Tensor):
 
 def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
     """Do a function of torch with the mocks, and record it."""
+    function, arguments, keywords = _in_other_words(function, arguments, keywords)
     name = name_of_torch(function)
     if name is None or name in METADATA_NAMES:
         called = getattr(function, "__name__", str(function))
@@ -91,6 +95,14 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
             raise PrivateValue(
                 f"{called} of a tensor at the owner is not known here: ask for it with .get(reason=…), or "
                 "decide by its mock: .mock"
+            )
+        if function is torch.Tensor.type:
+            with torch._C.DisableTorchFunctionSubclass():
+                return mock_of(arguments[0]).type()
+        if called == "_is_all_true":
+            raise PrivateValue(
+                "whether the parameters of this distribution are in range is not known here: make it with "
+                "validate_args=False"
             )
         if name is None:
             raise OperationRefused(f"torch's {called} is in no list of what may be done with private data")
@@ -104,6 +116,7 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
         return torch_function(torch.Tensor.copy_, (out, made), {})
     program = _program_of((*arguments, *keywords.values()))
     program.track_gradients(torch.is_grad_enabled())
+    arguments = [program.counterpart(argument) for argument in arguments]
     theirs = tuple(map(mock_of, arguments))
     theirs_by_name = {key: mock_of(item) for key, item in keywords.items()}
     check(name, theirs, theirs_by_name)
@@ -116,6 +129,18 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
             program.record(0, name, encoded, encoded_by_name)
             return mock
     return program.made(name, encoded, encoded_by_name, mock)
+
+
+def _in_other_words(function: Any, arguments: Any, keywords: Any) -> tuple[Any, Any, Any]:
+    """A call as the lists have it: `where` of a condition alone, and `type` with a type of items."""
+    if function in (torch.where, torch.Tensor.where) and len(arguments) == 1 and not keywords:
+        return torch.nonzero, arguments, {"as_tuple": True}
+    if function is torch.Tensor.type and (len(arguments) > 1 or keywords):
+        kind = keywords.get("dtype", arguments[1] if len(arguments) > 1 else None)
+        if isinstance(kind, torch.dtype):
+            return torch.Tensor.to, (arguments[0], kind), {}
+        raise OperationRefused(f".type takes a torch.dtype here, such as torch.float32, not {kind!r}")
+    return function, arguments, keywords
 
 
 def _program_of(arguments: Any) -> Program:
@@ -156,6 +181,20 @@ def place_module(program: Program, module: torch.nn.Module) -> torch.nn.Module:
             if buffer is not None and not is_remote(buffer):
                 part._buffers[name] = _placed(program, buffer)
     return module
+
+
+def place_tensor(program: Program, tensor: torch.Tensor) -> TensorPointer:
+    """A pointer to a tensor of this side's: a leaf, if it is one.
+
+    Raises:
+        OperationRefused: it was computed from tensors that gather gradients, which would not reach them.
+    """
+    if tensor.requires_grad and not tensor.is_leaf:
+        raise OperationRefused(
+            "a tensor that was computed from ones that gather gradients cannot be placed with its past: "
+            "place what it was made from, or tensor.detach()"
+        )
+    return _placed(program, tensor)
 
 
 def _placed(program: Program, tensor: torch.Tensor) -> TensorPointer:

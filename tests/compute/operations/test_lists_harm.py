@@ -33,7 +33,10 @@ FORBIDDEN = {
     r"to_(csv|pickle|sql|excel|hdf|json|parquet|feather|stata|clipboard|html|latex|markdown|string)": {},
     r"to_(file|disk|gbq|iceberg|delta|orc|xml)": {},
     r"pickle|marshal|serialize": {},
-    r"(^|_|\.)(eval|exec|compile|jit|query|sql|script)(_|$)": {".eval": "torch modules: a mode"},
+    r"(^|_|\.)(eval|exec|compile|jit|query|sql|script)(_|$)": {
+        ".eval": "torch modules: a mode",
+        "re.compile": "a pattern to look for in texts",
+    },
     r"(^|_|\.)(file|path|url|dir|socket|buffer|buf|ctypes|dlpack|memmap|storage|ptr)(_|$)": {
         ".coef_path_": "coefficients along a path of penalties",
         ".cost_complexity_pruning_path": "the steps of pruning a tree",

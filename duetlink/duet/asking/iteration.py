@@ -1,0 +1,53 @@
+"""What Python's loops get of a pointer: the items of an array or column, the names of a frame's columns.
+
+Which groups and labels there are depends on the data, so that a loop over them would be one over the mock's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from duetlink.errors import PrivateValue
+
+LOOPS = frozenset({"items", "iter_rows", "iterrows", "itertuples", "keys", "rows", "to_dicts"})
+
+_GROUPS = (
+    "which groups there are depends on the data: aggregate all of them at once, with .agg(…), or ask for "
+    "their names and take each with .get_group(name)"
+)
+_LABELS = (
+    ".{name}() is not known here, as labels depend on the data: work on .index and on the items, or ask for "
+    "all of it with .get(reason=…)"
+)
+_ROWS = (
+    ".{name}() would loop over private rows: work on whole columns, or ask for the rows with .get(reason=…)"
+)
+
+
+def items_of(remote: Any) -> Iterator[Any]:
+    """What `for item in remote` loops over. Raises PrivateValue where the mock's length says nothing."""
+    mock = remote._mock
+    if hasattr(mock, "ngroups"):
+        raise PrivateValue(_GROUPS)
+    if hasattr(mock, "columns"):  # a frame's names, which are no secret
+        return iter(mock)
+    rows = remote.iloc if hasattr(mock, "iloc") else remote  # by place: labels depend on the data
+    return (rows[index] for index in range(len(remote)))
+
+
+def loop_of(remote: Any, name: str) -> Callable[..., Any] | None:
+    """The method of LOOPS of what `remote` points to; None: it has none."""
+    mock = remote._mock
+    if not hasattr(mock, name):
+        return None
+    if hasattr(mock, "columns") and name == "keys":
+        return lambda: mock.columns
+    if hasattr(mock, "columns") and hasattr(mock, "iloc") and name == "items":
+        return lambda: ((column, remote.iloc[:, place]) for place, column in enumerate(mock.columns))
+    words = _LABELS if name in ("items", "keys") else _ROWS
+
+    def refuse(*arguments: Any, **keywords: Any) -> Any:
+        raise PrivateValue(words.format(name=name))
+
+    return refuse
