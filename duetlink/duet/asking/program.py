@@ -82,6 +82,7 @@ class Program:
             tuple: self._take_apart,
             list: self._take_apart,
         }
+        self._readers: dict[type, Callable[[Any], Any]] = {}
         self._gradients = True
         self.ended: str = ""
         self.on_ended: Callable[[], None] = lambda: None  # may raise for a reason that is more than that
@@ -191,6 +192,10 @@ class Program:
         """Let pointers to objects of this type be made by `maker(mock, id)`."""
         self._makers[kind] = maker
 
+    def reads(self, kind: type, reader: Callable[[Any], Any]) -> None:
+        """Let arguments of this type be read by `reader(argument)`, which makes pointers of them."""
+        self._readers[kind] = reader
+
     def _take_apart(self, mock: Any, id_: int) -> Any:
         parts = []
         for index, part in enumerate(mock):
@@ -218,7 +223,7 @@ class Program:
 
     def counterpart(self, argument: Any) -> Any:
         """An argument, with a pointer in place of each object of a library that holds parameters alone, such
-        as an estimator. Raises as `call`.
+        as an estimator or a Polars expression. Raises as `call`.
         """
         kind = type(argument)
         if kind in PLAIN or hasattr(kind, "_is_remote"):
@@ -230,6 +235,8 @@ class Program:
         if kind is dict:
             by_key = {key: self.counterpart(part) for key, part in argument.items()}
             return by_key if any(by_key[key] is not part for key, part in argument.items()) else argument
+        if kind in self._readers:
+            return self._readers[kind](argument)
         recipe = recipe_of(argument)
         if recipe is None:
             return argument

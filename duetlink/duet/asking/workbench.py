@@ -105,10 +105,7 @@ class Workbench:
             if self._program is None or self._program.ended:
                 self.load()
                 self._program = self._thread.run(self._begin())
-                if "torch" in sys.modules:
-                    from duetlink.duet.asking.tensor import make_tensors
-
-                    make_tensors(self._program)
+                _equip(self._program)
             return self._program
 
     def load(self) -> None:
@@ -116,10 +113,8 @@ class Workbench:
         for library in LIBRARIES:
             if _MODULES.get(library, library) in sys.modules:
                 self.allowed.load(library)
-        if self._program is not None and "torch" in sys.modules:
-            from duetlink.duet.asking.tensor import make_tensors
-
-            make_tensors(self._program)
+        if self._program is not None:
+            _equip(self._program)
 
     def mock(self, info: AssetInfo) -> Any:
         """The mock of an asset of the peer's, fetched when it is wanted for the first time.
@@ -159,3 +154,15 @@ class Workbench:
             Question, info, reason, pointer=remote, expires_s=expires_s or 0.0, statistic=statistic
         )
         return PendingRequest(question, self._asking, self._thread)
+
+
+def _equip(program: Program) -> None:
+    """Let a program know what the libraries that are imported by now need."""
+    if "torch" in sys.modules:
+        from duetlink.duet.asking.tensor import make_tensors
+
+        make_tensors(program)
+    if "polars" in sys.modules:
+        from duetlink.duet.asking.grammar.polars_arguments import read_polars
+
+        read_polars(program)

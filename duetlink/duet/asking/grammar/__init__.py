@@ -1,0 +1,1 @@
+"""Texts and expressions of other libraries, read by parsers of ours into operations of the lists."""

@@ -1,0 +1,50 @@
+"""Polars' types of columns, from what Polars writes of them to how the lists make them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duetlink.duet.asking.grammar.call import Call
+from duetlink.errors import OperationRefused
+
+UNITS = {"Nanoseconds": "ns", "Microseconds": "us", "Milliseconds": "ms"}
+
+
+def zone_of(written: Any) -> Any:
+    """The name of a time zone; None: there is none."""
+    return written["inner"] if isinstance(written, dict) else written
+
+
+def type_of(written: Any, strings: Any) -> Any:
+    """The tree that makes a type. `strings` reads the texts of an Enum. Raises OperationRefused."""
+    import polars
+
+    if isinstance(written, str):
+        found = getattr(polars, written, None) if written.isidentifier() else None
+        if isinstance(found, polars.datatypes.DataTypeClass):
+            return found
+    elif isinstance(written, dict) and len(written) == 1:
+        ((kind, inside),) = written.items()
+        if kind == "Literal":  # where the type could also follow from an expression
+            return type_of(inside, strings)
+        if kind == "Datetime":
+            return Call("polars.Datetime", (UNITS[inside[0]], zone_of(inside[1])))
+        if kind == "Duration":
+            return Call("polars.Duration", (UNITS[inside],))
+        if kind == "Decimal":
+            return Call("polars.Decimal", tuple(inside))
+        if kind == "List":
+            return Call("polars.List", (type_of(inside, strings),))
+        if kind == "Array":
+            return Call("polars.Array", (type_of(inside[0], strings), inside[1]))
+        if kind == "Enum":
+            return Call("polars.Enum", (strings(inside["strings"]),))
+        if kind == "Struct":
+            return Call(
+                "polars.Struct",
+                ([Call("polars.Field", (part["name"], type_of(part["dtype"], strings))) for part in inside],),
+            )
+    raise OperationRefused(
+        f"the column type {str(written)[:80]} is not known here; make the expression by "
+        "pl = duet.remote(polars), or cast to a type that the lists have"
+    )
