@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 from duetlink.compute.operations.allowed import BACKWARD, IN_PLACE, LOCAL, METADATA
 from duetlink.duet.asking import mock_used
 from duetlink.duet.asking.asked import Asked
+from duetlink.duet.asking.grammar import frame_texts
 from duetlink.duet.asking.iteration import LOOPS, items_of, loop_of
 from duetlink.duet.asking.program import FLOATS, PLAIN, Program, mock_of, write_float
 from duetlink.duet.display import visible
@@ -85,13 +86,16 @@ class Remote:
             return self._torch_type
         if name in LOOPS and (loop := loop_of(self, name)) is not None:
             return loop
+        if name in frame_texts.names(mock):
+            return frame_texts.FrameMethod(self, name)
         why = (
             "is in no list of what may be done with private data" if hasattr(mock, name) else "does not exist"
         )
         raise AttributeError(f"{name!r} of a {kind.__name__} {why}; dir() shows what there is")
 
     def __dir__(self) -> list[str]:
-        return sorted({*object.__dir__(self), *self._program.allowed.names(type(self._mock))})
+        listed = self._program.allowed.names(type(self._mock))
+        return sorted({*object.__dir__(self), *listed, *frame_texts.names(self._mock)})
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name.startswith("_"):

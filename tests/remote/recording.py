@@ -1,0 +1,23 @@
+"""A program without a worker: what is recorded is kept, and mocks are all that there is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duetlink.compute.operations.allowed import Allowed
+from duetlink.duet.asking.program import Program
+from duetlink.duet.asking.remote import Result
+
+
+def recording(*libraries: str) -> Program:
+    """A program that may use the lists of these libraries. Nobody takes its steps."""
+
+    def ask(*asked: Any) -> Any:
+        raise AssertionError(f"asked for {asked}")
+
+    return Program(Allowed(("python", *libraries)), lambda urgent: None, lambda: None, ask, Result)
+
+
+def pointer_to(program: Program, mock: object) -> Any:
+    """A pointer that behaves as the result of a step."""
+    return program.wrap(mock, program.next_id())
