@@ -17,6 +17,7 @@ PACKAGES = {"duetlink": ROOT / "duetlink", "duetlink_widgets": ROOT / "widgets/d
 # distributions that are named otherwise than what is imported from them
 DISTRIBUTIONS = {
     "IPython": "ipython",
+    "dp_accounting": "dp-accounting",
     "google": "protobuf",
     "joblib": "scikit-learn",  # which is not to be had without it
     "jupyter_client": "jupyter-client",

@@ -28,6 +28,7 @@ WINGS = (
     ("data",),
     ("net", "compute"),
     ("duet", "groups"),
+    ("learning",),
     ("tools", "testing", "codecs"),  # codecs: public names of data/codecs
     ("session",),
     ("__main__",),
@@ -50,6 +51,7 @@ FLOORS = {
         ("duet",),
         ("announcement",),
     ),
+    "learning": (("dp",), ("audit",)),
     "tools": (("doctor", "demo"), ("cli",)),
 }
 

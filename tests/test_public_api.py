@@ -156,6 +156,7 @@ DEEP = {
     "duetlink.codecs.gradients": (
         "Dgc ErrorFeedback GradientCompressor PowerSgd Quantised RandomK TensorState TopK"
     ),
+    "duetlink.learning": "DpSgd Probe Spending Verdict audit most_steps noise_for share_noise",
     "duetlink.session": "join launch",
     "duetlink.settings": "IceServer Settings",
     "duetlink.testing.codecs": "CodecContract",

@@ -1,0 +1,295 @@
+"""The sum of clipped gradients, one gradient per sample: three ways to the same tensors.
+
+A sample's gradient is taken over all trainable parameters together. Where its norm is above `clip`, it is
+scaled down to `clip` (Abadi et al. 2016, algorithm 1). A sample whose gradient is not finite counts as zero:
+it must not be able to do more than any other.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import GradientEdge, get_gradient_edge
+from torch.func import functional_call, grad, vmap
+
+from duetlink.errors import MissingLibrary, SettingError
+from duetlink.learning.dp.layers import (
+    check_layers,
+    sample_gradients,
+    squared_norms,
+    trainable,
+    weighted_gradients,
+)
+
+Loss = Callable[[Any, Any], Tensor]  # of outputs and targets: one number for each sample, shape (B,)
+Batch = tuple[tuple[Tensor, ...], Tensor]  # the model's inputs, and the targets
+
+
+@dataclass(frozen=True, slots=True)
+class ClippedSum:
+    """What one batch adds up to."""
+
+    gradients: dict[str, Tensor]  # by parameter's name; the sum over samples, each clipped
+    norms: Tensor  # (B,), before clipping. They are private
+
+
+class Clipping(ABC):
+    """One way to the clipped sum. Made for one model and one loss."""
+
+    def __init__(self, model: nn.Module, loss: Loss, clip: float) -> None:
+        """Raises SettingError for a model whose samples cannot be told apart."""
+        if not clip > 0.0:
+            raise SettingError(f"clip is {clip!r}: the largest norm of a sample's gradient is above 0")
+        check_layers(model)
+        self.model, self.loss, self.clip = model, loss, clip
+        self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
+        if not self.parameters:
+            raise SettingError(
+                "the model has no parameter that requires a gradient: there is nothing to train"
+            )
+
+    @abstractmethod
+    def sum(self, batch: Batch) -> ClippedSum:
+        """The clipped gradients of a batch of at least one sample."""
+
+    def zeros(self) -> dict[str, Tensor]:
+        """What an empty batch adds up to."""
+        return {name: torch.zeros_like(p) for name, p in self.parameters.items()}
+
+    def check(self, ours: dict[str, Tensor], plain: Sequence[Tensor]) -> None:
+        """That the samples' gradients add up to what training without privacy would use.
+
+        Raises:
+            SettingError: they do not; the model does what this way does not see.
+        """
+        for (name, gradient), expected in zip(ours.items(), plain, strict=True):
+            if not torch.allclose(gradient, expected, rtol=1e-3, atol=1e-5, equal_nan=True):
+                raise SettingError(
+                    f"the samples' gradients of {name} do not add up to its gradient: it is used outside of "
+                    'its layer\'s own call, or changed in place; clipping="per_sample" takes such models'
+                )
+
+    def plain(self, total: Tensor) -> Sequence[Tensor]:
+        """The gradient of the sum of all losses, by parameter."""
+        parameters = list(self.parameters.values())
+        return torch.autograd.grad(
+            total, parameters, retain_graph=True, allow_unused=True, materialize_grads=True
+        )
+
+    def weights(self, norms: Tensor) -> Tensor:
+        """What each sample's gradient is scaled by; 0 for one that is not finite."""
+        weights = torch.clamp(self.clip / norms, max=1.0)  # a norm of 0 gives infinity, so 1
+        return torch.where(torch.isfinite(norms), weights, torch.zeros_like(weights))
+
+    def losses(self, outputs: Any, targets: Tensor) -> Tensor:
+        """One loss for each sample. Raises SettingError for another shape."""
+        losses = self.loss(outputs, targets)
+        if losses.shape != (len(targets),):
+            losses = losses.flatten(1).mean(1) if losses.dim() > 1 else losses
+        if losses.shape != (len(targets),):
+            raise SettingError(
+                f"the loss of a batch of {len(targets)} samples has the shape {tuple(losses.shape)}: it has "
+                'to be one number for each sample, such as by reduction="none"'
+            )
+        return losses
+
+
+class PerSample(Clipping):
+    """Every sample's gradient by itself, with torch.func, and the sum of them. Takes B times the memory of
+    the model, works for any model that torch.func can differentiate.
+    """
+
+    def sum(self, batch: Batch) -> ClippedSum:
+        inputs, targets = batch
+        parameters = {name: p.detach() for name, p in self.parameters.items()}
+
+        def one(parameters: dict[str, Tensor], inputs: tuple[Tensor, ...], target: Tensor) -> Tensor:
+            outputs = functional_call(self.model, parameters, tuple(x.unsqueeze(0) for x in inputs))
+            return self.losses(outputs, target.unsqueeze(0)).squeeze(0)
+
+        each = vmap(grad(one), in_dims=(None, 0, 0), randomness="different")(parameters, inputs, targets)
+        return _weighted_sum(self, each)
+
+
+class BookKeeping(Clipping):
+    """No sample's gradient is ever made: norms come from activations and the gradients of outputs, and so
+    does the sum, in one backward pass (Bu et al., "Differentially Private Optimization on Large Model at
+    Small Cost", 2023). The first batch is checked against the gradient that autograd makes: a parameter that
+    is used outside of its layer would show there.
+    """
+
+    def __init__(self, model: nn.Module, loss: Loss, clip: float) -> None:
+        super().__init__(model, loss, clip)
+        self._layers = {
+            prefix: layer
+            for prefix, layer in model.named_modules()
+            if trainable(layer) and not list(layer.children())
+        }
+        held = {id(p) for layer in self._layers.values() for p in trainable(layer).values()}
+        for name, p in self.parameters.items():
+            if id(p) not in held:
+                raise SettingError(
+                    f"{name} belongs to no layer of its own (a module that has others inside): "
+                    'clipping="per_sample" takes such models'
+                )
+        # a parameter that several layers share adds up over them before it has a norm
+        holders = [id(p) for layer in self._layers.values() for p in trainable(layer).values()]
+        self._shared = len(holders) != len(set(holders))
+        self._checked = False
+
+    def sum(self, batch: Batch) -> ClippedSum:
+        inputs, targets = batch
+        calls: list[_Call] = []
+        with torch.enable_grad(), _recorded(self._layers, calls, len(targets)):
+            total = self.losses(self.model(*inputs), targets).sum()
+        if not calls:
+            raise SettingError("no layer with parameters was called: the outputs do not depend on any")
+        plain = None if self._checked else self.plain(total)
+        backs = torch.autograd.grad(total, [call.edge for call in calls], allow_unused=True)
+        with torch.no_grad():
+            used = [(call, back) for call, back in zip(calls, backs, strict=True) if back is not None]
+            names = [call.name for call, _ in used]
+            again = self._shared or len(names) != len(set(names))
+            if plain is not None:
+                ones = torch.ones(len(targets), dtype=total.dtype)
+                self.check(self._added(used) if again else self._gradients(used, ones), plain)
+                self._checked = True
+            if again:
+                return _weighted_sum(self, self._each(used, len(targets)))
+            norms = torch.zeros(len(targets), dtype=total.dtype)
+            for call, back in used:
+                norms += squared_norms(call.layer, call.inputs, back)
+            norms.sqrt_()
+            finite = torch.isfinite(norms)
+            if not bool(finite.all()):  # infinity times 0 would be no number
+                used = [(call.only(finite), back[finite]) for call, back in used]
+            return ClippedSum(self._gradients(used, self.weights(norms[finite])), norms)
+
+    def _gradients(self, used: list[tuple[_Call, Tensor]], weights: Tensor) -> dict[str, Tensor]:
+        found = self.zeros()
+        for call, back in used:
+            for name, gradient in weighted_gradients(call.layer, call.inputs, back, weights).items():
+                found[call.full(name)] = gradient
+        return found
+
+    def _each(self, used: list[tuple[_Call, Tensor]], samples: int) -> dict[str, Tensor]:
+        """Every sample's gradient, for parameters that are used more than once."""
+        canonical = {id(p): name for name, p in self.parameters.items()}
+        found = {name: p.new_zeros((samples, *p.shape)) for name, p in self.parameters.items()}
+        for call, back in used:
+            for name, gradients in sample_gradients(call.layer, call.inputs, back).items():
+                found[canonical[id(getattr(call.layer, name))]] += gradients
+        return found
+
+    def _added(self, used: list[tuple[_Call, Tensor]]) -> dict[str, Tensor]:
+        samples = len(used[0][1])
+        return {name: gradients.sum(0) for name, gradients in self._each(used, samples).items()}
+
+
+class Opacus(Clipping):
+    """Opacus' own per-sample gradients, by its hooks."""
+
+    def __init__(self, model: nn.Module, loss: Loss, clip: float) -> None:
+        super().__init__(model, loss, clip)
+        try:
+            from opacus import GradSampleModule
+        except ImportError:
+            raise MissingLibrary('clipping="opacus" needs Opacus: pip install opacus') from None
+        self._wrap: Any = GradSampleModule
+        self._checked = False
+
+    def sum(self, batch: Batch) -> ClippedSum:
+        inputs, targets = batch
+        wrapped = self._wrap(self.model, loss_reduction="sum", strict=True)
+        try:
+            with torch.enable_grad():
+                total = self.losses(wrapped(*inputs), targets).sum()
+            torch.autograd.backward(total)
+            each = {name: _opacus_gradients(p) for name, p in self.parameters.items()}
+            if not self._checked:
+                plain = [_given(p.grad) for p in self.parameters.values()]
+                self.check({name: gradients.sum(0) for name, gradients in each.items()}, plain)
+                self._checked = True
+            return _weighted_sum(self, each)
+        finally:
+            wrapped.to_standard_module()
+            for p in self.parameters.values():
+                p.grad = None
+
+
+def _given(gradient: Tensor | None) -> Tensor:
+    assert gradient is not None
+    return gradient
+
+
+def _opacus_gradients(parameter: Any) -> Tensor:
+    gradients: Tensor = parameter.grad_sample
+    return gradients
+
+
+CLIPPINGS: dict[str, type[Clipping]] = {
+    "bookkeeping": BookKeeping,
+    "per_sample": PerSample,
+    "opacus": Opacus,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """One call of a layer in a forward pass."""
+
+    name: str
+    layer: nn.Module
+    inputs: Tensor
+    edge: GradientEdge  # of what it returned, as it was then: a later change in place makes another
+
+    def full(self, name: str) -> str:
+        return f"{self.name}.{name}" if self.name else name
+
+    def only(self, samples: Tensor) -> _Call:
+        """With some of the samples. `samples`: bool, shape (B,)."""
+        return _Call(self.name, self.layer, self.inputs[samples], self.edge)
+
+
+@contextlib.contextmanager
+def _recorded(layers: dict[str, nn.Module], calls: list[_Call], samples: int) -> Iterator[None]:
+    """While the model runs, note what its layers get and return."""
+
+    def note(name: str) -> Callable[[nn.Module, tuple[Any, ...], Any], None]:
+        def hook(layer: nn.Module, inputs: tuple[Any, ...], outputs: Any) -> None:
+            if len(inputs) != 1 or not isinstance(inputs[0], Tensor) or not isinstance(outputs, Tensor):
+                raise SettingError(
+                    f"{name}, a {type(layer).__name__}, takes or returns more than one tensor: "
+                    'clipping="per_sample" takes such models'
+                )
+            if len(inputs[0]) != samples:
+                raise SettingError(
+                    f"{name} got {len(inputs[0])} samples of {samples}: the first dimension has to count the "
+                    "samples from the model's input to its output"
+                )
+            if outputs.requires_grad:
+                calls.append(_Call(name, layer, inputs[0].detach(), get_gradient_edge(outputs)))
+
+        return hook
+
+    handles = [layer.register_forward_hook(note(name)) for name, layer in layers.items()]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _weighted_sum(clipping: Clipping, each: dict[str, Tensor]) -> ClippedSum:
+    """From every sample's gradient, each of shape (B, *parameter's)."""
+    norms = torch.stack([g.flatten(1).square().sum(1) for g in each.values()]).sum(0).sqrt()
+    weights, finite = clipping.weights(norms), torch.isfinite(norms)
+    return ClippedSum(
+        {name: torch.tensordot(weights[finite], g[finite], 1) for name, g in each.items()}, norms
+    )

@@ -1,0 +1,32 @@
+"""Poisson sampling: each row is in a batch with the same probability, whoever else is in it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import numpy.typing as npt
+
+from duetlink.learning.dp.keystream import Keystream
+
+
+def poisson_sample(rows: int, rate: float, keystream: Keystream) -> npt.NDArray[np.int64]:
+    """The rows of one batch, ascending: each of `rows` with probability `rate`, independently of the others.
+
+    The gaps between rows that are drawn are geometric, so the work is in proportion to the batch and not to
+    the table. A batch may be empty.
+    """
+    if rate >= 1.0:
+        return np.arange(rows)
+    found: list[npt.NDArray[np.int64]] = []
+    at = -1
+    while True:
+        expected = (rows - at) * rate
+        draws = int(expected + 4.0 * math.sqrt(expected)) + 8
+        gaps = np.floor(np.log(keystream.uniform(draws)) / math.log1p(-rate)) + 1.0
+        reached = at + np.cumsum(np.minimum(gaps, rows + 1.0))
+        inside = reached[reached < rows].astype(np.int64)
+        found.append(inside)
+        if len(inside) < draws:
+            return np.concatenate(found)
+        at = int(inside[-1])

@@ -1,0 +1,195 @@
+"""A private training: batches by chance, clipped sums, noise, and the account of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor, nn
+
+from duetlink.errors import BudgetExceeded, SettingError
+from duetlink.learning.dp.accounting import Spending, most_steps
+from duetlink.learning.dp.clipping import CLIPPINGS, Loss
+from duetlink.learning.dp.keystream import Keystream
+from duetlink.learning.dp.sampling import poisson_sample
+
+TRUSTS = ("leader", "secure_sum", "none")
+
+
+class Adder(Protocol):
+    """What a training among several needs: the sum over all members. A `duetlink.group` is one."""
+
+    @property
+    def rank(self) -> int: ...
+
+    @property
+    def size(self) -> int: ...
+
+    def all_reduce(self, array: npt.NDArray[np.float32], /) -> Any:
+        """The sum of all members' arrays, of the same shape and dtype."""
+
+
+class DpSgd:
+    """Trains `model` so that what it has learnt tells little of any one row.
+
+    Each step draws a Poisson sample of the rows, clips every sample's gradient to a norm of `clip`, adds
+    Gaussian noise with a standard deviation of `noise * clip` to each coordinate of the sum, divides by
+    `batch`, and lets the optimizer step with that (Abadi et al., "Deep Learning with Differential Privacy",
+    2016). A batch that happens to be empty is a step as well, of noise alone.
+
+    `rows` and `batch` are declared, not counted: the true number of rows is private where neighbouring tables
+    differ by one row. Their ratio is the probability of a row to be in a batch; the divisor is `batch`, a
+    constant that was there before the data. Dividing by the realised batch, or by the rate times the true
+    number of rows, would leak more than the account says.
+
+    What the training promises holds for the parameters only. A loss that is printed, or an accuracy on the
+    same rows, is a release of its own.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        loss: Loss,
+        *,
+        rows: int,
+        batch: int,
+        clip: float,
+        noise: float,
+        clipping: str = "bookkeeping",
+        group: Adder | None = None,
+        trust: str = "secure_sum",
+        colluding: int = 0,
+        budget: tuple[float, float] | None = None,
+    ) -> None:
+        """
+        Args:
+            model: its parameters that require a gradient are trained. Layers of batch statistics are refused.
+            optimizer: of the same parameters; any of torch's.
+            loss: of (outputs, targets), one number for each sample: shape (B,), such as
+                `nn.CrossEntropyLoss(reduction="none")`.
+            rows: about how many rows all members have together; a public figure.
+            batch: rows in a batch, on average.
+            clip: the largest norm of one sample's gradient.
+            noise: standard deviation of the noise on the sum, in units of `clip`. 0 is training without
+                privacy, whose epsilon is infinite.
+            clipping: "bookkeeping" never makes a sample's gradient; "per_sample" makes each with torch.func,
+                for any model; "opacus" takes Opacus' hooks. All three give the same sum.
+            group: whose members train one model together, each on rows of its own. Every member makes the
+                same calls; only sums over all members are used.
+            trust: who may see what. "secure_sum": a member's frames show nothing of its sum, so each adds a
+                share of the noise. "leader": rank 0 adds all of it, and members see each other's sums
+                without. "none": each adds all of it to what it gives away, so the sum has more noise than
+                the account needs.
+            colluding: how many members may take their own share of the noise off the sum, with "secure_sum".
+            budget: (epsilon, delta) that the training may cost; a step that would pass it is refused.
+
+        Raises:
+            SettingError: a value that cannot be, or a model whose samples cannot be told apart.
+            MissingLibrary: clipping="opacus" without Opacus.
+        """
+        if not 1 <= batch <= rows:
+            raise SettingError(f"batch is {batch} of {rows} rows: it is at least 1 and at most all rows")
+        if not (noise >= 0.0 and math.isfinite(noise)):
+            raise SettingError(f"noise is {noise!r}: it is a finite number, 0 or above")
+        if clipping not in CLIPPINGS:
+            raise SettingError(f"clipping is {clipping!r}: there are {', '.join(CLIPPINGS)}")
+        if trust not in TRUSTS:
+            raise SettingError(f"trust is {trust!r}: there are {', '.join(TRUSTS)}")
+        size = 1 if group is None else group.size
+        if not 0 <= colluding < size:
+            raise SettingError(f"colluding is {colluding} of {size} members: at least one has to be honest")
+        self._clipping = CLIPPINGS[clipping](model, loss, clip)
+        self._optimizer = optimizer
+        held = {id(p) for settings in optimizer.param_groups for p in settings["params"]}
+        missing = [name for name, p in self._clipping.parameters.items() if id(p) not in held]
+        if missing:
+            raise SettingError(
+                f"the optimizer does not hold {', '.join(missing)}; make it from model.parameters()"
+            )
+        self._group, self._trust, self._colluding = group, trust, colluding
+        self._noise, self._clip, self._batch = noise, clip, batch
+        self._rate = batch / rows
+        self._keystream = Keystream()
+        self._steps = 0
+        self._budget = budget
+        self._most_steps = math.inf if budget is None else most_steps(*budget, self._rate, noise)
+        self.steps_per_epoch = round(rows / batch)
+
+    @property
+    def spending(self) -> Spending:
+        """What the steps so far have cost, all members' rows included."""
+        return Spending(self._rate, self._noise, self._steps)
+
+    def epsilon(self, delta: float, accountant: str = "pld") -> float:
+        """What the steps so far have cost, see `Spending.epsilon`."""
+        return self.spending.epsilon(delta, accountant)
+
+    def batches(self, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
+        """One epoch of `rows / batch` batches from this member's tensors, whose first dimension counts rows.
+
+        A batch may be empty: it is a step all the same, or else what is trained would tell that it was.
+
+        Raises:
+            SettingError: the tensors have different numbers of rows.
+        """
+        lengths = {len(tensor) for tensor in tensors}
+        if len(lengths) != 1:
+            raise SettingError(f"the tensors have {sorted(lengths)} rows: each needs one entry for every row")
+        rows = lengths.pop()
+        for _ in range(self.steps_per_epoch):
+            drawn = torch.from_numpy(poisson_sample(rows, self._rate, self._keystream))
+            yield tuple(tensor[drawn] for tensor in tensors)
+
+    def step(self, *batch: Tensor) -> None:
+        """Learn from one batch: the model's inputs, and last the targets.
+
+        Raises:
+            SettingError: the loss gives other than one number for each sample, or the model mixes them.
+            BudgetExceeded: the step would cost more than the budget; nothing was learnt.
+            PeerLost: a member is gone; nothing was learnt in this step, and it was counted.
+        """
+        if self._steps >= self._most_steps:
+            raise BudgetExceeded(
+                f"{self._steps} steps are all that a budget of (epsilon, delta) = {self._budget} allows; the "
+                "model stays as it is"
+            )
+        *inputs, targets = batch
+        self._steps += 1  # before anything is released: a step that fails half-way has cost what it costs
+        if len(targets):
+            gradients = self._clipping.sum((tuple(inputs), targets)).gradients
+        else:
+            gradients = self._clipping.zeros()
+        total = torch.cat([gradient.detach().reshape(-1) for gradient in gradients.values()])
+        total += self._own_noise(len(total)).to(total.dtype)
+        if self._group is not None:
+            total = torch.from_numpy(np.asarray(self._group.all_reduce(total.numpy())))
+        total /= self._batch
+        at = 0
+        for name, parameter in self._clipping.parameters.items():
+            parameter.grad = total[at : at + parameter.numel()].view_as(parameter).clone()
+            at += gradients[name].numel()
+        self._optimizer.step()
+        self._optimizer.zero_grad(set_to_none=True)
+
+    def fit(self, *tensors: Tensor, epochs: int = 1) -> None:
+        """Make `epochs` epochs of steps on this member's rows: the model's inputs, and last the targets."""
+        for _ in range(epochs):
+            for batch in self.batches(*tensors):
+                self.step(*batch)
+
+    def _own_noise(self, count: int) -> Tensor:
+        """This member's share."""
+        scale = self._noise * self._clip
+        if self._group is not None:
+            if self._trust == "leader" and self._group.rank != 0:
+                scale = 0.0
+            elif self._trust == "secure_sum":
+                scale /= math.sqrt(self._group.size - self._colluding)
+        if scale == 0.0:
+            return torch.zeros(count)
+        return torch.from_numpy(self._keystream.normal(count) * scale)

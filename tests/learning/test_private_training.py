@@ -1,0 +1,318 @@
+"""A private training: what is sampled, what noise is added, what it is divided by, and what it costs."""
+
+from __future__ import annotations
+
+import math
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import dp_accounting
+import dp_accounting.pld
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from duetlink.errors import BudgetExceeded, SettingError
+from duetlink.learning.dp.accounting import Spending, most_steps, noise_for
+from duetlink.learning.dp.keystream import Keystream
+from duetlink.learning.dp.sampling import poisson_sample
+from duetlink.learning.dp.training import DpSgd
+
+CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
+
+
+class Members:
+    """Groups whose members are threads of this process."""
+
+    def __init__(self, size: int) -> None:
+        self._barrier = threading.Barrier(size)
+        self._arrays: list[Any] = [None] * size
+        self.seen: list[list[Any]] = [[] for _ in range(size)]
+        self.members = [Member(self, rank, size) for rank in range(size)]
+
+    def add(self, rank: int, array: Any) -> Any:
+        self.seen[rank].append(array.copy())
+        self._arrays[rank] = array.copy()
+        self._barrier.wait(30)
+        total = np.sum(self._arrays, axis=0)
+        self._barrier.wait(30)
+        return total
+
+    def run(self, work: Callable[[Any], Any]) -> list[Any]:
+        """What `work` returns at each member."""
+        results: list[Any] = [None] * len(self.members)
+
+        def one(rank: int) -> None:
+            results[rank] = work(self.members[rank])
+
+        threads = [threading.Thread(target=one, args=(rank,)) for rank in range(len(self.members))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(60)
+        return results
+
+
+class Member:
+    def __init__(self, members: Members, rank: int, size: int) -> None:
+        self._members, self.rank, self.size = members, rank, size
+
+    def all_reduce(self, array: Any) -> Any:
+        return self._members.add(self.rank, array)
+
+
+def make(model: nn.Module | None = None, **changed: Any) -> DpSgd:
+    if model is None:
+        torch.manual_seed(3)
+        model = nn.Linear(4, 3)
+    settings: dict[str, Any] = {"rows": 100, "batch": 10, "clip": 1.0, "noise": 1.0} | changed
+    return DpSgd(model, torch.optim.SGD(model.parameters(), lr=1.0), CROSS_ENTROPY, **settings)
+
+
+def flat(model: nn.Module) -> Tensor:
+    return torch.cat([p.detach().reshape(-1) for p in model.parameters()]).clone()
+
+
+# -- sampling ----------------------------------------------------------------------------------------------
+
+
+def test_rows_are_drawn_independently_and_equally() -> None:
+    keystream, rows, rate, trials = Keystream(), 50, 0.13, 20_000
+    drawn = np.zeros((trials, rows))
+    for trial in range(trials):
+        found = poisson_sample(rows, rate, keystream)
+        assert (np.diff(found) > 0).all()
+        drawn[trial, found] = 1.0
+    # each bound is passed once in ten thousand runs or less
+    error = math.sqrt(rate * (1 - rate) / trials)
+    assert abs(drawn.mean(0) - rate).max() < 5.5 * error
+    sizes = drawn.sum(1)
+    assert sizes.var() == pytest.approx(rows * rate * (1 - rate), rel=0.06)  # a binomial's, not a fixed size
+    correlation = np.corrcoef(drawn.T) - np.eye(rows)
+    assert abs(correlation).max() < 5.5 / math.sqrt(trials)
+
+
+def test_a_rate_of_one_takes_all() -> None:
+    assert poisson_sample(5, 1.0, Keystream()).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize("rows", [0, 1])
+def test_few_rows(rows: int) -> None:
+    keystream = Keystream()
+    assert all(len(poisson_sample(rows, 0.5, keystream)) <= rows for _ in range(100))
+
+
+def test_normal_numbers_are_normal() -> None:
+    from scipy import stats
+
+    assert stats.kstest(Keystream().normal(200_001), "norm").pvalue > 1e-6
+
+
+def test_two_keystreams_have_nothing_in_common() -> None:
+    assert not np.isin(Keystream().uniform(1000), Keystream().uniform(1000)).any()
+
+
+# -- a step ------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")
+@pytest.mark.parametrize("clipping", ["bookkeeping", "per_sample", "opacus"])
+def test_the_divisor_is_the_declared_batch_and_no_other(clipping: str) -> None:
+    torch.manual_seed(5)
+    inputs, targets = torch.randn(3, 4), torch.tensor([0, 1, 2])
+    training = make(noise=0.0, batch=10, clip=1e6, clipping=clipping)
+    model = training_model(training)
+    before = flat(model)
+    loss = CROSS_ENTROPY(model(inputs), targets).sum()
+    gradient = torch.cat([g.reshape(-1) for g in torch.autograd.grad(loss, list(model.parameters()))])
+    training.step(inputs, targets)
+    torch.testing.assert_close(before - flat(model), gradient / 10, rtol=1e-5, atol=1e-6)
+
+
+def training_model(training: DpSgd) -> nn.Module:
+    return training._clipping.model
+
+
+def test_an_empty_batch_is_a_step_of_noise() -> None:
+    training = make(nn.Linear(100, 50), noise=2.0, clip=3.0, batch=10)
+    model = training_model(training)
+    before = flat(model)
+    training.step(torch.empty(0, 100), torch.empty(0, dtype=torch.int64))
+    moved = (flat(model) - before).double()
+    assert training.spending.steps == 1
+    assert float(moved.std()) == pytest.approx(2.0 * 3.0 / 10, rel=0.06)
+
+
+def test_noise_is_never_the_same() -> None:
+    moves = []
+    for _ in range(2):
+        torch.manual_seed(3)
+        training = make()
+        before = flat(training_model(training))
+        training.step(torch.empty(0, 4), torch.empty(0, dtype=torch.int64))
+        moves.append(flat(training_model(training)) - before)
+    assert not torch.isclose(moves[0], moves[1]).any()
+
+
+def test_an_epoch_is_made_of_poisson_batches() -> None:
+    training = make(rows=1000, batch=10)
+    rows = torch.arange(3000)  # more than was declared: the rate holds, the declared number does not matter
+    sizes = [len(batch) for (batch,) in training.batches(rows)]
+    assert len(sizes) == training.steps_per_epoch == 100
+    assert sum(sizes) == pytest.approx(3000, rel=0.12)
+    assert len(set(sizes)) > 5
+
+
+# -- members -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_members_learn_what_one_would_learn(size: int) -> None:
+    torch.manual_seed(5)
+    inputs, targets = torch.randn(11, 4), torch.randint(0, 3, (11,))
+    alone = make(noise=0.0)
+    for _ in range(3):
+        alone.step(inputs, targets)
+    members = Members(size)
+    trainings = [make(noise=0.0, group=member) for member in members.members]
+
+    def work(member: Member) -> None:
+        mine = slice(member.rank, None, size)
+        for _ in range(3):
+            trainings[member.rank].step(inputs[mine], targets[mine])
+
+    members.run(work)
+    for training in trainings:
+        torch.testing.assert_close(
+            flat(training_model(training)), flat(training_model(alone)), rtol=1e-6, atol=1e-6
+        )
+
+
+@pytest.mark.parametrize(
+    ("trust", "colluding", "of_one", "of_all"),
+    [
+        ("leader", 0, (2.0, 0.0, 0.0, 0.0), 2.0),
+        ("secure_sum", 0, (1.0, 1.0, 1.0, 1.0), 2.0),
+        ("secure_sum", 3, (2.0, 2.0, 2.0, 2.0), 4.0),
+        ("none", 0, (2.0, 2.0, 2.0, 2.0), 4.0),
+    ],
+)
+def test_who_adds_how_much_noise(
+    trust: str, colluding: int, of_one: tuple[float, ...], of_all: float
+) -> None:
+    members = Members(4)
+    trainings = [
+        make(nn.Linear(100, 60), noise=2.0, batch=1, group=member, trust=trust, colluding=colluding)
+        for member in members.members
+    ]
+    before = flat(training_model(trainings[0]))
+    nothing = (torch.empty(0, 100), torch.empty(0, dtype=torch.int64))
+    members.run(lambda member: trainings[member.rank].step(*nothing))
+    assert [float(np.std(seen[0])) for seen in members.seen] == pytest.approx(of_one, rel=0.06)
+    assert float((flat(training_model(trainings[0])) - before).double().std()) == pytest.approx(
+        of_all, rel=0.06
+    )
+    if of_one[1]:
+        both = np.corrcoef(members.seen[0][0], members.seen[1][0])
+        assert abs(both[0, 1]) < 0.1  # each has noise of its own
+
+
+# -- the account -------------------------------------------------------------------------------------------
+
+
+def test_the_source_s_case_costs_what_dp_accounting_says() -> None:
+    # 960,000 rows, batches of 256, sigma 0.9, 10 epochs; the source states no epsilon
+    spending = Spending(256 / 960_000, 0.9, 37_500)
+    assert spending.epsilon(1e-6) == pytest.approx(0.327, abs=0.001)
+    assert spending.epsilon(1e-6, "rdp") == pytest.approx(0.973, abs=0.001)
+    book = dp_accounting.pld.PLDAccountant(dp_accounting.NeighboringRelation.ADD_OR_REMOVE_ONE)
+    book.compose(
+        dp_accounting.PoissonSampledDpEvent(256 / 960_000, dp_accounting.GaussianDpEvent(0.9)), 37_500
+    )
+    assert spending.epsilon(1e-6) == book.get_epsilon(1e-6)
+
+
+def test_no_noise_has_no_epsilon_and_no_step_costs_nothing() -> None:
+    assert Spending(0.1, 0.0, 1).epsilon(1e-5) == math.inf
+    assert Spending(0.1, 0.0, 0).epsilon(1e-5) == 0.0
+
+
+def test_noise_for_an_epsilon_is_the_least() -> None:
+    noise = noise_for(2.0, 1e-5, 0.01, 1000)
+    assert Spending(0.01, noise, 1000).epsilon(1e-5) <= 2.0
+    assert Spending(0.01, 0.99 * noise, 1000).epsilon(1e-5) > 2.0
+
+
+def test_a_budget_ends_the_training_before_the_step_that_would_pass_it() -> None:
+    training = make(noise=4.0, budget=(1.0, 1e-5))
+    allowed = most_steps(1.0, 1e-5, 0.1, 4.0)
+    assert allowed > 1
+    nothing = (torch.empty(0, 4), torch.empty(0, dtype=torch.int64))
+    for _ in range(allowed):
+        training.step(*nothing)
+    model = flat(training_model(training))
+    with pytest.raises(BudgetExceeded, match=f"{allowed} steps"):
+        training.step(*nothing)
+    assert torch.equal(flat(training_model(training)), model)
+    assert training.epsilon(1e-5) <= 1.0 < Spending(0.1, 4.0, allowed + 1).epsilon(1e-5)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ({"batch": 0}, "at least 1"),
+        ({"batch": 101}, "at most all rows"),
+        ({"noise": -1.0}, "noise is -1"),
+        ({"noise": math.nan}, "finite"),
+        ({"clipping": "none"}, "bookkeeping, per_sample, opacus"),
+        ({"trust": "all"}, "leader, secure_sum, none"),
+        ({"colluding": 1}, "honest"),
+        ({"noise": 0.0, "budget": (1.0, 1e-5)}, "infinite epsilon"),
+        ({"noise": 0.01, "budget": (1.0, 1e-5)}, "one step"),
+        ({"budget": (0.0, 1e-5)}, "above 0"),
+        ({"budget": (1.0, 2.0)}, "delta"),
+    ],
+)
+def test_values_that_cannot_be(changed: dict[str, Any], words: str) -> None:
+    with pytest.raises(SettingError, match=words):
+        make(**changed)
+
+
+def test_an_optimizer_of_another_model_is_refused() -> None:
+    model, other = nn.Linear(4, 3), nn.Linear(4, 3)
+    with pytest.raises(SettingError, match=r"weight, bias"):
+        DpSgd(
+            model,
+            torch.optim.SGD(other.parameters(), lr=1.0),
+            CROSS_ENTROPY,
+            rows=10,
+            batch=1,
+            clip=1.0,
+            noise=1.0,
+        )
+
+
+@pytest.fixture(scope="module")
+def digits() -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    order = np.random.default_rng(0).permutation(len(data.target))
+    x = torch.tensor(data.data[order], dtype=torch.float32) / 16
+    y = torch.tensor(data.target[order])
+    return x[:1437], y[:1437], x[1437:], y[1437:]
+
+
+@pytest.mark.parametrize(("noise", "least"), [(0.0, 0.93), (1.0, 0.85)])
+def test_digits_are_learnt(digits: tuple[Tensor, Tensor, Tensor, Tensor], noise: float, least: float) -> None:
+    x, y, x_test, y_test = digits
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+    training = DpSgd(model, optimizer, CROSS_ENTROPY, rows=1437, batch=64, clip=1.0, noise=noise)
+    training.fit(x, y, epochs=20)
+    with torch.no_grad():
+        accuracy = float((model(x_test).argmax(1) == y_test).float().mean())
+    assert accuracy > least
