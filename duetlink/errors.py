@@ -86,6 +86,10 @@ class PeerLost(LinkClosed):
         self.name = name
 
 
+class StreamClosed(DuetError, ConnectionError):
+    """One stream of messages is closed; the message says by whom and why. The link goes on."""
+
+
 class LocalProtocolError(DuetError, RuntimeError):
     """This side used the link in a way that it does not allow."""
 

@@ -38,7 +38,13 @@ WINGS = (
 FLOORS = {
     "base": (("runtime", "wire", "journal"), ("audit",)),
     "data": (("codecs", "dedup"), ("tuning", "values")),
-    "net": (("signaling", "tunnel"), ("peer", "flight", "carrier"), ("paths", "reunion"), ("link",)),
+    "net": (
+        ("signaling", "tunnel"),
+        ("peer", "flight", "carrier"),
+        ("paths", "reunion"),
+        ("streams",),
+        ("link",),
+    ),
     "compute": (("operations",), ("mocks", "privacy"), ("worker",)),
     "duet": (
         ("cell", "display", "examination", "panel"),

@@ -128,6 +128,7 @@ ERRORS = """
     StateBroken
     StateInUse
     StateUnavailable
+    StreamClosed
     TicketRefused
     TransferCancelled
     TransferEnded

@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Envelope(_message.Message):
-    __slots__ = ("id", "reply_to", "deadline_ms", "done", "failure", "cancel", "ping", "bye", "introduction", "client_certificate", "flight_address_query", "flight_address", "local_challenge", "local_proof", "ticket_query", "ticket", "transfer_end", "probe_query", "transfer_offer", "asset_notice", "asset_gone", "ask", "answer", "withdraw", "delivery", "transfer_pause", "carrier_open", "carrier_wanted", "carrier_signal", "carrier_end", "manifest_query", "manifest", "compression_change", "compression", "tuner_decision", "path_speed", "codec_wanted", "work", "work_report", "work_query", "mock_query", "work_log", "work_words")
+    __slots__ = ("id", "reply_to", "deadline_ms", "done", "failure", "cancel", "ping", "bye", "introduction", "client_certificate", "flight_address_query", "flight_address", "local_challenge", "local_proof", "ticket_query", "ticket", "transfer_end", "probe_query", "transfer_offer", "asset_notice", "asset_gone", "ask", "answer", "withdraw", "delivery", "transfer_pause", "carrier_open", "carrier_wanted", "carrier_signal", "carrier_end", "manifest_query", "manifest", "compression_change", "compression", "tuner_decision", "path_speed", "codec_wanted", "work", "work_report", "work_query", "mock_query", "work_log", "work_words", "feed_query")
     ID_FIELD_NUMBER: _ClassVar[int]
     REPLY_TO_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
@@ -52,6 +52,7 @@ class Envelope(_message.Message):
     MOCK_QUERY_FIELD_NUMBER: _ClassVar[int]
     WORK_LOG_FIELD_NUMBER: _ClassVar[int]
     WORK_WORDS_FIELD_NUMBER: _ClassVar[int]
+    FEED_QUERY_FIELD_NUMBER: _ClassVar[int]
     id: int
     reply_to: int
     deadline_ms: int
@@ -95,7 +96,8 @@ class Envelope(_message.Message):
     mock_query: MockQuery
     work_log: WorkLog
     work_words: WorkWords
-    def __init__(self, id: _Optional[int] = ..., reply_to: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., introduction: _Optional[_Union[Introduction, _Mapping]] = ..., client_certificate: _Optional[_Union[ClientCertificate, _Mapping]] = ..., flight_address_query: _Optional[_Union[FlightAddressQuery, _Mapping]] = ..., flight_address: _Optional[_Union[FlightAddress, _Mapping]] = ..., local_challenge: _Optional[_Union[LocalChallenge, _Mapping]] = ..., local_proof: _Optional[_Union[LocalProof, _Mapping]] = ..., ticket_query: _Optional[_Union[TicketQuery, _Mapping]] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., transfer_end: _Optional[_Union[TransferEnd, _Mapping]] = ..., probe_query: _Optional[_Union[ProbeQuery, _Mapping]] = ..., transfer_offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., asset_notice: _Optional[_Union[AssetNotice, _Mapping]] = ..., asset_gone: _Optional[_Union[AssetGone, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., transfer_pause: _Optional[_Union[TransferPause, _Mapping]] = ..., carrier_open: _Optional[_Union[CarrierOpen, _Mapping]] = ..., carrier_wanted: _Optional[_Union[CarrierWanted, _Mapping]] = ..., carrier_signal: _Optional[_Union[CarrierSignal, _Mapping]] = ..., carrier_end: _Optional[_Union[CarrierEnd, _Mapping]] = ..., manifest_query: _Optional[_Union[ManifestQuery, _Mapping]] = ..., manifest: _Optional[_Union[Manifest, _Mapping]] = ..., compression_change: _Optional[_Union[CompressionChange, _Mapping]] = ..., compression: _Optional[_Union[Compression, _Mapping]] = ..., tuner_decision: _Optional[_Union[TunerDecision, _Mapping]] = ..., path_speed: _Optional[_Union[PathSpeed, _Mapping]] = ..., codec_wanted: _Optional[_Union[CodecWanted, _Mapping]] = ..., work: _Optional[_Union[Work, _Mapping]] = ..., work_report: _Optional[_Union[WorkReport, _Mapping]] = ..., work_query: _Optional[_Union[WorkQuery, _Mapping]] = ..., mock_query: _Optional[_Union[MockQuery, _Mapping]] = ..., work_log: _Optional[_Union[WorkLog, _Mapping]] = ..., work_words: _Optional[_Union[WorkWords, _Mapping]] = ...) -> None: ...
+    feed_query: FeedQuery
+    def __init__(self, id: _Optional[int] = ..., reply_to: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., introduction: _Optional[_Union[Introduction, _Mapping]] = ..., client_certificate: _Optional[_Union[ClientCertificate, _Mapping]] = ..., flight_address_query: _Optional[_Union[FlightAddressQuery, _Mapping]] = ..., flight_address: _Optional[_Union[FlightAddress, _Mapping]] = ..., local_challenge: _Optional[_Union[LocalChallenge, _Mapping]] = ..., local_proof: _Optional[_Union[LocalProof, _Mapping]] = ..., ticket_query: _Optional[_Union[TicketQuery, _Mapping]] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., transfer_end: _Optional[_Union[TransferEnd, _Mapping]] = ..., probe_query: _Optional[_Union[ProbeQuery, _Mapping]] = ..., transfer_offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., asset_notice: _Optional[_Union[AssetNotice, _Mapping]] = ..., asset_gone: _Optional[_Union[AssetGone, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., transfer_pause: _Optional[_Union[TransferPause, _Mapping]] = ..., carrier_open: _Optional[_Union[CarrierOpen, _Mapping]] = ..., carrier_wanted: _Optional[_Union[CarrierWanted, _Mapping]] = ..., carrier_signal: _Optional[_Union[CarrierSignal, _Mapping]] = ..., carrier_end: _Optional[_Union[CarrierEnd, _Mapping]] = ..., manifest_query: _Optional[_Union[ManifestQuery, _Mapping]] = ..., manifest: _Optional[_Union[Manifest, _Mapping]] = ..., compression_change: _Optional[_Union[CompressionChange, _Mapping]] = ..., compression: _Optional[_Union[Compression, _Mapping]] = ..., tuner_decision: _Optional[_Union[TunerDecision, _Mapping]] = ..., path_speed: _Optional[_Union[PathSpeed, _Mapping]] = ..., codec_wanted: _Optional[_Union[CodecWanted, _Mapping]] = ..., work: _Optional[_Union[Work, _Mapping]] = ..., work_report: _Optional[_Union[WorkReport, _Mapping]] = ..., work_query: _Optional[_Union[WorkQuery, _Mapping]] = ..., mock_query: _Optional[_Union[MockQuery, _Mapping]] = ..., work_log: _Optional[_Union[WorkLog, _Mapping]] = ..., work_words: _Optional[_Union[WorkWords, _Mapping]] = ..., feed_query: _Optional[_Union[FeedQuery, _Mapping]] = ...) -> None: ...
 
 class Done(_message.Message):
     __slots__ = ()
@@ -690,3 +692,11 @@ class WorkLog(_message.Message):
     lines: _containers.RepeatedScalarFieldContainer[str]
     fraction: float
     def __init__(self, request_id: _Optional[bytes] = ..., lines: _Optional[_Iterable[str]] = ..., fraction: _Optional[float] = ...) -> None: ...
+
+class FeedQuery(_message.Message):
+    __slots__ = ("path", "arrived")
+    PATH_FIELD_NUMBER: _ClassVar[int]
+    ARRIVED_FIELD_NUMBER: _ClassVar[int]
+    path: str
+    arrived: int
+    def __init__(self, path: _Optional[str] = ..., arrived: _Optional[int] = ...) -> None: ...

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import pyarrow as pa
 from pyarrow import flight
 
-from duetlink.errors import AssetChanged, PathUnavailable, TicketRefused, TransferFailed
+from duetlink.errors import AssetChanged, PathUnavailable, RemoteProtocolError, TicketRefused, TransferFailed
 from duetlink.net.flight.body import Landing
 from duetlink.net.flight.certificate import HOST_NAME, Identity
 from duetlink.net.flight.receiving import Decoding, Receiving
@@ -22,6 +22,8 @@ from duetlink.net.flight.silence import silenced
 _LOOKAHEAD_BYTES = 16 * 1024 * 1024
 
 _NEVER_MS = 2**31 - 1
+
+_MOST_MESSAGE_BYTES = 16 * 1024 * 1024
 
 
 class FlightClient:
@@ -48,6 +50,8 @@ class FlightClient:
                     ("grpc.http2.lookahead_bytes", _LOOKAHEAD_BYTES),
                     # a connection per client: a dead path's must not be handed to the next one
                     ("grpc.use_local_subchannel_pool", 1),
+                    # blocks and parcels are smaller; gRPC alone would take 2 GiB into memory at once
+                    ("grpc.max_receive_message_length", _MOST_MESSAGE_BYTES),
                     # what a channel path has dialled can be dialled once
                     ("grpc.client_idle_timeout_ms", _NEVER_MS),
                     # a path is what it is; a proxy of the environment is another
@@ -95,6 +99,41 @@ class FlightClient:
                 ) from None
             if not landing.stopped:
                 raise PathUnavailable(f"Flight over {self.address} broke: {_brief(error)}") from None
+
+    def follow(
+        self,
+        ticket: bytes,
+        take: Callable[[bytes, memoryview], None],
+        on_reader: Callable[[Callable[[], None]], None],
+    ) -> None:
+        """Hand each parcel of the peer's feed to `take`, table and bodies, until the feed ends.
+
+        `on_reader` is given a function that ends it from another thread.
+
+        Raises:
+            PathUnavailable: the connection broke, or the feed was ended from here.
+            TicketRefused: the peer does not know the ticket (any more).
+            RemoteProtocolError: the peer sent something else than parcels.
+        """
+        try:
+            reader = self._client.do_get(flight.Ticket(ticket))
+            on_reader(reader.cancel)
+            if not reader.schema.equals(SCHEMA):
+                raise RemoteProtocolError(f"the peer's feed has schema {str(reader.schema)[:200]!r}")
+            while True:
+                try:
+                    batch, metadata = reader.read_chunk()
+                except StopIteration:
+                    return
+                if batch is None or metadata is None or batch.column(0).null_count:
+                    raise RemoteProtocolError("the peer's feed holds what is no parcel")
+                column = batch.column(0)
+                bodies = memoryview(column.buffers()[1] or b"")
+                take(metadata.to_pybytes(), bodies[column.offset : column.offset + len(column)])
+        except flight.FlightUnauthorizedError as error:
+            raise TicketRefused(_brief(error)) from None
+        except (pa.ArrowException, OSError) as error:
+            raise PathUnavailable(f"Flight over {self.address} broke: {_brief(error)}") from None
 
     def close(self) -> None:
         with contextlib.suppress(pa.ArrowException):

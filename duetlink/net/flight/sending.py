@@ -284,7 +284,7 @@ class Sending:
     def _hand_over(self, waiting: Parcel | Future[Parcel]) -> Generator[Parcel, None, bool]:
         """Whether the gate was open for it."""
         parcel = waiting if isinstance(waiting, Parcel) else waiting.result()
-        self._rest(self._rate_cap.delay_s(len(parcel.data), time.monotonic()))
+        rest(self._rate_cap, len(parcel.data), lambda: self._cancelled() or self._gate.shut)
         if self._gate.shut:
             return False
         begin_s = time.monotonic()
@@ -295,13 +295,15 @@ class Sending:
             self._course.sent(parcel.raw_bytes, len(parcel.data), now_s - begin_s, now_s)
         return True
 
-    def _rest(self, time_s: float) -> None:
-        """Keep to the rate that was set, until another one is."""
-        end_s, rate = time.monotonic() + time_s, self._rate_cap.rate_bytes_per_s
-        while (left_s := end_s - time.monotonic()) > 0 and not (self._cancelled() or self._gate.shut):
-            if self._rate_cap.rate_bytes_per_s != rate:
-                return
-            time.sleep(min(left_s, _NAP_S))
+
+def rest(rate_cap: RateCap, size_bytes: int, cancelled: Callable[[], bool]) -> None:
+    """Wait until so many bytes may leave at the rate that is set, or another one is, or `cancelled()`."""
+    now_s = time.monotonic()
+    end_s, rate = now_s + rate_cap.delay_s(size_bytes, now_s), rate_cap.rate_bytes_per_s
+    while (left_s := end_s - time.monotonic()) > 0 and not cancelled():
+        if rate_cap.rate_bytes_per_s != rate:
+            return
+        time.sleep(min(left_s, _NAP_S))
 
 
 def _raw(array: Array) -> Parcel:

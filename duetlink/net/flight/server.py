@@ -15,9 +15,10 @@ from pyarrow import flight
 
 from duetlink.errors import AssetChanged, LimitExceeded, PathUnavailable, TicketRefused
 from duetlink.net.flight.certificate import Identity
+from duetlink.net.flight.feed import Feed
 from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.receiving import CODED
-from duetlink.net.flight.sending import Sending
+from duetlink.net.flight.sending import Sending, rest
 from duetlink.net.flight.silence import silenced
 from duetlink.net.flight.tickets import REFUSED, Admission
 
@@ -66,6 +67,9 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.GeneratorStream:
         try:
             guest = self._guest(context)
+            feed = guest.tickets.redeem_feed(ticket.ticket)
+            if feed is not None:
+                return flight.GeneratorStream(SCHEMA, self._feed_batches(guest, feed, context))
             admission = guest.tickets.redeem(ticket.ticket)
         except TicketRefused as error:
             raise flight.FlightUnauthorizedError(str(error)) from None
@@ -109,9 +113,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
         try:
             with guest.stream():
                 for parcel in sending.parcels():
-                    buffer = pa.py_buffer(parcel.data)
-                    column = pa.Array.from_buffers(pa.uint8(), len(parcel.data), [None, buffer])
-                    batch = pa.RecordBatch.from_arrays([column], schema=SCHEMA)
+                    batch = _batch(parcel.data)
                     yield (batch, CODED) if parcel.coded else batch
                     guest.on_bytes(admission.transfer_id, parcel.raw_bytes, len(parcel.data))
         except LimitExceeded as error:
@@ -119,3 +121,20 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
         except AssetChanged:
             guest.on_changed(admission.transfer_id)
             raise flight.FlightServerError(CHANGED) from None
+
+    def _feed_batches(
+        self, guest: Guest, feed: Feed, context: flight.ServerCallContext
+    ) -> Iterator[tuple[pa.RecordBatch, bytes]]:
+        try:
+            with guest.stream():
+                for table, bodies in feed.parcels():
+                    rest(guest.rate_cap, len(bodies), context.is_cancelled)
+                    yield _batch(bodies), table
+        except LimitExceeded as error:
+            raise flight.FlightUnavailableError(str(error)) from None
+
+
+def _batch(data: bytes | memoryview) -> pa.RecordBatch:
+    """Bytes as they lie in memory."""
+    column = pa.Array.from_buffers(pa.uint8(), len(data), [None, pa.py_buffer(data)])
+    return pa.RecordBatch.from_arrays([column], schema=SCHEMA)

@@ -5,6 +5,7 @@ A ticket is 32 random bytes that mean nothing outside this table. Flight threads
 
 from __future__ import annotations
 
+import hmac
 import secrets
 import threading
 from collections.abc import Callable
@@ -12,6 +13,7 @@ from dataclasses import dataclass
 
 from duetlink.errors import TicketRefused
 from duetlink.net.flight.body import Outgoing
+from duetlink.net.flight.feed import Feed
 from duetlink.net.flight.sending import Order
 
 TICKET_BYTES = 32
@@ -37,6 +39,7 @@ class TicketTable:
         self._clock = clock
         self._lock = threading.Lock()
         self._admissions: dict[bytes, Admission] = {}
+        self._feed: tuple[bytes, Feed, float] | None = None  # ticket, feed, until when
 
     def issue(self, transfer_id: bytes, outgoing: Outgoing, order: Order, *, most_chunk_bytes: int) -> bytes:
         """A new ticket for what is ordered of `outgoing`; earlier ones of the transfer are void."""
@@ -65,6 +68,21 @@ class TicketTable:
         if admission is None or admission.expires_s <= self._clock():
             raise TicketRefused(REFUSED)
         return admission
+
+    def issue_feed(self, feed: Feed) -> bytes:
+        """A new ticket for a feed; the one before is void."""
+        ticket = secrets.token_bytes(TICKET_BYTES)
+        with self._lock:
+            self._feed = (ticket, feed, self._clock() + LIFETIME_S)
+        return ticket
+
+    def redeem_feed(self, ticket: bytes) -> Feed | None:
+        """Use up the ticket of a feed; None where it is not that."""
+        with self._lock:
+            if self._feed is None or not hmac.compare_digest(self._feed[0], ticket):
+                return None
+            (_, feed, expires_s), self._feed = self._feed, None
+        return feed if expires_s > self._clock() else None
 
     def revoke(self, transfer_id: bytes) -> None:
         """Void what is left of a transfer that ended."""

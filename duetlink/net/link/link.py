@@ -35,9 +35,10 @@ from duetlink.net.paths.punched import PunchedPath
 from duetlink.net.paths.relay import RelayPath
 from duetlink.net.paths.tcp import TcpPath
 from duetlink.net.paths.udp import UdpPath
+from duetlink.net.streams.streams import Streams
 from duetlink.settings import Settings
 
-_MOST_WAITING = 8  # calls at once
+_MOST_WAITING = 9  # calls at once: eight, and the one that pulls what comes on streams
 
 _PATHS: dict[str, type[LocalPath | TcpPath | CarriedPath | ChannelPath]] = {
     path.name: path for path in (LocalPath, TcpPath, PunchedPath, UdpPath, RelayPath, ChannelPath)
@@ -102,6 +103,11 @@ class Link:
         self.imports = Imports(
             self.rpc, self.ladder, self.traffic, decoding, self.agreement, settings.held_bytes
         )
+        self.streams = Streams(
+            self.rpc, self.ladder, tickets, initiator=initiator, call_timeout_s=settings.call_timeout_s
+        )
+        self.streams.on_violation = self._violated
+        self.streams.on_bytes = self.traffic.count_stream
         self.rpc.notice(pb.TransferPause, self._transfer_paused)
         self.rpc.notice(pb.TransferEnd, self._transfer_ended)
         guest = Guest(tickets, self.tuning.rate_cap, self.exports.served, self.exports.refused)
@@ -191,6 +197,7 @@ class Link:
         self.rpc.close(error)
         self._serving.cancel()
         await asyncio.gather(self._serving, return_exceptions=True)
+        await self.streams.close(error)
         self.exports.close(str(error))
         self.imports.pulls.close(error)
         await self.ladder.close()

@@ -85,6 +85,13 @@ class Traffic:
         self._wire_meters[transfer.direction].add(wire_bytes, now_s)
         self._seconds.count(transfer.direction, size_bytes, wire_bytes, time.time(), self._queued_bytes)
 
+    def count_stream(self, direction: str, size_bytes: int) -> None:
+        """`size_bytes` have moved on streams of messages, which are no transfers."""
+        now_s = time.monotonic()
+        self._meters[direction].add(size_bytes, now_s)
+        self._wire_meters[direction].add(size_bytes, now_s)
+        self._seconds.count(direction, size_bytes, size_bytes, time.time(), self._queued_bytes)
+
     def round_trip_took(self, elapsed_s: float) -> None:
         """One round trip over the control channel was measured."""
         self.round_trip.add(elapsed_s)

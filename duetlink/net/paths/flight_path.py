@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, TypeVar
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import PathUnavailable, TransferFailed
@@ -13,6 +13,8 @@ from duetlink.net.flight.body import Landing, Outgoing
 from duetlink.net.flight.client import FlightClient
 from duetlink.net.flight.sending import Order
 from duetlink.net.paths.base import Path, PathContext
+
+T = TypeVar("T")
 
 
 class FlightPath(Path):
@@ -38,18 +40,41 @@ class FlightPath(Path):
             raise PathUnavailable(f"path {self.name} is not open")
         if ticket.WhichOneof("way") != "flight":
             raise TransferFailed(f"the peer's ticket for path {self.name} is of another kind")
+        await self._pull(client.fetch, ticket.flight, landing, landing.stop)
+
+    async def follow(
+        self, ticket: bytes, take: Callable[[bytes, memoryview], None], stop: Callable[[], None]
+    ) -> None:
+        """Receiver: hand every parcel of the peer's feed to `take`, on a thread, until it ends. If cancelled,
+        `stop` is called, and `take` must not wait any more; nothing is handed over after that.
+
+        Raises:
+            PathUnavailable, TicketRefused, RemoteProtocolError: see `FlightClient.follow`.
+        """
+        if self._client is None:
+            raise PathUnavailable(f"path {self.name} is not open")
+        await self._pull(self._client.follow, ticket, take, stop)
+
+    async def _pull(
+        self,
+        call: Callable[[bytes, T, Callable[[Callable[[], None]], None]], None],
+        ticket: bytes,
+        into: T,
+        stop: Callable[[], None],
+    ) -> None:
+        """Make a call that receives, on a thread; if cancelled, abort it and wait for the thread."""
         abort: list[Callable[[], None]] = []
         pulling = asyncio.get_running_loop().run_in_executor(
-            self._context.waiting, client.fetch, ticket.flight, landing, abort.append
+            self._context.waiting, call, ticket, into, abort.append
         )
         try:
             await asyncio.shield(pulling)
         except asyncio.CancelledError:
-            landing.stop()
+            stop()
             for cancel in abort:
                 cancel()
             with contextlib.suppress(Exception):
-                await pulling  # the thread writes into the landing until it returns
+                await pulling  # the thread hands over what it has until it returns
             raise
 
     async def close(self) -> None:

@@ -1,0 +1,148 @@
+"""Frames, and parcels of them: what one side sends to the other, as bytes. Pure.
+
+A parcel travels as one record batch: its table (the numbers and the heads of the frames) as the metadata, the
+bodies of the frames, one after another, as the column. So a large body is neither copied nor escaped.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from duetlink.errors import LimitExceeded, RemoteProtocolError
+
+# Kinds. What `value` means stands behind each; `head` is empty unless it says so, and only a PART has a body.
+OPEN = 1  # bytes that the opening side takes at first; head: the purpose
+ACCEPT = 2  # bytes that the accepting side takes at first
+PART = 3  # bytes of this message that are still to come; head: the message's, in its first part
+CREDIT = 4  # bytes more that the sender of this frame takes
+CLOSE = 5  # head: why, for a person
+
+MOST_HEAD_BYTES = 16 * 1024
+# Large enough for the speed of large messages, small enough for others to pass between (measured: 2 MiB is no
+# faster).
+PART_BYTES = 1024 * 1024
+MOST_FRAMES = 256  # of one parcel
+MOST_TABLE_BYTES = 128 * 1024
+MOST_PARCEL_BYTES = PART_BYTES + 4096
+
+# Small bodies are copied together into one parcel; a larger one has a parcel of its own.
+_JOINED_BYTES = 64 * 1024
+_MOST_JOINED_BYTES = 256 * 1024
+
+# What a frame costs of its stream's credit beside its head and body, so that empty ones are not free.
+OVERHEAD_BYTES = 64
+
+_PARCEL = struct.Struct("!QQ")  # number of the first frame; how far the sender of this parcel has come
+_FRAME = struct.Struct("!BQQHI")  # kind, stream, value, length of the head, length of the body
+
+Bytes = bytes | memoryview
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """One step of one stream."""
+
+    kind: int
+    stream: int
+    value: int = 0
+    head: bytes = b""
+    body: Bytes = b""
+
+    @property
+    def cost_bytes(self) -> int:
+        """What it takes of the stream's credit."""
+        return OVERHEAD_BYTES + len(self.head) + len(self.body)
+
+    @property
+    def message_bytes(self) -> int:
+        """How much of a message is in it."""
+        return len(self.head) + len(self.body) if self.kind == PART else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """Frames with consecutive numbers, and how many of the other side's frames have arrived."""
+
+    first: int
+    arrived: int
+    frames: Sequence[Frame]
+
+    def to_wire(self) -> tuple[bytes, Bytes]:
+        """The table, and the bodies."""
+        table = [_PARCEL.pack(self.first, self.arrived)]
+        for frame in self.frames:
+            table.append(_FRAME.pack(frame.kind, frame.stream, frame.value, len(frame.head), len(frame.body)))
+            table.append(frame.head)
+        bodies = [frame.body for frame in self.frames if len(frame.body)]
+        return b"".join(table), bodies[0] if len(bodies) == 1 else b"".join(bodies)
+
+    @classmethod
+    def from_wire(cls, table: bytes, bodies: memoryview) -> Parcel:
+        """Read what `to_wire` has made. A body that came alone is a view of `bodies`; joined ones are copied,
+        so that one of them does not keep the others in memory.
+
+        Raises:
+            LimitExceeded: too long, or too many frames.
+            RemoteProtocolError: not a parcel.
+        """
+        if len(table) > MOST_TABLE_BYTES or len(bodies) > MOST_PARCEL_BYTES:
+            raise LimitExceeded(f"the peer sent a parcel of {len(table)} and {len(bodies)} bytes")
+        if len(table) < _PARCEL.size:
+            raise RemoteProtocolError(f"the peer sent a parcel whose table has {len(table)} bytes")
+        first, arrived = _PARCEL.unpack_from(table)
+        frames: list[Frame] = []
+        position, start = _PARCEL.size, 0
+        while position < len(table):
+            if len(frames) == MOST_FRAMES:
+                raise LimitExceeded(f"the peer sent over {MOST_FRAMES} frames in one parcel")
+            if position + _FRAME.size > len(table):
+                raise RemoteProtocolError("the peer sent a parcel whose table is cut short")
+            kind, stream, value, head_bytes, body_bytes = _FRAME.unpack_from(table, position)
+            position += _FRAME.size
+            head = table[position : position + head_bytes]
+            position += head_bytes
+            if len(head) != head_bytes or head_bytes > MOST_HEAD_BYTES or body_bytes > PART_BYTES:
+                raise RemoteProtocolError(
+                    f"the peer sent a frame with {head_bytes} bytes of head and {body_bytes} of body"
+                )
+            if not OPEN <= kind <= CLOSE or (body_bytes and kind != PART):
+                raise RemoteProtocolError(f"the peer sent a frame of kind {kind} with {body_bytes} bytes")
+            body = bodies[start : start + body_bytes]
+            start += body_bytes
+            if start > len(bodies):
+                raise RemoteProtocolError("the peer sent a parcel whose bodies are cut short")
+            frames.append(
+                Frame(kind, stream, value, head, body if body_bytes == len(bodies) else bytes(body))
+            )
+        if start != len(bodies):
+            raise RemoteProtocolError(f"the peer sent {len(bodies) - start} bytes that are of no frame")
+        return cls(first, arrived, frames)
+
+
+class Packing:
+    """Which frames fit into one parcel."""
+
+    def __init__(self) -> None:
+        self.frames: list[Frame] = []
+        self._table_bytes = _PARCEL.size
+        self._bodies_bytes = 0
+
+    def add(self, frame: Frame) -> bool:
+        """Whether it fits beside those that are in; if so, it is in."""
+        size_bytes = len(frame.body)
+        table_bytes = self._table_bytes + _FRAME.size + len(frame.head)
+        if self.frames and (
+            len(self.frames) == MOST_FRAMES
+            or table_bytes > MOST_TABLE_BYTES
+            or (size_bytes and self._bodies_bytes and not self._joins(size_bytes))
+        ):
+            return False
+        self.frames.append(frame)
+        self._table_bytes = table_bytes
+        self._bodies_bytes += size_bytes
+        return True
+
+    def _joins(self, size_bytes: int) -> bool:
+        return size_bytes <= _JOINED_BYTES and self._bodies_bytes + size_bytes <= _MOST_JOINED_BYTES

@@ -1,0 +1,189 @@
+"""What this side sends: numbered frames, each kept until the peer has said that it arrived.
+
+The peer pulls them, by one path after another. It says each time how far it has come, and the rest is given
+out from there, so that a frame that was lost with its path is sent again (`net/peer/durable.py` does the same
+for control messages, which are pushed).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import deque
+from collections.abc import Callable, Iterator
+
+from duetlink.errors import LinkClosed, RemoteProtocolError
+from duetlink.net.streams.frames import Bytes, Frame, Packing, Parcel
+
+# Unconfirmed bytes of all streams together: what a path of 1 Gbit/s has under way in a quarter of a second.
+MOST_KEPT_BYTES = 32 * 1024 * 1024
+
+# An empty parcel goes out when nothing else has for so long: the peer can tell a silent path from a dead one.
+BEAT_S = 2.0
+
+_CONFIRM_S = 0.05  # what has arrived is confirmed by the next parcel, at the latest by then
+
+
+class Outlet:
+    """Frames are put in on the loop thread, and given out on a thread of the Flight server."""
+
+    def __init__(self, on_bytes: Callable[[int], None] = lambda size_bytes: None) -> None:
+        """`on_bytes` hears how much of messages the peer has got."""
+        self._on_bytes = on_bytes
+        self._changed = threading.Condition()
+        self._frames: dict[int, Frame] = {}  # by number: those that are not confirmed
+        self._last = 0  # number of the newest
+        self._confirmed = 0
+        self.kept_bytes = 0  # of them
+        self._arrived = 0  # of the peer's
+        self._confirm_at_once = self._owed = False
+        self._feed: OutletFeed | None = None
+        self._closed: LinkClosed | None = None
+        self._room = asyncio.Event()
+        self._room.set()
+        self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()  # for a confirmation, in order
+
+    # -- on the loop thread ----------------------------------------------------------------------------------
+
+    def put(self, frame: Frame) -> int:
+        """Queue a frame; returns its number. Does nothing once it is closed."""
+        if self._closed is not None:
+            return self._last
+        with self._changed:
+            self._last += 1
+            self._frames[self._last] = frame
+            self.kept_bytes += frame.cost_bytes
+            self._changed.notify_all()
+        if self.kept_bytes >= MOST_KEPT_BYTES:
+            self._room.clear()
+        return self._last
+
+    async def wait_room(self) -> None:
+        """Wait while too much is unconfirmed. Raises LinkClosed."""
+        while not self._room.is_set() and self._closed is None:
+            await self._room.wait()
+        self._check_open()
+
+    async def wait_confirmed(self, number: int) -> None:
+        """Wait until the peer has the frame of that number, the newest one. Raises LinkClosed."""
+        self._check_open()
+        if number > self._confirmed:
+            arrived: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((number, arrived))
+            await arrived
+
+    def copy(self, numbers: range) -> None:
+        """The memory of these frames may change from here on: keep copies of what is not confirmed."""
+        with self._changed:
+            for number in numbers:
+                if (frame := self._frames.get(number)) is not None:
+                    self._frames[number] = Frame(
+                        frame.kind, frame.stream, frame.value, frame.head, bytes(frame.body)
+                    )
+
+    def confirm(self, number: int) -> None:
+        """The peer has every frame up to `number`. Raises RemoteProtocolError where it cannot."""
+        if number <= self._confirmed:
+            return
+        if number > self._last:
+            raise RemoteProtocolError(f"the peer confirms frame {number} of {self._last} that were sent")
+        size_bytes = 0
+        with self._changed:
+            for known in range(self._confirmed + 1, number + 1):
+                frame = self._frames.pop(known)
+                self.kept_bytes -= frame.cost_bytes
+                size_bytes += frame.message_bytes
+            self._confirmed = number
+        if size_bytes:
+            self._on_bytes(size_bytes)
+        if self.kept_bytes < MOST_KEPT_BYTES:
+            self._room.set()
+        while self._waiting and self._waiting[0][0] <= number:
+            _, arrived = self._waiting.popleft()
+            if not arrived.done():
+                arrived.set_result(None)
+
+    def acknowledge(self, arrived: int, *, at_once: bool) -> None:
+        """The peer's frames up to `arrived` are here: tell it, at once or soon."""
+        with self._changed:
+            self._arrived = arrived
+            self._confirm_at_once |= at_once
+            if at_once or not self._owed:
+                self._changed.notify_all()
+            self._owed = True
+
+    def feed(self, arrived: int) -> OutletFeed:
+        """What the peer pulls from here on, which has come as far as `arrived`; an earlier feed ends.
+
+        Raises:
+            RemoteProtocolError: the peer says to have what it cannot have, or to lack what it had.
+        """
+        if arrived < self._confirmed:
+            raise RemoteProtocolError(
+                f"the peer asks for frame {arrived + 1} again, which it has confirmed ({self._confirmed})"
+            )
+        self.confirm(arrived)
+        with self._changed:
+            self._feed = OutletFeed(self, arrived)
+            self._changed.notify_all()
+        return self._feed
+
+    def close(self, error: LinkClosed) -> None:
+        """Give out nothing more, fail whoever waits, keep nothing."""
+        with self._changed:
+            self._closed = self._closed or error
+            self._frames.clear()
+            self._changed.notify_all()
+        self._room.set()
+        for _, arrived in self._waiting:
+            if not arrived.done():
+                arrived.set_exception(again(error))
+        self._waiting.clear()
+
+    def _check_open(self) -> None:
+        if self._closed is not None:
+            raise again(self._closed)
+
+    # -- on any thread ---------------------------------------------------------------------------------------
+
+    def take(self, feed: OutletFeed, patience_s: float) -> Parcel | None:
+        """The next parcel of a feed, an empty one after `patience_s` without; None once the feed is over."""
+        with self._changed:
+            if not self._ready(feed):
+                self._changed.wait_for(lambda: self._ready(feed) or self._owed, patience_s)
+                if self._owed and not self._ready(feed):  # more may come that can confirm by the way
+                    self._changed.wait_for(lambda: self._ready(feed), min(_CONFIRM_S, patience_s))
+            if self._closed is not None or self._feed is not feed:
+                return None
+            packing = Packing()
+            number = first = max(feed.given, self._confirmed) + 1
+            while number <= self._last and packing.add(self._frames[number]):
+                number += 1
+            feed.given = number - 1
+            self._owed = self._confirm_at_once = False
+            return Parcel(first, self._arrived, packing.frames)
+
+    def _ready(self, feed: OutletFeed) -> bool:
+        return (
+            self._closed is not None
+            or self._feed is not feed
+            or self._last > feed.given
+            or self._confirm_at_once
+        )
+
+
+class OutletFeed:
+    """One pull of an outlet's frames, by one path. Satisfies `net/flight/feed.py`."""
+
+    def __init__(self, outlet: Outlet, given: int) -> None:
+        self._outlet = outlet
+        self.given = given  # up to which number; the outlet writes it
+
+    def parcels(self) -> Iterator[tuple[bytes, Bytes]]:
+        while (parcel := self._outlet.take(self, BEAT_S)) is not None:
+            yield parcel.to_wire()
+
+
+def again(error: LinkClosed) -> LinkClosed:
+    """The same error once more: one that is raised in two tasks would collect the traceback of both."""
+    return type(error)(str(error))

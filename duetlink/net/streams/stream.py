@@ -1,0 +1,261 @@
+"""One stream: whole messages in order, in pieces that the other side has room for.
+
+Theory. Each side may send as many bytes as the other has granted it (RFC 9113 §5.2), and grants are made for
+what has been received by the program, so that a program which does not read holds up its stream and no other.
+Of a message that is larger than the window, the pieces are granted as they come, but only while somebody
+waits for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+
+import numpy as np
+
+from duetlink.base.wire.text import harmless
+from duetlink.errors import DuetError, LimitExceeded, LocalProtocolError, RemoteProtocolError, StreamClosed
+from duetlink.net.streams.frames import (
+    CLOSE,
+    CREDIT,
+    MOST_HEAD_BYTES,
+    OVERHEAD_BYTES,
+    PART,
+    PART_BYTES,
+    Frame,
+)
+from duetlink.net.streams.message import Message
+from duetlink.net.streams.outlet import Outlet
+
+WINDOW_BYTES = 16 * 1024 * 1024  # what 1 Gbit/s moves in 128 ms
+LEAST_WINDOW_BYTES = 128 * 1024
+MOST_BODY_BYTES = 1024 * 1024 * 1024
+
+# A body of up to this size is copied, since copying it takes less time than a round trip.
+COPIED_BYTES = 256 * 1024
+
+_LEAST_PIECE_BYTES = 32 * 1024  # with room for less, it is better to wait for more
+_MOST_CREDIT_BYTES = 1 << 40
+_MOST_REASON_BYTES = 500
+
+
+class Stream:
+    """Methods belong to the loop thread. Made by `Streams`."""
+
+    def __init__(
+        self, number: int, purpose: str, outlet: Outlet, window_bytes: int, forget: Callable[[Stream], None]
+    ) -> None:
+        self.number = number
+        self.purpose = purpose
+        self._outlet = outlet
+        self._forget = forget
+        self._ended: DuetError | None = None
+        # outbound
+        self._credit_bytes = 0
+        self._granted = asyncio.Event()
+        self._turn = asyncio.Lock()  # first come, first sent; fair
+        # inbound
+        self._window_bytes = window_bytes
+        self._allowed_bytes = window_bytes
+        self._owed_bytes = 0  # received by the program and not granted again
+        self._messages: deque[tuple[Message, int]] = deque()  # and what to grant for each
+        self._partial: _Partial | None = None
+        self._arrived = asyncio.Event()
+        self._waiting = 0  # calls of `receive`
+
+    async def send(self, head: bytes, body: memoryview) -> None:
+        """Send one message. Returns when the memory of `body` may be changed again: a large one, over
+        COPIED_BYTES, is not copied, so that is when the peer has it. Messages arrive in the order of the
+        calls, also of those that wait side by side.
+
+        Waits while the peer is behind. If cancelled before anything of the message has left, nothing is sent.
+        If cancelled later, the message arrives whole, or, where it cannot any more, the stream is closed.
+
+        Raises:
+            LocalProtocolError: the head is over 16 KiB, or the body over 1 GiB.
+            StreamClosed: the stream is closed, by either side.
+            LinkClosed, PeerLost: the link is, for good.
+            PathUnavailable: all paths have been down for long.
+        """
+        view = body.cast("B") if body.nbytes else memoryview(b"")
+        if len(head) > MOST_HEAD_BYTES or len(view) > MOST_BODY_BYTES:
+            raise LocalProtocolError(
+                f"a message has at most {MOST_HEAD_BYTES} bytes of head and {MOST_BODY_BYTES} of body, not "
+                f"{len(head)} and {len(view)}; send it in several"
+            )
+        copied = len(view) <= COPIED_BYTES
+        numbers = range(0)
+        async with self._turn:
+            left = view
+            try:
+                while True:
+                    await self._wait_credit(OVERHEAD_BYTES + len(head) + min(len(left), _LEAST_PIECE_BYTES))
+                    await self._outlet.wait_room()
+                    self._check_open()
+                    room_bytes = self._credit_bytes - OVERHEAD_BYTES - len(head)
+                    piece, left = _split(left, min(PART_BYTES, room_bytes))
+                    frame = Frame(PART, self.number, len(left), head, bytes(piece) if copied else piece)
+                    self._credit_bytes -= frame.cost_bytes
+                    number = self._outlet.put(frame)
+                    numbers = range(numbers.start or number, number + 1)
+                    head = b""
+                    if not left:
+                        break
+            except BaseException:
+                if numbers:
+                    self._outlet.copy(numbers)
+                    self.close("a message was cancelled in the middle")
+                raise
+        if not copied:
+            try:
+                await self._outlet.wait_confirmed(numbers.stop - 1)
+            except BaseException:
+                self._outlet.copy(numbers)
+                raise
+
+    async def receive(self) -> Message:
+        """The next message. What the peer had sent before it closed the stream is received first.
+
+        Raises:
+            StreamClosed: the stream is closed, by either side.
+            LinkClosed, PeerLost: the link is, for good.
+            PathUnavailable: all paths have been down for long.
+        """
+        self._waiting += 1
+        try:
+            while not self._messages:
+                self._check_open()
+                if self._partial is not None:
+                    self._owe(self._partial.take_cost())
+                self._arrived.clear()
+                await self._arrived.wait()
+        finally:
+            self._waiting -= 1
+        message, cost_bytes = self._messages.popleft()
+        self._owe(cost_bytes)
+        return message
+
+    def close(self, reason: str = "") -> None:
+        """Send and receive nothing more. What was sent still arrives. Safe to call twice."""
+        if self._ended is None:
+            why = reason.encode()[:_MOST_REASON_BYTES]
+            self._outlet.put(Frame(CLOSE, self.number, head=why))
+            self._messages.clear()
+            self.end(StreamClosed(f"this side closed the stream {self.purpose!r}{_because(reason)}"))
+
+    @property
+    def closed(self) -> bool:
+        """By either side, or with the link."""
+        return self._ended is not None
+
+    def _check_open(self) -> None:
+        if self._ended is not None:
+            raise type(self._ended)(str(self._ended))
+
+    async def _wait_credit(self, size_bytes: int) -> None:
+        while self._credit_bytes < size_bytes and self._ended is None:
+            self._granted.clear()
+            await self._granted.wait()
+        self._check_open()
+
+    def _owe(self, cost_bytes: int) -> None:
+        """The program has taken so much: the peer may send as much again, told a quarter window at a time."""
+        self._owed_bytes += cost_bytes
+        if self._owed_bytes >= self._window_bytes // 4 and self._ended is None:
+            self._allowed_bytes += self._owed_bytes
+            self._outlet.put(Frame(CREDIT, self.number, self._owed_bytes))
+            self._owed_bytes = 0
+
+    # -- for `Streams` ---------------------------------------------------------------------------------------
+
+    def grant(self, amount_bytes: int) -> None:
+        """The peer takes that much more. Raises RemoteProtocolError beyond all measure."""
+        self._credit_bytes += amount_bytes
+        if self._credit_bytes > _MOST_CREDIT_BYTES:
+            raise RemoteProtocolError(f"the peer granted {self._credit_bytes} bytes on one stream")
+        self._granted.set()
+
+    def take(self, frame: Frame) -> int:
+        """The peer has sent a part; returns the size of the message that it completes, 0 if it does not.
+        Raises RemoteProtocolError, LimitExceeded.
+        """
+        self._allowed_bytes -= frame.cost_bytes
+        if self._allowed_bytes < 0:
+            raise LimitExceeded(f"the peer sent over {self._window_bytes} bytes without credit for them")
+        if self._partial is None:
+            if (size_bytes := len(frame.body) + frame.value) > MOST_BODY_BYTES:
+                raise LimitExceeded(f"the peer sends a message of {size_bytes} bytes, over {MOST_BODY_BYTES}")
+            if not frame.value:
+                body = frame.body if isinstance(frame.body, memoryview) else memoryview(frame.body)
+                return self._deliver(Message(frame.head, body.toreadonly()), frame.cost_bytes)
+            self._partial = _Partial(frame)
+        else:
+            self._partial.add(frame)
+        partial = self._partial
+        if not partial.left_bytes:
+            self._partial = None
+            message = Message(partial.head, partial.body.data.toreadonly())
+            return self._deliver(message, partial.take_cost())
+        if self._waiting and not self._messages:
+            self._owe(partial.take_cost())
+        return 0
+
+    def end(self, error: DuetError) -> None:
+        """It is over, for this reason: wake whoever waits. What has arrived can still be received."""
+        if self._ended is None:
+            self._ended = error
+            self._partial = None
+            self._granted.set()
+            self._arrived.set()
+            self._forget(self)
+
+    def _deliver(self, message: Message, cost_bytes: int) -> int:
+        self._messages.append((message, cost_bytes))
+        self._arrived.set()
+        return len(message.body)
+
+
+class _Partial:
+    """A message of which a part has arrived."""
+
+    def __init__(self, first: Frame) -> None:
+        self.head = first.head
+        # not touched before something is written: a peer that announces much and sends little costs little
+        self.body = np.empty(len(first.body) + first.value, np.uint8)
+        self.left_bytes = len(self.body)
+        self._cost_bytes = 0
+        self._write(first)
+
+    def add(self, frame: Frame) -> None:
+        """The next part. Raises RemoteProtocolError where it is not."""
+        if frame.head or not len(frame.body) or len(frame.body) + frame.value != self.left_bytes:
+            raise RemoteProtocolError(
+                f"the peer sent {len(frame.body)} bytes and announced {frame.value} more of a message of "
+                f"which {self.left_bytes} were missing"
+            )
+        self._write(frame)
+
+    def take_cost(self) -> int:
+        """What it has cost since this was last asked."""
+        cost_bytes, self._cost_bytes = self._cost_bytes, 0
+        return cost_bytes
+
+    def _write(self, frame: Frame) -> None:
+        start = len(self.body) - self.left_bytes
+        self.body[start : start + len(frame.body)] = np.frombuffer(frame.body, np.uint8)
+        self.left_bytes -= len(frame.body)
+        self._cost_bytes += frame.cost_bytes
+
+
+def _split(view: memoryview, at: int) -> tuple[memoryview, memoryview]:
+    return view[:at], view[at:]
+
+
+def _because(reason: str) -> str:
+    return f": {harmless(reason[:_MOST_REASON_BYTES])}" if reason else ""
+
+
+def closed_by_peer(purpose: str, why: bytes) -> StreamClosed:
+    """The peer has closed the stream, in its words."""
+    return StreamClosed(f"the peer closed the stream {purpose!r}{_because(why.decode('utf-8', 'replace'))}")
