@@ -2,16 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
 
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """What travels in one piece: a short head that says what it is, and a body of bytes."""
-
-    head: bytes
-    body: memoryview  # of bytes, read-only; stays valid as long as somebody holds it
+from duetlink.net.streams.message import Message as Message
 
 
 class Transport(Protocol):
