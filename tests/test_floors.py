@@ -58,6 +58,7 @@ FLOORS = {
         ("announcement",),
     ),
     "learning": (("dp",), ("audit",)),
+    "groups": (("transport", "membership"),),
     "tools": (("doctor", "demo"), ("cli",)),
 }
 

@@ -1,0 +1,450 @@
+"""Epochs of a group as a pure state machine: a standing and an event in, the next standing and actions out.
+
+Theory. An epoch is a number and its members. The next one is agreed on by the members of this one with
+single-decree Paxos (Lamport, "Paxos Made Simple", 2001), one instance an epoch: a proposer asks for promises,
+then for acceptance, and commits what a majority **of the members of this epoch** has accepted. Two
+majorities share a member, so there is one next epoch at most, and two halves never both go on. Two rules are
+added. A member promises only while it runs no operation, and begins none afterwards; and a proposer waits for
+the promise of every member that is alive: an epoch changes between operations. There is no master. The
+proposer is the lowest seat among those that are alive and stay, so a proposer that dies is replaced like
+anybody else, and the next one finds out what it may have had accepted.
+
+Who is alive. A link that is gone for good is a fact about a pair, which all tell to all. Of the members, the
+one in the most such pairs is taken for lost (of several the highest seat), until no pair is left. A member
+that died is in a pair with everybody. All who know of the same pairs reach the same list.
+
+| event                    | what happens                                                                    |
+|--------------------------|---------------------------------------------------------------------------------|
+| Begun, Ended             | an operation runs here, or has ended; a promise that waited for that is given   |
+| Gone, Heard Lost, if new | tell all; the epoch is revoked, which ends what runs; *consider*                |
+| Leave, Heard Leaving     | tell all; the epoch is revoked, which ends what runs; *consider*                |
+| Admit                    | *consider* with these newcomers; all members wait for it, between operations    |
+| Heard Prepare            | Refused, if the ballot is old. Else Promise, once nothing runs; one that says   |
+|                          | who is lost revokes the epoch                                                   |
+| Heard Promise            | from all that are alive: Accept, with what was accepted before, or ours         |
+| Heard Refused            | a later ballot, if it is still this one's turn                                  |
+| Heard Accept             | Refused, if the ballot is old. Else Accepted                                    |
+| Heard Accepted           | from a majority: *enter*                                                        |
+| Heard Commit             | of the next epoch: *enter*                                                      |
+
+*Consider*: stop, if no majority is alive or in reach, or if all leave. If it is this one's turn, and the
+members should change, or a ballot was begun, begin a later one.
+*Enter*: tell Commit to all, before anything of the new epoch. Stop, if no longer a member. Revoke it at once,
+if a member of it leaves or is lost already. *Consider*.
+
+A newcomer is nobody's member until a Commit names it. It stops when whoever introduced it is gone from the
+group. Who has stopped stays stopped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+
+from duetlink.errors import RemoteProtocolError
+from duetlink.groups.membership.messages import (
+    MOST_MEMBERS,
+    Accept,
+    Accepted,
+    Ballot,
+    Commit,
+    Epoch,
+    Leaving,
+    Lost,
+    Message,
+    Prepare,
+    Promise,
+    Refused,
+)
+
+# -- events ------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """An operation of this epoch runs here; only where `may_begin`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """It has ended, well or not, and its inputs are as they should be."""
+
+
+@dataclass(frozen=True, slots=True)
+class Gone:
+    """The link to this seat is gone for good."""
+
+    seat: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leave:
+    """The person here closes the group."""
+
+
+@dataclass(frozen=True, slots=True)
+class Admit:
+    """These newcomers have links to everybody and may come in."""
+
+    seats: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    sender: int
+    message: Message
+
+
+Event = Begun | Ended | Gone | Leave | Admit | Heard
+
+
+# -- actions -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Send:
+    """To one seat, if there is a link to it."""
+
+    to: int
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Tell:
+    """To every seat that there is a link to."""
+
+    message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    """End what runs in this epoch: `seat` is lost, or leaves. `Ended` follows if anything ran."""
+
+    epoch: Epoch
+    seat: int
+    leaves: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Enter:
+    epoch: Epoch
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """No operation will ever run here again."""
+
+    why: str
+
+
+Action = Send | Tell | Revoke | Enter | Stop
+
+
+# -- the standing ------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A ballot of this member's."""
+
+    ballot: Ballot
+    alive: frozenset[int]  # whose promises are waited for
+    members: tuple[int, ...]  # of the next epoch, unless an earlier proposer has had others accepted
+    promises: tuple[tuple[int, tuple[Ballot, tuple[int, ...]] | None], ...] = ()
+    chosen: tuple[int, ...] | None = None  # what acceptance has been asked for
+    accepted: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """All that a member knows. A founder begins as the only member of epoch 0; a newcomer outside."""
+
+    me: int
+    epoch: Epoch
+    introducer: int = 0
+    busy: bool = False
+    revoked: bool = False
+    stopped: str = ""
+    broken: frozenset[frozenset[int]] = frozenset()  # pairs without a link
+    accused: frozenset[int] = frozenset()  # of such a pair, the one that the other said was gone
+    leaving: frozenset[int] = frozenset()
+    admitting: frozenset[int] = frozenset()
+    due: bool = False  # the members wait for the next epoch, whoever is in it
+    promised: Ballot = (0, 0)
+    accepted: tuple[Ballot, tuple[int, ...]] | None = None
+    owed: Ballot | None = None  # a promise that waits for the end of an operation
+    round: Round | None = field(default=None)
+
+    @property
+    def is_member(self) -> bool:
+        return self.me in self.epoch.members
+
+    @property
+    def may_begin(self) -> bool:
+        """Whether an operation may begin here."""
+        return self.is_member and not (self.busy or self.revoked or self.stopped or self.promised[0])
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether nothing is to be waited for: stopped, or in an epoch that nobody changes."""
+        return bool(self.stopped) or (self.is_member and not self.revoked and not self.promised[0])
+
+
+def alive(members: Iterable[int], broken: frozenset[frozenset[int]]) -> tuple[int, ...]:
+    """Who is left of the members when of each pair without a link one is taken for lost."""
+    left = set(members)
+    while pairs := [pair for pair in broken if pair <= left]:
+        left.remove(max(left, key=lambda seat: (sum(seat in pair for pair in pairs), seat)))
+    return tuple(sorted(left))
+
+
+def step(standing: Standing, event: Event) -> tuple[Standing, list[Action]]:
+    """One step. Raises RemoteProtocolError for a message that no member sends, before anything changes."""
+    turn = _Turn(standing)
+    turn.take(event)
+    return turn.now, turn.actions
+
+
+class _Turn:
+    """The working of one step."""
+
+    def __init__(self, standing: Standing) -> None:
+        self.now = standing
+        self.actions: list[Action] = []
+
+    def take(self, event: Event) -> None:
+        if self.now.stopped and not isinstance(event, Ended):
+            return
+        match event:
+            case Begun():
+                assert self.now.may_begin
+                self._set(busy=True)
+            case Ended():
+                self._set(busy=False)
+                if self.now.owed is not None and not self.now.stopped:
+                    self._promise(self.now.owed)
+            case Gone(seat):
+                self._separate(self.now.me, seat, lost=seat)
+            case Leave():
+                self.actions.append(Tell(Leaving(self.now.epoch.number)))
+                self._part(self.now.me)
+            case Admit(seats):
+                self._set(admitting=self.now.admitting | frozenset(seats), due=True)
+                self._consider()
+            case Heard(sender, message):
+                self._hear(sender, message)
+
+    def _set(self, **changes: object) -> None:
+        self.now = replace(self.now, **changes)  # type: ignore[arg-type]
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def _hear(self, sender: int, message: Message) -> None:
+        now = self.now
+        match message:
+            case Lost(one=one, other=other):  # a fact, in whichever epoch
+                self._separate(one, other, lost=one if other in (now.me, sender) else other)
+                return
+            case Leaving():
+                self._part(sender)
+                return
+            case Commit(epoch=number, members=members):
+                if number <= now.epoch.number or (now.is_member and number != now.epoch.number + 1):
+                    return  # heard before
+                if now.is_member and sender not in {*now.epoch.members, *members}:
+                    raise RemoteProtocolError(f"member {sender} committed an epoch that it has no part in")
+                self._enter(Epoch(number, members))
+                return
+        if message.epoch != now.epoch.number or not now.is_member or sender not in now.epoch.members:
+            return  # said before the sender knew of this epoch
+        match message:
+            case Prepare(ballot=ballot, without=without):
+                self._own(sender, ballot)
+                if ballot < now.promised:
+                    self.actions.append(Send(sender, Refused(now.epoch.number, ballot, now.promised)))
+                    return
+                self._set(promised=ballot)
+                if without:
+                    self._revoke_for(without)
+                self._promise(ballot)
+            case Promise(ballot=ballot, accepted=accepted):
+                self._promised(sender, ballot, accepted)
+            case Refused(ballot=ballot, promised=promised):
+                if now.round is not None and now.round.ballot == ballot:
+                    self._set(round=None)
+                    self._consider(after=promised)
+            case Accept(ballot=ballot, members=members):
+                self._own(sender, ballot)
+                if ballot < now.promised:
+                    self.actions.append(Send(sender, Refused(now.epoch.number, ballot, now.promised)))
+                    return
+                self._set(promised=ballot, accepted=(ballot, members))
+                self._say(sender, Accepted(now.epoch.number, ballot))
+            case Accepted(ballot=ballot):
+                self._accepted(sender, ballot)
+
+    def _own(self, sender: int, ballot: Ballot) -> None:
+        if ballot[1] != sender or ballot[0] < 1:
+            raise RemoteProtocolError(f"member {sender} proposed under the ballot of member {ballot[1]}")
+
+    def _say(self, to: int, message: Message) -> None:
+        """To another member, or to this one, which hears it at once."""
+        if to == self.now.me:
+            self._hear(to, message)
+        else:
+            self.actions.append(Send(to, message))
+
+    # -- who is there ----------------------------------------------------------------------------------------
+
+    def _separate(self, one: int, other: int, lost: int) -> None:
+        pair = frozenset((one, other))
+        if pair in self.now.broken:
+            return
+        self._set(broken=self.now.broken | {pair}, accused=self.now.accused | {lost})
+        self.actions.append(Tell(Lost(self.now.epoch.number, one, other)))
+        if pair <= set(self.now.epoch.members):
+            self._revoke(lost, leaves=False)
+        self._consider()
+
+    def _part(self, seat: int) -> None:
+        if seat in self.now.leaving:
+            return
+        self._set(leaving=self.now.leaving | {seat})
+        if seat in self.now.epoch.members:
+            self._revoke(seat, leaves=True)
+        self._consider()
+
+    def _revoke(self, seat: int, *, leaves: bool) -> None:
+        if not self.now.revoked and self.now.is_member:
+            self._set(revoked=True)
+            self.actions.append(Revoke(self.now.epoch, seat, leaves))
+
+    def _revoke_for(self, missing: Iterable[int]) -> None:
+        """For one of these: where it can be known, one that is gone and not one that is cut off from it."""
+        leaving, accused = self.now.leaving, self.now.accused
+        seat = min(missing, key=lambda seat: (seat == self.now.me, seat not in leaving, seat not in accused))
+        self._revoke(seat, leaves=seat in leaving)
+
+    def _consider(self, after: Ballot = (0, 0)) -> None:
+        """Stop, or propose, if it is for this member to do."""
+        now = self.now
+        if now.stopped:
+            return
+        members = now.epoch.members
+        if not now.is_member:
+            if now.me in now.leaving:
+                self._stop("this side closed the group")
+            elif all(frozenset((now.me, seat)) in now.broken for seat in members):
+                self._stop("every member of the group was lost before this one was admitted")
+            return
+        there = alive(members, now.broken)
+        staying = tuple(seat for seat in there if seat not in now.leaving)
+        reached = [seat for seat in members if frozenset((now.me, seat)) not in now.broken]
+        most = min(len(there), len(reached))
+        if 2 * most <= len(members):
+            self._stop(
+                f"{most} of the {len(members)} members of epoch {now.epoch.number} are left in reach, which "
+                "is no majority: the others may be going on without them"
+            )
+            return
+        if not staying:
+            self._stop("all members leave")
+            return
+        fit = [
+            seat
+            for seat in sorted(now.admitting - set(members) - now.leaving)
+            if not any(frozenset((seat, other)) in now.broken for other in staying)
+        ]
+        wanted = tuple(sorted((*staying, *fit[: MOST_MEMBERS - len(staying)])))
+        if staying[0] != now.me:
+            self._set(round=None)
+            return
+        if wanted == members and not now.promised[0] and not now.due:
+            return
+        if now.round is not None and now.round.members == wanted and now.round.alive == set(there):
+            return
+        ballot = (max(now.promised, after)[0] + 1, now.me)
+        self._set(round=Round(ballot, frozenset(there), wanted))
+        without = tuple(seat for seat in members if seat not in staying)
+        for seat in there:
+            if self._is_mine(ballot):
+                self._say(seat, Prepare(now.epoch.number, ballot, without))
+
+    def _is_mine(self, ballot: Ballot) -> bool:
+        """Whether it is still the ballot that this member counts."""
+        return self.now.round is not None and self.now.round.ballot == ballot
+
+    # -- one ballot ------------------------------------------------------------------------------------------
+
+    def _promise(self, ballot: Ballot) -> None:
+        if self.now.busy:
+            self._set(owed=ballot)
+            return
+        self._set(owed=None)
+        self._say(ballot[1], Promise(self.now.epoch.number, ballot, self.now.accepted))
+
+    def _promised(self, sender: int, ballot: Ballot, accepted: tuple[Ballot, tuple[int, ...]] | None) -> None:
+        mine = self.now.round
+        if mine is None or mine.ballot != ballot or mine.chosen is not None:
+            return
+        promises = dict(mine.promises) | {sender: accepted}
+        self._set(round=replace(mine, promises=tuple(promises.items())))
+        if not mine.alive <= promises.keys():
+            return
+        earlier = [found for found in promises.values() if found is not None]
+        chosen = max(earlier)[1] if earlier else mine.members
+        assert self.now.round is not None
+        self._set(round=replace(self.now.round, chosen=chosen))
+        for seat in sorted(mine.alive):
+            if self._is_mine(ballot):
+                self._say(seat, Accept(self.now.epoch.number, ballot, chosen))
+
+    def _accepted(self, sender: int, ballot: Ballot) -> None:
+        mine = self.now.round
+        if mine is None or mine.ballot != ballot or mine.chosen is None:
+            return
+        accepted = mine.accepted | {sender}
+        self._set(round=replace(mine, accepted=accepted))
+        if 2 * len(accepted) > len(self.now.epoch.members):
+            self._enter(Epoch(self.now.epoch.number + 1, mine.chosen))
+
+    # -- the next epoch --------------------------------------------------------------------------------------
+
+    def _enter(self, epoch: Epoch) -> None:
+        before = self.now
+        if before.busy and not before.revoked:  # taken for lost by others, who went on without this one
+            lost = next((seat for seat in before.epoch.members if seat not in epoch.members), before.me)
+            self._revoke(lost, leaves=lost in before.leaving)
+        self._set(
+            epoch=epoch,
+            revoked=False,
+            promised=(0, 0),
+            accepted=None,
+            owed=None,
+            round=None,
+            admitting=before.admitting - set(epoch.members),
+            due=False,
+        )
+        if self.now.is_member or before.is_member:
+            # before anything that belongs to the new epoch, so that nobody hears of that first
+            self.actions.append(Tell(Commit(epoch.number, epoch.members)))
+        if self.now.is_member:
+            self.actions.append(Enter(epoch))
+            there = alive(epoch.members, self.now.broken)
+            missing = [s for s in epoch.members if s not in there or s in self.now.leaving]
+            if missing:
+                self._revoke_for([*(self.now.accused & set(epoch.members)), *missing])
+        elif before.is_member:
+            left = before.me in before.leaving
+            self._stop("this side closed the group" if left else "the others go on without this member")
+            return
+        elif before.introducer not in epoch.members:
+            self._stop("the group went on without whoever launched it, before this member was admitted")
+            return
+        self._consider()
+
+    def _stop(self, why: str) -> None:
+        if self.now.is_member:
+            self._revoke(self.now.me, leaves=self.now.me in self.now.leaving)
+        self._set(stopped=why, round=None, owed=None)
+        self.actions.append(Stop(why))

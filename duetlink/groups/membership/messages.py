@@ -1,0 +1,184 @@
+"""What members say to each other to agree on the next epoch, and its form on the control channel."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from google.protobuf.message import DecodeError
+
+from duetlink.errors import LimitExceeded, RemoteProtocolError
+from duetlink.groups.membership import schema_pb2 as pb
+
+MOST_SEATS = 256  # that one group gives out in its life
+MOST_MEMBERS = 16  # at once: each pair has a link, and 16 members have 120
+
+Ballot = tuple[int, int]
+"""Round, and the seat of whoever proposes; a later one is greater."""
+
+
+@dataclass(frozen=True, slots=True)
+class Epoch:
+    """A number, and the seats of the members; a member's rank is its place among them."""
+
+    number: int
+    members: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        assert list(self.members) == sorted(set(self.members))
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """The link between these two is gone for good. Whoever hears of it first tells it on."""
+
+    epoch: int
+    one: int
+    other: int
+
+
+@dataclass(frozen=True, slots=True)
+class Leaving:
+    """The sender wants to go, and takes part until an epoch without it is agreed on."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Prepare:
+    """Asks for a promise, to be given when no operation runs; `without` says who will be missing."""
+
+    epoch: int
+    ballot: Ballot
+    without: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """No earlier ballot will be accepted; what has been accepted so far."""
+
+    epoch: int
+    ballot: Ballot
+    accepted: tuple[Ballot, tuple[int, ...]] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """`ballot` was asked for; a later one, `promised`, has been promised to somebody."""
+
+    epoch: int
+    ballot: Ballot
+    promised: Ballot
+
+
+@dataclass(frozen=True, slots=True)
+class Accept:
+    """Asks to accept these members for the epoch after this one."""
+
+    epoch: int
+    ballot: Ballot
+    members: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    epoch: int
+    ballot: Ballot
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """A majority has accepted: this is the epoch, from here on."""
+
+    epoch: int
+    members: tuple[int, ...]
+
+
+Message = Lost | Leaving | Prepare | Promise | Refused | Accept | Accepted | Commit
+
+
+def to_wire(message: Message) -> pb.Agreement:
+    """The message as protobuf."""
+    wire = pb.Agreement(epoch=message.epoch)
+    match message:
+        case Lost(one=one, other=other):
+            wire.lost.one, wire.lost.other = one, other
+        case Leaving():
+            wire.leaving.SetInParent()
+        case Prepare(ballot=ballot, without=without):
+            wire.prepare.without.extend(without)
+            _put(wire.ballot, ballot)
+        case Promise(ballot=ballot, accepted=accepted):
+            _put(wire.ballot, ballot)
+            wire.promise.SetInParent()
+            if accepted is not None:
+                _put(wire.promise.accepted, accepted[0])
+                wire.promise.members.extend(accepted[1])
+        case Refused(ballot=ballot, promised=promised):
+            _put(wire.ballot, ballot)
+            _put(wire.refused.promised, promised)
+        case Accept(ballot=ballot, members=members):
+            _put(wire.ballot, ballot)
+            wire.accept.members.extend(members)
+        case Accepted(ballot=ballot):
+            _put(wire.ballot, ballot)
+            wire.accepted.SetInParent()
+        case Commit(members=members):
+            wire.commit.members.extend(members)
+    return wire
+
+
+def from_wire(wire: pb.Agreement) -> Message:
+    """The message; raises RemoteProtocolError for what no member may say."""
+    epoch, ballot = wire.epoch, (wire.ballot.round, wire.ballot.seat)
+    match wire.WhichOneof("body"):
+        case "lost":
+            one, other = _seats([wire.lost.one, wire.lost.other])
+            if one == other:
+                raise RemoteProtocolError(f"a member says that member {one} has lost its link to itself")
+            return Lost(epoch, one, other)
+        case "leaving":
+            return Leaving(epoch)
+        case "prepare":
+            return Prepare(epoch, ballot, _seats(wire.prepare.without))
+        case "promise":
+            if not wire.promise.HasField("accepted"):
+                return Promise(epoch, ballot, None)
+            accepted = (wire.promise.accepted.round, wire.promise.accepted.seat)
+            return Promise(epoch, ballot, (accepted, _members(wire.promise.members)))
+        case "refused":
+            return Refused(epoch, ballot, (wire.refused.promised.round, wire.refused.promised.seat))
+        case "accept":
+            return Accept(epoch, ballot, _members(wire.accept.members))
+        case "accepted":
+            return Accepted(epoch, ballot)
+        case "commit":
+            return Commit(epoch, _members(wire.commit.members))
+    raise RemoteProtocolError("a member sent a message on epochs of a kind unknown here")
+
+
+def parse(data: bytes) -> pb.GroupMessage:
+    """Raises RemoteProtocolError unless the bytes are a message of a group."""
+    try:
+        return pb.GroupMessage.FromString(data)
+    except DecodeError:
+        raise RemoteProtocolError(f"a member sent {len(data)} bytes that are no message of a group") from None
+
+
+def _put(wire: pb.Ballot, ballot: Ballot) -> None:
+    wire.round, wire.seat = ballot
+
+
+def _seats(seats: Iterable[int]) -> tuple[int, ...]:
+    found = tuple(seats)
+    if len(found) > MOST_MEMBERS or any(seat >= MOST_SEATS for seat in found):
+        raise LimitExceeded(f"a member named {len(found)} seats; at most {MOST_MEMBERS}, below {MOST_SEATS}")
+    return found
+
+
+def _members(seats: Iterable[int]) -> tuple[int, ...]:
+    found = _seats(seats)
+    if not found or any(one >= other for one, other in itertools.pairwise(found)):
+        raise RemoteProtocolError(f"a member proposed an epoch of seats {found}, which are not in order")
+    return found

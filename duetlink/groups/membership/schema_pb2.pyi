@@ -1,0 +1,123 @@
+from google.protobuf.internal import containers as _containers
+from google.protobuf import descriptor as _descriptor
+from google.protobuf import message as _message
+from collections.abc import Iterable as _Iterable, Mapping as _Mapping
+from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
+
+DESCRIPTOR: _descriptor.FileDescriptor
+
+class GroupMessage(_message.Message):
+    __slots__ = ("seated", "newcomer", "linked", "agreement")
+    SEATED_FIELD_NUMBER: _ClassVar[int]
+    NEWCOMER_FIELD_NUMBER: _ClassVar[int]
+    LINKED_FIELD_NUMBER: _ClassVar[int]
+    AGREEMENT_FIELD_NUMBER: _ClassVar[int]
+    seated: Seated
+    newcomer: Entry
+    linked: Linked
+    agreement: Agreement
+    def __init__(self, seated: _Optional[_Union[Seated, _Mapping]] = ..., newcomer: _Optional[_Union[Entry, _Mapping]] = ..., linked: _Optional[_Union[Linked, _Mapping]] = ..., agreement: _Optional[_Union[Agreement, _Mapping]] = ...) -> None: ...
+
+class Entry(_message.Message):
+    __slots__ = ("key", "name")
+    KEY_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
+    key: bytes
+    name: str
+    def __init__(self, key: _Optional[bytes] = ..., name: _Optional[str] = ...) -> None: ...
+
+class Seated(_message.Message):
+    __slots__ = ("entries", "epoch", "members")
+    ENTRIES_FIELD_NUMBER: _ClassVar[int]
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    entries: _containers.RepeatedCompositeFieldContainer[Entry]
+    epoch: int
+    members: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, entries: _Optional[_Iterable[_Union[Entry, _Mapping]]] = ..., epoch: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Linked(_message.Message):
+    __slots__ = ("seat",)
+    SEAT_FIELD_NUMBER: _ClassVar[int]
+    seat: int
+    def __init__(self, seat: _Optional[int] = ...) -> None: ...
+
+class Ballot(_message.Message):
+    __slots__ = ("round", "seat")
+    ROUND_FIELD_NUMBER: _ClassVar[int]
+    SEAT_FIELD_NUMBER: _ClassVar[int]
+    round: int
+    seat: int
+    def __init__(self, round: _Optional[int] = ..., seat: _Optional[int] = ...) -> None: ...
+
+class Agreement(_message.Message):
+    __slots__ = ("epoch", "ballot", "lost", "leaving", "prepare", "promise", "refused", "accept", "accepted", "commit")
+    EPOCH_FIELD_NUMBER: _ClassVar[int]
+    BALLOT_FIELD_NUMBER: _ClassVar[int]
+    LOST_FIELD_NUMBER: _ClassVar[int]
+    LEAVING_FIELD_NUMBER: _ClassVar[int]
+    PREPARE_FIELD_NUMBER: _ClassVar[int]
+    PROMISE_FIELD_NUMBER: _ClassVar[int]
+    REFUSED_FIELD_NUMBER: _ClassVar[int]
+    ACCEPT_FIELD_NUMBER: _ClassVar[int]
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    COMMIT_FIELD_NUMBER: _ClassVar[int]
+    epoch: int
+    ballot: Ballot
+    lost: Lost
+    leaving: Leaving
+    prepare: Prepare
+    promise: Promise
+    refused: Refused
+    accept: Accept
+    accepted: Accepted
+    commit: Commit
+    def __init__(self, epoch: _Optional[int] = ..., ballot: _Optional[_Union[Ballot, _Mapping]] = ..., lost: _Optional[_Union[Lost, _Mapping]] = ..., leaving: _Optional[_Union[Leaving, _Mapping]] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., promise: _Optional[_Union[Promise, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., commit: _Optional[_Union[Commit, _Mapping]] = ...) -> None: ...
+
+class Lost(_message.Message):
+    __slots__ = ("one", "other")
+    ONE_FIELD_NUMBER: _ClassVar[int]
+    OTHER_FIELD_NUMBER: _ClassVar[int]
+    one: int
+    other: int
+    def __init__(self, one: _Optional[int] = ..., other: _Optional[int] = ...) -> None: ...
+
+class Leaving(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Prepare(_message.Message):
+    __slots__ = ("without",)
+    WITHOUT_FIELD_NUMBER: _ClassVar[int]
+    without: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, without: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Promise(_message.Message):
+    __slots__ = ("accepted", "members")
+    ACCEPTED_FIELD_NUMBER: _ClassVar[int]
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    accepted: Ballot
+    members: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, accepted: _Optional[_Union[Ballot, _Mapping]] = ..., members: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Refused(_message.Message):
+    __slots__ = ("promised",)
+    PROMISED_FIELD_NUMBER: _ClassVar[int]
+    promised: Ballot
+    def __init__(self, promised: _Optional[_Union[Ballot, _Mapping]] = ...) -> None: ...
+
+class Accept(_message.Message):
+    __slots__ = ("members",)
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, members: _Optional[_Iterable[int]] = ...) -> None: ...
+
+class Accepted(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Commit(_message.Message):
+    __slots__ = ("members",)
+    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    members: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, members: _Optional[_Iterable[int]] = ...) -> None: ...
