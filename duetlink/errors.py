@@ -257,6 +257,23 @@ class BudgetExceeded(DuetError, PermissionError):
     """The release would cost more privacy than is left in the budget; nothing was charged, nothing left."""
 
 
+# -- preparation -------------------------------------------------------------------------------------------
+
+
+class PrepError(DuetError, ValueError):
+    """A table is not as its preparation needs it. `file`, `row` (from 0) and `column` say where, if known."""
+
+    def __init__(self, message: str, *, file: str = "", row: int | None = None, column: str = "") -> None:
+        super().__init__(message)
+        self.file = file
+        self.row = row
+        self.column = column
+
+
+class PrepNotWritten(DuetError, OSError):
+    """A prepared table could not be written; what was there under its name is as it was."""
+
+
 # -- groups ------------------------------------------------------------------------------------------------
 
 

@@ -1,0 +1,135 @@
+"""One column from one type to another: the same on every engine, and missing where an item does not fit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import narwhals as nw
+
+from duetlink.compute.prep.fields import BOOL, DATE, DATETIME, TEXT, always_fits, range_of
+from duetlink.compute.prep.steps import EXACT, FLOATS, INTEGERS
+
+# `\z`: in Java `$` also stands before a last newline. 18 digits fit into 64 bits.
+_WHOLE = r"^-?[0-9]{1,18}\z"
+# With at most 200 digits and an exponent of two it is within a float64.
+_FLOAT = r"^-?([0-9]{1,200}(\.[0-9]{0,200})?|\.[0-9]{1,200})([eE][+-]?[0-9]{1,2})?\z"
+_DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
+_TRUE, _FALSE = ("true", "1"), ("false", "0")
+_MOST_FLOAT32 = 3.4028234663852886e38
+_TWO_63 = 2.0**63
+
+Value = tuple[Any, Any]  # the new column, missing where an item does not fit; which fit, or None: all
+
+
+def converted(column: Any, before: str, kind: str, types: Mapping[str, Any]) -> Value:
+    """A column of type `before` as `kind`, of `fields.py`'s names; `types` are Narwhals' by ours."""
+    if before == kind:
+        return column, None
+    if before == TEXT:
+        return _of_text(column, kind, types)
+    if before == DATETIME:
+        return column.cast(nw.Date), None
+    if before == DATE:
+        return (column.cast(nw.String), None) if kind == TEXT else _days(column, types[kind])
+    if kind == BOOL:
+        return column != 0, None
+    if kind == TEXT:
+        return (_truth(column, "true", "false") if before == BOOL else column.cast(nw.String)), None
+    if before == BOOL:
+        return column.cast(nw.Int8).cast(types[kind]), None
+    if kind in INTEGERS:
+        return _whole(column, before, kind, types)
+    return _floating(column, before, kind, types)
+
+
+def _where(fits: Any, value: Any) -> Any:
+    return nw.when(fits).then(value)
+
+
+def _truth(column: Any, yes: Any, no: Any) -> Any:
+    """One of two constants, or missing."""
+    return nw.when(column).then(nw.lit(yes)).otherwise(_where(~column, nw.lit(no)))
+
+
+def _whole(column: Any, before: str, kind: str, types: Mapping[str, Any]) -> Value:
+    if always_fits(before, kind):
+        return column.cast(types[kind]), None
+    low, high = range_of(kind)
+    if before in FLOATS:
+        column = column.cast(nw.Float64)
+        if kind == "int64":
+            within = (column >= -_TWO_63) & (column < _TWO_63)
+        else:
+            within = (column >= float(low)) & (column <= float(high))
+        fits = (_where(within, column) % 1 == 0).fill_null(False)
+    else:
+        column = column.cast(nw.Int64)
+        fits = (column >= low) & (column <= high)
+    return _where(fits, column).cast(types[kind]), fits
+
+
+def _floating(column: Any, before: str, kind: str, types: Mapping[str, Any]) -> Value:
+    if always_fits(before, kind):
+        return column.cast(nw.Float64).cast(types[kind]), None
+    if before in INTEGERS:
+        fits = (column >= -EXACT) & (column <= EXACT)
+    else:
+        fits = (column >= -_MOST_FLOAT32) & (column <= _MOST_FLOAT32)
+    return _where(fits, column).cast(nw.Float64).cast(types[kind]), fits
+
+
+def _of_text(column: Any, kind: str, types: Mapping[str, Any]) -> Value:
+    if kind == BOOL:
+        fits = column.is_in((*_TRUE, *_FALSE))
+        return _where(fits, column.is_in(_TRUE)), fits
+    if kind == DATE:
+        return _date(column)
+    if kind in INTEGERS:
+        fits = column.str.contains(_WHOLE)
+        number = _where(fits, column).cast(nw.Int64)
+        if kind == "int64":
+            return number, fits
+        value, within = _whole(number, "int64", kind, types)
+        return value, fits & within.fill_null(False)
+    fits = column.str.contains(_FLOAT)
+    number = _where(fits, column).cast(nw.Float64)
+    if kind == "float64":
+        return number, fits
+    value, within = _floating(number, "float64", kind, types)
+    return value, fits & within.fill_null(False)
+
+
+def _date(column: Any) -> Value:
+    """A date of the calendar, as `2026-11-23`."""
+    text = _where(column.str.contains(_DATE), column)
+    year, month, day = (
+        text.str.slice(start, length).cast(nw.Int64) for start, length in ((0, 4), (5, 2), (8, 2))
+    )
+    leap = ((year % 4 == 0) & (year % 100 != 0)) | (year % 400 == 0)
+    fits = (
+        (year >= 1)
+        & (month >= 1)
+        & (month <= 12)
+        & (day >= 1)
+        & (
+            (day <= 28)
+            | ((day <= 30) & (month != 2))
+            | ((day <= 31) & month.is_in([1, 3, 5, 7, 8, 10, 12]))
+            | ((day == 29) & (month == 2) & leap)
+        )
+    ).fill_null(False)
+    return _where(fits, column).str.to_date(format="%Y-%m-%d"), fits
+
+
+def _days(column: Any, dtype: Any) -> Value:
+    """Days since 1970-01-01, for the years 1 to 9999. All numbers are whole and small, so no division
+    rounds."""
+    year = column.dt.year().cast(nw.Float64)
+    fits = ((year >= 1) & (year <= 9999)).fill_null(False)
+    before = _where(fits, year) - 1
+    leaps = (
+        (before - before % 4) / 4 - (before - before % 100) / 100 + (before - before % 400) / 400
+    )  # up to the year before
+    days = before * 365 + leaps + column.dt.ordinal_day().cast(nw.Float64) - 719_163
+    return days.cast(dtype), fits

@@ -1,0 +1,287 @@
+"""A preparation as a value: its steps, as a table for a person, as Python, as JSON, and as a digest."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import html
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from duetlink.compute.prep.steps import (
+    ERROR,
+    MAX_COLUMNS,
+    STEPS,
+    Bounded,
+    Bounds,
+    Cast,
+    Category,
+    Clip,
+    DropMissing,
+    Missing,
+    OneHot,
+    Scale,
+    Select,
+    Split,
+    Step,
+)
+from duetlink.errors import LimitExceeded, RemoteProtocolError, SettingError
+
+VERSION = 1
+MAX_BYTES = 1024 * 1024  # of the JSON
+MAX_STEPS = 1_000
+MAX_FIELDS = 100_000  # columns and categories that all steps name together
+_BY_NAME = {step.name: step for step in STEPS}
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class PrepSpec:
+    """What is done to a table, step by step. Each method returns a new one; two are equal if their steps are.
+
+    Missing is what is null, and NaN. Nothing in it was computed from data.
+    """
+
+    steps: tuple[Step, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.steps, tuple) or not all(type(step) in STEPS for step in self.steps):
+            raise SettingError("the steps of a preparation are made by its methods")
+        if len(self.steps) > MAX_STEPS:
+            raise SettingError(f"there are {len(self.steps):,} steps, and there may be {MAX_STEPS:,}")
+        if sum(isinstance(step, Split) for step in self.steps) > 1:
+            raise SettingError("a preparation has one split at most")
+
+    def __eq__(self, other: object) -> bool:
+        # by the JSON: a category 1 is not the category True
+        return isinstance(other, PrepSpec) and self.to_json() == other.to_json()
+
+    def __hash__(self) -> int:
+        return hash(self.to_json())
+
+    # -- steps -----------------------------------------------------------------------------------------------
+
+    def missing(self, *values: str, columns: list[str] | tuple[str, ...] = ()) -> Self:
+        """Let texts such as "NA" be missing, in these columns or in all columns of texts."""
+        return self._with(Missing(values, tuple(columns)))
+
+    def drop_missing(self, *columns: str) -> Self:
+        """Leave out rows with a missing item in one of these columns; without any, in one of all columns."""
+        return self._with(DropMissing(columns))
+
+    def cast(self, types: Mapping[str, str] | None = None, *, invalid: str = ERROR, **more: str) -> Self:
+        """Give columns other types: bool, int8 to int64, float32, float64, text, date.
+
+        A text is a number if it is written with digits (`-12`, and for floating point `1.5` or `2e-3`), a
+        date if it is `2026-11-23`, a truth value if it is true, false, 1 or 0. A number becomes a whole one
+        where it has no fraction, a date its days since 1970-01-01. With `invalid="error"` an item that does
+        not fit ends the run, with `invalid="missing"` it becomes missing.
+        """
+        return self._with(Cast(tuple({**(types or {}), **more}.items()), invalid))
+
+    def select(self, *columns: str) -> Self:
+        """Keep these columns, in this order."""
+        return self._with(Select(columns))
+
+    def one_hot(
+        self, column: str, categories: list[Category] | tuple[Category, ...], *, unknown: str = ERROR
+    ) -> Self:
+        """Columns `column=category` of int8, 1 or 0, in place of a column of texts, whole numbers or truth
+        values. An item that is in no category ends the run, or has 0 in all with `unknown="ignore"`.
+        """
+        if isinstance(categories, str):
+            raise SettingError(f"the categories of {column!r} are a list")
+        return self._with(OneHot(column, tuple(categories), unknown))
+
+    def scale(self, column: str, bounds: Bounds | None = None, *, within: Bounds | None = None) -> Self:
+        """From 0 at the lower bound to 1 at the upper one, float64; what is beyond becomes 0 or 1."""
+        return self._with(Scale(column, bounds, within=within))
+
+    def clip(self, column: str, bounds: Bounds | None = None, *, within: Bounds | None = None) -> Self:
+        """What is beyond the bounds becomes the bound; the type stays."""
+        return self._with(Clip(column, bounds, within=within))
+
+    def split(self, train: float = 0.8, *, seed: int, by: str = "") -> Self:
+        """Choose about that share of the rows to train with, the same on every engine and in every order.
+
+        `by` is a column of whole numbers that tells rows apart; rows with equal ones stay together. Without
+        it the number of the row in its source decides, on engines that keep the order.
+        """
+        return self._with(Split(train, seed, by))
+
+    def _with(self, step: Step) -> Self:
+        return dataclasses.replace(self, steps=(*self.steps, step))
+
+    # -- what it is ------------------------------------------------------------------------------------------
+
+    @property
+    def row_stable(self) -> bool:
+        """Whether each row is prepared, or left out, whatever the other rows are, and never fails: then a
+        private statistic can be made of the result.
+        """
+        return all(step.row_stable for step in self.steps) and not self.open_columns
+
+    @property
+    def strict(self) -> bool:
+        """Whether an item can end the run."""
+        return any(_strict(step) for step in self.steps)
+
+    @property
+    def open_columns(self) -> tuple[str, ...]:
+        """Columns whose bounds `fit_private` has still to find."""
+        return tuple(step.column for step in self.steps if isinstance(step, Bounded) and step.bounds is None)
+
+    @property
+    def split_step(self) -> Split | None:
+        return next((step for step in self.steps if isinstance(step, Split)), None)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the JSON, as 64 hexadecimal digits: a name for exactly this preparation."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()
+
+    # -- for a person ----------------------------------------------------------------------------------------
+
+    def code(self) -> str:
+        """Python that makes it, on one line; texts are escaped."""
+        return "Prep()" + "".join(f".{step.name}({', '.join(_arguments(step))})" for step in self.steps)
+
+    def table(self) -> str:
+        """The steps, one per line, as a person reviews them."""
+        rows = [(str(n), step.name, ", ".join(_arguments(step))) for n, step in enumerate(self.steps, 1)] or [
+            ("", "nothing", "")
+        ]
+        widths = [max(len(row[place]) for row in rows) for place in range(2)]
+        return "\n".join(f"{n:>{widths[0]}}  {name:<{widths[1]}}  {rest}".rstrip() for n, name, rest in rows)
+
+    def __repr__(self) -> str:
+        return f"Prep {self.digest[:12]}, {len(self.steps)} steps\n{self.table()}"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(
+            f"<tr><td>{n}</td><td>{step.name}</td><td>{html.escape(', '.join(_arguments(step)))}</td></tr>"
+            for n, step in enumerate(self.steps, 1)
+        )
+        return f"<table><caption>Prep {self.digest[:12]}</caption>{rows}</table>"
+
+    # -- as JSON ---------------------------------------------------------------------------------------------
+
+    def to_json(self) -> str:
+        """ASCII; the same for equal preparations."""
+        steps = [{"step": step.name} | _fields(step) for step in self.steps]
+        return json.dumps({"prep": VERSION, "steps": steps}, separators=(",", ":"), sort_keys=True)
+
+    @classmethod
+    def from_json(cls, content: str | bytes) -> Self:
+        """What `to_json` wrote, also at a peer's.
+
+        Raises:
+            LimitExceeded: it is longer than MAX_BYTES, or has more steps, columns or categories than allowed.
+            RemoteProtocolError: it is no preparation; the message says why.
+        """
+        if len(content) > MAX_BYTES:
+            raise LimitExceeded(f"a preparation of {len(content):,} bytes is over {MAX_BYTES:,}")
+        try:
+            found = json.loads(content, object_pairs_hook=_distinct, parse_constant=_no_constant)
+        except (ValueError, RecursionError):
+            raise RemoteProtocolError("a preparation is no JSON, or names a field twice") from None
+        if type(found) is not dict or set(found) != {"prep", "steps"} or type(found["steps"]) is not list:
+            raise RemoteProtocolError("a preparation has the fields prep and steps")
+        if type(found["prep"]) is not int or found["prep"] != VERSION:
+            raise RemoteProtocolError(
+                f"this version reads preparations of version {VERSION}; update duetlink on both sides"
+            )
+        if len(found["steps"]) > MAX_STEPS:
+            raise LimitExceeded(f"a preparation of {len(found['steps']):,} steps is over {MAX_STEPS:,}")
+        try:
+            spec = cls(tuple(map(_step, found["steps"])))
+        except SettingError as error:
+            raise RemoteProtocolError(f"a preparation cannot be used: {error}") from None
+        if sum(map(_size, spec.steps)) > MAX_FIELDS:
+            raise LimitExceeded(f"a preparation names more than {MAX_FIELDS:,} columns and categories")
+        return spec
+
+
+def _strict(step: Step) -> bool:
+    return isinstance(step, Cast | OneHot) and not step.row_stable
+
+
+def _size(step: Step) -> int:
+    return sum(len(value) for value in _values(step).values() if isinstance(value, tuple))
+
+
+def _values(step: Step) -> dict[str, Any]:
+    return {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
+
+
+def _fields(step: Step) -> dict[str, Any]:
+    fields = {name: value for name, value in _values(step).items() if value is not None}
+    return {
+        name: [list(item) if isinstance(item, tuple) else item for item in value]
+        if isinstance(value, tuple)
+        else value
+        for name, value in fields.items()
+    }
+
+
+def _step(found: Any) -> Step:
+    if type(found) is not dict or type(found.get("step")) is not str or found["step"] not in _BY_NAME:
+        raise RemoteProtocolError(f"a step of a preparation is one of {', '.join(_BY_NAME)}")
+    kind = _BY_NAME[found.pop("step")]
+    fields = {field.name: field for field in dataclasses.fields(kind)}
+    needed = {name for name, field in fields.items() if field.default is dataclasses.MISSING}
+    if not needed <= set(found) <= set(fields):
+        raise RemoteProtocolError(f"a step {kind.name} has the fields {', '.join(fields)}")
+    values: dict[str, Any] = {}
+    for name, value in found.items():
+        if type(value) is list:
+            if len(value) > MAX_COLUMNS:
+                raise LimitExceeded(f"a step {kind.name} names more than {MAX_COLUMNS:,} {name}")
+            value = tuple(tuple(item) if type(item) is list else item for item in value)
+        elif type(value) is dict:
+            raise RemoteProtocolError(f"{name} of a step {kind.name} is no object")
+        values[name] = value
+    try:
+        return kind(**values)
+    except TypeError:  # an item that is compared or hashed is a list
+        raise RemoteProtocolError(f"a step {kind.name} has fields of other types") from None
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a field is there twice")
+    return found
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+# -- as Python ---------------------------------------------------------------------------------------------
+
+
+def _arguments(step: Step) -> list[str]:
+    if isinstance(step, Missing):
+        return [*map(ascii, step.values), *([f"columns={_list(step.columns)}"] if step.columns else [])]
+    if isinstance(step, DropMissing | Select):
+        return [ascii(column) for column in step.columns]
+    if isinstance(step, Cast):
+        types = ", ".join(f"{name!a}: {kind!r}" for name, kind in step.types)
+        return [f"{{{types}}}", *_unless(step.invalid, ERROR, "invalid")]
+    if isinstance(step, OneHot):
+        return [ascii(step.column), _list(step.categories), *_unless(step.unknown, ERROR, "unknown")]
+    if isinstance(step, Bounded):
+        what = "within" if step.bounds is None else "bounds"
+        return [ascii(step.column), f"{what}={step.bounds or step.within}"]
+    assert isinstance(step, Split)
+    return [f"train={step.train!r}", f"seed={step.seed}", *([f"by={step.by!a}"] if step.by else [])]
+
+
+def _list(items: tuple[Any, ...]) -> str:
+    return f"[{', '.join(map(ascii, items))}]"
+
+
+def _unless(value: str, default: str, name: str) -> list[str]:
+    return [] if value == default else [f"{name}={value!r}"]
