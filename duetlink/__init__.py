@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from duetlink.duet.duet import Duet, duets
     from duetlink.duet.objects.budget import Budget
     from duetlink.errors import DuetError
+    from duetlink.prep.prep import Prep
     from duetlink.session import join, launch
     from duetlink.settings import IceServer, Settings
 
@@ -27,6 +28,7 @@ __all__ = [
     "IceServer",
     "Mock",
     "Policy",
+    "Prep",
     "Settings",
     "duets",
     "errors",
@@ -43,6 +45,7 @@ _HOMES = {
     "IceServer": "duetlink.settings",
     "Mock": "duetlink.compute.mocks",
     "Policy": "duetlink.duet.answering.policies.policy",
+    "Prep": "duetlink.prep.prep",
     "Settings": "duetlink.settings",
     "duets": "duetlink.duet.duet",
     "join": "duetlink.session",

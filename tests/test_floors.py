@@ -28,7 +28,7 @@ WINGS = (
     ("data",),
     ("net", "compute"),
     ("duet", "groups"),
-    ("learning",),
+    ("learning", "prep"),
     ("tools", "testing", "codecs"),  # codecs: public names of data/codecs
     ("session",),
     ("__main__",),
@@ -45,7 +45,7 @@ FLOORS = {
         ("streams",),
         ("link",),
     ),
-    "compute": (("operations",), ("mocks", "privacy"), ("worker",)),
+    "compute": (("prep",), ("operations",), ("mocks", "privacy"), ("worker",)),
     "duet": (
         ("cell", "display", "examination", "panel"),
         ("audit", "code", "compression", "open_duets"),

@@ -19,7 +19,7 @@ import duetlink
 
 ROOT = Path(__file__).resolve().parent.parent
 
-ROOT_NAMES = "Budget Duet DuetError IceServer Mock Policy Settings duets errors join launch progress"
+ROOT_NAMES = "Budget Duet DuetError IceServer Mock Policy Prep Settings duets errors join launch progress"
 
 # where a class is defined is not public; what `duet.store` and the like give is
 MEMBERS = {
@@ -73,6 +73,13 @@ MEMBERS = {
         "transfers"
     ),
     "duetlink.duet.examination:Examination": "findings json reachable rungs to_json took_s verdict",
+    "duetlink:Prep": (
+        "cast clip code digest drop_missing fit_private from_json missing one_hot open_columns row_stable run "
+        "scale select split split_step steps strict table to_json"
+    ),
+    "duetlink.prep:Prepared": (
+        "arrow batches column columns engine loader numpy tensor test to_parquet train"
+    ),
     "duetlink:Mock": "bounds categories from_data rows seed",
     "duetlink:Budget": "bounds bounds_of epsilon rows_per_person total",
     "duetlink:IceServer": "credential from_json urls username",
@@ -115,6 +122,8 @@ ERRORS = """
     PathUnavailable
     PeerLost
     PeerUnreachable
+    PrepError
+    PrepNotWritten
     PrivateValue
     RemoteFailure
     RemoteProtocolError
@@ -146,6 +155,7 @@ ERRORS = """
 
 # What README.md and the documents tell people to import. It stays where it is, whatever moves behind it.
 DEEP = {
+    "duetlink.prep": "Loader Prep Prepared",
     "duetlink.codecs": (
         "Bound Codec Compressor Decompressor Element codecs compress decode decompress element_of encode "
         "named read_header register"

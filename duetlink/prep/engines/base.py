@@ -1,0 +1,55 @@
+"""What an engine gives: a source, opened, whose columns have names of ours inside, and results as Arrow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any, Protocol
+
+from duetlink.compute.prep.fields import Field, Fields
+from duetlink.errors import MissingLibrary
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Opened(Protocol):
+    """A source on one engine. Nothing of it is read before it must be, but names and types."""
+
+    engine: str  # its name
+    where: str  # the source, for a person
+    fields: Fields
+    ordered: bool  # whether rows come in the source's order, each time
+    streams: bool  # whether `stream` holds less than the whole
+
+    def frame(self, columns: list[str], *, row: bool) -> Any:
+        """A Narwhals frame of the source, whose column number 7 is called `c7`. Others than `columns` may be
+        left out. With `row` it has ROW, too.
+        """
+
+    def collect(self, frame: Any) -> pa.Table:
+        """What a frame holds, made from this source's."""
+
+    def stream(self, frame: Any, rows: int) -> Iterator[pa.RecordBatch]:
+        """The same, in pieces of at most about so many rows."""
+
+    def cancel(self) -> None:
+        """End what runs after Ctrl-C, where the engine goes on by itself."""
+
+
+def fields_of(names: list[str], frame: Any) -> dict[str, Field]:
+    """Our types of a frame's columns, under a person's names."""
+    from duetlink.compute.prep.lowering import type_of
+
+    kinds = frame.collect_schema().values()
+    return {name: Field(type_of(kind)) for name, kind in zip(names, kinds, strict=True)}
+
+
+def library(name: str, load: Callable[[], Any]) -> Any:
+    """Raises MissingLibrary."""
+    try:
+        return load()
+    except ImportError:
+        raise MissingLibrary(
+            f"{name} is not installed here, which this preparation needs: pip install 'duetlink[prep]'"
+            + (" pyspark" if name == "pyspark" else "")
+        ) from None

@@ -1,0 +1,118 @@
+"""Which engine takes a source."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from pathlib import Path
+from typing import Any
+
+from duetlink.errors import SettingError
+from duetlink.prep.engines.base import Opened, library
+from duetlink.prep.files import Files, files_at
+
+ENGINES = ("pyarrow", "polars", "duckdb")
+# Half of what a small machine has: with its columns decoded a file takes a few times its size.
+LARGE_BYTES = 1 << 30
+
+
+def opened(source: Any, engine: Any = None) -> Opened:
+    """A source on an engine: by name, or a Spark session; None chooses by the source.
+
+    Raises:
+        SettingError: nothing can be made of the source, or there is no such engine.
+        PrepError: a file is not there, or cannot be read.
+        MissingLibrary: the engine is not installed.
+    """
+    library("narwhals", lambda: importlib.import_module("narwhals"))
+    if engine is not None and not isinstance(engine, str):
+        return _spark(source, engine)
+    if engine is not None and engine not in ENGINES:
+        raise SettingError(f"there is no engine {engine!r}, but {', '.join(ENGINES)}, or a Spark session")
+    if isinstance(source, str | os.PathLike):
+        files = files_at(Path(source))
+        return _made(engine or _for_files(files), files, files.where)
+    kind: Any = type(source)
+    module = kind.__module__.partition(".")[0]
+    where = "the table"
+    if module == "pyspark":
+        if engine is not None:
+            raise SettingError("a Spark DataFrame is prepared by Spark; give no engine")
+        return _spark(source, None)
+    if module == "duckdb" or "duckdb" in kind.__module__:
+        if engine not in (None, "duckdb"):
+            raise SettingError("a DuckDB relation is prepared by DuckDB; give no engine")
+        return _made("duckdb", source, where)
+    if module == "polars" and engine in (None, "polars"):
+        return _made("polars", source, where)
+    return _made(engine or "pyarrow", _arrow(source), where)
+
+
+def _for_files(files: Files) -> str:
+    if files.size_bytes > LARGE_BYTES and importlib.util.find_spec("duckdb") is not None:
+        return "duckdb"
+    return "polars" if importlib.util.find_spec("polars") is not None else "pyarrow"
+
+
+def _made(engine: str, table: Any, where: str) -> Opened:
+    if engine == "duckdb":
+        library("duckdb", lambda: importlib.import_module("duckdb"))
+        from duetlink.prep.engines.duckdb_ import DuckSource
+
+        return DuckSource(table, where)
+    from duetlink.prep.engines.memory import ArrowSource, PolarsSource
+
+    if engine == "pyarrow":
+        return ArrowSource(table, where)
+    polars = library("polars", lambda: importlib.import_module("polars"))
+    if type(table).__module__.startswith("pyarrow"):
+        table = polars.DataFrame(table)
+    return PolarsSource(table, where)
+
+
+def _spark(source: Any, session: Any) -> Opened:
+    from duetlink.prep.engines.spark import SparkSource
+
+    if session is None:
+        return SparkSource(source, "the table")
+    if not hasattr(session, "createDataFrame"):
+        raise SettingError(
+            f"an engine is {', '.join(ENGINES)} or a Spark session, not {type(session).__name__}"
+        )
+    if isinstance(source, str | os.PathLike):
+        files = files_at(Path(source))
+        return SparkSource(files, files.where, session)
+    if type(source).__module__.startswith("pyspark"):
+        return SparkSource(source, "the table")
+    return SparkSource(_arrow(source), "the table", session)
+
+
+def _arrow(source: Any) -> Any:
+    """A table of Arrow, without copies where that can be."""
+    import pyarrow as pa
+
+    if isinstance(source, pa.Table):
+        return _distinct(source)
+    if isinstance(source, pa.RecordBatch):
+        return _distinct(pa.Table.from_batches([source]))
+    if isinstance(source, pa.RecordBatchReader):
+        return _distinct(source.read_all())
+    kind = type(source)
+    if kind.__module__.startswith("pandas") and kind.__name__ == "DataFrame":
+        if not all(isinstance(name, str) for name in source.columns):
+            raise SettingError("the columns of a frame to be prepared have texts as names")
+        return _distinct(pa.Table.from_pandas(source, preserve_index=False).replace_schema_metadata(None))
+    if kind.__module__.startswith("polars"):
+        frame = source.collect() if kind.__name__ == "LazyFrame" else source
+        return frame.to_arrow()
+    raise SettingError(
+        f"a {kind.__name__} cannot be prepared: give a table of pyarrow, polars, pandas, DuckDB or Spark, or "
+        "the path of a Parquet or CSV file or of a directory of them"
+    )
+
+
+def _distinct(table: Any) -> Any:
+    names = table.column_names
+    if len(set(names)) != len(names):
+        raise SettingError("two columns of the table have the same name: rename one")
+    return table

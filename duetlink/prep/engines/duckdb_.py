@@ -1,0 +1,98 @@
+"""DuckDB: files larger than memory, one piece after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+
+from duetlink.compute.prep.fields import Fields
+from duetlink.compute.prep.lowering import ROW, inner_name
+from duetlink.prep.engines.base import fields_of
+from duetlink.prep.files import CSV, Files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class DuckSource:
+    """A relation of DuckDB, an Arrow table, or files.
+
+    DuckDB keeps the order of a single file, list of files or table through projections, filters and a window
+    without an order (its documentation, "Order Preservation"); what a relation of a person's does is not
+    known.
+    """
+
+    engine = "duckdb"
+    streams = True
+
+    def __init__(self, table: Any, where: str) -> None:
+        import duckdb
+
+        self.where = where
+        self.ordered = True
+        self._csv = False
+        self._connection: Any = None
+        self._relation: Any
+        if isinstance(table, duckdb.DuckDBPyRelation):
+            self._relation, self.ordered = table, False
+        else:
+            self._connection = duckdb.connect()  # in memory; spills to a directory of its own
+            self._relation = self._open(table)
+        self._names = _names(table)
+        inner = ", ".join(map(inner_name, range(len(self._names))))
+        self._relation = self._relation.query("t", f"SELECT * FROM t AS t({inner})")
+        self.fields: Fields = fields_of(self._names, nw.from_native(self._relation))
+
+    def _open(self, table: Any) -> Any:
+        if not isinstance(table, Files):
+            inner = [inner_name(place) for place in range(table.num_columns)]
+            return self._connection.from_arrow(table.rename_columns(inner))
+        if table.kind != CSV:
+            return self._connection.read_parquet(table.texts(), hive_partitioning=False)
+        self._csv = True
+        return self._connection.read_csv(
+            table.texts(),
+            header=True,
+            auto_detect=False,
+            columns={inner_name(place): "VARCHAR" for place in range(len(table.names))},
+            delimiter=",",
+            quotechar='"',
+            escapechar='"',
+            hive_partitioning=False,
+        )
+
+    def frame(self, columns: list[str], *, row: bool) -> Any:
+        relation = self._relation
+        if row:
+            relation = relation.query("t", f"SELECT *, row_number() OVER () - 1 AS {ROW} FROM t")
+        frame = nw.from_native(relation)
+        if self._csv:
+            places = (inner_name(place) for place in range(len(self._names)))
+            frame = frame.with_columns(*(nw.when(nw.col(c) != "").then(nw.col(c)).alias(c) for c in places))
+        return frame
+
+    def collect(self, frame: Any) -> pa.Table:
+        return frame.to_native().to_arrow_table()
+
+    def stream(self, frame: Any, rows: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        reader = frame.to_native().to_arrow_reader(rows)
+        batch = None
+        for batch in reader:
+            yield batch
+        if batch is None:
+            yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+
+    def cancel(self) -> None:
+        if self._connection is not None:
+            self._connection.interrupt()
+
+
+def _names(table: Any) -> list[str]:
+    """As the source has them: DuckDB takes `age` for `Age`."""
+    if isinstance(table, Files):
+        return table.names
+    return list(table.column_names if hasattr(table, "column_names") else table.columns)

@@ -1,0 +1,73 @@
+"""PySpark: a session or a frame that is handed in, classic or by Spark Connect."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import narwhals as nw
+
+from duetlink.compute.prep.fields import Fields
+from duetlink.compute.prep.lowering import inner_name
+from duetlink.prep.engines.base import fields_of
+from duetlink.prep.files import CSV, Files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class SparkSource:
+    """A Spark DataFrame, or what a session makes of a table or of files that its executors can read.
+
+    Spark keeps no order of rows. The result comes through the driver, as Arrow (`DataFrame.toArrow`), and has
+    to fit into `spark.driver.maxResultSize`.
+    """
+
+    engine = "spark"
+    ordered = False
+    streams = False
+
+    def __init__(self, table: Any, where: str, session: Any = None) -> None:
+        self.where = where
+        self._csv = isinstance(table, Files) and table.kind == CSV
+        frame = table if session is None else _open(session, table)
+        self._session = frame.sparkSession
+        names = table.names if isinstance(table, Files) else list(frame.columns)
+        self._frame = frame.toDF(*map(inner_name, range(len(names))))
+        self._tag = ""
+        self.fields: Fields = fields_of(names, nw.from_native(self._frame))
+
+    def frame(self, columns: list[str], *, row: bool) -> Any:
+        assert not row
+        frame = nw.from_native(self._frame)
+        if self._csv:
+            places = (inner_name(place) for place in range(len(self.fields)))
+            frame = frame.with_columns(*(nw.when(nw.col(c) != "").then(nw.col(c)).alias(c) for c in places))
+        return frame
+
+    def collect(self, frame: Any) -> pa.Table:
+        self._tag = f"duetlink-{uuid.uuid4().hex}"
+        self._session.addTag(self._tag)
+        try:
+            return frame.to_native().toArrow()
+        finally:
+            self._session.removeTag(self._tag)
+
+    def stream(self, frame: Any, rows: int) -> Iterator[pa.RecordBatch]:
+        yield from self.collect(frame).to_batches(max_chunksize=rows)
+
+    def cancel(self) -> None:
+        if self._tag:
+            self._session.interruptTag(self._tag)
+
+
+def _open(session: Any, table: Any) -> Any:
+    if not isinstance(table, Files):
+        return session.createDataFrame(table)
+    if table.kind != CSV:
+        return session.read.parquet(*table.texts())
+    schema = ", ".join(f"{inner_name(place)} STRING" for place in range(len(table.names)))
+    return session.read.csv(
+        table.texts(), schema=schema, header=True, multiLine=True, quote='"', escape='"', mode="FAILFAST"
+    )

@@ -1,0 +1,170 @@
+"""Files that tables are in: Parquet, CSV, a directory of either. Their names and types are the same to all
+engines.
+
+CSV has no types, and each engine guesses others. So a column of CSV is text until it is cast, an empty field
+is missing, and the first line has the names (RFC 4180: quotes are doubled within quotes, a line break may be
+quoted).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from duetlink.errors import PrepError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+PARQUET, CSV = "parquet", "csv"
+_ROW = re.compile(r"Row #(\d+)")
+_SHOWN = 300  # characters of an engine's message
+
+
+@dataclass(frozen=True, slots=True)
+class Files:
+    """Files of one kind with the same columns, in the order of their names."""
+
+    where: str
+    kind: str
+    paths: tuple[Path, ...]
+    schema: Any  # pyarrow.Schema
+
+    @property
+    def names(self) -> list[str]:
+        return list(self.schema.names)
+
+    @property
+    def size_bytes(self) -> int:
+        return sum(path.stat().st_size for path in self.paths)
+
+    def texts(self) -> list[str]:
+        return [str(path) for path in self.paths]
+
+
+def files_at(path: Path) -> Files:
+    """What is at a path: a file, or a directory with files of one kind.
+
+    Raises:
+        PrepError: there is nothing, or nothing that can be read; or files have different columns.
+    """
+    if path.is_dir():
+        found = sorted(each for each in path.iterdir() if each.suffix.lower() in (".parquet", ".csv"))
+    elif path.is_file():
+        found = [path]
+    else:
+        raise PrepError(f"there is no file {path}: give the path of a Parquet or CSV file", file=str(path))
+    kinds = {each.suffix.lower().lstrip(".") for each in found}
+    if not kinds <= {PARQUET, CSV} or len(kinds) != 1:
+        raise PrepError(
+            f"{path} is no Parquet or CSV file (.parquet, .csv), nor a directory with files of one of them",
+            file=str(path),
+        )
+    (kind,) = kinds
+    first = _schema(found[0], kind)
+    for each in found[1:]:
+        other = _schema(each, kind)
+        if not other.equals(first):
+            column = next(
+                (name for name, one in _pairs(first, other) if one),
+                "",
+            )
+            raise PrepError(
+                f"{each} has other columns or types than {found[0]}, first in column {column!r}: write all "
+                "files of a directory with the same ones",
+                file=str(each),
+                column=column,
+            )
+    if len(set(first.names)) != len(first.names):
+        twice = next(name for name in first.names if first.names.count(name) > 1)
+        raise PrepError(f"{found[0]} has two columns {twice!r}: rename one", file=str(found[0]), column=twice)
+    return Files(str(path), kind, tuple(found), first)
+
+
+def _pairs(first: Any, other: Any) -> list[tuple[str, bool]]:
+    names = dict.fromkeys([*first.names, *other.names])
+    kinds = [{field.name: field.type for field in schema} for schema in (first, other)]
+    return [(name, kinds[0].get(name) != kinds[1].get(name)) for name in names] + [
+        (name, name != theirs) for name, theirs in zip(first.names, other.names, strict=False)
+    ]
+
+
+def _schema(path: Path, kind: str) -> Any:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        if kind == PARQUET:
+            return pq.read_schema(path).remove_metadata()
+        return pa.schema([(name, pa.string()) for name in _header(path)])
+    except (pa.ArrowException, OSError) as error:
+        raise unreadable(path, error) from None
+
+
+def _header(path: Path) -> list[str]:
+    from pyarrow import csv
+
+    with csv.open_csv(path, parse_options=_parsing()) as reader:
+        return list(reader.schema.names)
+
+
+def _parsing() -> Any:
+    from pyarrow import csv
+
+    return csv.ParseOptions(newlines_in_values=True)
+
+
+def read_csv(files: Files, columns: Sequence[str]) -> pa.Table:
+    """Some columns of CSV files, as text. Raises PrepError."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    convert = csv.ConvertOptions(
+        column_types=dict.fromkeys(files.names, pa.string()),
+        include_columns=list(columns),
+        null_values=[""],
+        strings_can_be_null=True,
+        quoted_strings_can_be_null=True,
+    )
+    tables = []
+    for path in files.paths:
+        try:
+            tables.append(csv.read_csv(path, parse_options=_parsing(), convert_options=convert))
+        except (pa.ArrowException, OSError) as error:
+            raise unreadable(path, error) from None
+    return pa.concat_tables(tables)
+
+
+def probe(files: Files) -> None:
+    """Read all of it once, slowly, to see which file is broken, and where. Raises PrepError."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for path in files.paths:
+        row = 0
+        try:
+            if files.kind == CSV:
+                read_csv(Files(files.where, files.kind, (path,), files.schema), files.names)
+            else:
+                with pq.ParquetFile(path) as file:
+                    for batch in file.iter_batches(batch_size=65_536):
+                        row += batch.num_rows
+        except (pa.ArrowException, OSError) as error:
+            raise unreadable(path, error, row or None) from None
+
+
+def unreadable(path: Path, error: Exception, row: int | None = None) -> PrepError:
+    """Which file cannot be read, and why, in the words of its reader."""
+    words = " ".join(str(error).split())[:_SHOWN]
+    found = _ROW.search(words)
+    if found is not None:
+        row = int(found[1]) - 2  # it counts the header, and from 1
+    at = f" at row {row:,}" if row is not None else ""
+    return PrepError(
+        f"{path} cannot be read{at} ({words}): it may be cut off or damaged; copy or write it again",
+        file=str(path),
+        row=row,
+    )

@@ -1,0 +1,67 @@
+"""`Prep`: a preparation that can be run here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from duetlink.compute.prep.spec import PrepSpec
+
+if TYPE_CHECKING:
+    from decimal import Decimal
+
+    from duetlink.compute.privacy.ledger import Ledger
+    from duetlink.duet.objects.budget import Budget
+    from duetlink.prep.prepared import Prepared
+
+
+@dataclass(frozen=True, slots=True, repr=False, eq=False)
+class Prep(PrepSpec):
+    """What is done to a table, step by step: a value, that a person can read, compare, and send as JSON.
+
+    `PrepSpec` has the steps; here is what runs them.
+    """
+
+    def run(self, source: Any, engine: Any = None) -> Prepared:
+        """Prepare a table: of pyarrow, polars, pandas, DuckDB or Spark, or a path to Parquet or CSV files.
+
+        `engine`: "pyarrow", "polars", "duckdb", or a Spark session, classic or Connect; None chooses by the
+        source: its own library; for files Polars, and DuckDB from 1 GiB on. The result is the same on each. A
+        column of CSV is text until it is cast. Columns and types are checked at once; rows are read when the
+        result is wanted.
+
+        Raises:
+            PrepError: a column is not there or of another type, bounds are open, a file cannot be read.
+            SettingError: nothing can be made of the source, or there is no such engine.
+            MissingLibrary: the engine is not installed.
+        """
+        from duetlink.prep.engines.choice import opened
+        from duetlink.prep.prepared import Prepared
+
+        return Prepared(self, opened(source, engine))
+
+    def fit_private(
+        self,
+        source: Any,
+        budget: Budget | Decimal | float | str,
+        *,
+        quantiles: tuple[float, float] = (0.01, 0.99),
+        ledger: Ledger | None = None,
+        asset: str = "",
+        engine: Any = None,
+    ) -> Prep:
+        """This preparation with bounds in place of each `within=`: quantiles of the data, with noise.
+
+        Each of the two quantiles of each open column costs an equal share of `budget` (pure
+        epsilon-differential privacy, for rows added or removed; OpenDP's exponential mechanism over
+        candidates in `within`). What comes of it may be released. With a `ledger` the budget of `asset` there
+        is charged first.
+
+        Raises:
+            PrepError: the noise left no room between the bounds of a column; a larger budget may. Or as
+            `run`. SettingError: no bounds are open; or the steps before are not row by row (`row_stable`).
+            BudgetExceeded: the ledger has less left; nothing was computed.
+        """
+        from duetlink.prep.private import fitted
+
+        return Prep(fitted(self, source, budget, quantiles, ledger, asset, engine))

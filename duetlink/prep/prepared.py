@@ -1,0 +1,312 @@
+"""What a preparation makes of a source: tensors, arrays, Arrow, batches, a file, a loader."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duetlink.compute.prep.fields import Fields, needed
+from duetlink.compute.prep.lowering import BAD, ROW, Lowered, lowered
+from duetlink.compute.prep.spec import PrepSpec
+from duetlink.compute.prep.steps import TRAIN, Cast, OneHot
+from duetlink.errors import DuetError, PrepError, SettingError
+from duetlink.prep.engines.base import Opened
+from duetlink.prep.files import files_at, probe
+from duetlink.prep.matrix import Matrix, array_of, check_numbers
+from duetlink.prep.progress import RowProgress
+from duetlink.prep.writing import write_parquet
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    import torch
+
+    from duetlink.prep.loader import Loader
+
+BATCH_ROWS = 65_536  # some MB of usual rows
+
+
+class Prepared:
+    """The rows that a preparation makes. They are read when they are wanted; in memory, once.
+
+    Missing items are null in Arrow and NaN in arrays. `train` and `test` are its parts, if it has a split.
+
+    Each method that reads rows raises PrepError where the source is not as declared: file, row and column
+    are in it. Ctrl-C ends it.
+    """
+
+    def __init__(self, spec: PrepSpec, opened: Opened) -> None:
+        """Columns and types are checked here, and no row is read. Raises PrepError."""
+        self.spec = spec
+        self._opened = opened
+        self._part: bool | None = None
+        self._whole = self  # that this is a part of
+        self._table: pa.Table | None = None
+        self._lowered: Lowered = self._lower()
+
+    def _lower(self) -> Lowered:
+        split = self.spec.split_step
+        self._row = split is not None and not split.by and self._opened.ordered
+        return lowered(self.spec, self._opened.fields, self._opened.where, row=self._row)
+
+    # -- what it is ------------------------------------------------------------------------------------------
+
+    @property
+    def engine(self) -> str:
+        """pyarrow, polars, duckdb or spark."""
+        return self._opened.engine
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """Type by name; `train` is not among them in its parts."""
+        return {name: field.type for name, field in self._fields.items()}
+
+    @property
+    def _fields(self) -> Fields:
+        fields = self._lowered.fields
+        return fields if self._part is None else {n: f for n, f in fields.items() if n != TRAIN}
+
+    @property
+    def train(self) -> Prepared:
+        """The rows to train with."""
+        return self._of(True)
+
+    @property
+    def test(self) -> Prepared:
+        """The other rows."""
+        return self._of(False)
+
+    def _of(self, part: bool) -> Prepared:
+        if self.spec.split_step is None or self._part is not None:
+            raise SettingError("there is no split here: Prep().split(train=0.8, seed=1, by=…) makes one")
+        found = Prepared.__new__(Prepared)
+        found.spec, found._opened = self.spec, self._opened
+        found._lowered, found._row = self._lowered, self._row
+        found._part, found._whole, found._table = part, self, None
+        return found
+
+    def __len__(self) -> int:
+        """How many rows; they are all read for it, and kept where the engine works in memory."""
+        if self._opened.streams and self._table is None:
+            return sum(batch.num_rows for batch in self.batches())
+        return int(self.arrow().num_rows)
+
+    def __repr__(self) -> str:
+        part = {None: "", True: ", train", False: ", test"}[self._part]
+        columns = ", ".join(f"{name}: {kind}" for name, kind in list(self.columns.items())[:20])
+        more = f" and {len(self.columns) - 20:,} more" if len(self.columns) > 20 else ""
+        return f"<Prepared{part} of {self._opened.where} by {self.engine}: {columns}{more}>"
+
+    # -- rows ------------------------------------------------------------------------------------------------
+
+    def arrow(self) -> pa.Table:
+        """All rows as a table of Arrow, which is kept: it is the same one each time."""
+        if self._table is None:
+            if self._part is not None and not self._opened.streams:
+                self._table = _part_of(self._whole.arrow(), self._part)
+            elif self._part is not None:
+                import pyarrow as pa
+
+                self._table = pa.Table.from_batches(list(self._stream(BATCH_ROWS)))
+            else:
+                with self._working():
+                    self._table = self._checked(self._opened.collect(self._applied()))
+        return self._table
+
+    def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
+        """The rows in order, in batches of at most `rows`; at least one batch, which may have no rows.
+
+        DuckDB reads them as they are wanted, so that they need not fit into memory together.
+        """
+        if type(rows) is not int or rows < 1:
+            raise SettingError(f"a batch has 1 row or more, not {rows!r}")
+        if self._table is None and self._opened.streams:
+            return self._stream(rows)
+        return batches_of(self.arrow(), rows)
+
+    def _stream(self, rows: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        with self._working() as progress:
+            for batch in self._opened.stream(self._applied(), rows):
+                table = self._checked(pa.Table.from_batches([batch]))
+                if self._part is not None:
+                    table = _part_of(table, self._part)
+                progress.add(batch.num_rows)
+                yield from batches_of(table, rows)
+
+    def _applied(self) -> Any:
+        return self._lowered.apply(self._opened.frame(self._read, row=self._row))
+
+    @property
+    def _read(self) -> list[str]:
+        return needed(self.spec, self._opened.fields, self._opened.where)
+
+    @contextlib.contextmanager
+    def _working(self) -> Iterator[RowProgress]:
+        """Foreign errors become ours; what goes on by itself is ended."""
+        name = Path(self._opened.where).name
+        with RowProgress(f"prepare {name}", counts=self._opened.streams) as progress:
+            try:
+                yield progress
+            except (KeyboardInterrupt, GeneratorExit):
+                self._opened.cancel()
+                raise
+            except (DuetError, MemoryError):
+                raise
+            except Exception as error:
+                self._explain(error)
+
+    def _explain(self, error: Exception) -> None:
+        """Which file is broken, if one is. Raises PrepError."""
+        where = self._opened.where
+        if Path(where).exists():
+            probe(files_at(Path(where)))
+        words = " ".join(str(error).split())[:300]
+        raise PrepError(
+            f"{self.engine} cannot read or prepare {where}: {type(error).__name__}: {words}", file=where
+        ) from error
+
+    # -- what comes from an engine ---------------------------------------------------------------------------
+
+    def _checked(self, table: pa.Table) -> pa.Table:
+        """A result under the names that a person gave, of the same types on each engine.
+
+        Raises:
+            PrepError: an item does not fit.
+        """
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        fields = self._lowered.fields
+        if self._lowered.strict:
+            bad = table.column(len(fields))
+            if pc.max(bad).as_py():
+                self._blame(pc.min(bad.filter(pc.greater(bad, 0))).as_py())
+        types = _arrow_types()
+        columns = [
+            column if (kind := types.get(field.type)) is None or column.type == kind else column.cast(kind)
+            for column, field in zip(table.columns, fields.values(), strict=False)
+        ]
+        return pa.Table.from_arrays(columns, names=list(fields))
+
+    def _blame(self, number: int) -> None:
+        """Find the first row and the column whose item does not fit step `number`. Raises PrepError."""
+        import narwhals as nw
+
+        opened, row = self._opened, self._opened.ordered
+        blaming = lowered(self.spec, opened.fields, opened.where, row=row, keep_row=row, blame=number)
+        frame = blaming.apply(opened.frame(self._read, row=row)).filter(nw.col(BAD) > 0)
+        frame = (frame.sort(ROW) if row else frame).head(1).select(BAD, *([ROW] if row else []))
+        (bad,) = opened.collect(frame).to_pylist()
+        step = self.spec.steps[number - 1]
+        place = bad.get(ROW)
+        at = f"row {place:,}" if place is not None else f"a row ({self.engine} keeps no order of rows)"
+        if isinstance(step, Cast):
+            column, kind = step.types[bad[BAD] - 1]
+            what = f"has an item that is no {kind}: mend it, or cast with invalid='missing'"
+        else:
+            assert isinstance(step, OneHot)
+            column = step.column
+            what = "has an item in no declared category: declare it, or one_hot with unknown='ignore'"
+        raise PrepError(
+            f"{at} of {opened.where}, column {column!r}, {what} (step {number}, {step.name})",
+            file=opened.where,
+            row=place,
+            column=column,
+        )
+
+    # -- out -------------------------------------------------------------------------------------------------
+
+    def column(self, name: str) -> NDArray[Any]:
+        """A column as an array: a view of Arrow's memory where it is in one piece and nothing is missing."""
+        return array_of(self.arrow().column(self._named(name)))
+
+    def numpy(self, dtype: Any = np.float32, columns: list[str] | None = None) -> NDArray[Any]:
+        """Rows by columns, C-contiguous, a copy of its own. Missing items are NaN.
+
+        float32 has 24 bits: whole numbers up to 16,777,216 are exact in it.
+
+        Raises:
+            PrepError: a column has no numbers, or misses items and `dtype` has whole numbers.
+        """
+        names = list(self._fields) if columns is None else [self._named(name) for name in columns]
+        kept: Any = self._schema_of(names)
+        check_numbers(kept, self._opened.where)
+        streams = self._opened.streams and self._table is None
+        matrix = Matrix(len(names), dtype, 0 if streams else len(self))
+        for batch in self.batches():
+            matrix.add(batch.select(names))
+        return matrix.finish()
+
+    def tensor(self, dtype: Any = np.float32, columns: list[str] | None = None) -> torch.Tensor:
+        """The same as a tensor, in the memory that `numpy` made. `dtype` is NumPy's."""
+        import torch
+
+        return torch.from_numpy(self.numpy(dtype, columns))
+
+    def to_parquet(self, path: str | Path) -> Path:
+        """Write it to a file, batch by batch. It is there whole under its name, or not at all.
+
+        Raises:
+            PrepNotWritten: no room, or no right to write; what was there before is as it was.
+        """
+        return write_parquet(Path(path), self.batches())
+
+    def loader(
+        self,
+        batch: int | None = None,
+        *,
+        label: str | None = None,
+        shuffle: int | None = None,
+        poisson: float | None = None,
+        steps: int | None = None,
+        seed: int | None = None,
+        dtype: Any = np.float32,
+    ) -> Loader:
+        """Batches for training, as tensors; see `Loader`. All rows are held in memory, as one matrix."""
+        from duetlink.prep.loader import Loader
+
+        names = [name for name in self._fields if name != label]
+        data = self.numpy(dtype, names)
+        labels = None if label is None else array_of(self.arrow().column(self._named(label)))
+        return Loader(data, labels, batch, shuffle=shuffle, poisson=poisson, steps=steps, seed=seed)
+
+    def _named(self, name: str) -> str:
+        if name not in self._fields:
+            raise PrepError(
+                f"there is no prepared column {name!r}, but {', '.join(list(self._fields)[:20])}", column=name
+            )
+        return name
+
+    def _schema_of(self, names: list[str]) -> Any:
+        import pyarrow as pa
+
+        types = _arrow_types()
+        return pa.schema([(name, types.get(self._fields[name].type, pa.null())) for name in names])
+
+
+def batches_of(table: pa.Table, rows: int) -> Iterator[pa.RecordBatch]:
+    """Views of a table; one without rows where it has none."""
+    import pyarrow as pa
+
+    yield from table.to_batches(max_chunksize=rows) or [pa.RecordBatch.from_pylist([], schema=table.schema)]
+
+
+def _part_of(table: pa.Table, part: bool) -> pa.Table:
+    import pyarrow.compute as pc
+
+    chosen = table.column(TRAIN)
+    return table.drop_columns([TRAIN]).filter(chosen if part else pc.invert(chosen))
+
+
+def _arrow_types() -> dict[str, Any]:
+    import pyarrow as pa
+
+    names = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "float32", "float64"]
+    found: dict[str, Any] = {name: pa.type_for_alias(name) for name in names}
+    return {**found, "text": pa.large_string(), "date": pa.date32()}
