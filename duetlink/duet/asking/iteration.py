@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from duetlink.duet.asking import sizes
 from duetlink.errors import PrivateValue
 
 LOOPS = frozenset({"items", "iter_rows", "iterrows", "itertuples", "keys", "rows", "to_dicts"})
@@ -30,7 +31,8 @@ def items_of(remote: Any) -> Iterator[Any]:
     mock = remote._mock
     if hasattr(mock, "ngroups"):
         raise PrivateValue(_GROUPS)
-    if hasattr(mock, "columns"):  # a frame's names, which are no secret
+    if hasattr(mock, "columns"):  # a frame's names, which are no secret where no data have made them
+        sizes.check(remote, "columns")
         return iter(mock)
     rows = remote.iloc if hasattr(mock, "iloc") else remote  # by place: labels depend on the data
     return (rows[index] for index in range(len(remote)))
@@ -42,9 +44,9 @@ def loop_of(remote: Any, name: str) -> Callable[..., Any] | None:
     if not hasattr(mock, name):
         return None
     if hasattr(mock, "columns") and name == "keys":
-        return lambda: mock.columns
+        return lambda: remote.columns
     if hasattr(mock, "columns") and hasattr(mock, "iloc") and name == "items":
-        return lambda: ((column, remote.iloc[:, place]) for place, column in enumerate(mock.columns))
+        return lambda: ((column, remote.iloc[:, place]) for place, column in enumerate(remote.columns))
     words = _LABELS if name in ("items", "keys") else _ROWS
 
     def refuse(*arguments: Any, **keywords: Any) -> Any:

@@ -5,9 +5,10 @@ pointers.
 from __future__ import annotations
 
 import sys
-from types import FunctionType, MethodType, ModuleType
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
 from typing import Any
 
+from duetlink.compute.operations.sizes.mask import PUBLIC
 from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.function import Function
 from duetlink.duet.asking.library import RemoteFunction, RemoteLibrary
@@ -22,7 +23,7 @@ def place(obj: Any, workbench: Workbench) -> Any:
         return RemoteLibrary(obj, workbench)
     if is_remote(obj) or isinstance(obj, Function):
         return obj
-    if isinstance(obj, (FunctionType, MethodType)):
+    if isinstance(obj, (FunctionType, MethodType, BuiltinFunctionType)):
         workbench.load()
         if workbench.allowed.name_of(obj) is not None:
             return RemoteFunction(obj, workbench)
@@ -42,7 +43,7 @@ def place(obj: Any, workbench: Workbench) -> Any:
     if _holds_pointers(obj):
         return program.call(f"builtins.{type(obj).__name__}", type(obj), (obj,), {})
     id_ = program.place(obj)
-    return program.wrap(_own(obj), id_)
+    return program.wrap(_own(obj), id_, PUBLIC)
 
 
 def fetch(obj: Any, workbench: Workbench, reason: str, timeout_s: float | None) -> Any:

@@ -117,6 +117,10 @@ class Pointer(Remote, Described):
         program.track_mode(mock)
         return program, mock, program.asset(self._info.name, self._info.revision)
 
+    @property
+    def _hidden(self) -> int:  # type: ignore[override]
+        return self._workbench.hidden(self._info)
+
     def __getattr__(self, name: str) -> Any:
         if (name.startswith("_") and name != "__dataframe__") or not self._info.mock:
             words = f"; {self.name!r} has no mock, so that only get() works" if name[0] != "_" else ""

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from duetlink.compute.operations import program
 from duetlink.compute.operations.allowed import Allowed
 from duetlink.compute.operations.guards import check
+from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
+from duetlink.compute.operations.sizes.mask import EVERY, PUBLIC, UNCOUNTED, hidden_in, trimmed
 from duetlink.data import values
 from duetlink.data.values.base import Summary
 from duetlink.duet.asking.recipe import library_of, recipe_of, refuse
@@ -77,8 +79,8 @@ class Program:
         self._wake = wake
         self._wait_room = wait_room
         self._assets: dict[tuple[str, int], int] = {}
-        self._makers: dict[type, Callable[[Any, int], Any]] = {
-            type(None): lambda mock, id_: None,
+        self._makers: dict[type, Callable[[Any, int, int], Any]] = {
+            type(None): lambda mock, id_, hidden: None,
             tuple: self._take_apart,
             list: self._take_apart,
         }
@@ -163,45 +165,66 @@ class Program:
         check(operation, theirs, theirs_by_name)
         encoded = [self.encode(argument) for argument in arguments]
         encoded_by_name = {name: self.encode(argument) for name, argument in keywords.items()}
+        hidden_then(operation, arguments, keywords, theirs)
         mock = function(*theirs, **theirs_by_name)
-        return self.made(operation, encoded, encoded_by_name, mock)
+        if mock is None:
+            return self.made(operation, encoded, encoded_by_name, mock)
+        hidden = hidden_after(operation, arguments, keywords, theirs, mock, self.allowed)
+        return self.made(operation, encoded, encoded_by_name, mock, hidden)
 
-    def made(self, operation: str, arguments: Sequence[str], keywords: Mapping[str, str], mock: Any) -> Any:
-        """Record a step that made `mock` here; returns pointers for its result."""
+    def made(
+        self,
+        operation: str,
+        arguments: Sequence[str],
+        keywords: Mapping[str, str],
+        mock: Any,
+        hidden: int = EVERY,
+    ) -> Any:
+        """Record a step that made `mock` here; returns pointers for its result. `hidden` is the mask of its
+        sizes.
+        """
         id_ = 0 if mock is None else self.next_id()
         self.record(id_, operation, arguments, keywords)
-        return self.wrap(mock, id_)
+        return self.wrap(mock, id_, hidden)
 
-    def wrap(self, mock: Any, id_: int) -> Any:
-        """A pointer to the result `id_`, whose mock is `mock`; of a tuple or list, one for each item."""
+    def wrap(self, mock: Any, id_: int, hidden: int = EVERY) -> Any:
+        """A pointer to the result `id_`, whose mock is `mock`; of a tuple or list, one for each item, unless
+        how many there are depends on the data.
+        """
         maker = self._makers.get(type(mock))
-        if maker is not None:
-            return maker(mock, id_)
-        if isinstance(mock, tuple):  # a named one
-            return self._take_apart(mock, id_)
-        return self._result(self, mock, id_)
+        if hidden == UNCOUNTED and isinstance(mock, (tuple, list)):
+            maker = None
+        elif isinstance(mock, tuple) and maker is None:  # a named one
+            maker = self._take_apart
+        if maker is None:
+            pointer = self._result(self, mock, id_)
+            pointer._hidden = hidden
+            return pointer
+        return maker(mock, id_, hidden)
 
     def held(self, parts: Sequence[Any]) -> Any:
         """One pointer to a list or tuple of pointers, to be asked for as a whole."""
         encoded, id_ = self.encode(parts), self.next_id()
         kind = "list" if isinstance(parts, list) else "tuple"
         self.record(id_, f"builtins.{kind}", [encoded])
-        return self._result(self, mock_of(parts), id_)
+        pointer = self._result(self, mock_of(parts), id_)
+        pointer._hidden = UNCOUNTED if hidden_in(parts) else PUBLIC
+        return pointer
 
-    def makes(self, kind: type, maker: Callable[[Any, int], Any]) -> None:
-        """Let pointers to objects of this type be made by `maker(mock, id)`."""
+    def makes(self, kind: type, maker: Callable[[Any, int, int], Any]) -> None:
+        """Let pointers to objects of this type be made by `maker(mock, id, hidden)`."""
         self._makers[kind] = maker
 
     def reads(self, kind: type, reader: Callable[[Any], Any]) -> None:
         """Let arguments of this type be read by `reader(argument)`, which makes pointers of them."""
         self._readers[kind] = reader
 
-    def _take_apart(self, mock: Any, id_: int) -> Any:
+    def _take_apart(self, mock: Any, id_: int, hidden: int) -> Any:
         parts = []
         for index, part in enumerate(mock):
             part_id = self.next_id()
             self.record(part_id, "operator.getitem", [f"[{id_}]", str(index)])
-            parts.append(self.wrap(part, part_id))
+            parts.append(self.wrap(part, part_id, trimmed(hidden, part)))
         self.drop(id_)
         if hasattr(mock, "_fields"):  # of its own type are not all: SciPy's take more than their fields
             return namedtuple(type(mock).__name__, mock._fields)(*parts)  # noqa: PYI024 - fields of any type

@@ -12,7 +12,9 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from duetlink.compute.operations.allowed import BACKWARD, IN_PLACE, LOCAL, METADATA
-from duetlink.duet.asking import mock_used
+from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
+from duetlink.compute.operations.sizes.mask import trimmed
+from duetlink.duet.asking import mock_used, sizes
 from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.grammar import frame_texts
 from duetlink.duet.asking.iteration import LOOPS, items_of, loop_of
@@ -31,6 +33,7 @@ class Remote:
     _is_remote: ClassVar[bool] = True
     __pandas_priority__: ClassVar[int] = 5000  # pandas' objects leave operators to what stands above 4000
     _state: tuple[Program, Any, int]  # its mock, and its id in the program
+    _hidden: int  # which of its sizes depend on the data: compute/operations/sizes/mask.py
 
     __hash__ = object.__hash__
 
@@ -66,6 +69,8 @@ class Remote:
         kind = type(mock)
         effect = program.allowed.method(kind, name)
         if effect is not None:
+            if effect == METADATA:
+                sizes.check(self, name)
             if effect == LOCAL:
                 mock_used.warn_shown(name, self._title())
             if effect in (METADATA, LOCAL):
@@ -77,9 +82,14 @@ class Remote:
         if effect == METADATA:
             if name == "plot":
                 mock_used.warn_shown(name, self._title())
-            return getattr(mock, name)
+            return sizes.metadata(self, name)
         if effect is not None:
-            return program.made(f"@{name}", [f"[{self._id}]"], {}, getattr(mock, name))
+            value, operation = getattr(mock, name), f"@{name}"
+            hidden = hidden_after(operation, (self,), {}, (mock,), value, program.allowed)
+            made = program.made(operation, [f"[{self._id}]"], {}, value, hidden)
+            if name in ("loc", "at"):
+                made._table = self
+            return made
         if name in getattr(getattr(mock, "obj", mock), "columns", ()):  # df.age, df.groupby("town").age
             return self[name]
         if name == "type" and hasattr(mock, "dim"):
@@ -106,6 +116,7 @@ class Remote:
         if not program.allowed.settable(type(self._mock), name):
             raise OperationRefused(_not_settable(self._mock, name))
         encoded = program.encode(value)
+        hidden_then(f"@={name}", (self, value), {}, (self._mock, mock_of(value)))
         setattr(self._mock, name, mock_of(value))
         program.record(0, f"@={name}", [f"[{self._id}]", encoded])
 
@@ -123,21 +134,14 @@ class Remote:
         self._program.call("operator.delitem", operator.delitem, (self, key), {})
 
     def __len__(self) -> int:
-        try:
-            return len(self._mock)
-        except (
-            TypeError
-        ) as error:  # torch.tensor(x) has no protocol for x, and comes here by way of its items
-            raise TypeError(
-                f"{error}; if this was torch.tensor or torch.as_tensor of a pointer, it is "
-                "duet.remote(torch).tensor(x)"
-            ) from None
+        return sizes.length(self)
 
     def __iter__(self) -> Iterator[Any]:
         return items_of(self)
 
     def __contains__(self, item: Any) -> bool:
         if hasattr(self._mock, "columns"):
+            sizes.check(self, "columns")
             return item in self._mock
         return self._refuse("in")
 
@@ -251,20 +255,21 @@ class Remote:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return f"<{self._title()}; its mock:\n{self._mock!r}>"
+        return f"<{self._title()}; {sizes.mock_words(self)}:\n{self._mock!r}>"
 
     def _repr_html_(self) -> str | None:
         import html
 
         show = getattr(self._mock, "_repr_html_", None)
         body = show() if show is not None else f"<pre>{html.escape(visible(repr(self._mock)))}</pre>"
-        return f"<div><em>{html.escape(self._title())}; its mock:</em>{body}</div>"
+        return f"<div><em>{html.escape(self._title())}; {sizes.mock_words(self)}:</em>{body}</div>"
 
 
 class Result(Asked, Remote):
     """A pointer to what an operation has made at the owner."""
 
-    __slots__ = ("__weakref__", "_state")
+    __slots__ = ("__weakref__", "_hidden", "_state", "_table")
+    _table: Remote  # of what `.loc` has made: the frame or series that it looks into
 
     def __init__(self, program: Program, mock: Any, id_: int) -> None:
         object.__setattr__(self, "_state", (program, mock, id_))
@@ -310,6 +315,7 @@ def _not_settable(mock: Any, name: str) -> str:
 
 _new = object.__new__
 _put = Result.__dict__["_state"].__set__
+_put_hidden = Result.__dict__["_hidden"].__set__
 
 
 def _binary(
@@ -319,17 +325,26 @@ def _binary(
     else that it need not.
     """
     operation = f"operator.{name}"
+    by_item = name != "matmul"
     head = f',"{operation}",['
 
     def operate(self: Remote, other: Any) -> Any:
         program, mine, id_ = self._state
+        hidden = self._hidden
         kind = type(other)
         if kind is float:
             theirs, text = other, FLOATS.get(other) or write_float(other)
         elif kind is int:
             theirs, text = other, other
-        elif hasattr(kind, "_is_remote") and other._program is program:
+        elif (
+            by_item  # and no rows are matched by their labels
+            and hasattr(kind, "_is_remote")
+            and other._program is program
+            and not hasattr(mine, "index")
+        ):
             theirs, text = other._mock, f"[{other._id}]"
+            if theirs_hidden := other._hidden:
+                hidden |= theirs_hidden
         else:
             return program.call(operation, function, (other, self) if swapped else (self, other), {})
         made = program.next_id()
@@ -342,9 +357,10 @@ def _binary(
         if made >= program.alarm:
             program.notice()
         if type(mock) is not type(mine) or type(self) is not Result:  # a tensor's result has its own class
-            return program.wrap(mock, made)
+            return program.wrap(mock, made, trimmed(hidden, mock))
         result = _new(Result)
         _put(result, (program, mock, made))
+        _put_hidden(result, hidden)
         return result
 
     return operate
@@ -354,7 +370,7 @@ def _unary(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     operation = f"operator.{name}"
 
     def operate(self: Remote) -> Any:
-        return self._program.made(operation, (f"[{self._id}]",), {}, function(self._mock))
+        return self._program.made(operation, (f"[{self._id}]",), {}, function(self._mock), self._hidden)
 
     return operate
 

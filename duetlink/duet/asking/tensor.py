@@ -14,7 +14,9 @@ from typing import Any, ClassVar, NoReturn
 import torch
 
 from duetlink.compute.operations.guards import check
+from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
 from duetlink.compute.operations.torch_names import METADATA_NAMES, name_of_torch
+from duetlink.duet.asking import sizes
 from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.program import Program, is_remote, mock_of
 from duetlink.errors import OperationRefused, PrivateValue
@@ -41,13 +43,16 @@ class TensorPointer(Asked, torch.Tensor):
     _is_remote: ClassVar[bool] = True
     _program: Program
     _id: int
+    _hidden: int = 0
 
     @classmethod
-    def _of(cls, program: Program, mock: torch.Tensor, id_: int) -> TensorPointer:
+    def _of(cls, program: Program, mock: torch.Tensor, id_: int, hidden: int = 0) -> TensorPointer:
         with torch._C.DisableTorchFunctionSubclass():
             made = mock if isinstance(mock, cls) else mock.as_subclass(cls)
         made._program = program
         made._id = id_
+        if hidden != made._hidden:
+            made._hidden = hidden
         return made
 
     @property
@@ -76,7 +81,7 @@ class TensorPointer(Asked, torch.Tensor):
         return f"result {self._id}, a tensor at the owner"
 
     def __repr__(self, *, tensor_contents: Any = None) -> Any:  # type: ignore[override]
-        return f"<{self._title()}; its mock:\n{self.mock!r}>"
+        return f"<{self._title()}; {sizes.mock_words(self)}:\n{self.mock!r}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
         raise OperationRefused("a tensor at the owner is copied with .clone()")
@@ -106,6 +111,9 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
             )
         if name is None:
             raise OperationRefused(f"torch's {called} is in no list of what may be done with private data")
+        told = sizes.of_tensor(name, arguments, keywords)
+        if told is not None:
+            return told
         with torch._C.DisableTorchFunctionSubclass():
             return function(
                 *map(mock_of, arguments), **{key: mock_of(item) for key, item in keywords.items()}
@@ -122,13 +130,18 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
     check(name, theirs, theirs_by_name)
     encoded = [program.encode(argument) for argument in arguments]
     encoded_by_name = {key: program.encode(item) for key, item in keywords.items()}
+    hidden_then(name, arguments, keywords, theirs)
     with torch._C.DisableTorchFunctionSubclass():
         mock = function(*theirs, **theirs_by_name)
     for argument in theirs:
         if mock is argument and is_remote(mock):  # in place
             program.record(0, name, encoded, encoded_by_name)
             return mock
-    return program.made(name, encoded, encoded_by_name, mock)
+    if mock is None:
+        return program.made(name, encoded, encoded_by_name, mock)
+    with torch._C.DisableTorchFunctionSubclass():
+        hidden = hidden_after(name, arguments, keywords, theirs, mock, program.allowed)
+    return program.made(name, encoded, encoded_by_name, mock, hidden)
 
 
 def _in_other_words(function: Any, arguments: Any, keywords: Any) -> tuple[Any, Any, Any]:
@@ -158,8 +171,8 @@ def _program_of(arguments: Any) -> Program:
 def make_tensors(program: Program) -> None:
     """Let a program's tensors be pointers of this kind."""
 
-    def make(mock: torch.Tensor, id_: int) -> TensorPointer:
-        return TensorPointer._of(program, mock, id_)
+    def make(mock: torch.Tensor, id_: int, hidden: int) -> TensorPointer:
+        return TensorPointer._of(program, mock, id_, hidden)
 
     for kind in (torch.Tensor, TensorPointer, torch.nn.Parameter):
         program.makes(kind, make)

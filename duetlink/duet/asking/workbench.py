@@ -19,6 +19,7 @@ from duetlink.duet.asking.outbox import Outbox
 from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.asking.program import Program
 from duetlink.duet.asking.remote import Remote, Result
+from duetlink.duet.asking.sizes import hidden_of_asset
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Catalogue
 from duetlink.errors import LinkClosed, NoMock
@@ -41,6 +42,7 @@ class Workbench:
         self._program: Program | None = None
         self._running: asyncio.Task[None] | None = None
         self._mocks: dict[tuple[str, int], Any] = {}
+        self._hidden: dict[tuple[str, int], int] = {}
         self._lock = threading.Lock()
         self._epoch = 0
 
@@ -136,6 +138,13 @@ class Workbench:
             self._mocks[key] = values.decode(body, room=values.Room(MOST_MOCK_BYTES), gradients=False)
             self.load()
         return self._mocks[key]
+
+    def hidden(self, info: AssetInfo) -> int:
+        """The mask of the sizes of an asset: those of its mock that its description does not confirm."""
+        key = info.name, info.revision
+        if key not in self._hidden:
+            self._hidden[key] = hidden_of_asset(self.mock(info), info.detail, info.size_bytes)
+        return self._hidden[key]
 
     def connected(self) -> tuple[LoopThread, Asking]:
         """What requests are made by."""

@@ -1,0 +1,137 @@
+"""Rules of sizes that hold for arrays, tensors and columns alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from duetlink.compute.operations.sizes.call import Call
+from duetlink.compute.operations.sizes.mask import EVERY, PUBLIC, UNCOUNTED
+
+
+def unknown(call: Call) -> int:
+    """What is in no list: any length may depend on the data."""
+    return UNCOUNTED if isinstance(call.made, list) else EVERY
+
+
+def counted(call: Call) -> int:
+    """As many parts as the constants say; how long each is, the arguments' sizes say."""
+    return PUBLIC if fixed(call) == PUBLIC else EVERY
+
+
+def fixed(call: Call) -> int:
+    """The sizes follow from those of all arguments, whatever is in them."""
+    return EVERY if call.all_lengths or call.has_private_counts else PUBLIC
+
+
+def shaped(call: Call) -> int:
+    """The sizes follow from that of the first argument and from constants, such as the shape in `reshape`."""
+    if call.lengths == PUBLIC and call.first_only:
+        return PUBLIC
+    return UNCOUNTED if type(call.made) in (list, tuple) else EVERY  # not for named ones
+
+
+def same(call: Call) -> int:
+    """The result, or each part of it, has the shape of the first argument."""
+    first = call.lengths
+    if first == PUBLIC:
+        return PUBLIC if not call.has_private_counts else EVERY
+    ndim = getattr(call.mocks[0], "ndim", None)
+    parts = call.made if isinstance(call.made, (tuple, list)) else (call.made,)
+    return first if all(getattr(part, "ndim", None) == ndim for part in parts) else EVERY
+
+
+def alike(call: Call) -> int:
+    """Item by item: the sizes are broadcast."""
+    found = call.all_lengths
+    if found == PUBLIC or not isinstance(call.made, (tuple, list)):
+        return found
+    ndims = {getattr(part, "ndim", None) for part in call.made}
+    return found if len(ndims) == 1 else EVERY
+
+
+def rows(call: Call) -> int:
+    """The first axis is that of the first argument; the others follow from its others, and from constants.
+
+    So it is with layers: how many samples there are may depend on the data, and what a sample looks like not.
+    """
+    first = call.lengths
+    if first == PUBLIC:
+        return fixed(call)
+    ndim = getattr(call.mocks[0], "ndim", 0)
+    rest = [call.arguments[1:], tuple(call.keywords.values())]
+    others = Call(call.operation, rest, {}, (), None)
+    if ndim == 0 or first != 1 << (ndim - 1) or others.all_lengths or others.has_private_counts:
+        return EVERY
+    made = getattr(call.made, "ndim", 0)
+    return 1 << (made - 1) if made else EVERY
+
+
+def reduced(call: Call) -> int:
+    """One item is made of many: the axes that are named are gone."""
+    rest = Call(call.operation, (call.arguments[1:], tuple(call.keywords.values())), {}, (), None)
+    if rest.all_lengths or rest.has_private_counts:
+        return EVERY
+    first = call.lengths
+    if first == PUBLIC:
+        return PUBLIC
+    if getattr(call.made, "ndim", None) == 0:
+        return PUBLIC
+    ndim = getattr(call.mocks[0], "ndim", None)
+    axis = call.given("axis", "dim")
+    if ndim is None or axis is None or call.given("q") is not None:
+        return EVERY
+    axes = axis if isinstance(axis, (tuple, list)) else (axis,)
+    if not all(type(one) is int for one in axes):
+        return EVERY
+    gone = {one % ndim for one in axes}
+    keep = bool(call.given("keepdims", "keepdim", default=False))
+    return _without(first, ndim, gone, keep)
+
+
+def _without(hidden: int, ndim: int, gone: set[int], keep: bool) -> int:
+    found = place = 0
+    for axis in reversed(range(ndim)):
+        bit = hidden >> (ndim - 1 - axis) & 1
+        if axis not in gone:
+            found |= bit << place
+        if axis not in gone or keep:
+            place += 1
+    return found
+
+
+def turned(call: Call) -> int:
+    """The axes in another order: all of them the other way round, where nothing else is said."""
+    first = call.lengths
+    if first == PUBLIC:
+        return shaped(call)
+    ndim = getattr(call.mocks[0], "ndim", None)
+    if ndim is None or len(call.arguments) > 1 or call.keywords:
+        return EVERY
+    return reversed_axes(first, ndim)
+
+
+def reversed_axes(hidden: int, ndim: int) -> int:
+    """The mask of what is transposed."""
+    return sum(1 << place for place in range(ndim) if hidden >> (ndim - 1 - place) & 1)
+
+
+def squeezed(call: Call) -> int:
+    """Axes of length one are gone, so that their number depends on lengths."""
+    return PUBLIC if shaped(call) == PUBLIC else UNCOUNTED
+
+
+def binned(call: Call) -> int:
+    """Bins by their number or edges; how many `auto` makes depends on the data."""
+    bins: Any = call.given("bins", default=10)
+    return EVERY if isinstance(bins, str) else shaped(call)
+
+
+def one_hot(call: Call) -> int:
+    """As wide as the largest class, unless it is said how many there are."""
+    classes = call.given("num_classes", default=-1)
+    return shaped(call) if type(classes) is int and classes > 0 else EVERY
+
+
+def chosen(call: Call) -> int:
+    """`where(condition, x, y)` goes item by item; with a condition only it says where that is true."""
+    return alike(call) if len(call.arguments) == 3 or len(call.keywords) > 1 else EVERY

@@ -1,0 +1,77 @@
+"""One operation, as the rules of sizes look at it."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from duetlink.compute.operations.parameters import parameters
+from duetlink.compute.operations.sizes.mask import LENGTHS, has_counts, has_pointers, hidden_in
+
+
+@dataclass(slots=True)
+class Call:
+    """An operation with its arguments, among them pointers, and what it has made of their mocks."""
+
+    operation: str
+    arguments: Sequence[Any]
+    keywords: Mapping[str, Any]
+    mocks: Sequence[Any]  # of the arguments
+    made: Any
+
+    @property
+    def first(self) -> int:
+        """The mask of the first argument."""
+        return hidden_in(self.arguments[0]) if self.arguments else 0
+
+    @property
+    def lengths(self) -> int:
+        """Of the mask of the first argument, what says of lengths; so it is all that arrays have."""
+        return self.first & LENGTHS
+
+    @property
+    def all_lengths(self) -> int:
+        """Of the masks of all arguments, what says of lengths."""
+        return self.all & LENGTHS
+
+    @property
+    def all(self) -> int:
+        """The union of the masks of all arguments."""
+        found = 0
+        for argument in self.arguments:
+            found |= hidden_in(argument)
+        if self.keywords:
+            found |= hidden_in(tuple(self.keywords.values()))
+        return found
+
+    @property
+    def has_private_counts(self) -> bool:
+        """Whether a private whole number is among the arguments."""
+        return any(map(has_counts, self.arguments)) or any(map(has_counts, self.keywords.values()))
+
+    @property
+    def first_only(self) -> bool:
+        """Whether the first argument alone is private, and the others are constants."""
+        rest = self.arguments[1:]
+        return not any(map(has_pointers, rest)) and not any(map(has_pointers, self.keywords.values()))
+
+    def given(self, *names: str, default: Any = None) -> Any:
+        """The argument of the first of these names that was given, by position or by name."""
+        for name in names:
+            if name in self.keywords:
+                return self.keywords[name]
+        kind: type = type(self.mocks[0]) if self.mocks else type(None)
+        for place, name in enumerate(_positional(self.operation, kind)):
+            if name in names and place < len(self.arguments):
+                return self.arguments[place]
+        return default
+
+
+@functools.cache
+def _positional(operation: str, kind: type) -> Sequence[str]:
+    return parameters(operation, kind).positional
+
+
+Rule = Callable[[Call], int]

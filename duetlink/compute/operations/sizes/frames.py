@@ -1,0 +1,308 @@
+"""Rules of sizes for frames and series, whose rows are matched by labels, and whose columns have names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from duetlink.compute.operations.sizes import arrays
+from duetlink.compute.operations.sizes.call import Call
+from duetlink.compute.operations.sizes.mask import (
+    COLUMNS,
+    EVERY,
+    LABELS,
+    NAMES,
+    PUBLIC,
+    ROWS,
+    UNCOUNTED,
+    columns_hidden,
+    has_pointers,
+    hidden_in,
+    rows_hidden,
+    table,
+)
+
+# A mask of groups has the bits of a frame's columns, ROWS always, and this where the table's rows are hidden.
+MEMBERS = 4
+
+
+def ndim_of(obj: Any) -> int:
+    """1 or 2: of a series, an index or a frame, of what looks into one, and of its groups."""
+    found = getattr(obj, "ndim", None)
+    if found is None:
+        if hasattr(obj, "width") or hasattr(obj, "collect_schema"):  # polars
+            return 2
+        of = getattr(obj, "obj", None)
+        found = getattr(of, "ndim", 1)
+    return found if found in (1, 2) else 1
+
+
+def aligned(tables: Iterable[tuple[Any, int]]) -> bool:
+    """Whether these, each with its mask, have the same row labels for any data: the labels themselves, handed
+    on, or as many rows that are counted.
+
+    pandas hands an index on as it is from column to column and from step to step, so that it is one and the
+    same also at the owner.
+    """
+    found = [(mock, hidden) for mock, hidden in tables if _is_pandas(mock)]
+    if len(found) < 2:
+        return True
+    first = found[0][0].index
+    if all(first.is_(mock.index) for mock, _ in found[1:]):
+        return True
+    return all(is_counted(mock, hidden) and mock.index.equals(first) for mock, hidden in found)
+
+
+def is_counted(mock: Any, hidden: int) -> bool:
+    """Whether the row labels are 0, 1, 2 and so on for any data."""
+    index = getattr(mock, "index", None)
+    return (
+        type(index).__name__ == "RangeIndex"
+        and not hidden & LABELS
+        and not rows_hidden(hidden, ndim_of(mock))
+    )
+
+
+def _is_pandas(mock: Any) -> bool:
+    return type(mock).__module__.startswith("pandas") and hasattr(mock, "index") and hasattr(mock, "iloc")
+
+
+def alike(call: Call) -> int:
+    """Item by item, rows matched by their labels."""
+    tables = [
+        (mock, hidden_in(argument))
+        for argument, mock in zip(
+            (*call.arguments, *call.keywords.values()), (*call.mocks, *_mocks_by_name(call)), strict=False
+        )
+        if _is_pandas(mock)
+    ]
+    if not tables:
+        return arrays.alike(call)
+    frames = [(mock, hidden) for mock, hidden in tables if mock.ndim == 2]
+    series = [(mock, hidden) for mock, hidden in tables if mock.ndim == 1]
+    if frames and series:  # the labels of a series are matched with the columns
+        if len(frames) == 1 and all(
+            not hidden & (1 | LABELS) and mock.index.equals(frames[0][0].columns) for mock, hidden in series
+        ):
+            return frames[0][1]
+        return EVERY
+    found = call.all
+    if not aligned(tables):
+        found |= (ROWS if frames else 1) | LABELS
+    if len(frames) > 1 and not all(mock.columns.equals(frames[0][0].columns) for mock, _ in frames):
+        return EVERY
+    return found
+
+
+def _mocks_by_name(call: Call) -> tuple[Any, ...]:
+    return tuple(getattr(argument, "_mock", argument) for argument in call.keywords.values())
+
+
+def rowwise(call: Call) -> int:
+    """A row for each row of the first argument, with columns whose names follow from its columns and from
+    constants.
+    """
+    mock, hidden = call.mocks[0], call.first
+    ndim = ndim_of(mock)
+    made = ndim_of(call.made)
+    if isinstance(call.made, (list, tuple)):
+        return UNCOUNTED if rows_hidden(hidden, ndim) else PUBLIC
+    columns = columns_hidden(hidden, ndim) | _named(call)
+    return table(rows_hidden(hidden, ndim), columns, made, hidden & LABELS)
+
+
+def expanded(call: Call) -> int:
+    """Rowwise, with a column for each value that there is, or part of a text."""
+    return rowwise(call) | (COLUMNS | NAMES if ndim_of(call.made) == 2 else PUBLIC)
+
+
+def relabelled(call: Call) -> int:
+    """Rowwise, but what the rows are called, or in which order they stand, is another matter."""
+    return rowwise(call) | LABELS
+
+
+def numbered(call: Call) -> int:
+    """`reset_index`: rowwise, and the rows are counted from then on."""
+    if len(call.arguments) > 1 or "level" in call.keywords:
+        return relabelled(call)
+    return rowwise(call) & ~LABELS
+
+
+def _named(call: Call) -> int:
+    """Whether a private text may have become the name of a column."""
+    rest = (*call.arguments[1:], *call.keywords.values())
+    return NAMES if any(map(has_private_text, rest)) else PUBLIC
+
+
+def has_private_text(argument: Any) -> bool:
+    """Whether there is one in an argument."""
+    if isinstance(argument, (list, tuple)):
+        return any(map(has_private_text, argument))
+    if type(argument) is dict:
+        return any(map(has_pointers, argument)) or any(map(has_private_text, argument.values()))
+    return isinstance(getattr(argument, "_mock", None), str)
+
+
+def transposed(call: Call) -> int:
+    """Rows become columns: their labels become names, which are data unless they are counted."""
+    mock, hidden = call.mocks[0], call.first
+    if getattr(mock, "ndim", 1) == 1:
+        return hidden
+    names = PUBLIC if is_counted(mock, hidden) else NAMES
+    return arrays.reversed_axes(hidden & (ROWS | COLUMNS), 2) | names | LABELS
+
+
+def first_rows(call: Call) -> int:
+    """So many rows as a constant says, or as there are."""
+    found = rowwise(call) | LABELS
+    rest = (call.arguments[1:], tuple(call.keywords.values()))
+    return found | table(True, PUBLIC, ndim_of(call.made)) if has_pointers(rest) else found
+
+
+def fewer(call: Call) -> int:
+    """Rows by what is in them; the columns are those of all frames that are given."""
+    ndim = ndim_of(call.mocks[0])
+    if call.given("axis", default=0) not in (0, "index", "rows"):
+        return EVERY
+    found = columns_hidden(call.first, ndim) | _named(call)
+    for argument in (*call.arguments[1:], *call.keywords.values()):
+        mock = getattr(argument, "_mock", None)
+        if mock is not None and ndim_of(mock) == 2 and getattr(mock, "columns", None) is not None:
+            found |= columns_hidden(hidden_in(argument), 2)
+    if isinstance(call.made, (list, tuple)):
+        return UNCOUNTED
+    return table(True, found, ndim_of(call.made))
+
+
+def selected(call: Call) -> int:
+    """`select` of polars: an expression may make any number of rows, the name of a column does not."""
+    names = [
+        name for one in call.arguments[1:] for name in (one if isinstance(one, (list, tuple)) else (one,))
+    ]
+    named = all(isinstance(name, str) for name in names)
+    return rowwise(call) if named and not call.keywords else fewer(call)
+
+
+def dropped(call: Call) -> int:
+    """`drop`: columns by their names, or rows by their labels."""
+    by_columns = "columns" in call.keywords or call.given("axis", default=0) in (1, "columns")
+    if by_columns and "index" not in call.keywords:
+        return rowwise(call)
+    rest = (call.arguments[1:], tuple(call.keywords.values()))
+    counted = is_counted(call.mocks[0], call.first) and not has_pointers(rest)
+    return relabelled(call) if counted else fewer(call)
+
+
+def by_columns(call: Call) -> int:
+    """What is made of a frame's columns, a row or a column for each."""
+    hidden = columns_hidden(call.first, ndim_of(call.mocks[0]))
+    return EVERY if hidden else PUBLIC
+
+
+def reduced(call: Call) -> int:
+    """One item of many: of a frame one for each column, or for each row."""
+    mock, made = call.mocks[0], call.made
+    if has_pointers((call.arguments[1:], tuple(call.keywords.values()))):
+        return arrays.fixed(call)
+    ndim = ndim_of(mock)
+    if ndim == 1 or not (hasattr(mock, "columns") or hasattr(mock, "collect_schema")):
+        return arrays.reduced(call)
+    hidden = call.first
+    columns = columns_hidden(hidden, 2)
+    axis = call.given("axis", default=0)
+    if axis in (1, "columns"):
+        if ndim_of(made) != 1:
+            return EVERY
+        return table(rows_hidden(hidden, 2), PUBLIC, 1, hidden & LABELS)
+    if axis not in (0, "index", "rows"):
+        return PUBLIC if getattr(made, "ndim", 0) == 0 else EVERY
+    if ndim_of(made) == 2:
+        return columns
+    return table(bool(columns & COLUMNS), PUBLIC, 1, LABELS if columns else PUBLIC)
+
+
+def joined(call: Call) -> int:
+    """`concat`: rows below each other, or columns beside each other with rows matched by their labels."""
+    found = call.all
+    axis = call.given("axis", default=0)
+    parts = call.arguments[0] if call.arguments else ()
+    parts = list(parts.values()) if isinstance(parts, dict) else parts
+    mocks = [getattr(part, "_mock", part) for part in parts] if isinstance(parts, (list, tuple)) else []
+    if not mocks or any(type(part).__module__.startswith("polars") for part in mocks):
+        return EVERY if found or not mocks else PUBLIC
+    if axis in (0, "index", "rows"):
+        return found | LABELS if len({ndim_of(mock) for mock in mocks}) == 1 else EVERY
+    if axis not in (1, "columns"):
+        return EVERY
+    masks = [(hidden_in(part), ndim_of(mock)) for part, mock in zip(parts, mocks, strict=True)]
+    rows = any(rows_hidden(hidden, ndim) for hidden, ndim in masks)
+    rows = rows or not aligned((mock, hidden) for mock, (hidden, _) in zip(mocks, masks, strict=True))
+    columns = PUBLIC
+    for hidden, ndim in masks:
+        columns |= columns_hidden(hidden, ndim)
+    return table(rows, columns, ndim_of(call.made))
+
+
+def built(call: Call) -> int:
+    """A frame or series of what is given: as long as that is, where rows need not be matched."""
+    parts: list[Any] = []
+    for argument in call.arguments[:1]:
+        parts.extend(argument.values() if isinstance(argument, dict) else [argument])
+    tables = [(getattr(part, "_mock", part), hidden_in(part)) for part in parts]
+    if "index" in call.keywords or len(call.arguments) > 1 or not aligned(tables):
+        return EVERY
+    if call.all_lengths or call.has_private_counts:
+        return EVERY
+    return LABELS if any(_is_pandas(mock) for mock, _ in tables) else PUBLIC
+
+
+def grouped(call: Call) -> int:
+    """Groups by what is in the rows; their mask says of the columns and rows of the table as well."""
+    hidden, ndim = call.first, ndim_of(call.mocks[0])
+    members = MEMBERS if rows_hidden(hidden, ndim) else PUBLIC
+    return columns_hidden(hidden, ndim) | ROWS | members
+
+
+def kept_groups(call: Call) -> int:
+    """The same groups, of some columns."""
+    return call.first
+
+
+def group_rows(call: Call) -> int:
+    """A row for each group, or for some rows of each."""
+    made = ndim_of(call.made)
+    if isinstance(call.made, (list, tuple)):
+        return UNCOUNTED
+    return table(True, columns_hidden(call.first, 2) | _named(call), made)
+
+
+def member_rows(call: Call) -> int:
+    """A row for each row of the table that was grouped."""
+    return table(bool(call.first & MEMBERS), columns_hidden(call.first, 2), ndim_of(call.made))
+
+
+def window_column(call: Call) -> int:
+    """A column of a window over a frame."""
+    return EVERY if call.lengths else call.first
+
+
+def carried(call: Call) -> int:
+    """What looks at the same rows in another way, such as `.str` or `.rolling(3)`."""
+    return call.first
+
+
+def predicted(call: Call) -> int:
+    """A row for each row of the data that an estimator is given."""
+    if len(call.arguments) < 2:
+        return EVERY
+    hidden, ndim = hidden_in(call.arguments[1]), ndim_of(call.mocks[1])
+    made = getattr(call.made, "ndim", 0)
+    rows = rows_hidden(hidden, ndim)
+    if made == 1:
+        return int(rows)
+    return (ROWS if rows else PUBLIC) | COLUMNS | NAMES | LABELS if made == 2 else EVERY
+
+
+def scaled(call: Call) -> int:
+    """What has the shape of the data that an estimator is given."""
+    return hidden_in(call.arguments[1]) if len(call.arguments) > 1 else EVERY

@@ -1,0 +1,177 @@
+"""Which rule of sizes is for which operation: by `lists/sizes.toml`, and by what an operation does."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from duetlink.compute.operations.allowed import AGGREGATE, ELEMENTWISE, Allowed, read_list
+from duetlink.compute.operations.sizes import arrays, frames, keys
+from duetlink.compute.operations.sizes.call import Call, Rule
+from duetlink.compute.operations.sizes.mask import PUBLIC, has_pointers, is_pointer, trimmed
+from duetlink.errors import OperationRefused
+
+_RULES: Mapping[str, Rule] = {
+    "unknown": arrays.unknown,
+    "counted": arrays.counted,
+    "fixed": arrays.fixed,
+    "shaped": arrays.shaped,
+    "same": arrays.same,
+    "alike": frames.alike,
+    "rows": arrays.rows,
+    "reduced": frames.reduced,
+    "turned": arrays.turned,
+    "squeezed": arrays.squeezed,
+    "binned": arrays.binned,
+    "one_hot": arrays.one_hot,
+    "chosen": arrays.chosen,
+    "rowwise": frames.rowwise,
+    "expanded": frames.expanded,
+    "relabelled": frames.relabelled,
+    "numbered": frames.numbered,
+    "transposed": frames.transposed,
+    "first_rows": frames.first_rows,
+    "fewer": frames.fewer,
+    "selected": frames.selected,
+    "dropped": frames.dropped,
+    "by_columns": frames.by_columns,
+    "joined": frames.joined,
+    "built": frames.built,
+    "grouped": frames.grouped,
+    "kept_groups": frames.kept_groups,
+    "group_rows": frames.group_rows,
+    "member_rows": frames.member_rows,
+    "carried": frames.carried,
+    "predicted": frames.predicted,
+    "scaled": frames.scaled,
+    "taken": keys.taken,
+}
+# the rules by which arguments without anything hidden, and without numbers, make results without
+_PUBLIC_OF_PUBLIC = frozenset({arrays.fixed, arrays.same, arrays.alike, arrays.rows, arrays.reduced})
+_UNLABELLED: Mapping[Rule, Rule] = {frames.alike: arrays.alike, frames.reduced: arrays.reduced}
+_CONTAINERS = frozenset({list, tuple, dict, slice})
+# Whose effects say enough: their objects are arrays, columns and numbers.
+_BY_EFFECT = frozenset({"numpy", "torch", "pandas", "polars", "operator", "builtins", "math"})
+_FUNCTIONS_OF = {"numpy.ndarray": "numpy", "numpy.generic": "numpy", "torch.Tensor": "torch"}
+
+
+def hidden_after(
+    operation: str,
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+    mocks: Sequence[Any],
+    made: Any,
+    allowed: Allowed,
+) -> int:
+    """The mask of what an operation has made here. Of a method, the first argument is what it is of; `mocks`
+    are those of the arguments by position.
+    """
+    kind: type = type(mocks[0]) if mocks else type(None)
+    rule = _rules.get((operation, kind)) or _rule_of(operation, kind, allowed)
+    if rule in _PUBLIC_OF_PUBLIC and _is_public(arguments) and _is_public(keywords.values()):
+        return PUBLIC
+    hidden = rule(Call(operation, arguments, keywords, mocks, made))
+    if hidden == PUBLIC:
+        return hidden
+    if not any(map(has_pointers, arguments)) and not any(map(has_pointers, keywords.values())):
+        return PUBLIC  # made of constants, so that the mock is the thing itself
+    return trimmed(hidden, made)
+
+
+def _is_public(arguments: Iterable[Any]) -> bool:
+    """Whether nothing in these hides a size, by a look that costs little: True is certain, False is not."""
+    for argument in arguments:
+        kind = type(argument)
+        if hasattr(kind, "_is_remote"):
+            if argument._hidden or not getattr(argument._mock, "ndim", 0):  # a number may be a length
+                return False
+        elif kind in _CONTAINERS:
+            return False
+    return True
+
+
+def hidden_then(
+    operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any], mocks: Sequence[Any]
+) -> None:
+    """Set the mask of the first argument anew, which an operation is about to change in place."""
+    changed: Any = arguments[0] if arguments else None
+    if not is_pointer(changed) or operation not in _RESIZING:
+        return
+    table = getattr(changed, "_table", None)
+    if table is not None:  # what was changed is `.loc` of it
+        table._hidden = keys.rows_after(mocks[0], table._hidden, arguments[1])
+    elif (hidden := keys.after_writing(Call(operation, arguments, keywords, mocks, None))) != changed._hidden:
+        changed._hidden = hidden
+
+
+# the operations in place by which lengths or labels may change
+_RESIZING = frozenset(
+    {"operator.setitem", "@=data", "@=columns", "@=index", ".squeeze_", "torch.squeeze_"}
+    | keys.TURNING
+    | keys.NAMING
+)
+_rules: dict[tuple[str, type], Rule] = {}
+
+
+def _rule_of(operation: str, kind: type, allowed: Allowed) -> Rule:
+    rule = _RULES[_name_of(operation, kind) or _by_effect(operation, kind, allowed)]
+    if not _may_be_labelled(kind):
+        rule = _UNLABELLED.get(rule, rule)
+    _rules[operation, kind] = rule
+    return rule
+
+
+def _may_be_labelled(kind: type) -> bool:
+    """Whether rows may have to be matched by their labels; those of tensors never."""
+    return "torch" not in {base.__module__.partition(".")[0] for base in kind.__mro__}
+
+
+def _name_of(operation: str, kind: type) -> str | None:
+    """The rule's name, as the list has it."""
+    listed = _listed()
+    if operation[0] not in ".@":
+        return listed.get(operation)
+    name = operation.removeprefix(".")
+    for base in kind.__mro__:
+        of = f"{base.__module__.partition('.')[0]}.{base.__name__}"
+        found = listed.get(f"{of}:{name}") or listed.get(f"{of}:*")
+        if found is None and of in _FUNCTIONS_OF and operation[0] == ".":
+            found = listed.get(f"{_FUNCTIONS_OF[of]}.{name}")
+        if found is not None:
+            return found
+    return None
+
+
+def _by_effect(operation: str, kind: type, allowed: Allowed) -> str:
+    try:
+        if operation[0] == ".":
+            modules = [base.__module__.partition(".")[0] for base in kind.__mro__]
+            library = next((module for module in modules if module in _BY_EFFECT), "")
+            effect = allowed.method(kind, operation[1:])
+        elif operation[0] == "@":
+            return "unknown"
+        else:
+            library = operation.partition(".")[0]
+            effect = allowed.function(operation).effect
+            if operation.startswith("scipy.special."):
+                library = "numpy"
+    except OperationRefused:
+        return "unknown"
+    if library in _BY_EFFECT:
+        return {ELEMENTWISE: "alike", AGGREGATE: "reduced"}.get(effect or "", "unknown")
+    return "unknown"
+
+
+@functools.cache
+def _listed() -> Mapping[str, str]:
+    """The name of the rule of each function, and of each `CLASS:MEMBER`."""
+    found: dict[str, str] = {}
+    listed = read_list("sizes")
+    for library, rules in listed["functions"].items():
+        for rule, names in rules.items():
+            found.update({f"{library}.{name}": rule for name in names})
+    for class_, rules in listed["classes"].items():
+        for rule, names in rules.items():
+            found.update({f"{class_}:{name}": rule for name in names})
+    return found

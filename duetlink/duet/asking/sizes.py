@@ -1,0 +1,202 @@
+"""What is told here of the sizes of something private: those that are the same for any data.
+
+A mock has a length, and it is the mock's. Where the length of the real object depends on the data, the mock's
+would be a wrong number that looks like a right one, so that asking for it raises PrivateValue.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, NoReturn
+
+from duetlink.compute.operations.sizes.frames import ndim_of
+from duetlink.compute.operations.sizes.mask import (
+    COLUMNS,
+    EVERY,
+    LABELS,
+    LENGTHS,
+    NAMES,
+    PUBLIC,
+    ROWS,
+    UNCOUNTED,
+    trimmed,
+)
+from duetlink.data import values
+from duetlink.errors import PrivateValue
+
+_OF_COLUMNS = frozenset({"columns", "dtypes", "schema", "collect_schema", "get_column_index"})
+_NUMBER_OF_AXES = frozenset({"ndim", "dim", "ndimension"})
+# what all lengths together make; the names of the others tell of types
+_OF_ALL = frozenset(
+    {"size", "nbytes", "empty", "numel", "nelement", "stride", "strides", "is_same_size", "dim_order"}
+)
+_ROWS = "duet.remote(len)(x).get(reason=…)"
+_LENGTHS = re.compile(r"\((.*)\)$")
+
+
+def length(remote: Any) -> int:
+    """What `len` says."""
+    hidden = remote._hidden
+    if hidden & LENGTHS and _is_hidden(remote, 0):
+        _refuse(remote, "the length", _ROWS)
+    try:
+        return len(remote._mock)
+    except TypeError as error:  # torch.tensor(x) has no protocol for x, and comes here by way of its items
+        raise TypeError(
+            f"{error}; if this was torch.tensor or torch.as_tensor of a pointer, it is "
+            "duet.remote(torch).tensor(x)"
+        ) from None
+
+
+def metadata(remote: Any, name: str) -> Any:
+    """An attribute that tells of sizes, types and names."""
+    if name == "shape" and remote._hidden & LENGTHS:
+        return _shape(remote)
+    check(remote, name)
+    return getattr(remote._mock, name)
+
+
+def check(remote: Any, name: str) -> None:
+    """Raise PrivateValue where what `name` tells depends on the data."""
+    hidden = remote._hidden
+    if not hidden:
+        return
+    if name in _OF_COLUMNS:
+        if ndim_of(remote._mock) == 2 and hidden & (COLUMNS | NAMES):
+            _refuse(remote, f"{name!r}", f"x.head(0).get(reason=…).{name}")
+    elif name in _NUMBER_OF_AXES:
+        if hidden == UNCOUNTED:
+            _refuse(remote, "the number of dimensions", "numpy.ndim(x).get(reason=…)")
+    elif name == "width":
+        if hidden & COLUMNS:
+            _refuse(remote, "the number of columns", "x.head(0).get(reason=…).width")
+    elif name == "height":
+        if hidden & ROWS:
+            _refuse(remote, "the number of rows", _ROWS)
+    elif name == "ngroups":
+        _refuse(remote, "the number of groups", "duet.remote(len)(x.size()).get(reason=…)")
+    elif name in _OF_ALL and hidden & LENGTHS:
+        _refuse(remote, f"{name!r}", _all_items(remote))
+
+
+def of_tensor(name: str, arguments: Sequence[Any], keywords: Any) -> Any:
+    """What torch asks of a tensor whose sizes are not all known; None: its mock may answer."""
+    tensor = arguments[0] if arguments else keywords.get("input")
+    hidden = getattr(tensor, "_hidden", PUBLIC)
+    if not hidden:
+        return None
+    bare = name.rpartition(".")[2].lstrip("@")
+    if bare == "__len__":
+        return length(tensor)
+    if bare == "shape" or (bare == "size" and len(arguments) == 1 and not keywords):
+        return _shape(tensor)
+    if bare == "size":
+        return _shape(tensor)[arguments[1] if len(arguments) > 1 else keywords["dim"]]
+    check(tensor, bare)
+    return None
+
+
+def mock_words(remote: Any) -> str:
+    """What stands before a mock that is shown."""
+    return "its mock, whose size is its own" if remote._hidden & LENGTHS else "its mock"
+
+
+class Shape(Sequence[int]):
+    """The shape of something private, some of whose lengths are not known: those raise PrivateValue."""
+
+    __slots__ = ("_lengths", "_remote")
+
+    def __init__(self, remote: Any, lengths: tuple[int | None, ...]) -> None:
+        self._remote = remote
+        self._lengths = lengths
+
+    def __len__(self) -> int:
+        return len(self._lengths)
+
+    def __getitem__(self, key: Any) -> Any:
+        found = self._lengths[key]
+        parts = found if isinstance(found, tuple) else (found,)
+        if None in parts:
+            first = self._lengths[0] is None and (key == 0 or isinstance(key, slice))
+            axis = key % len(self._lengths) if isinstance(key, int) else self._lengths.index(None)
+            way = _ROWS if first else f"{_moved(self._remote, axis)}.get(reason=…)"
+            _refuse(self._remote, "this length", way)
+        return found
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self[:])
+
+    def __eq__(self, other: object) -> bool:
+        return tuple(self[:]) == other
+
+    def __hash__(self) -> int:
+        return hash(self[:])
+
+    def numel(self) -> int:
+        """As `torch.Size.numel`."""
+        _refuse(self._remote, "the number of items", _all_items(self._remote))
+
+    def __repr__(self) -> str:
+        return f"({', '.join('?' if one is None else str(one) for one in self._lengths)})"
+
+
+def hidden_of_asset(mock: Any, detail: str, size_bytes: int) -> int:
+    """The mask of an asset's sizes, by its description and its mock. Row labels are data."""
+    summary = values.summarise(mock)
+    nested = isinstance(mock, (dict, list, tuple))
+    if summary.detail == detail and (not nested or summary.size_bytes == size_bytes):
+        return trimmed(LABELS, mock)
+    if hasattr(mock, "columns"):
+        return ROWS | LABELS  # what has the names of the asset's columns, or else would be no mock of it
+    ndim = getattr(mock, "ndim", None)
+    ours, theirs = (_LENGTHS.search(text) for text in (summary.detail, detail))
+    if ndim and ours and theirs and ours[1].split(",")[1:] == theirs[1].split(",")[1:]:
+        return trimmed(1 << (ndim - 1) | LABELS, mock)
+    return trimmed(EVERY, mock)
+
+
+def _shape(remote: Any) -> Shape:
+    mock = remote.mock
+    if remote._hidden == UNCOUNTED:
+        check(remote, "ndim")
+    lengths = tuple(
+        None if _is_hidden(remote, axis) else int(length) for axis, length in enumerate(mock.shape)
+    )
+    if all(one is None for one in lengths):
+        _refuse(remote, "the shape", _ROWS if len(lengths) == 1 else _every_length(remote))
+    return Shape(remote, lengths)
+
+
+def _is_hidden(remote: Any, axis: int) -> bool:
+    mock, hidden = remote.mock, remote._hidden
+    shape = getattr(mock, "shape", None)
+    if hidden == UNCOUNTED or shape is None:
+        return True
+    return bool(hidden >> (len(shape) - 1 - axis) & 1)
+
+
+def _is_tensor(remote: Any) -> bool:
+    return type(remote.mock).__module__.partition(".")[0] == "torch"
+
+
+def _every_length(remote: Any) -> str:
+    return _ROWS if _is_tensor(remote) else "duet.remote(numpy).shape(x), whose parts have .get(reason=…)"
+
+
+def _moved(remote: Any, axis: int) -> str:
+    return f"duet.remote(len)(x.moveaxis({axis}, 0))" if _is_tensor(remote) else f"numpy.shape(x)[{axis}]"
+
+
+def _all_items(remote: Any) -> str:
+    if _is_tensor(remote):
+        return "duet.remote(len)(x.ravel()).get(reason=…)"
+    is_sized = type(remote.mock).__module__.startswith(("numpy", "pandas"))
+    return "numpy.size(x).get(reason=…)" if is_sized else _ROWS
+
+
+def _refuse(remote: Any, what: str, way: str) -> NoReturn:
+    raise PrivateValue(
+        f"{what} of {remote._title()} depends on the data, and its mock has one of its own; ask for it, x "
+        f"being this: {way}"
+    )
