@@ -90,6 +90,10 @@ class StreamClosed(DuetError, ConnectionError):
     """One stream of messages is closed; the message says by whom and why. The link goes on."""
 
 
+class PortUnavailable(DuetError, ConnectionError):
+    """The peer shares no port of this name, or nothing can listen on this machine; the message says which."""
+
+
 class LocalProtocolError(DuetError, RuntimeError):
     """This side used the link in a way that it does not allow."""
 

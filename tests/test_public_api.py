@@ -24,9 +24,9 @@ ROOT_NAMES = "Budget Duet DuetError IceServer Mock Policy Prep Settings duets er
 # where a class is defined is not public; what `duet.store` and the like give is
 MEMBERS = {
     "duetlink:Duet": (
-        "accept audit close code code_expires compression doctor fetch history panel pause paused peer ping "
-        "policies remote requests resume role send share state statistics store table transfers tuning "
-        "verifier wait_connected wait_done wait_object wait_request watch"
+        "accept audit close code code_expires compression doctor fetch history open_port panel pause paused "
+        "peer ping policies ports remote requests resume role send share share_port state statistics store "
+        "table transfers tuning verifier wait_connected wait_done wait_object wait_request watch"
     ),
     "duetlink.duet.store:Store": "search table to_pandas",
     "duetlink.duet.store:Asset": (
@@ -54,6 +54,15 @@ MEMBERS = {
         "paused_there resume retry row size_bytes state status why wire_bytes"
     ),
     "duetlink.duet.transfers:TransferTable": "table",
+    "duetlink.duet.ports:SharedPort": (
+        "close closed connections host name pause paused port received_bytes refused_connections resume row "
+        "sent_bytes total_connections"
+    ),
+    "duetlink.duet.ports:OpenPort": (
+        "address close closed connections host name pause paused port received_bytes refused_connections "
+        "resume row sent_bytes total_connections"
+    ),
+    "duetlink.duet.ports:PortTable": "table",
     "duetlink.duet.answering.policies.policies:Policies": (
         "add apply clear explain move remove replay table usage"
     ),
@@ -122,6 +131,7 @@ ERRORS = """
     PathUnavailable
     PeerLost
     PeerUnreachable
+    PortUnavailable
     PrepError
     PrepNotWritten
     PrivateValue

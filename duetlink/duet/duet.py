@@ -31,6 +31,7 @@ from duetlink.duet.objects.offering import Offering
 from duetlink.duet.objects.progress import Progress
 from duetlink.duet.open_duets import OpenDuets
 from duetlink.duet.panel import Panel, make_panel
+from duetlink.duet.ports import OpenPort, PortTable, SharedPort, checked_name, checked_port
 from duetlink.duet.store import Asset, Store
 from duetlink.duet.transfers import SharedTransfer, TransferTable
 from duetlink.errors import (
@@ -354,6 +355,44 @@ class Duet:
 
     async def _pause(self, paused: bool) -> None:
         self._life.pause(paused)
+
+    # -- services ------------------------------------------------------------------------------------------
+
+    def share_port(self, port: int, name: str, *, host: str = "127.0.0.1") -> SharedPort:
+        """Let the peer connect to the TCP service at `host`:`port`, and to no other: `duet.open_port(name)`
+        there is a port that leads to it. May be called before the peer is there. Connections are encrypted
+        and authenticated by the link, go by its best path, wait while the network is away, and each is in the
+        audit log of both sides, with the bytes each way. What the service gives to whoever connects, it gives
+        to the peer: no policy asks for what passes.
+
+        Raises:
+            SettingError: no such port or name, or a port of this name is shared already.
+            AuditUnavailable: the audit log cannot be written; it is not shared.
+        """
+        if self._life.state == CLOSED:
+            raise self._life.closed_error()
+        offered = self._life.ports.share(checked_name(name), host, checked_port(port))
+        return SharedPort(self._thread.run(offered), self._life.ports, self._thread)
+
+    def open_port(self, name: str, *, port: int = 0) -> OpenPort:
+        """A port on this machine, 127.0.0.1, that leads to the service that the peer shares as `name`. Any
+        program of this machine may connect. `port` is the one to listen on, 0 for a free one.
+
+        Raises:
+            PortUnavailable: the peer shares no port of this name, or `port` is not free.
+            SettingError: no such port or name. LinkClosed, CallTimeout: the peer does not answer.
+        """
+        self._link()
+        opened = self._life.ports.open(checked_name(name), checked_port(port, least=0))
+        return OpenPort(self._thread.run(opened), self._life.ports, self._thread)
+
+    @property
+    def ports(self) -> PortTable:
+        """The ports that this side shares, then those that it has opened."""
+        ports, thread = self._life.ports, self._thread
+        shared = [SharedPort(offer, ports, thread) for offer in ports.registry.all()]
+        opened = [OpenPort(listener, ports, thread) for listener in list(ports.listeners)]
+        return PortTable([*shared, *opened])
 
     # -- the owner's queue -----------------------------------------------------------------------------------
 

@@ -24,6 +24,7 @@ from duetlink.duet.objects.catalogue import Catalogue
 from duetlink.duet.objects.decoding import Decoding
 from duetlink.duet.objects.giving import Giving
 from duetlink.duet.objects.recorder import Recorder
+from duetlink.duet.ports import Ports
 from duetlink.errors import AuditUnavailable, DuetError, LinkClosed
 from duetlink.net.link.link import Link
 from duetlink.net.link.traffic import Statistics
@@ -81,6 +82,7 @@ class Life:
         self.asking.why_failed = self.workbench.why_failed
         self.catalogue.on_mock = self.workplace.warm
         self.giving = Giving(self.catalogue, self.recorder, self.decoding)
+        self.ports = Ports(self.recorder)
         # for waiting from any thread
         self.connected: concurrent.futures.Future[None] = concurrent.futures.Future()
         self.closed: concurrent.futures.Future[None] = concurrent.futures.Future()
@@ -141,14 +143,17 @@ class Life:
         link.on_lost = self._lost
         link.on_restored = self._restored
         link.on_change = self.inbox.on_change = self.workplace.on_change = self.changed
+        self.ports.on_change = self.changed
         for desk in (self.catalogue, self.inbox, self.asking, self.giving, self.workplace, self.workbench):
             desk.attach(link)
+        self.ports.attach(link)
         link.start()
         for task in (self.catalogue.keep_prepared(), self.workplace.run()):
             self.at_end(partial(cancelled, asyncio.ensure_future(task)))
         self.at_end(self.workbench.close)
         self.at_end(self.decoding.close)  # after those that use it
         self.at_end(self.inbox.close)
+        self.at_end(self.ports.close)
         self.state = CONNECTED
         self.connected.set_result(None)
         self.changed()
@@ -159,6 +164,7 @@ class Life:
             raise self.closed_error()
         if paused != self.paused:
             self.paused = paused
+            self.ports.leaving.pause(paused)
             if self.link is not None:
                 self.link.exports.pause(paused)
             self.changed()

@@ -54,6 +54,7 @@ class Inlet:
         self._on_violation = on_violation
         self._on_stranded = on_stranded
         self.arrived = 0  # the number of the newest frame
+        self.path = ""  # by which the frames come now
         self._parcels = 0
         self._heard_s = 0.0
         self._running: asyncio.Task[None] | None = None
@@ -131,6 +132,7 @@ class Inlet:
     async def _pull(self, path: FlightPath, ticket: bytes, avoid: dict[str, str]) -> None:
         """Pull by `path` until it breaks, is silent, or a better one is up."""
         handover = _Handover(self.take)
+        self.path = path.name
         self._heard_s = time.monotonic()
         following = asyncio.ensure_future(path.follow(ticket, handover.put, handover.stop))
         better = asyncio.ensure_future(self._ladder.wait_better_than(path, avoid))
@@ -144,6 +146,7 @@ class Inlet:
         finally:
             for task in tasks:
                 task.cancel()
+            self.path = ""
             await asyncio.gather(*tasks, return_exceptions=True)
             handover.take_rest()
         handover.check()

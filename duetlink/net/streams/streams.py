@@ -129,6 +129,11 @@ class Streams:
                 del self._pending[number]
                 self._accept(number, purpose, credit_bytes)
 
+    @property
+    def path(self) -> str:
+        """The name of the path by which the peer's messages come now; empty where there is none."""
+        return self._inlet.path
+
     def off(self, purpose: str) -> None:
         """Take no more streams for this purpose; those that are open go on."""
         self._purposes.pop(purpose, None)

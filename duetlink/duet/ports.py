@@ -1,0 +1,285 @@
+"""Shared ports as a person holds them, and the audit lines of their connections."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from duetlink.base.audit import entry
+from duetlink.base.audit.entry import Entry
+from duetlink.base.runtime.loop import LoopThread
+from duetlink.duet.display import Table, size_text, visible
+from duetlink.duet.objects.recorder import BEGUN, Recorder
+from duetlink.errors import LinkClosed, SettingError
+from duetlink.net.link.transfer import COMPLETE, FAILED
+from duetlink.net.ports.connection import PortConnection
+from duetlink.net.ports.listener import HOST, PortListener
+from duetlink.net.ports.offer import MOST_NAME_BYTES, PortOffer, PortRegistry, serve
+from duetlink.net.ports.valve import Valve
+
+if TYPE_CHECKING:
+    from duetlink.net.link.link import Link
+
+ADDED, REMOVED = "added", "removed"
+
+
+class Ports:
+    """Loop side: what this side shares and what it has opened. Methods belong to the loop thread."""
+
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
+        self._link: Link | None = None
+        self._numbers = itertools.count()
+        self.leaving = Valve()  # shut by `duet.pause()`
+        self.registry = PortRegistry(self.leaving)
+        self.listeners: list[PortListener] = []
+        self.on_change: Callable[[], None] = lambda: None
+
+    def attach(self, link: Link) -> None:
+        """The peer is there: it may connect to what is shared, also later."""
+        self._link = link
+        serve(link.streams, self.registry, self)
+
+    async def share(self, name: str, host: str, port: int) -> PortOffer:
+        """Offer a service. Raises SettingError, AuditUnavailable."""
+        offer = self.registry.add(name, host, port)
+        try:
+            await self._recorder.record(_described(name, ADDED, f"{host}:{port}"))
+        except BaseException:
+            await self.registry.remove(offer)
+            raise
+        self.on_change()
+        return offer
+
+    async def unshare(self, offer: PortOffer) -> None:
+        if not offer.closed:
+            await self.registry.remove(offer)
+            self._recorder.note(_described(offer.name, REMOVED, f"{offer.host}:{offer.port}"))
+            self.on_change()
+
+    async def open(self, name: str, port: int) -> PortListener:
+        """Raises as `PortListener.open`, and LinkClosed where there is no peer yet."""
+        if self._link is None:
+            raise LinkClosed("no peer is connected yet; see wait_connected()")
+        listener = await PortListener.open(self._link.streams, name, self.leaving, self, port=port)
+        self.listeners.append(listener)
+        self.on_change()
+        return listener
+
+    async def shut(self, listener: PortListener) -> None:
+        await listener.close()
+        if listener in self.listeners:
+            self.listeners.remove(listener)
+            self.on_change()
+
+    async def close(self) -> None:
+        """The duet has ended: end every connection, listen no more."""
+        for listener in list(self.listeners):
+            await listener.close()
+        for offer in self.registry.all():
+            await self.registry.remove(offer)
+
+    # -- for the connections -----------------------------------------------------------------------------
+
+    async def begun(self, connection: PortConnection) -> None:
+        """Nothing passes before this is on the disk. Raises AuditUnavailable."""
+        connection.number = next(self._numbers)
+        await self._recorder.record(_of(connection, BEGUN))
+        self.on_change()
+
+    def ended(self, connection: PortConnection) -> None:
+        self._recorder.note(_of(connection, FAILED if connection.why else COMPLETE))
+        self.on_change()
+
+
+class _Port:
+    """What both ends of a port show."""
+
+    _loop_side: PortOffer | PortListener
+    _thread: LoopThread
+
+    @property
+    def name(self) -> str:
+        return self._loop_side.name
+
+    @property
+    def port(self) -> int:
+        """The number of the TCP port, on this machine or on `host`."""
+        return self._loop_side.port
+
+    @property
+    def connections(self) -> int:
+        """How many are open now."""
+        return self._loop_side.traffic.connections
+
+    @property
+    def total_connections(self) -> int:
+        """How many there have been."""
+        return self._loop_side.traffic.total_connections
+
+    @property
+    def refused_connections(self) -> int:
+        """How many could not be made: too many at once, or the service did not answer."""
+        return self._loop_side.traffic.refused_connections
+
+    @property
+    def sent_bytes(self) -> int:
+        """To the peer, of all connections."""
+        return self._loop_side.traffic.sent_bytes
+
+    @property
+    def received_bytes(self) -> int:
+        """From the peer, of all connections."""
+        return self._loop_side.traffic.received_bytes
+
+    @property
+    def paused(self) -> bool:
+        """Whether this side keeps it back."""
+        return self._loop_side.valve.shut
+
+    @property
+    def closed(self) -> bool:
+        return self._loop_side.closed
+
+    def pause(self) -> None:
+        """Let nothing pass, in either direction, and no new connection be made, until `resume`. Connections
+        stay open; what is on its way arrives. `duet.pause()` keeps back what this side sends, by all ports.
+        """
+        self._thread.run(self._pause(True))
+
+    def resume(self) -> None:
+        self._thread.run(self._pause(False))
+
+    async def _pause(self, paused: bool) -> None:
+        self._loop_side.pause(paused)
+
+    def row(self) -> tuple[str, ...]:
+        """Its line in a table."""
+        state = "closed" if self.closed else "paused" if self.paused else "open"
+        return (
+            self.name,
+            self._where(),
+            state,
+            f"{self.connections} of {self.total_connections}",
+            size_text(self.sent_bytes),
+            size_text(self.received_bytes),
+        )
+
+    def _where(self) -> str:
+        raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {visible(self.name)!r}: {self._where()}, {self.row()[2]}>"
+
+    def _repr_html_(self) -> str:
+        return PortTable([self])._repr_html_()
+
+
+class SharedPort(_Port):
+    """A service of this side that the peer may connect to, until `close`."""
+
+    def __init__(self, offer: PortOffer, ports: Ports, thread: LoopThread) -> None:
+        self._loop_side: PortOffer = offer
+        self._ports = ports
+        self._thread = thread
+
+    @property
+    def host(self) -> str:
+        """Where the service runs, as this side reaches it."""
+        return self._loop_side.host
+
+    def close(self) -> None:
+        """Take the offer back and end its connections. Safe to call twice."""
+        if not self._thread.stopped:
+            self._thread.run(self._ports.unshare(self._loop_side))
+
+    def _where(self) -> str:
+        return f"{self.host}:{self.port} for the peer"
+
+
+class OpenPort(_Port):
+    """A port on this machine that leads to a service of the peer's, until `close`."""
+
+    def __init__(self, listener: PortListener, ports: Ports, thread: LoopThread) -> None:
+        self._loop_side: PortListener = listener
+        self._ports = ports
+        self._thread = thread
+
+    @property
+    def host(self) -> str:
+        """Always 127.0.0.1: programs of this machine reach it, and no others."""
+        return HOST
+
+    @property
+    def address(self) -> str:
+        """`127.0.0.1:43211`, to be given to a program."""
+        return f"{HOST}:{self.port}"
+
+    def close(self) -> None:
+        """Listen no more and end the connections. Safe to call twice."""
+        if not self._thread.stopped:
+            self._thread.run(self._ports.shut(self._loop_side))
+
+    def _where(self) -> str:
+        return f"{self.address} here"
+
+
+class PortTable:
+    """The ports of a duet: those that this side shares, and those that it has opened."""
+
+    def __init__(self, ports: Sequence[_Port]) -> None:
+        self._ports = ports
+
+    def __len__(self) -> int:
+        return len(self._ports)
+
+    def __getitem__(self, name: str) -> _Port:
+        """The port of that name; raises KeyError."""
+        for port in self._ports:
+            if port.name == name:
+                return port
+        raise KeyError(name)
+
+    def table(self) -> Table:
+        headers = ("port", "where", "state", "connections", "sent", "received")
+        return Table("Ports", headers, [port.row() for port in self._ports], "no port is shared or open")
+
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+def checked_name(name: str) -> str:
+    """Raises SettingError for what cannot be the name of a port."""
+    if not isinstance(name, str) or not name.isprintable() or not 0 < len(name.encode()) <= MOST_NAME_BYTES:
+        raise SettingError(f"the name of a port is text of 1 to {MOST_NAME_BYTES} bytes, not {name!r:.120}")
+    return name
+
+
+def checked_port(port: int, *, least: int = 1) -> int:
+    """Raises SettingError for what is no TCP port."""
+    if not isinstance(port, int) or not least <= port < 65536:
+        raise SettingError(f"a port is a number from {least} to 65535, not {port!r:.40}")
+    return port
+
+
+def _described(name: str, state: str, reason: str) -> Entry:
+    return Entry(kind=entry.PORT, name=name, state=state, reason=reason)
+
+
+def _of(connection: PortConnection, state: str) -> Entry:
+    begun = state == BEGUN
+    return Entry(
+        kind=entry.PORT,
+        name=connection.name,
+        state=state,
+        connection=connection.number,
+        by="this side" if connection.outbound else "the peer",
+        path=connection.path,
+        left_bytes=None if begun else connection.sent_bytes,
+        came_bytes=None if begun else connection.received_bytes,
+        reason="" if begun else connection.why,
+    )

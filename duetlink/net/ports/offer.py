@@ -1,0 +1,173 @@
+"""What this side shares: TCP services by name, and the connections that peers make to them."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable
+
+from duetlink.errors import DuetError, RemoteProtocolError, SettingError
+from duetlink.net.ports.connection import (
+    ASK,
+    CONNECT,
+    MOST_CONNECTIONS,
+    NO,
+    PURPOSE,
+    READ_BYTES,
+    WINDOW_BYTES,
+    YES,
+    PortConnection,
+    PortTraffic,
+    PortWatch,
+    answer,
+)
+from duetlink.net.ports.valve import Valve
+from duetlink.net.streams.message import Message
+from duetlink.net.streams.stream import Stream
+from duetlink.net.streams.streams import Streams
+
+MOST_NAME_BYTES = 100
+
+_DIAL_TIMEOUT_S = 10.0
+_QUESTION_TIMEOUT_S = 30.0
+
+
+class PortOffer:
+    """One service that peers may connect to. Belongs to the loop thread."""
+
+    def __init__(self, name: str, host: str, port: int, leaving: Valve) -> None:
+        self.name = name
+        self.host = host
+        self.port = port
+        self.traffic = PortTraffic()
+        self.valve = Valve()  # both ways
+        self.leaving = Valve(leaving)
+        self.closed = False
+        self.running: set[asyncio.Task[None]] = set()
+
+    def pause(self, paused: bool) -> None:
+        """Let nothing pass, in either direction, and no new connection be made; or let it again."""
+        self.valve.pause(paused)
+        self.leaving.pause(paused)
+
+
+class PortRegistry:
+    """What is offered, by name, on all links that it is served on. Belongs to the loop thread."""
+
+    def __init__(self, leaving: Valve) -> None:
+        """`leaving` keeps back what this side sends, by any port."""
+        self._leaving = leaving
+        self._offers: dict[str, PortOffer] = {}
+
+    def add(self, name: str, host: str, port: int) -> PortOffer:
+        """Offer a service. Raises SettingError where there is one of this name."""
+        if name in self._offers:
+            known = self._offers[name]
+            raise SettingError(f"port {name!r} is shared already ({known.host}:{known.port}); close it first")
+        offer = self._offers[name] = PortOffer(name, host, port, self._leaving)
+        return offer
+
+    def get(self, name: str) -> PortOffer | None:
+        return self._offers.get(name)
+
+    def all(self) -> list[PortOffer]:
+        """In the order in which they were offered."""
+        return list(self._offers.values())
+
+    async def remove(self, offer: PortOffer) -> None:
+        """Take an offer back and end its connections. Safe to call twice."""
+        offer.closed = True
+        if self._offers.get(offer.name) is offer:
+            del self._offers[offer.name]
+        tasks = list(offer.running)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def serve(
+    streams: Streams,
+    registry: PortRegistry,
+    watch: PortWatch,
+    allowed: Callable[[PortOffer], bool] = lambda offer: True,
+) -> None:
+    """Let the peer of one link connect to what is offered, as far as it is `allowed` to."""
+
+    async def handle(stream: Stream) -> None:
+        async with asyncio.timeout(_QUESTION_TIMEOUT_S):
+            question = await stream.receive()
+        name = _name(question)
+        offer = registry.get(name)
+        if offer is None or not allowed(offer):
+            await stream.send(NO, answer(f"no port {name!r} is shared"))
+        elif question.head == ASK:
+            await stream.send(YES, memoryview(b""))
+        else:
+            await _connect(
+                stream, offer, PortConnection(name, False, offer.traffic, path=streams.path), watch
+            )
+
+    async def guarded(stream: Stream) -> None:
+        try:
+            await handle(stream)
+        except TimeoutError:
+            stream.close("no question came")
+        except RemoteProtocolError as error:
+            stream.close(str(error))
+
+    streams.on_open(PURPOSE, guarded, window_bytes=WINDOW_BYTES, most=MOST_CONNECTIONS)
+
+
+async def _connect(stream: Stream, offer: PortOffer, connection: PortConnection, watch: PortWatch) -> None:
+    """One connection to the service. It ends with its offer, and with the link."""
+    task = asyncio.current_task()
+    assert task is not None
+    offer.running.add(task)
+    try:
+        await offer.valve.wait_open()
+        try:
+            await watch.begun(connection)
+        except DuetError as error:
+            offer.traffic.refused_connections += 1
+            await stream.send(NO, answer(f"the other side cannot serve it: {type(error).__name__}"))
+            return
+        await _dial(stream, offer, connection, watch)
+    except asyncio.CancelledError:
+        if not offer.closed:
+            raise  # the link ends
+        stream.close("the port is not shared any more")
+    finally:
+        offer.running.discard(task)
+
+
+async def _dial(stream: Stream, offer: PortOffer, connection: PortConnection, watch: PortWatch) -> None:
+    connection.why = "this side has closed the port"
+    try:
+        try:
+            async with asyncio.timeout(_DIAL_TIMEOUT_S):
+                reader, writer = await asyncio.open_connection(offer.host, offer.port, limit=READ_BYTES)
+        except (OSError, TimeoutError) as error:
+            why = getattr(error, "strerror", None) or type(error).__name__
+            connection.why = f"the service does not answer: {why}"
+            offer.traffic.refused_connections += 1
+            await stream.send(NO, answer(connection.why))
+            return
+        try:
+            await stream.send(YES, memoryview(b""))
+            await connection.splice(reader, writer, stream, offer.valve, offer.leaving)
+        finally:
+            writer.close()
+            with contextlib.suppress(OSError):
+                await writer.wait_closed()
+    finally:
+        watch.ended(connection)
+
+
+def _name(question: Message) -> str:
+    """The port that the peer asks for. Raises RemoteProtocolError where it asks for none."""
+    if question.head not in (ASK, CONNECT) or not 0 < len(question.body) <= MOST_NAME_BYTES:
+        raise RemoteProtocolError("the peer asked for no port")
+    try:
+        return bytes(question.body).decode()
+    except UnicodeDecodeError:
+        raise RemoteProtocolError("the peer asked for a port by what is no text") from None
