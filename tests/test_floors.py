@@ -59,7 +59,7 @@ FLOORS = {
         ("announcement",),
     ),
     "learning": (("dp",), ("audit",)),
-    "groups": (("transport", "membership"),),
+    "groups": (("transport", "membership"), ("collectives",)),
     "tools": (("doctor", "demo"), ("cli",)),
 }
 

@@ -1,0 +1,99 @@
+"""Where the blocks of an array lie, and the parts in which it goes: what is on the wire while a sum is made.
+
+Theory. A schedule knows blocks only. A large array is cut into parts, and each part walks the schedule by
+itself, a few of them at a time: while one part is added, another is on its way. Both ends of a link derive
+the same parts and the same pieces from what they called, and no frame has to say where it belongs but for its
+part. The first part sends a frame even where it is empty, so that members that call different operations
+always meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+# One frame: large enough that the work for a frame (about 100 µs of Python at both ends together) does not
+# matter beside its bytes, small enough that several parts of an array of some MiB are under way.
+FRAME_BYTES = 512 * 1024
+# the most that one frame carries, where a step takes many blocks at once
+MAX_FRAME_BYTES = 8 * 1024 * 1024
+
+Piece = tuple[int, int]  # items from, to
+
+
+class Layout(Protocol):
+    """Blocks and parts of one array."""
+
+    @property
+    def parts(self) -> int:
+        """How many parts the array has, at least one."""
+
+    def pieces(self, part: int, blocks: Sequence[int]) -> list[Piece]:
+        """The ranges of items that these blocks take up in this part; one frame each."""
+
+
+@dataclass(frozen=True, slots=True)
+class Whole:
+    """An array that concerns all members as one: each part is contiguous, and has blocks of its own."""
+
+    items: int
+    blocks: int
+    part_items: int
+
+    @classmethod
+    def of(cls, items: int, item_bytes: int, blocks: int) -> Whole:
+        """Parts of which each block is one frame, or less where there are very many blocks."""
+        part_bytes = min(FRAME_BYTES * blocks, MAX_FRAME_BYTES)
+        return cls(items, blocks, max(blocks, part_bytes // item_bytes))
+
+    @property
+    def parts(self) -> int:
+        return max(1, -(-self.items // self.part_items))
+
+    def pieces(self, part: int, blocks: Sequence[int]) -> list[Piece]:
+        start = part * self.part_items
+        size = min(self.part_items, self.items - start)
+        cuts = [(start + size * b // self.blocks, start + size * (b + 1) // self.blocks) for b in blocks]
+        return _merged(cuts, self.part_items)
+
+
+@dataclass(frozen=True, slots=True)
+class Blocks:
+    """An array with one block for each member, of any sizes: a part takes some items of every block."""
+
+    bounds: tuple[int, ...]  # one more than there are blocks
+    part_items: int
+
+    @classmethod
+    def of(cls, sizes: Sequence[int], item_bytes: int) -> Blocks:
+        bounds = [0]
+        for size in sizes:
+            bounds.append(bounds[-1] + size)
+        return cls(tuple(bounds), max(1, FRAME_BYTES // item_bytes))
+
+    @property
+    def parts(self) -> int:
+        largest = max(stop - start for start, stop in zip(self.bounds, self.bounds[1:], strict=False))
+        return max(1, -(-largest // self.part_items))
+
+    def pieces(self, part: int, blocks: Sequence[int]) -> list[Piece]:
+        found = []
+        for block in blocks:
+            start, stop = self.bounds[block], self.bounds[block + 1]
+            first = min(start + part * self.part_items, stop)
+            last = min(first + self.part_items, stop)
+            if first < last or part == 0:
+                found.append((first, last))
+        return _merged(found, self.part_items)
+
+
+def _merged(pieces: list[Piece], most_items: int) -> list[Piece]:
+    """Neighbours become one piece, up to that size."""
+    found: list[Piece] = []
+    for start, stop in pieces:
+        if found and found[-1][1] == start and stop - found[-1][0] <= most_items:
+            found[-1] = (found[-1][0], stop)
+        else:
+            found.append((start, stop))
+    return found
