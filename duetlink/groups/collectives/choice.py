@@ -1,0 +1,95 @@
+"""Which algorithm, in which order of the members: the quickest that the links' figures predict."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+
+from duetlink.groups.collectives.algorithms import ALGORITHMS, BY_MEMBER, schedule
+from duetlink.groups.collectives.costs import Costs, predicted_s
+from duetlink.groups.collectives.layout import FRAME_BYTES, Whole
+from duetlink.groups.collectives.order import ring_order
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One algorithm in one order, and the seconds that are predicted for it."""
+
+    algorithm: str
+    order: tuple[int, ...]
+    predicted_s: float
+
+
+class Choice:
+    """Chooses by one epoch's figures. Members with equal figures choose the same."""
+
+    def __init__(self, costs: Costs) -> None:
+        self.costs = costs
+        self._natural = tuple(range(costs.size))
+        self.best = functools.lru_cache(maxsize=256)(self._best)
+
+    @functools.cached_property
+    def ring(self) -> tuple[int, ...]:
+        """The order in which the members pass things around."""
+        return ring_order(self.costs)
+
+    def candidates(self, kind: str, size_bytes: int, root: int = 0) -> list[Candidate]:
+        """All that could be chosen, in the order of the table of algorithms.
+
+        `size_bytes` is that of the whole array: of an all-gather, what each has in the end.
+        """
+        both = [self._natural] if self.ring == self._natural else [self._natural, self.ring]
+        return [
+            Candidate(name, order, self._predicted_s(kind, name, order, size_bytes, root))
+            for name in ALGORITHMS[kind]
+            for order in ([self.ring] if name == "ring" else both)
+        ]
+
+    def explain(self, kind: str, size_bytes: int) -> Explanation:
+        """What would be chosen for an array of that size, and what else there is."""
+        if kind not in ALGORITHMS:
+            raise ValueError(f"no operation {kind!r}; there are {', '.join(ALGORITHMS)}")
+        candidates = tuple(self.candidates(kind, size_bytes))
+        return Explanation(kind, size_bytes, candidates, self.best(kind, size_bytes))
+
+    def _best(self, kind: str, size_bytes: int, root: int = 0, algorithm: str | None = None) -> Candidate:
+        """The first of the quickest, of those with that name if one is given."""
+        found = self.candidates(kind, size_bytes, root)
+        named = [candidate for candidate in found if algorithm in (None, candidate.algorithm)]
+        if not named:
+            raise ValueError(f"{kind} has no algorithm {algorithm!r}; it has {', '.join(ALGORITHMS[kind])}")
+        return min(named, key=lambda candidate: candidate.predicted_s)
+
+    def _predicted_s(self, kind: str, name: str, order: tuple[int, ...], size_bytes: int, root: int) -> float:
+        schedules = [schedule(kind, name, rank, order, root) for rank in range(len(order))]
+        if kind in BY_MEMBER:
+            parts = max(1, -(-size_bytes // (FRAME_BYTES * len(order))))
+        else:
+            parts = Whole.of(size_bytes, 1, schedules[0].blocks).parts
+        return predicted_s(schedules, size_bytes, parts, self.costs)
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """Why an operation runs as it does: every candidate with its predicted time. `str()` is a table."""
+
+    kind: str
+    size_bytes: int
+    candidates: tuple[Candidate, ...]
+    chosen: Candidate
+
+    def __str__(self) -> str:
+        lines = [f"{self.kind} of {self.size_bytes:,} bytes among {len(self.chosen.order)} members"]
+        width = max(len(_order(candidate)) for candidate in self.candidates)
+        lines.append(f"  {'algorithm':<10} {'order':<{width}} {'predicted':>12}")
+        for candidate in self.candidates:
+            mark = ">" if candidate == self.chosen else " "
+            predicted = f"{candidate.predicted_s * 1000:,.2f} ms"
+            lines.append(f"{mark} {candidate.algorithm:<10} {_order(candidate):<{width}} {predicted:>12}")
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+
+def _order(candidate: Candidate) -> str:
+    return "-".join(map(str, candidate.order))
