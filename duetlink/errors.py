@@ -287,3 +287,7 @@ class GroupError(DuetError, RuntimeError):
 
 class OperationMismatch(GroupError):
     """Two members of a group called different operations; the message names both calls and their lines."""
+
+
+class OperationAborted(GroupError):
+    """A member gave up an operation: interrupted, out of time, or failed. Inputs are as they were."""

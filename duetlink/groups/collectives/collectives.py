@@ -1,0 +1,517 @@
+"""Collective operations on whole values: what `Group` calls, and what it gives back."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import struct
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Concatenate, ParamSpec, TypeVar
+
+import numpy as np
+
+from duetlink.data.codecs.element import BY_NAME, UINT8, Element
+from duetlink.errors import DuetError, LimitExceeded, OperationMismatch, UnsupportedValue
+from duetlink.groups.collectives.choice import Explanation
+from duetlink.groups.collectives.costs import Costs, LinkFigures, row_from_wire, row_to_wire
+from duetlink.groups.collectives.elements import Array, combination
+from duetlink.groups.collectives.engine import INTERRUPTED, Engine, Progress, off_loop
+from duetlink.groups.collectives.flat import FlatOperations, Manner
+from duetlink.groups.collectives.trees import Tree, from_bytes, take_apart, to_bytes
+from duetlink.groups.transport import Transport
+
+# the form of most values fits, so that one operation of two is spared
+_INLINE_BYTES = 1024
+_LENGTH = struct.Struct("<Q")
+_MAX_TOLD_BYTES = 64 * 1024 * 1024
+
+DEFAULT_LIMIT_BYTES = 4 * 1024**3
+
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def in_turn(
+    method: Callable[Concatenate[Collectives, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate[Collectives, P], Coroutine[Any, Any, T]]:
+    """One call after the other, although a call may be several operations of the engine.
+
+    A call that ends in the middle ends the epoch's operations: the others wait for the rest of it.
+    """
+
+    async def called(self: Collectives, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        name = f"{method.__name__} at {place}" if (place := kwargs.get("call")) else method.__name__
+        begun = False
+        try:
+            async with self._turn:
+                before = self.engine.completed
+                try:
+                    result = await method(self, *args, **kwargs)
+                finally:
+                    begun = self.engine.completed > before
+                self._completed += 1
+                return result
+        except asyncio.CancelledError:
+            self.engine.abandon(name, INTERRUPTED)
+            raise
+        except Exception as error:
+            if begun:
+                self.engine.abandon(name, error)
+            raise
+
+    functools.update_wrapper(called, method)
+    return called
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A value that one member has sent to this one."""
+
+    value: object
+    rank: int
+    tag: int
+
+
+class Collectives:
+    """The operations of one epoch, on values. Belongs to the loop thread, from construction until `close`.
+
+    A value is a NumPy array or number, a torch tensor, an Arrow array of numbers, a Python number, or a dict,
+    list or tuple of those. Operations run one at a time in the order in which they are called; `send` and
+    `recv` run beside them. All of them raise
+
+        OperationMismatch: members called different operations, or with different forms; it names both.
+        OperationAborted: another member gave up; it names who and why.
+        PeerLost: a member is gone.
+        UnsupportedValue: the value, or the operation on it, is none that a group knows. Nothing was sent.
+
+    and leave the values that were given as they were, unless `in_place` was asked for and all went well.
+    After one of the first three this object is `broken`: a new epoch needs a new one.
+    """
+
+    def __init__(
+        self, transport: Transport, *, names: Sequence[str] = (), limit_bytes: int = DEFAULT_LIMIT_BYTES
+    ) -> None:
+        """`names` are the members' by rank, for errors; no larger value than `limit_bytes` is received."""
+        self.engine = Engine(transport, names)
+        self.flat = FlatOperations(self.engine)
+        self.rank = transport.rank
+        self.size = transport.size
+        self._limit_bytes = limit_bytes
+        self._turn = asyncio.Lock()  # fair: the order of the calls
+        self._completed = 0
+
+    @property
+    def broken(self) -> DuetError | None:
+        """What ended the operations of this epoch; None while they go on."""
+        return self.engine.broken
+
+    @property
+    def completed(self) -> int:
+        """How many calls have ended well here. After a failure members may differ by one."""
+        return self._completed
+
+    async def close(self) -> None:
+        """End what runs, with LinkClosed. Safe to call twice."""
+        await self.engine.close()
+
+    @in_turn
+    async def agree(self, figures: Mapping[int, LinkFigures] | None = None) -> None:
+        """Tell all what this member has measured of its links, by rank. All members call this, or none."""
+        rows = await self._tell_each(row_to_wire(figures or {}, self.size), "agree", "")
+        links = tuple(row_from_wire(row) for row in rows)
+        if any(len(row) != self.size for row in links):
+            raise OperationMismatch("the members told figures of links for groups of different sizes")
+        self.flat.agree(Costs(links))
+
+    def explain(self, kind: str, size_bytes: int) -> Explanation:
+        """How that operation would run on an array of that size, and why. Sends nothing."""
+        return self.flat.choice.explain(kind, size_bytes)
+
+    # -- sums ----------------------------------------------------------------------------------------------
+
+    @in_turn
+    async def all_reduce(
+        self,
+        value: object,
+        op: str = "sum",
+        *,
+        in_place: bool = False,
+        algorithm: str | None = None,
+        call: str = "",
+        progress: Progress | None = None,
+    ) -> object:
+        """Combine all members' values; everybody has the result, in the same bits.
+
+        Args:
+            value: of the same form at all members: nesting, keys, shapes and kinds of items.
+            op: sum, mean, min, max, prod, and, or, xor. A mean of integers is rounded, halves up.
+            in_place: write the result into the value's own arrays and return the value.
+            algorithm: one that `explain` lists; None takes the quickest.
+            call: where it was called, for errors.
+            progress: is called with the parts that are done, and how many there are.
+        """
+        tree = take_apart(value)
+        _check(tree, op, in_place=in_place)
+        flats: dict[str, Array] = {}
+        for element in tree.elements:
+            wide = _wide(element, op)
+            # a leaf's own memory is worked in only where that is all there is to be changed
+            direct = in_place and wide == element and tree.is_one_block
+            array = tree.flat(element) if direct else await _fresh(tree, element, wide)
+            manner = Manner(_what(tree, element), "", call, algorithm, progress)
+            await self.flat.all_reduce(array, wide, op, manner, restore=direct)
+            flats[element.name] = array.astype(element.storage, copy=False)
+            if direct:
+                return value
+        if in_place:
+            tree.write(flats)
+            return value
+        return tree.with_items(flats)
+
+    @in_turn
+    async def reduce(
+        self,
+        value: object,
+        root: int = 0,
+        op: str = "sum",
+        *,
+        algorithm: str | None = None,
+        call: str = "",
+        progress: Progress | None = None,
+    ) -> object:
+        """Combine all members' values; the root returns the result, the others None."""
+        tree = take_apart(value)
+        _check(tree, op, in_place=False)
+        flats = {}
+        for element in tree.elements:
+            wide = _wide(element, op)
+            array = await _fresh(tree, element, wide)
+            manner = Manner(_what(tree, element), "", call, algorithm, progress)
+            await self.flat.reduce(array, wide, op, root, manner, restore=False)
+            flats[element.name] = array.astype(element.storage, copy=False)
+        return tree.with_items(flats) if self.rank == root else None
+
+    @in_turn
+    async def reduce_scatter(
+        self,
+        values: Sequence[object],
+        op: str = "sum",
+        *,
+        algorithm: str | None = None,
+        call: str = "",
+        progress: Progress | None = None,
+    ) -> object:
+        """Combine all members' `values[rank]` for every rank; each returns the one of its own rank."""
+        trees = self._one_for_each(values)
+        for tree in trees:
+            _check(tree, op, in_place=False)
+        mine = trees[self.rank]
+        elements = list(dict.fromkeys(element for tree in trees for element in tree.elements))
+        flats = {}
+        for element in elements:
+            wide = _wide(element, op)
+            blocks = [tree.flat(element) if element in tree.elements else _NONE for tree in trees]
+            sizes = [len(block) for block in blocks]
+            given = np.concatenate([block.astype(wide.storage, copy=False) for block in blocks])
+            out = np.empty(sizes[self.rank], wide.storage)
+            what = "; ".join(_what(tree, element) for tree in trees) if len(trees) <= 9 else ""
+            manner = Manner(f"{len(sizes)} values {what}".rstrip(), "", call, algorithm, progress)
+            await self.flat.reduce_scatter(given, out, wide, sizes, op, manner)
+            flats[element.name] = out.astype(element.storage, copy=False)
+        return mine.with_items({element.name: flats[element.name] for element in mine.elements})
+
+    # -- copies --------------------------------------------------------------------------------------------
+
+    @in_turn
+    async def broadcast(
+        self,
+        value: object = None,
+        root: int = 0,
+        *,
+        in_place: bool = False,
+        call: str = "",
+        progress: Progress | None = None,
+    ) -> object:
+        """Bring the root's value to all. The others need none, unless it is to be written in place."""
+        at_root = self.rank == root
+        tree = take_apart(value) if at_root or in_place else None
+        if in_place and not at_root and tree is not None:
+            _check_writable(tree)
+        told = await self._tell(
+            tree.to_wire() if at_root and tree is not None else None, root, "broadcast", call
+        )
+        form = Tree.from_wire(told, self._limit_bytes)
+        if at_root and tree is not None:
+            await self._broadcast(to_bytes(tree), root, form, call, progress)
+            return value
+        if in_place and tree is not None and tree.what != form.what:
+            at = f" at {call}" if call else ""
+            raise OperationMismatch(
+                f"{self.engine.name(root)} broadcasts {form.what}; {self.engine.name(self.rank)} has "
+                f"{tree.what} to be written{at}"
+            )
+        data = np.empty(sum(leaf.size_bytes for leaf in form.leaves), np.uint8)
+        await self._broadcast(data, root, form, call, progress)
+        if in_place and tree is not None:
+            tree.write(from_bytes(tree, data))
+            return value
+        return form.with_items(from_bytes(form, data))
+
+    @in_turn
+    async def all_gather(
+        self, value: object, *, call: str = "", progress: Progress | None = None
+    ) -> list[object]:
+        """Bring every member's value to all, by rank. The values may differ in form."""
+        tree = take_apart(value)
+        forms = await self._tell_all(tree, "all_gather", call)
+        sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
+        out = np.empty(sum(sizes), np.uint8)
+        manner = Manner(place=call, progress=progress)
+        await self.flat.all_gather(to_bytes(tree), out, UINT8, sizes, manner)
+        return _values(forms, sizes, out)
+
+    @in_turn
+    async def gather(
+        self, value: object, root: int = 0, *, call: str = "", progress: Progress | None = None
+    ) -> list[object] | None:
+        """Bring every member's value to the root, by rank; the others return None. Forms may differ."""
+        tree = take_apart(value)
+        forms = await self._tell_all(tree, "gather", call)
+        sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
+        out = np.empty(sum(sizes), np.uint8) if self.rank == root else None
+        manner = Manner(place=call, progress=progress)
+        await self.flat.gather(to_bytes(tree), out, UINT8, sizes, root, manner)
+        return None if out is None else _values(forms, sizes, out)
+
+    @in_turn
+    async def scatter(
+        self,
+        values: Sequence[object] | None = None,
+        root: int = 0,
+        *,
+        call: str = "",
+        progress: Progress | None = None,
+    ) -> object:
+        """Bring `values[rank]` of the root to each; the others give none."""
+        trees: list[Tree] = []
+        if self.rank == root:
+            if values is None:
+                raise UnsupportedValue("the root of a scatter gives one value for each member")
+            trees = self._one_for_each(values)
+        told = await self._tell(_joined(trees) if trees else None, root, "scatter", call)
+        forms = [Tree.from_wire(each, self._limit_bytes) for each in _parted(told, self.size)]
+        sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
+        given = np.concatenate([to_bytes(tree) for tree in trees]) if trees else None
+        out = np.empty(sizes[self.rank], np.uint8)
+        await self.flat.scatter(given, out, UINT8, sizes, root, Manner(place=call, progress=progress))
+        return forms[self.rank].with_items(from_bytes(forms[self.rank], out))
+
+    @in_turn
+    async def all_to_all(
+        self, values: Sequence[object], *, call: str = "", progress: Progress | None = None
+    ) -> list[object]:
+        """Bring `values[j]` of each member to member j, who returns them by rank. Forms may differ."""
+        trees = self._one_for_each(values)
+        told = await self._tell_each(_joined(trees), "all_to_all", call)
+        forms = [Tree.from_wire(_parted(each, self.size)[self.rank], self._limit_bytes) for each in told]
+        sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
+        pieces = [to_bytes(tree) for tree in trees]
+        out = np.empty(sum(sizes), np.uint8)
+        given_sizes = [len(piece) for piece in pieces]
+        manner = Manner(place=call, progress=progress)
+        await self.flat.all_to_all(np.concatenate(pieces), given_sizes, out, sizes, UINT8, manner)
+        return _values(forms, sizes, out)
+
+    @in_turn
+    async def barrier(self, *, call: str = "") -> None:
+        """Return when every member has called this."""
+        await self.flat.barrier(Manner(place=call))
+
+    # -- bytes ---------------------------------------------------------------------------------------------
+
+    @in_turn
+    async def broadcast_bytes(self, data: bytes | None, root: int = 0, *, call: str = "") -> bytes:
+        """Bring the root's bytes, of any length up to 64 MiB, to all."""
+        return await self._tell(data if self.rank == root else None, root, "broadcast_bytes", call)
+
+    @in_turn
+    async def all_gather_bytes(self, data: bytes, *, call: str = "") -> list[bytes]:
+        """Bring every member's bytes, of any length up to 64 MiB, to all, by rank."""
+        return await self._tell_each(data, "all_gather_bytes", call)
+
+    # -- from one to one -----------------------------------------------------------------------------------
+
+    async def send(self, value: object, to: int, tag: int = 0) -> None:
+        """Send a value to one member. A large one waits until it is received there.
+
+        Raises:
+            PeerLost: that member is gone.
+            OperationMismatch: that member refused it.
+        """
+        self._check_rank(to)
+        tree = take_apart(value)
+        await self.engine.messages.send(to, tag, tree.to_wire(), to_bytes(tree).data)
+
+    async def recv(self, of: int | None = None, tag: int = 0) -> Received:
+        """The next value with that tag from that member, or from any.
+
+        Raises:
+            PeerLost: that member is gone.
+            RemoteProtocolError: what came is no value, or too large.
+        """
+        if of is not None:
+            self._check_rank(of)
+        letter = await self.engine.messages.receive(of, tag)
+        try:
+            form = Tree.from_wire(letter.form, self._limit_bytes)
+            if sum(leaf.size_bytes for leaf in form.leaves) != letter.size_bytes:
+                raise LimitExceeded(f"a message of {letter.size_bytes} bytes for {form.what}")
+        except DuetError:
+            await self.engine.messages.refuse(letter)
+            raise
+        data = np.empty(letter.size_bytes, np.uint8)
+        await self.engine.messages.accept(letter, data.data)
+        return Received(form.with_items(from_bytes(form, data)), letter.of, tag)
+
+    # -- inside --------------------------------------------------------------------------------------------
+
+    async def _broadcast(
+        self, data: Array, root: int, form: Tree, call: str, progress: Progress | None
+    ) -> None:
+        if len(data):
+            manner = Manner(form.what, place=call, progress=progress)
+            await self.flat.broadcast(data, UINT8, root, manner, restore=False)
+
+    async def _tell(self, data: bytes | None, root: int, name: str, call: str) -> bytes:
+        """The root's bytes, at all members."""
+        head = np.zeros(_LENGTH.size + _INLINE_BYTES, np.uint8) if data is None else _headed(data)
+        await self.flat.broadcast(head, UINT8, root, Manner("form", name, call), restore=False)
+        length = self._length(head.tobytes())
+        if length <= _INLINE_BYTES:
+            return head[_LENGTH.size :][:length].tobytes()
+        rest = np.empty(length, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+        await self.flat.broadcast(rest, UINT8, root, Manner("rest of the form", name, call), restore=False)
+        return rest.tobytes()
+
+    async def _tell_all(self, tree: Tree, name: str, call: str) -> list[Tree]:
+        """The form of every member's value."""
+        told = await self._tell_each(tree.to_wire(), name, call)
+        forms = [Tree.from_wire(each, self._limit_bytes) for each in told]
+        size_bytes = sum(leaf.size_bytes for form in forms for leaf in form.leaves)
+        if size_bytes > self._limit_bytes:
+            raise LimitExceeded(
+                f"{size_bytes:,} bytes together; this group takes {self._limit_bytes:,} at once"
+            )
+        return forms
+
+    async def _tell_each(self, data: bytes, name: str, call: str) -> list[bytes]:
+        """Every member's bytes, at all members."""
+        first = np.empty(self.size * (_LENGTH.size + _INLINE_BYTES), np.uint8)
+        block = _LENGTH.size + _INLINE_BYTES
+        await self.flat.all_gather(
+            _headed(data), first, UINT8, [block] * self.size, Manner("form", name, call)
+        )
+        heads = [first[rank * block : (rank + 1) * block].tobytes() for rank in range(self.size)]
+        lengths = [self._length(head) for head in heads]
+        if max(lengths) <= _INLINE_BYTES:
+            return [head[_LENGTH.size :][:length] for head, length in zip(heads, lengths, strict=True)]
+        out = np.empty(sum(lengths), np.uint8)
+        mine = np.frombuffer(data, np.uint8)
+        await self.flat.all_gather(mine, out, UINT8, lengths, Manner("rest of the form", name, call))
+        ends = np.cumsum(lengths)
+        return [out[end - length : end].tobytes() for end, length in zip(ends, lengths, strict=True)]
+
+    def _length(self, head: bytes) -> int:
+        (length,) = _LENGTH.unpack_from(head)
+        if length > _MAX_TOLD_BYTES:
+            raise LimitExceeded(f"a member announced {length:,} bytes; {_MAX_TOLD_BYTES:,} are allowed")
+        return int(length)
+
+    def _one_for_each(self, values: Sequence[object]) -> list[Tree]:
+        if not isinstance(values, list | tuple) or len(values) != self.size:
+            raise UnsupportedValue(f"give a list of {self.size} values, one for each member")
+        return [take_apart(value) for value in values]
+
+    def _check_rank(self, rank: int) -> None:
+        if not 0 <= rank < self.size or rank == self.rank:
+            raise ValueError(
+                f"no other member of rank {rank}; ranks are 0 to {self.size - 1}, this one {self.rank}"
+            )
+
+
+_NONE = np.empty(0, np.uint8)
+
+
+def _check(tree: Tree, op: str, *, in_place: bool) -> None:
+    """Raise unless the operation can be done with all items, and the result can be written."""
+    if not tree.leaves:
+        raise UnsupportedValue("there is no array in this value")
+    for element in tree.elements:
+        combination(op, element)
+    if in_place:
+        _check_writable(tree)
+
+
+def _check_writable(tree: Tree) -> None:
+    if any(leaf.write is None for leaf in tree.leaves):
+        raise UnsupportedValue("numbers, Arrow arrays and read-only arrays cannot be changed in place")
+
+
+def _wide(element: Element, op: str) -> Element:
+    """What is computed in: the sum that a mean of integers needs has 64 bits."""
+    if op != "mean" or element.is_float or element.storage.kind not in "iu":
+        return element
+    return BY_NAME["int64" if element.storage.kind == "i" else "uint64"]
+
+
+def _what(tree: Tree, element: Element) -> str:
+    return tree.what if len(tree.elements) == 1 else f"{tree.what}, those of {element.name}"
+
+
+async def _fresh(tree: Tree, element: Element, wide: Element) -> Array:
+    """All items of one kind, in memory of their own."""
+
+    def make() -> Array:
+        return tree.flat(element, copy=True).astype(wide.storage, copy=False)
+
+    found: Array = await off_loop(sum(leaf.size_bytes for leaf in tree.leaves), make)
+    return found
+
+
+def _values(forms: Sequence[Tree], sizes: Sequence[int], data: Array) -> list[object]:
+    found = []
+    start = 0
+    for form, size in zip(forms, sizes, strict=True):
+        found.append(form.with_items(from_bytes(form, data[start : start + size])))
+        start += size
+    return found
+
+
+def _headed(data: bytes) -> Array:
+    """The length, and as much of the data as there is room for."""
+    if len(data) > _MAX_TOLD_BYTES:
+        raise LimitExceeded(f"{len(data):,} bytes; {_MAX_TOLD_BYTES:,} are allowed")
+    head = np.zeros(_LENGTH.size + _INLINE_BYTES, np.uint8)
+    inline = _LENGTH.pack(len(data)) + data[:_INLINE_BYTES]
+    head[: len(inline)] = np.frombuffer(inline, np.uint8)
+    return head
+
+
+def _joined(trees: Sequence[Tree]) -> bytes:
+    forms = [tree.to_wire() for tree in trees]
+    return b"".join(_LENGTH.pack(len(form)) for form in forms) + b"".join(forms)
+
+
+def _parted(data: bytes, count: int) -> list[bytes]:
+    """What `_joined` made."""
+    if len(data) < count * _LENGTH.size:
+        raise LimitExceeded(f"{len(data)} bytes for the forms of {count} values")
+    lengths = [length for (length,) in _LENGTH.iter_unpack(data[: count * _LENGTH.size])]
+    found = []
+    start = count * _LENGTH.size
+    for length in lengths:
+        found.append(data[start : start + length])
+        start += length
+    return found

@@ -1,0 +1,92 @@
+"""How items are combined: one function for each operation and each kind of item.
+
+Sums and products are rounded to the kind of item after every addition, also of `float16` and `bfloat16`,
+each of which is computed in float32. Of `bool`, sum and max are "or", prod and min are "and". Integers wrap
+around. `min` and `max` pass NaN on. `mean` sums and divides once, at the end: see `divide`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duetlink.data.codecs.element import Element
+from duetlink.errors import UnsupportedValue
+
+Array = NDArray[Any]
+Combine = Callable[[Array, Array, Array], object]  # left, right, where the result goes
+
+OPERATIONS = ("sum", "mean", "min", "max", "prod", "and", "or", "xor")
+
+_ARITHMETIC = {"sum": np.add, "mean": np.add, "min": np.minimum, "max": np.maximum, "prod": np.multiply}
+_BITWISE = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
+
+
+def combination(operation: str, element: Element) -> Combine:
+    """The function that combines two arrays of that kind into a third, which may be either of them.
+
+    Raises:
+        ValueError: there is no such operation.
+        UnsupportedValue: the items cannot be combined in this way.
+    """
+    if operation not in OPERATIONS:
+        raise ValueError(f"no operation {operation!r}; there are {', '.join(OPERATIONS)}")
+    kind = element.storage.kind
+    if element.name.startswith("float8"):
+        raise UnsupportedValue(f"{element.name} cannot be added; convert it to float16 or bfloat16 first")
+    if operation in _BITWISE:
+        if kind not in "iub" or element.is_float:
+            raise UnsupportedValue(f"{operation!r} works on bits, and {element.name} is no integer or bool")
+        return _of(_BITWISE[operation])
+    if operation == "mean" and kind == "b":
+        raise UnsupportedValue("a mean of bool is not a bool; convert it to a number first")
+    if operation in ("min", "max") and kind == "c":
+        raise UnsupportedValue(f"{element.name} has no order, so no {operation}")
+    return _bfloat16(operation) if element.name == "bfloat16" else _of(_ARITHMETIC[operation])
+
+
+def divide(total: Array, size: int, element: Element) -> None:
+    """Make a mean of a sum, in place: floats are divided, integers rounded to the nearest, halves up."""
+    if element.name == "bfloat16":
+        import torch
+
+        torch.from_numpy(total.view(np.int16)).view(torch.bfloat16).div_(size)
+    elif element.storage.kind in "iu":
+        if size > np.iinfo(total.dtype).max:
+            raise UnsupportedValue(
+                f"{element.name} cannot hold the number of members, {size}, to divide by it"
+            )
+        quotient, remainder = np.divmod(total, total.dtype.type(size))
+        np.add(quotient, (remainder >= (size + 1) // 2).astype(total.dtype), out=total)
+    else:
+        np.divide(total, total.dtype.type(size), out=total)
+
+
+def _of(function: np.ufunc) -> Combine:
+    def combine(left: Array, right: Array, out: Array) -> None:
+        with np.errstate(all="ignore"):  # on the loop thread nobody sees a warning, and overflow shows itself
+            function(left, right, out=out)
+
+    return combine
+
+
+def _bfloat16(operation: str) -> Combine:
+    """Only tensors are bfloat16, so whoever has such items has torch."""
+    import torch
+
+    functions: dict[str, Callable[..., object]] = {"sum": torch.add, "mean": torch.add, "prod": torch.mul}
+    functions |= {"min": torch.minimum, "max": torch.maximum}
+    function = functions[operation]
+
+    def tensor(array: Array) -> torch.Tensor:
+        if not array.flags.writeable:  # as what was received is; torch has no such tensors
+            array = array.copy()
+        return torch.from_numpy(array.view(np.int16)).view(torch.bfloat16)
+
+    def combine(left: Array, right: Array, out: Array) -> None:
+        function(tensor(left), tensor(right), out=tensor(out))
+
+    return combine

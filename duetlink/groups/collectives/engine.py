@@ -1,0 +1,410 @@
+"""Walks schedules over a transport: one collective operation at a time, all members in the same order.
+
+Theory. One task for each other member reads what it sends and puts it where it is waited for, so that a
+sender never waits for a receiver's own sends, and a round needs no tasks of its own: send, then take what has
+arrived. A large array walks the schedule in parts, a few at a time (`layout.py`).
+
+Every piece carries the number of the operation in this epoch and a digest of the call; the first to each
+member also carries the call's text. Pieces of another digest under the number of the operation that runs,
+pieces that nobody waits for when it ends, and pieces of an operation that has ended, all mean that members
+have called different things. Whoever finds that tells all; so does whoever gives up. One word of it ends the
+operation everywhere. After that this engine is broken: which members had finished is something that only a
+new epoch can settle.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NoReturn
+
+import numpy as np
+
+from duetlink.errors import (
+    DuetError,
+    LinkClosed,
+    OperationAborted,
+    OperationMismatch,
+    PeerLost,
+    RemoteProtocolError,
+)
+from duetlink.groups.collectives import frame
+from duetlink.groups.collectives.elements import Array, Combine
+from duetlink.groups.collectives.frame import Abort, Cause, Piece
+from duetlink.groups.collectives.layout import Layout
+from duetlink.groups.collectives.messages import Messages
+from duetlink.groups.collectives.operation import Operation
+from duetlink.groups.collectives.schedule import How, Receive, Round, Schedule, Send
+from duetlink.groups.transport import Message, Transport
+
+# Parts under way at once: while one is added, others are sent and received.
+_PARTS = 4
+# A member that is ahead is read no further once this much of it waits here. More than what the parts under
+# way can have sent, so that an operation never waits for itself.
+_AHEAD_BYTES = 64 * 1024 * 1024
+# Adding fewer bytes costs less than the way to another thread and back (about 100 µs).
+_OFF_LOOP_BYTES = 256 * 1024
+_REMEMBERED = 16  # operations whose text is kept for errors
+_NOTHING = memoryview(b"")
+INTERRUPTED = "it was interrupted, or its time was over"
+
+Progress = Callable[[int, int], None]  # parts done, of how many
+
+
+@dataclass(slots=True)
+class _Ahead:
+    """What one member has sent and nobody has taken yet."""
+
+    pieces: dict[int, dict[int, deque[Message]]] = field(default_factory=dict)  # by operation and part
+    calls: dict[int, tuple[bytes, str]] = field(default_factory=dict)  # by operation: digest and text
+    held_bytes: int = 0
+    room: asyncio.Event = field(default_factory=asyncio.Event)
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """All that one operation needs. Sends read `given`, receives write `taken`: often the same array."""
+
+    operation: Operation
+    schedule: Schedule
+    given: Array
+    taken: Array
+    given_layout: Layout
+    taken_layout: Layout
+    combine: Combine | None = None
+    restore: bool = False  # whether `taken` is to be as it was if the operation fails
+    progress: Progress | None = None
+
+
+class Engine:
+    """Belongs to the loop thread, from construction until `close`. One for each epoch."""
+
+    def __init__(self, transport: Transport, names: Sequence[str] = ()) -> None:
+        self.rank = transport.rank
+        self.size = transport.size
+        self.completed = 0  # operations that ended with a result here; the number of the one that runs
+        self.broken: DuetError | None = None
+        self._names = list(names)
+        self._transport = transport
+        self._turn = asyncio.Lock()  # fair: the order of the calls
+        self._running: Operation | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._introduced: set[int] = set()
+        self._past: dict[int, str] = {}
+        self._wanted: dict[tuple[int, int], asyncio.Future[Message]] = {}
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        self._ahead = {rank: _Ahead() for rank in others}
+        self.messages = Messages(self.rank, transport.send, self._check)
+        loop = asyncio.get_running_loop()
+        self._readers = [loop.create_task(self._read(rank)) for rank in others]
+        self._farewells: set[asyncio.Task[None]] = set()
+
+    def name(self, rank: int) -> str:
+        """`rank 2 (ann)`."""
+        known = self._names[rank] if rank < len(self._names) else ""
+        return f"rank {rank} ({known})" if known else f"rank {rank}"
+
+    async def close(self) -> None:
+        """End the readers; what runs or waits gets LinkClosed. Safe to call twice."""
+        self._break(LinkClosed("this group has been closed"))
+        for reader in self._readers:
+            reader.cancel()
+        await asyncio.gather(*self._readers, *self._farewells, return_exceptions=True)
+
+    async def perform(self, work: Work) -> None:
+        """Run one operation, after those that were called before it.
+
+        When it is cancelled or fails, `work.taken` is as it was if that was asked for, nothing of it is
+        read or written any more, and all members have been told.
+
+        Raises:
+            OperationMismatch: members called different operations.
+            OperationAborted: another member gave up.
+            PeerLost: a member is gone.
+            RemoteProtocolError: a member sent what does not belong here.
+        """
+        self._check()
+        try:
+            async with self._turn:
+                self._check()
+                await self._run(work)
+        except asyncio.CancelledError:
+            self.abandon(work.operation.text, INTERRUPTED)
+            raise
+
+    async def _run(self, work: Work) -> None:
+        backup = await off_loop(work.taken.nbytes, work.taken.copy) if work.restore else None
+        task = self._task = asyncio.current_task()
+        assert task is not None
+        cancelled_before = task.cancelling()
+        self._running = work.operation
+        self._introduced.clear()
+        try:
+            for rank in self._ahead:
+                self._compare(rank)
+            await self._walk(work)
+            for rank, ahead in self._ahead.items():
+                if ahead.pieces.get(self.completed):
+                    self._differ(rank, self.completed)
+            self._past[self.completed] = work.operation.text
+            self._past.pop(self.completed - _REMEMBERED, None)
+            for ahead in self._ahead.values():
+                ahead.calls.pop(self.completed, None)
+                ahead.pieces.pop(self.completed, None)
+            self.completed += 1
+        except BaseException as error:
+            self._task = None
+            if backup is not None:
+                work.taken[...] = backup
+            if not isinstance(error, asyncio.CancelledError):
+                self.abandon(work.operation.text, error)
+            elif self.broken is not None and task.uncancel() <= cancelled_before:
+                # not somebody's wish, but how this engine woke the operation
+                raise _again(self.broken) from None
+            raise
+        finally:
+            self._running = self._task = None
+            self._wanted.clear()
+
+    async def _walk(self, work: Work) -> None:
+        parts = max(work.given_layout.parts, work.taken_layout.parts)
+        if parts == 1:
+            await self._walk_part(work, 0)
+            return
+        todo = iter(range(parts))
+        done = 0
+
+        async def walk_some() -> None:
+            nonlocal done
+            for part in todo:
+                await self._walk_part(work, part)
+                done += 1
+                if work.progress is not None:
+                    work.progress(done, parts)
+
+        walkers = [asyncio.ensure_future(walk_some()) for _ in range(min(_PARTS, parts))]
+        try:
+            await asyncio.gather(*walkers)
+        finally:
+            for walker in walkers:
+                walker.cancel()
+            await asyncio.gather(*walkers, return_exceptions=True)
+
+    async def _walk_part(self, work: Work, part: int) -> None:
+        for round_ in work.schedule.rounds:
+            await self._send_all(work, part, round_)
+            for receive in round_.receives:
+                await self._receive(work, part, receive)
+
+    async def _send_all(self, work: Work, part: int, round_: Round) -> None:
+        if len(round_.sends) < 2:
+            for send in round_.sends:
+                await self._send(work, part, send)
+            return
+        sends = [asyncio.ensure_future(self._send(work, part, send)) for send in round_.sends]
+        try:
+            await asyncio.gather(*sends)
+        finally:
+            for sending in sends:
+                sending.cancel()
+            await asyncio.gather(*sends, return_exceptions=True)
+
+    async def _send(self, work: Work, part: int, send: Send) -> None:
+        for start, stop in work.given_layout.pieces(part, send.blocks):
+            call = ""
+            if send.to not in self._introduced:
+                self._introduced.add(send.to)
+                call = work.operation.text
+            head = Piece(self.completed, part, work.operation.digest, call).to_wire()
+            body = work.given[start:stop].view(np.uint8).data
+            await self._transport.send(send.to, head, body)
+
+    async def _receive(self, work: Work, part: int, receive: Receive) -> None:
+        for start, stop in work.taken_layout.pieces(part, receive.blocks):
+            message = await self._take(receive.of, part)
+            mine = work.taken[start:stop]
+            if len(message.body) != mine.nbytes:
+                self._wrong_size(work, receive.of, len(message.body), mine.nbytes)
+            theirs = np.frombuffer(message.body, mine.dtype)
+            if receive.how is How.REPLACE:
+                mine[...] = theirs
+                continue
+            assert work.combine is not None
+            left, right = (theirs, mine) if receive.how is How.LEFT else (mine, theirs)
+            await off_loop(mine.nbytes, work.combine, left, right, mine)
+
+    def _wrong_size(self, work: Work, of: int, found: int, expected: int) -> NoReturn:
+        text = f"{self.name(of)} sent {found} bytes in {work.operation.text}, where {expected} were expected"
+        if work.operation.kind == "all_to_all":  # the only one whose digest does not cover the sizes
+            raise OperationMismatch(f"{text}; the sizes that two members give for each other must be equal")
+        raise RemoteProtocolError(text)
+
+    # -- what the others send ------------------------------------------------------------------------------
+
+    async def _read(self, of: int) -> None:
+        ahead = self._ahead[of]
+        try:
+            while True:
+                message = await self._transport.receive(of)
+                match frame.parse(message.head):
+                    case Piece() as piece:
+                        with contextlib.suppress(OperationMismatch):  # all know of it by now
+                            self._arrived(of, piece, message)
+                    case Abort() as abort:
+                        self._told(of, abort)
+                    case letter:
+                        await self.messages.arrived(of, letter, message.body)
+                while ahead.held_bytes > _AHEAD_BYTES and self.broken is None:
+                    ahead.room.clear()
+                    await ahead.room.wait()
+        except PeerLost as error:
+            self._break(error)
+        except RemoteProtocolError as error:
+            self._tell(Abort(Cause.GIVEN_UP, f"{self.name(of)} broke the protocol: {error}"))
+            self._break(error)
+        except DuetError as error:
+            self._break(error)
+        except Exception as error:  # a defect of ours must end what runs, not leave it waiting
+            text = f"{self.name(self.rank)} failed while it read: {type(error).__name__}: {error}"
+            self._tell(Abort(Cause.GIVEN_UP, text))
+            self._break(OperationAborted(text))
+
+    def _arrived(self, of: int, piece: Piece, message: Message) -> None:
+        if self.broken is not None:
+            return
+        ahead = self._ahead[of]
+        digest, call = ahead.calls.setdefault(piece.sequence, (piece.digest, piece.call))
+        if digest != piece.digest or (piece.call and piece.call != call):
+            raise RemoteProtocolError(f"{self.name(of)} sent two operations under one number")
+        if piece.sequence < self.completed:
+            self._differ(of, piece.sequence)
+        if piece.sequence == self.completed and self._running is not None:
+            self._compare(of)
+            waiting = self._wanted.pop((of, piece.part), None)
+            if waiting is not None and not waiting.done():
+                waiting.set_result(message)
+                return
+        ahead.pieces.setdefault(piece.sequence, {}).setdefault(piece.part, deque()).append(message)
+        ahead.held_bytes += len(message.body)
+
+    async def _take(self, of: int, part: int) -> Message:
+        """The next piece of the operation that runs, from that member, of that part."""
+        ahead = self._ahead[of]
+        here = ahead.pieces.get(self.completed)
+        if here is not None and (queue := here.get(part)):
+            message = queue.popleft()
+            if not queue:
+                del here[part]
+            ahead.held_bytes -= len(message.body)
+            if ahead.held_bytes <= _AHEAD_BYTES:
+                ahead.room.set()
+            return message
+        future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
+        self._wanted[of, part] = future
+        return await future
+
+    def _compare(self, of: int) -> None:
+        """Raise unless what that member has told of the operation that runs fits it."""
+        known = self._ahead[of].calls.get(self.completed)
+        if known is not None and self._running is not None and known[0] != self._running.digest:
+            self._differ(of, self.completed)
+
+    def _differ(self, of: int, sequence: int) -> NoReturn:
+        """That member called something else as its operation of this number."""
+        if sequence == self.completed and self._running is not None:
+            mine = self._running.text
+        else:
+            mine = self._past.get(sequence, "an operation that has ended")
+        theirs = self._ahead[of].calls[sequence][1] or "an operation of another form"
+        pair = sorted([(self.rank, mine), (of, theirs)])
+        calls = "; ".join(f"{self.name(rank)}: {text}" for rank, text in pair)
+        error = OperationMismatch(
+            f"the members called different operations. {calls}. Call the same ones, in the same order"
+        )
+        self._tell(Abort(Cause.MISMATCH, str(error)))
+        self._break(error)
+        raise error
+
+    # -- endings -------------------------------------------------------------------------------------------
+
+    def _check(self) -> None:
+        if self.broken is not None:
+            raise _again(self.broken)
+
+    def abandon(self, call: str, error: BaseException | str) -> None:
+        """End this epoch's operations, here and everywhere, because of what a call has met."""
+        if self.broken is not None:
+            return
+        text = f"{self.name(self.rank)} gave up {call}: {_why(error)}"
+        if isinstance(error, OperationMismatch):
+            self._tell(Abort(Cause.MISMATCH, str(error)))
+        elif not isinstance(error, LinkClosed):  # of a loss the transport tells
+            self._tell(Abort(Cause.GIVEN_UP, text))
+        self._break(error if isinstance(error, DuetError) else OperationAborted(text))
+
+    def _told(self, of: int, abort: Abort) -> None:
+        if abort.cause is Cause.MISMATCH:
+            self._break(OperationMismatch(abort.text))
+        else:
+            self._break(OperationAborted(f"{abort.text} (told by {self.name(of)})"))
+
+    def _tell(self, abort: Abort) -> None:
+        """Tell all others, unless the engine is broken already, which somebody has told."""
+        if self.broken is not None:
+            return
+        head = abort.to_wire()
+        for rank in self._ahead:
+            task = asyncio.ensure_future(self._send_farewell(rank, head))
+            self._farewells.add(task)
+            task.add_done_callback(self._farewells.discard)
+
+    async def _send_farewell(self, to: int, head: bytes) -> None:
+        with contextlib.suppress(DuetError):
+            await self._transport.send(to, head, _NOTHING)
+
+    def _break(self, error: DuetError) -> None:
+        """Nothing runs here any more. What does run ends with this error; the first one counts."""
+        if self.broken is not None:
+            return
+        self.broken = error
+        for ahead in self._ahead.values():
+            ahead.pieces.clear()
+            ahead.room.set()
+        if self._task is not None and self._task is not _current_task():
+            self._task.cancel()
+        self.messages.fail(error)
+
+
+async def off_loop(size_bytes: int, function: Callable[..., Any], *arguments: Any) -> Any:
+    """Call it, in another thread if it works on much memory; it has ended when this returns or raises."""
+    if size_bytes < _OFF_LOOP_BYTES:
+        return function(*arguments)
+    future = asyncio.get_running_loop().run_in_executor(None, function, *arguments)
+    try:
+        return await asyncio.shield(future)
+    except asyncio.CancelledError:
+        await asyncio.wait([future])
+        raise
+
+
+def _current_task() -> asyncio.Task[Any] | None:
+    try:
+        return asyncio.current_task()
+    except RuntimeError:  # the loop has ended
+        return None
+
+
+def _why(error: BaseException | str) -> str:
+    if isinstance(error, str):
+        return error
+    return f"{type(error).__name__}: {error}" if isinstance(error, DuetError) else type(error).__name__
+
+
+def _again(error: DuetError) -> DuetError:
+    """The same error once more, for another caller: each has a traceback of its own."""
+    if isinstance(error, PeerLost):
+        return type(error)(str(error), rank=error.rank, name=error.name)
+    return type(error)(str(error))

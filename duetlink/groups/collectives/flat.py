@@ -1,0 +1,253 @@
+"""Collective operations on flat arrays whose sizes all members know: what trees and torch are built upon.
+
+Every array is one-dimensional, contiguous, of an element's storage, and stays the caller's. What is named
+`array` or `out` is written; it is as it was if the operation fails and `restore` is set, and else undefined.
+Every method raises what `Engine.perform` raises; what cannot be done at all raises before anything is sent.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from duetlink.data.codecs.element import UINT8, Element
+from duetlink.groups.collectives import algorithms
+from duetlink.groups.collectives.choice import Candidate, Choice
+from duetlink.groups.collectives.costs import Costs
+from duetlink.groups.collectives.elements import Array, Combine, combination, divide
+from duetlink.groups.collectives.engine import Engine, Work, off_loop
+from duetlink.groups.collectives.layout import Blocks, Layout, Whole
+from duetlink.groups.collectives.operation import Operation
+from duetlink.groups.collectives.schedule import Schedule
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Manner:
+    """How an operation is called, beside its arrays."""
+
+    what: str = ""  # the form of the whole value, if that is more than one flat array
+    name: str = ""  # of what was called, if this is only a part of it
+    place: str = ""  # where the program calls it
+    algorithm: str | None = None  # None: the one that is predicted to be the quickest
+    progress: Progress | None = None
+
+
+PLAIN = Manner()
+
+
+class FlatOperations:
+    """The operations of one epoch. Methods belong to the loop thread."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self.choice = Choice(Costs.unknown(engine.size))
+
+    def agree(self, costs: Costs) -> None:
+        """Choose by these figures from now on. All members do so between the same two operations."""
+        self.choice = Choice(costs)
+
+    # -- one array that concerns all as a whole ------------------------------------------------------------
+
+    async def all_reduce(
+        self, array: Array, element: Element, op: str, manner: Manner = PLAIN, *, restore: bool = True
+    ) -> None:
+        """Combine all members' arrays; everybody has the result, in the same bits."""
+        await self._whole("all_reduce", array, element, op, None, manner, restore=restore)
+        await _finish(array, element, op, self.engine.size)
+
+    async def reduce(
+        self,
+        array: Array,
+        element: Element,
+        op: str,
+        root: int,
+        manner: Manner = PLAIN,
+        *,
+        restore: bool = True,
+    ) -> None:
+        """Combine all members' arrays at the root. The others' arrays stay as they are."""
+        at_root = self.engine.rank == root
+        work = array if at_root else array.copy()
+        await self._whole("reduce", work, element, op, root, manner, restore=restore and at_root)
+        if at_root:
+            await _finish(array, element, op, self.engine.size)
+
+    async def broadcast(
+        self, array: Array, element: Element, root: int, manner: Manner = PLAIN, *, restore: bool = True
+    ) -> None:
+        """Bring the root's array to all."""
+        restore = restore and self.engine.rank != root
+        await self._whole("broadcast", array, element, None, root, manner, restore=restore)
+        _as_bool(array, element)
+
+    async def barrier(self, manner: Manner = PLAIN) -> None:
+        """Return when every member has called this."""
+        nothing = np.empty(0, np.uint8)
+        sizes = [0] * self.engine.size
+        await self._by_member("barrier", nothing, nothing, sizes, sizes, UINT8, None, None, manner)
+
+    # -- one block for each member -------------------------------------------------------------------------
+
+    async def all_gather(
+        self, mine: Array, out: Array, element: Element, sizes: Sequence[int], manner: Manner = PLAIN
+    ) -> None:
+        """Bring each member's array, of `sizes[rank]` items, to all: `out` has them by rank."""
+        _block(out, sizes, self.engine.rank)[...] = mine
+        await self._by_member("all_gather", out, out, sizes, sizes, element, None, None, manner)
+        _as_bool(out, element)
+
+    async def gather(
+        self,
+        mine: Array,
+        out: Array | None,
+        element: Element,
+        sizes: Sequence[int],
+        root: int,
+        manner: Manner = PLAIN,
+    ) -> None:
+        """Bring each member's array to the root's `out`; the others give none."""
+        work = np.empty(sum(sizes), element.storage) if out is None else out
+        _block(work, sizes, self.engine.rank)[...] = mine
+        await self._by_member("gather", work, work, sizes, sizes, element, None, root, manner)
+        _as_bool(work, element)
+
+    async def scatter(
+        self,
+        given: Array | None,
+        out: Array,
+        element: Element,
+        sizes: Sequence[int],
+        root: int,
+        manner: Manner = PLAIN,
+    ) -> None:
+        """Bring block `rank` of the root's array to that member's `out`; the others give none."""
+        at_root = self.engine.rank == root
+        assert (given is not None) == at_root
+        work = np.empty(sum(sizes), element.storage) if given is None else given
+        await self._by_member("scatter", work, work, sizes, sizes, element, None, root, manner)
+        out[...] = _block(work, sizes, self.engine.rank)
+        _as_bool(out, element)
+
+    async def reduce_scatter(
+        self,
+        given: Array,
+        out: Array,
+        element: Element,
+        sizes: Sequence[int],
+        op: str,
+        manner: Manner = PLAIN,
+    ) -> None:
+        """Combine all members' arrays, and keep block `rank` of the result."""
+        combine = combination(op, element)
+        work = await off_loop(given.nbytes, given.copy)
+        await self._by_member("reduce_scatter", work, work, sizes, sizes, element, op, None, manner, combine)
+        out[...] = _block(work, sizes, self.engine.rank)
+        await _finish(out, element, op, self.engine.size)
+
+    async def all_to_all(
+        self,
+        given: Array,
+        given_sizes: Sequence[int],
+        out: Array,
+        out_sizes: Sequence[int],
+        element: Element,
+        manner: Manner = PLAIN,
+    ) -> None:
+        """Bring block j of each member's array to member j, whose `out` has them by rank."""
+        rank = self.engine.rank
+        _block(out, out_sizes, rank)[...] = _block(given, given_sizes, rank)
+        await self._by_member("all_to_all", given, out, given_sizes, out_sizes, element, None, None, manner)
+        _as_bool(out, element)
+
+    # -- both ----------------------------------------------------------------------------------------------
+
+    async def _whole(
+        self,
+        kind: str,
+        array: Array,
+        element: Element,
+        op: str | None,
+        root: int | None,
+        manner: Manner,
+        *,
+        restore: bool,
+    ) -> None:
+        combine = combination(op, element) if op is not None else None
+        chosen = self._choose(kind, array.nbytes, root, manner)
+        schedule = self._schedule(kind, chosen, root)
+        layout = Whole.of(len(array), element.size_bytes, schedule.blocks)
+        operation = self._operation(kind, f"{element.name}[{len(array)}]", op, root, chosen, manner)
+        work = Work(operation, schedule, array, array, layout, layout, combine, restore, manner.progress)
+        await self.engine.perform(work)
+
+    async def _by_member(
+        self,
+        kind: str,
+        given: Array,
+        taken: Array,
+        given_sizes: Sequence[int],
+        taken_sizes: Sequence[int],
+        element: Element,
+        op: str | None,
+        root: int | None,
+        manner: Manner,
+        combine: Combine | None = None,
+    ) -> None:
+        # members of an all-to-all know different sizes, and have to choose the same
+        size_bytes = 0 if kind == "all_to_all" else sum(given_sizes) * element.size_bytes
+        chosen = self._choose(kind, size_bytes, root, manner)
+        schedule = self._schedule(kind, chosen, root)
+        what = element.name if kind == "all_to_all" else f"{element.name}[{_sizes(given_sizes)}]"
+        given_layout: Layout = Blocks.of(given_sizes, element.size_bytes)
+        taken_layout: Layout = Blocks.of(taken_sizes, element.size_bytes)
+        operation = self._operation(kind, what, op, root, chosen, manner)
+        work = Work(
+            operation, schedule, given, taken, given_layout, taken_layout, combine, False, manner.progress
+        )
+        await self.engine.perform(work)
+
+    def _choose(self, kind: str, size_bytes: int, root: int | None, manner: Manner) -> Candidate:
+        if root is not None and not 0 <= root < self.engine.size:
+            raise ValueError(f"no rank {root} in a group of {self.engine.size}")
+        return self.choice.best(kind, size_bytes, root or 0, manner.algorithm)
+
+    def _schedule(self, kind: str, chosen: Candidate, root: int | None) -> Schedule:
+        return algorithms.schedule(kind, chosen.algorithm, self.engine.rank, chosen.order, root or 0)
+
+    def _operation(
+        self, kind: str, what: str, op: str | None, root: int | None, chosen: Candidate, manner: Manner
+    ) -> Operation:
+        return Operation(
+            manner.name or kind,
+            manner.what or what,
+            op or "",
+            root,
+            chosen.algorithm,
+            chosen.order,
+            manner.place,
+        )
+
+
+def _block(array: Array, sizes: Sequence[int], rank: int) -> Array:
+    start = sum(sizes[:rank])
+    return array[start : start + sizes[rank]]
+
+
+def _sizes(sizes: Sequence[int]) -> str:
+    return str(sizes[0]) if len(set(sizes)) == 1 else ", ".join(map(str, sizes))
+
+
+async def _finish(array: Array, element: Element, op: str, size: int) -> None:
+    if op == "mean":
+        await off_loop(array.nbytes, divide, array, size, element)
+    _as_bool(array, element)
+
+
+def _as_bool(array: Array, element: Element) -> None:
+    """A peer may have sent bytes that are no bool: NumPy computes nonsense with those."""
+    if element.name == "bool":
+        np.not_equal(array.view(np.uint8), 0, out=array)

@@ -1,0 +1,141 @@
+"""The heads of the messages that members exchange, as bytes and back.
+
+Every head begins with one byte that says its kind. Numbers are little-endian. Text comes last, in UTF-8.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from duetlink.errors import RemoteProtocolError
+
+MAX_HEAD_BYTES = 4096
+
+
+class Kind(IntEnum):
+    PIECE = 1
+    ABORT = 2
+    OFFER = 3
+    GRANT = 4
+    CONTENT = 5
+    WITHDRAWAL = 6
+
+
+class Cause(IntEnum):
+    """Why an operation has ended without a result."""
+
+    GIVEN_UP = 0  # a member was interrupted, ran out of time, or failed by itself
+    MISMATCH = 1  # members called different operations
+
+
+_PIECE = struct.Struct("<BxxxIQ8s")
+_ABORT = struct.Struct("<BB")
+_OFFER = struct.Struct("<BxxxIqQI")
+_NUMBERED = struct.Struct("<BBxxI")
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A piece of an array in a collective operation. The first of an operation says what was called."""
+
+    sequence: int
+    part: int
+    digest: bytes
+    call: str = ""
+
+    def to_wire(self) -> bytes:
+        return _PIECE.pack(Kind.PIECE, self.part, self.sequence, self.digest) + self.call.encode()
+
+    @classmethod
+    def from_wire(cls, head: bytes) -> Piece:
+        _, part, sequence, digest = _unpacked(_PIECE, head)
+        return cls(sequence, part, digest, _text(head[_PIECE.size :]))
+
+
+@dataclass(frozen=True, slots=True)
+class Abort:
+    """The operation that runs has no result, anywhere."""
+
+    cause: Cause
+    text: str
+
+    def to_wire(self) -> bytes:
+        return _ABORT.pack(Kind.ABORT, self.cause) + self.text.encode()[: MAX_HEAD_BYTES - _ABORT.size]
+
+    @classmethod
+    def from_wire(cls, head: bytes) -> Abort:
+        _, cause = _unpacked(_ABORT, head)
+        return cls(Cause.MISMATCH if cause == Cause.MISMATCH else Cause.GIVEN_UP, _text(head[_ABORT.size :]))
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """A message from one member to another: its tag and size. A small one is the body already."""
+
+    number: int
+    tag: int
+    size_bytes: int
+    form_bytes: int  # how many bytes at the beginning describe the rest
+
+    def to_wire(self) -> bytes:
+        return _OFFER.pack(Kind.OFFER, self.number, self.tag, self.size_bytes, self.form_bytes)
+
+    @classmethod
+    def from_wire(cls, head: bytes) -> Offer:
+        _, number, tag, size_bytes, form_bytes = _unpacked(_OFFER, head)
+        if form_bytes > size_bytes:
+            raise RemoteProtocolError(f"a message of {size_bytes} bytes with {form_bytes} bytes of form")
+        return cls(number, tag, size_bytes, form_bytes)
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """What concerns one offer: GRANT asks for it, CONTENT brings some of it, WITHDRAWAL takes it back."""
+
+    kind: Kind
+    number: int
+    refused: bool = False  # a GRANT that says no
+
+    def to_wire(self) -> bytes:
+        return _NUMBERED.pack(self.kind, self.refused, self.number)
+
+    @classmethod
+    def from_wire(cls, head: bytes) -> Numbered:
+        kind, refused, number = _unpacked(_NUMBERED, head)
+        return cls(Kind(kind), number, bool(refused))
+
+
+Frame = Piece | Abort | Offer | Numbered
+
+
+def parse(head: bytes) -> Frame:
+    """What a head says.
+
+    Raises:
+        RemoteProtocolError: it is no head, or too long.
+    """
+    if not head or len(head) > MAX_HEAD_BYTES:
+        raise RemoteProtocolError(f"a head of {len(head)} bytes; 1 to {MAX_HEAD_BYTES} are allowed")
+    match head[0]:
+        case Kind.PIECE:
+            return Piece.from_wire(head)
+        case Kind.ABORT:
+            return Abort.from_wire(head)
+        case Kind.OFFER:
+            return Offer.from_wire(head)
+        case Kind.GRANT | Kind.CONTENT | Kind.WITHDRAWAL:
+            return Numbered.from_wire(head)
+    raise RemoteProtocolError(f"a message of kind {head[0]}, which this version does not know")
+
+
+def _unpacked(form: struct.Struct, head: bytes) -> tuple[Any, ...]:
+    if len(head) < form.size:
+        raise RemoteProtocolError(f"a head of {len(head)} bytes, where {form.size} are the least")
+    return form.unpack_from(head)
+
+
+def _text(data: bytes) -> str:
+    return "".join(c if c.isprintable() else "?" for c in data.decode("utf-8", "replace"))

@@ -1,0 +1,57 @@
+"""What a member called: told to the others with its first frame, so that different calls meet as an error."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sys
+from dataclasses import dataclass
+
+# a first frame's head has room for it in UTF-8
+MAX_TEXT_CHARACTERS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One call of a collective operation. Members' calls fit if all but `place` is equal."""
+
+    kind: str
+    what: str = ""  # the form of the value: "float32[3, 4]"
+    operation: str = ""  # "sum", … of those that add
+    root: int | None = None
+    algorithm: str = ""
+    order: tuple[int, ...] = ()
+    place: str = ""  # where it was called: "train.py:12"
+
+    @property
+    def digest(self) -> bytes:
+        """8 bytes that are equal where the calls fit."""
+        named = (self.kind, self.what, self.operation, self.root, self.algorithm, self.order)
+        return hashlib.blake2b(repr(named).encode(), digest_size=8).digest()
+
+    @property
+    def text(self) -> str:
+        """For people: `all_reduce(float32[3], sum, ring) at train.py:12`."""
+        root = f"root={self.root}" if self.root is not None else ""
+        order = "-".join(map(str, self.order)) if self.order != tuple(range(len(self.order))) else ""
+        inside = ", ".join(
+            part for part in (self.what, self.operation, root, f"{self.algorithm} {order}".strip()) if part
+        )
+        place = f" at {self.place}" if self.place else ""
+        return f"{self.kind}({inside}){place}"[:MAX_TEXT_CHARACTERS]
+
+
+def here() -> str:
+    """The line of the first caller outside duetlink: `train.py:12`, without the folders, which are private.
+
+    In a notebook the file is the cell: `cell 3:12`, as far as IPython tells its number.
+    """
+    frame = sys._getframe(1)
+    ours = __name__.partition(".")[0]
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == ours:
+        frame = frame.f_back
+    file = os.path.basename(frame.f_code.co_filename)
+    if "ipykernel" in frame.f_code.co_filename and (ipython := sys.modules.get("IPython")) is not None:
+        shell = ipython.get_ipython()
+        file = f"cell {shell.execution_count}" if shell is not None else file
+    return f"{file}:{frame.f_lineno}"
