@@ -7,9 +7,10 @@ arrived. A large array walks the schedule in parts, a few at a time (`layout.py`
 Every piece carries the number of the operation in this epoch and a digest of the call; the first to each
 member also carries the call's text. Pieces of another digest under the number of the operation that runs,
 pieces that nobody waits for when it ends, and pieces of an operation that has ended, all mean that members
-have called different things. Whoever finds that tells all; so does whoever gives up. One word of it ends the
-operation everywhere. After that this engine is broken: which members had finished is something that only a
-new epoch can settle.
+have called different things. Where two members wait for each other, no piece would show it: who has waited
+for a second tells whom it waits for what it has called. Whoever finds a difference tells all; so does
+whoever gives up. One word of it ends the operation everywhere. After that this engine is broken: which
+members had finished is something that only a new epoch can settle.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ from duetlink.errors import (
 )
 from duetlink.groups.collectives import frame
 from duetlink.groups.collectives.elements import Array, Combine
-from duetlink.groups.collectives.frame import Abort, Cause, Piece
+from duetlink.groups.collectives.frame import Abort, Called, Cause, Piece
 from duetlink.groups.collectives.layout import Layout
 from duetlink.groups.collectives.messages import Messages
 from duetlink.groups.collectives.operation import Operation
@@ -47,7 +48,10 @@ _PARTS = 4
 _AHEAD_BYTES = 64 * 1024 * 1024
 # Adding fewer bytes costs less than the way to another thread and back (about 100 µs).
 _OFF_LOOP_BYTES = 256 * 1024
-_REMEMBERED = 16  # operations whose text is kept for errors
+_REMEMBERED = 16  # operations that are kept for comparison with what comes late
+# Until a member tells whom it waits for what it has called: longer than what a round usually takes, and not
+# long for a person who waits for an error.
+WAIT_S = 1.0
 _NOTHING = memoryview(b"")
 INTERRUPTED = "it was interrupted, or its time was over"
 
@@ -93,14 +97,14 @@ class Engine:
         self._running: Operation | None = None
         self._task: asyncio.Task[Any] | None = None
         self._introduced: set[int] = set()
-        self._past: dict[int, str] = {}
+        self._past: dict[int, Operation] = {}
         self._wanted: dict[tuple[int, int], asyncio.Future[Message]] = {}
         others = [rank for rank in range(self.size) if rank != self.rank]
         self._ahead = {rank: _Ahead() for rank in others}
         self.messages = Messages(self.rank, transport.send, self._check)
         loop = asyncio.get_running_loop()
         self._readers = [loop.create_task(self._read(rank)) for rank in others]
-        self._farewells: set[asyncio.Task[None]] = set()
+        self._sayings: set[asyncio.Task[None]] = set()
 
     def name(self, rank: int) -> str:
         """`rank 2 (ann)`."""
@@ -112,7 +116,7 @@ class Engine:
         self._break(LinkClosed("this group has been closed"))
         for reader in self._readers:
             reader.cancel()
-        await asyncio.gather(*self._readers, *self._farewells, return_exceptions=True)
+        await asyncio.gather(*self._readers, *self._sayings, return_exceptions=True)
 
     async def perform(self, work: Work) -> None:
         """Run one operation, after those that were called before it.
@@ -149,7 +153,7 @@ class Engine:
             for rank, ahead in self._ahead.items():
                 if ahead.pieces.get(self.completed):
                     self._differ(rank, self.completed)
-            self._past[self.completed] = work.operation.text
+            self._past[self.completed] = work.operation
             self._past.pop(self.completed - _REMEMBERED, None)
             for ahead in self._ahead.values():
                 ahead.calls.pop(self.completed, None)
@@ -253,6 +257,9 @@ class Engine:
                     case Piece() as piece:
                         with contextlib.suppress(OperationMismatch):  # all know of it by now
                             self._arrived(of, piece, message)
+                    case Called() as called:
+                        with contextlib.suppress(OperationMismatch):
+                            self._heard(of, called)
                     case Abort() as abort:
                         self._told(of, abort)
                     case letter:
@@ -276,9 +283,7 @@ class Engine:
         if self.broken is not None:
             return
         ahead = self._ahead[of]
-        digest, call = ahead.calls.setdefault(piece.sequence, (piece.digest, piece.call))
-        if digest != piece.digest or (piece.call and piece.call != call):
-            raise RemoteProtocolError(f"{self.name(of)} sent two operations under one number")
+        self._note(of, piece)
         if piece.sequence < self.completed:
             self._differ(of, piece.sequence)
         if piece.sequence == self.completed and self._running is not None:
@@ -289,6 +294,29 @@ class Engine:
                 return
         ahead.pieces.setdefault(piece.sequence, {}).setdefault(piece.part, deque()).append(message)
         ahead.held_bytes += len(message.body)
+
+    def _heard(self, of: int, called: Called) -> None:
+        """That member has been waiting for this one: with reason, if both have called the same."""
+        if self.broken is not None:
+            return
+        past = self._past.get(called.sequence)
+        if called.sequence >= self.completed:
+            self._note(of, called)
+            self._compare(of)
+        elif past is not None and past.digest != called.digest:
+            self._note(of, called)
+            self._differ(of, called.sequence)
+
+    def _note(self, of: int, found: Piece | Called) -> None:
+        """Keep what that member has called under this number."""
+        known = self._ahead[of].calls.setdefault(found.sequence, (found.digest, found.call))
+        if known[0] != found.digest or (found.call and found.call != known[1]):
+            raise RemoteProtocolError(f"{self.name(of)} sent two operations under one number")
+
+    def _announce(self, to: int) -> None:
+        """Tell that member what this one has called and waits for it in."""
+        if self._running is not None and self.broken is None:
+            self._say(to, Called(self.completed, self._running.digest, self._running.text).to_wire())
 
     async def _take(self, of: int, part: int) -> Message:
         """The next piece of the operation that runs, from that member, of that part."""
@@ -304,7 +332,11 @@ class Engine:
             return message
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._wanted[of, part] = future
-        return await future
+        timer = asyncio.get_running_loop().call_later(WAIT_S, self._announce, of)
+        try:
+            return await future
+        finally:
+            timer.cancel()
 
     def _compare(self, of: int) -> None:
         """Raise unless what that member has told of the operation that runs fits it."""
@@ -317,7 +349,8 @@ class Engine:
         if sequence == self.completed and self._running is not None:
             mine = self._running.text
         else:
-            mine = self._past.get(sequence, "an operation that has ended")
+            past = self._past.get(sequence)
+            mine = past.text if past is not None else "an operation that has ended"
         theirs = self._ahead[of].calls[sequence][1] or "an operation of another form"
         pair = sorted([(self.rank, mine), (of, theirs)])
         calls = "; ".join(f"{self.name(rank)}: {text}" for rank, text in pair)
@@ -357,13 +390,16 @@ class Engine:
             return
         head = abort.to_wire()
         for rank in self._ahead:
-            task = asyncio.ensure_future(self._send_farewell(rank, head))
-            self._farewells.add(task)
-            task.add_done_callback(self._farewells.discard)
+            self._say(rank, head)
 
-    async def _send_farewell(self, to: int, head: bytes) -> None:
-        with contextlib.suppress(DuetError):
-            await self._transport.send(to, head, _NOTHING)
+    def _say(self, to: int, head: bytes) -> None:
+        async def send() -> None:
+            with contextlib.suppress(DuetError):
+                await self._transport.send(to, head, _NOTHING)
+
+        task = asyncio.ensure_future(send())
+        self._sayings.add(task)
+        task.add_done_callback(self._sayings.discard)
 
     def _break(self, error: DuetError) -> None:
         """Nothing runs here any more. What does run ends with this error; the first one counts."""
@@ -386,7 +422,9 @@ async def off_loop(size_bytes: int, function: Callable[..., Any], *arguments: An
     try:
         return await asyncio.shield(future)
     except asyncio.CancelledError:
-        await asyncio.wait([future])
+        while not future.done():  # once more cancelled or not: until then it writes
+            with contextlib.suppress(asyncio.CancelledError):
+                await asyncio.wait([future])
         raise
 
 

@@ -22,6 +22,7 @@ class Kind(IntEnum):
     GRANT = 4
     CONTENT = 5
     WITHDRAWAL = 6
+    CALL = 7
 
 
 class Cause(IntEnum):
@@ -53,6 +54,23 @@ class Piece:
     def from_wire(cls, head: bytes) -> Piece:
         _, part, sequence, digest = _unpacked(_PIECE, head)
         return cls(sequence, part, digest, _text(head[_PIECE.size :]))
+
+
+@dataclass(frozen=True, slots=True)
+class Called:
+    """What a member has called that has been waiting for the receiver for a while."""
+
+    sequence: int
+    digest: bytes
+    call: str
+
+    def to_wire(self) -> bytes:
+        return _PIECE.pack(Kind.CALL, 0, self.sequence, self.digest) + self.call.encode()
+
+    @classmethod
+    def from_wire(cls, head: bytes) -> Called:
+        _, _, sequence, digest = _unpacked(_PIECE, head)
+        return cls(sequence, digest, _text(head[_PIECE.size :]))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +126,7 @@ class Numbered:
         return cls(Kind(kind), number, bool(refused))
 
 
-Frame = Piece | Abort | Offer | Numbered
+Frame = Piece | Called | Abort | Offer | Numbered
 
 
 def parse(head: bytes) -> Frame:
@@ -122,6 +140,8 @@ def parse(head: bytes) -> Frame:
     match head[0]:
         case Kind.PIECE:
             return Piece.from_wire(head)
+        case Kind.CALL:
+            return Called.from_wire(head)
         case Kind.ABORT:
             return Abort.from_wire(head)
         case Kind.OFFER:
