@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import functools
-import html
 from typing import TYPE_CHECKING, Any
 
 from duetlink.compute.operations.function import shown_source
 from duetlink.data import values
+from duetlink.duet.asking import mock_shown
 from duetlink.duet.asking.asking import Question
 from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.asking.source import source_of
@@ -15,7 +15,6 @@ from duetlink.duet.asking.submission import Arguments, Submission, mocks_of, wri
 from duetlink.duet.code import Code
 from duetlink.duet.display import visible
 from duetlink.duet.objects.asset import AssetInfo
-from duetlink.duet.objects.preview import preview_text
 from duetlink.errors import UnsupportedValue
 
 if TYPE_CHECKING:
@@ -111,18 +110,9 @@ class Call:
     def __repr__(self) -> str:
         return (
             f"<{self._submission.name} has run on mocks only: .submit(reason) asks the owner to run it on "
-            f"the real data; what came of the mocks:\n{_shown(self.mock)}>"
+            f"the real data; what came of the mocks:\n{mock_shown.text_of(self.mock)}>"
         )
 
     def _repr_html_(self) -> str:
-        show = getattr(self.mock, "_repr_html_", None)
-        body = show() if show is not None else f"<pre>{html.escape(_shown(self.mock))}</pre>"
         title = f"{visible(self._submission.name)} has run on mocks only; what came of them:"
-        return f"<div><em>{html.escape(title)}</em>{body}</div>"
-
-
-def _shown(mock: Any) -> str:
-    try:
-        return preview_text(mock)
-    except Exception as error:  # of a library's repr
-        return f"not shown: {type(error).__name__}"
+        return mock_shown.html_of(title, self.mock)

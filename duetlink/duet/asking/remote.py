@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 from duetlink.compute.operations.allowed import BACKWARD, IN_PLACE, LOCAL, METADATA
 from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
 from duetlink.compute.operations.sizes.mask import trimmed
-from duetlink.duet.asking import mock_used, sizes
+from duetlink.duet.asking import mock_shown, mock_used, sizes
 from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.grammar import frame_texts
 from duetlink.duet.asking.iteration import LOOPS, items_of, loop_of
 from duetlink.duet.asking.program import FLOATS, PLAIN, Program, mock_of, write_float
-from duetlink.duet.display import visible
 from duetlink.errors import OperationRefused, PrivateValue
 
 if TYPE_CHECKING:
@@ -255,14 +254,10 @@ class Remote:
         raise NotImplementedError
 
     def __repr__(self) -> str:
-        return f"<{self._title()}; {sizes.mock_words(self)}:\n{self._mock!r}>"
+        return f"<{self._title()}; {sizes.mock_words(self)}:\n{mock_shown.text_of(self._mock)}>"
 
     def _repr_html_(self) -> str | None:
-        import html
-
-        show = getattr(self._mock, "_repr_html_", None)
-        body = show() if show is not None else f"<pre>{html.escape(visible(repr(self._mock)))}</pre>"
-        return f"<div><em>{html.escape(self._title())}; {sizes.mock_words(self)}:</em>{body}</div>"
+        return mock_shown.html_of(f"{self._title()}; {sizes.mock_words(self)}:", self._mock)
 
 
 class Result(Asked, Remote):

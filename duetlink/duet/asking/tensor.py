@@ -16,7 +16,7 @@ import torch
 from duetlink.compute.operations.guards import check
 from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
 from duetlink.compute.operations.torch_names import METADATA_NAMES, name_of_torch
-from duetlink.duet.asking import sizes
+from duetlink.duet.asking import mock_shown, sizes
 from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.program import Program, is_remote, mock_of
 from duetlink.errors import OperationRefused, PrivateValue
@@ -81,7 +81,7 @@ class TensorPointer(Asked, torch.Tensor):
         return f"result {self._id}, a tensor at the owner"
 
     def __repr__(self, *, tensor_contents: Any = None) -> Any:  # type: ignore[override]
-        return f"<{self._title()}; {sizes.mock_words(self)}:\n{self.mock!r}>"
+        return f"<{self._title()}; {sizes.mock_words(self)}:\n{mock_shown.text_of(self.mock)}>"
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
         raise OperationRefused("a tensor at the owner is copied with .clone()")

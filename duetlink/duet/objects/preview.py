@@ -11,10 +11,12 @@ _LONGEST = 4000  # characters
 _BUILTINS = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
 
 
-def preview_text(obj: object) -> str:
-    """`repr` of `obj`, which libraries shorten themselves; of builtin containers, the beginning."""
+def preview_text(obj: object, longest: int = _LONGEST) -> str:
+    """`repr` of `obj`, which libraries shorten themselves; of builtin containers, the beginning. At most
+    `longest` characters.
+    """
     text = _brief.repr(obj) if isinstance(obj, _BUILTINS) else repr(obj)
-    return text if len(text) <= _LONGEST else text[:_LONGEST] + "…"
+    return text if len(text) <= longest else text[:longest] + "…"
 
 
 def preview_of(content: Content) -> str:
