@@ -18,7 +18,7 @@ import pytest
 from duetlink.errors import RemoteProtocolError
 from duetlink.groups.membership import machine
 from duetlink.groups.membership.machine import Standing
-from duetlink.groups.membership.messages import Accept, Commit, Epoch, Message, Prepare
+from duetlink.groups.membership.messages import Accept, Commit, Epoch, Message, Prepare, Proposal
 
 ONE_LIST = "an epoch has one list of members"
 BETWEEN = "an epoch changes between operations"
@@ -54,7 +54,7 @@ class World:
         self.standings: dict[int, Any] = {0: stepper.Standing(0, Epoch(0, (0,)))}
         self.dead: set[int] = set()
         self.queues: dict[tuple[int, int], deque[object]] = {}
-        self.lists: dict[int, tuple[int, ...]] = {0: (0,)}
+        self.agreed: dict[int, tuple[tuple[int, ...], bool]] = {0: ((0,), True)}
         self.operations: dict[tuple[int, int], Operation] = {}
         self.position: dict[int, int] = {0: 0}
         self.running: dict[int, tuple[int, int]] = {}
@@ -78,12 +78,13 @@ class World:
                     for one, other in list(self.queues):
                         if one == seat:
                             self.put(seat, other, message)
-                case self.machine.Enter(epoch):
-                    check(self.lists.setdefault(epoch.number, epoch.members) == epoch.members, ONE_LIST)
+                case self.machine.Enter(epoch, even):
+                    agreed = (epoch.members, even)
+                    check(self.agreed.setdefault(epoch.number, agreed) == agreed, ONE_LIST)
                     self.position[seat] = 0
                     self.holding.discard(seat)
                 case self.machine.Revoke(_, lost, _):
-                    check(lost in self.apart, TRUE_LOSS)
+                    check(lost is None or lost in self.apart, TRUE_LOSS)
                     if seat in self.running:
                         self.ending.add(seat)
                 case self.machine.Stop():
@@ -95,10 +96,10 @@ class World:
         if seat in self.ending and self.random.random() < 0.5:
             self.end(seat)
 
-    def end(self, seat: int) -> None:
+    def end(self, seat: int, well: bool = False) -> None:
         self.ending.discard(seat)
         del self.running[seat]
-        self.feed(seat, self.machine.Ended())
+        self.feed(seat, self.machine.Ended(well))
 
     def put(self, one: int, other: int, message: object) -> None:
         if (queue := self.queues.get((one, other))) is not None and GONE not in queue:
@@ -162,6 +163,10 @@ class World:
         if seat in self.ending:
             self.end(seat)
             return True
+        if seat in self.running and self.random.random() < 0.02:
+            self.ending.add(seat)
+            self.feed(seat, self.machine.Spoil())
+            return True
         if seat in self.running:
             epoch = standing.epoch
             operation = self.operations[self.running[seat]]
@@ -173,14 +178,14 @@ class World:
             self.position[seat] += 1
             if operation.newcomers:
                 self.holding.add(seat)
-            self.end(seat)
+            self.end(seat, well=True)
             if operation.newcomers and seat == epoch.members[0]:
                 self.feed(seat, self.machine.Admit(operation.newcomers))
             return True
         if not standing.may_begin or seat in self.holding:
             return False
         epoch, here = standing.epoch, self.position[seat]
-        check(epoch.members == self.lists[epoch.number], ONE_LIST)
+        check(epoch.members == self.agreed[epoch.number][0], ONE_LIST)
         operation = self.operations.setdefault((epoch.number, here), Operation())
         if here % 3 == 0 and operation.newcomers is None:
             operation.newcomers = tuple(
@@ -328,7 +333,12 @@ def test_what_a_proposer_had_accepted_before_it_died_is_what_the_next_one_commit
         world.queues[0, other].clear()
     world.die(0)
     world.settle()
-    assert world.lists == {0: (0,), 1: (0, 1, 2), 2: (0, 1, 2, 3), 3: (1, 2, 3)}
+    assert {number: agreed[0] for number, agreed in world.agreed.items()} == {
+        0: (0,),
+        1: (0, 1, 2),
+        2: (0, 1, 2, 3),
+        3: (1, 2, 3),
+    }
 
 
 @pytest.mark.parametrize(
@@ -348,7 +358,7 @@ def test_a_member_cannot_speak_for_another(message: Message, words: str) -> None
 def test_who_belongs_to_no_epoch_commits_none() -> None:
     standing = Standing(1, Epoch(1, (0, 1)))
     with pytest.raises(RemoteProtocolError, match="no part in"):
-        machine.step(standing, machine.Heard(9, Commit(2, (0, 1))))
+        machine.step(standing, machine.Heard(9, Commit(2, Proposal((0, 1)))))
 
 
 PLANTS = {
@@ -364,8 +374,8 @@ PLANTS = {
         {ONE_GROUP, NO_HANG},
     ),
     "the next epoch is not told on": (
-        "self.actions.append(Tell(Commit(epoch.number, epoch.members)))",
-        "[self.actions.append(Send(s, Commit(epoch.number, epoch.members))) "
+        "self.actions.append(Tell(Commit(epoch.number, Proposal(epoch.members, even))))",
+        "[self.actions.append(Send(s, Commit(epoch.number, Proposal(epoch.members, even)))) "
         "for s in epoch.members if before.round and s != before.me]",
         {ONE_GROUP, NO_HANG, ONE_LIST},
     ),

@@ -16,7 +16,9 @@ from duetlink.groups.membership.messages import (
     Lost,
     Prepare,
     Promise,
+    Proposal,
     Refused,
+    Spoiled,
 )
 from duetlink.groups.membership.roster import Entry, Roster
 from duetlink.net.signaling.reunion import meeting_place
@@ -97,12 +99,13 @@ def test_a_key_has_one_seat_and_the_right_length() -> None:
         Lost(3, 1, 2),
         Leaving(3),
         Prepare(3, (1, 2), (4,)),
-        Promise(3, (1, 2), None),
-        Promise(3, (1, 2), ((1, 0), (0, 1))),
+        Promise(3, (1, 2), 7, None),
+        Promise(3, (1, 2), 0, ((1, 0), Proposal((0, 1), False))),
         Refused(3, (1, 2), (4, 0)),
-        Accept(3, (1, 2), (0, 2)),
+        Accept(3, (1, 2), Proposal((0, 2))),
         Accepted(3, (1, 2)),
-        Commit(4, (0, 2)),
+        Commit(4, Proposal((0, 2), False)),
+        Spoiled(3),
     ],
 )
 def test_messages_arrive_as_they_were(message: messages.Message) -> None:
@@ -113,11 +116,11 @@ def test_messages_arrive_as_they_were(message: messages.Message) -> None:
 @pytest.mark.parametrize(
     ("wire", "error", "words"),
     [
-        (pb.Agreement(commit=pb.Commit(members=[2, 1])), RemoteProtocolError, "not in order"),
-        (pb.Agreement(commit=pb.Commit(members=[1, 1])), RemoteProtocolError, "not in order"),
-        (pb.Agreement(commit=pb.Commit()), RemoteProtocolError, "not in order"),
-        (pb.Agreement(commit=pb.Commit(members=range(17))), LimitExceeded, "17 seats"),
-        (pb.Agreement(accept=pb.Accept(members=[300])), LimitExceeded, "below 256"),
+        (pb.Agreement(commit=pb.Proposal(members=[2, 1])), RemoteProtocolError, "not in order"),
+        (pb.Agreement(commit=pb.Proposal(members=[1, 1])), RemoteProtocolError, "not in order"),
+        (pb.Agreement(commit=pb.Proposal()), RemoteProtocolError, "not in order"),
+        (pb.Agreement(commit=pb.Proposal(members=range(17))), LimitExceeded, "17 seats"),
+        (pb.Agreement(accept=pb.Proposal(members=[300])), LimitExceeded, "below 256"),
         (pb.Agreement(lost=pb.Lost(one=1, other=1)), RemoteProtocolError, "itself"),
         (pb.Agreement(lost=pb.Lost(one=1, other=4_000_000_000)), LimitExceeded, "below 256"),
         (pb.Agreement(epoch=1), RemoteProtocolError, "kind unknown"),

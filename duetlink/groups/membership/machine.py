@@ -18,6 +18,7 @@ that died is in a pair with everybody. All who know of the same pairs reach the 
 | Begun, Ended             | an operation runs here, or has ended; a promise that waited for that is given   |
 | Gone, Heard Lost, if new | tell all; the epoch is revoked, which ends what runs; *consider*                |
 | Leave, Heard Leaving     | tell all; the epoch is revoked, which ends what runs; *consider*                |
+| Spoil, Heard Spoiled     | the same, with the same members: an operation failed, and left messages behind  |
 | Admit                    | *consider* with these newcomers; all members wait for it, between operations    |
 | Heard Prepare            | Refused, if the ballot is old. Else Promise, once nothing runs; one that says   |
 |                          | who is lost revokes the epoch                                                   |
@@ -54,7 +55,9 @@ from duetlink.groups.membership.messages import (
     Message,
     Prepare,
     Promise,
+    Proposal,
     Refused,
+    Spoiled,
 )
 
 # -- events ------------------------------------------------------------------------------------------------
@@ -67,7 +70,9 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """It has ended, well or not, and its inputs are as they should be."""
+    """It has ended, `well` or with its inputs as they were."""
+
+    well: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +80,11 @@ class Gone:
     """The link to this seat is gone for good."""
 
     seat: int
+
+
+@dataclass(frozen=True, slots=True)
+class Spoil:
+    """An operation failed here, and its messages may still be on their way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +105,7 @@ class Heard:
     message: Message
 
 
-Event = Begun | Ended | Gone | Leave | Admit | Heard
+Event = Begun | Ended | Gone | Spoil | Leave | Admit | Heard
 
 
 # -- actions -----------------------------------------------------------------------------------------------
@@ -118,16 +128,22 @@ class Tell:
 
 @dataclass(frozen=True, slots=True)
 class Revoke:
-    """End what runs in this epoch: `seat` is lost, or leaves. `Ended` follows if anything ran."""
+    """End what runs in this epoch: `seat` is lost, or leaves. `Ended` follows if anything ran.
+
+    None: somebody's operation failed, which ends the same operation at the others.
+    """
 
     epoch: Epoch
-    seat: int
+    seat: int | None
     leaves: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Enter:
+    """`even`: all had finished the same number of operations, so who was interrupted may simply try again."""
+
     epoch: Epoch
+    even: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +166,8 @@ class Round:
     ballot: Ballot
     alive: frozenset[int]  # whose promises are waited for
     members: tuple[int, ...]  # of the next epoch, unless an earlier proposer has had others accepted
-    promises: tuple[tuple[int, tuple[Ballot, tuple[int, ...]] | None], ...] = ()
-    chosen: tuple[int, ...] | None = None  # what acceptance has been asked for
+    promises: tuple[tuple[int, Promise], ...] = ()
+    chosen: Proposal | None = None  # what acceptance has been asked for
     accepted: frozenset[int] = frozenset()
 
 
@@ -171,7 +187,8 @@ class Standing:
     admitting: frozenset[int] = frozenset()
     due: bool = False  # the members wait for the next epoch, whoever is in it
     promised: Ballot = (0, 0)
-    accepted: tuple[Ballot, tuple[int, ...]] | None = None
+    accepted: tuple[Ballot, Proposal] | None = None
+    finished: int = 0  # operations of this epoch, here
     owed: Ballot | None = None  # a promise that waits for the end of an operation
     round: Round | None = field(default=None)
 
@@ -219,12 +236,14 @@ class _Turn:
             case Begun():
                 assert self.now.may_begin
                 self._set(busy=True)
-            case Ended():
-                self._set(busy=False)
+            case Ended(well):
+                self._set(busy=False, finished=self.now.finished + well)
                 if self.now.owed is not None and not self.now.stopped:
                     self._promise(self.now.owed)
             case Gone(seat):
                 self._separate(self.now.me, seat, lost=seat)
+            case Spoil():
+                self._spoil()
             case Leave():
                 self.actions.append(Tell(Leaving(self.now.epoch.number)))
                 self._part(self.now.me)
@@ -248,12 +267,13 @@ class _Turn:
             case Leaving():
                 self._part(sender)
                 return
-            case Commit(epoch=number, members=members):
+            case Commit(epoch=number, proposal=proposal):
+                members = proposal.members
                 if number <= now.epoch.number or (now.is_member and number != now.epoch.number + 1):
                     return  # heard before
                 if now.is_member and sender not in {*now.epoch.members, *members}:
                     raise RemoteProtocolError(f"member {sender} committed an epoch that it has no part in")
-                self._enter(Epoch(number, members))
+                self._enter(Epoch(number, members), proposal.even)
                 return
         if message.epoch != now.epoch.number or not now.is_member or sender not in now.epoch.members:
             return  # said before the sender knew of this epoch
@@ -267,18 +287,20 @@ class _Turn:
                 if without:
                     self._revoke_for(without)
                 self._promise(ballot)
-            case Promise(ballot=ballot, accepted=accepted):
-                self._promised(sender, ballot, accepted)
+            case Spoiled():
+                self._spoil()
+            case Promise():
+                self._promised(sender, message)
             case Refused(ballot=ballot, promised=promised):
                 if now.round is not None and now.round.ballot == ballot:
                     self._set(round=None)
                     self._consider(after=promised)
-            case Accept(ballot=ballot, members=members):
+            case Accept(ballot=ballot, proposal=proposal):
                 self._own(sender, ballot)
                 if ballot < now.promised:
                     self.actions.append(Send(sender, Refused(now.epoch.number, ballot, now.promised)))
                     return
-                self._set(promised=ballot, accepted=(ballot, members))
+                self._set(promised=ballot, accepted=(ballot, proposal))
                 self._say(sender, Accepted(now.epoch.number, ballot))
             case Accepted(ballot=ballot):
                 self._accepted(sender, ballot)
@@ -314,7 +336,14 @@ class _Turn:
             self._revoke(seat, leaves=True)
         self._consider()
 
-    def _revoke(self, seat: int, *, leaves: bool) -> None:
+    def _spoil(self) -> None:
+        if self.now.is_member and not self.now.due:
+            self._set(due=True)
+            self.actions.append(Tell(Spoiled(self.now.epoch.number)))
+            self._revoke(None, leaves=False)
+            self._consider()
+
+    def _revoke(self, seat: int | None, *, leaves: bool) -> None:
         if not self.now.revoked and self.now.is_member:
             self._set(revoked=True)
             self.actions.append(Revoke(self.now.epoch, seat, leaves))
@@ -381,18 +410,19 @@ class _Turn:
             self._set(owed=ballot)
             return
         self._set(owed=None)
-        self._say(ballot[1], Promise(self.now.epoch.number, ballot, self.now.accepted))
+        self._say(ballot[1], Promise(self.now.epoch.number, ballot, self.now.finished, self.now.accepted))
 
-    def _promised(self, sender: int, ballot: Ballot, accepted: tuple[Ballot, tuple[int, ...]] | None) -> None:
-        mine = self.now.round
+    def _promised(self, sender: int, promise: Promise) -> None:
+        mine, ballot = self.now.round, promise.ballot
         if mine is None or mine.ballot != ballot or mine.chosen is not None:
             return
-        promises = dict(mine.promises) | {sender: accepted}
+        promises = dict(mine.promises) | {sender: promise}
         self._set(round=replace(mine, promises=tuple(promises.items())))
         if not mine.alive <= promises.keys():
             return
-        earlier = [found for found in promises.values() if found is not None]
-        chosen = max(earlier)[1] if earlier else mine.members
+        earlier = [found.accepted for found in promises.values() if found.accepted is not None]
+        even = len({found.finished for found in promises.values()}) == 1
+        chosen = max(earlier, key=lambda found: found[0])[1] if earlier else Proposal(mine.members, even)
         assert self.now.round is not None
         self._set(round=replace(self.now.round, chosen=chosen))
         for seat in sorted(mine.alive):
@@ -406,11 +436,11 @@ class _Turn:
         accepted = mine.accepted | {sender}
         self._set(round=replace(mine, accepted=accepted))
         if 2 * len(accepted) > len(self.now.epoch.members):
-            self._enter(Epoch(self.now.epoch.number + 1, mine.chosen))
+            self._enter(Epoch(self.now.epoch.number + 1, mine.chosen.members), mine.chosen.even)
 
     # -- the next epoch --------------------------------------------------------------------------------------
 
-    def _enter(self, epoch: Epoch) -> None:
+    def _enter(self, epoch: Epoch, even: bool) -> None:
         before = self.now
         if before.busy and not before.revoked:  # taken for lost by others, who went on without this one
             lost = next((seat for seat in before.epoch.members if seat not in epoch.members), before.me)
@@ -420,6 +450,7 @@ class _Turn:
             revoked=False,
             promised=(0, 0),
             accepted=None,
+            finished=0,
             owed=None,
             round=None,
             admitting=before.admitting - set(epoch.members),
@@ -427,9 +458,9 @@ class _Turn:
         )
         if self.now.is_member or before.is_member:
             # before anything that belongs to the new epoch, so that nobody hears of that first
-            self.actions.append(Tell(Commit(epoch.number, epoch.members)))
+            self.actions.append(Tell(Commit(epoch.number, Proposal(epoch.members, even))))
         if self.now.is_member:
-            self.actions.append(Enter(epoch))
+            self.actions.append(Enter(epoch, even))
             there = alive(epoch.members, self.now.broken)
             missing = [s for s in epoch.members if s not in there or s in self.now.leaving]
             if missing:

@@ -46,6 +46,21 @@ class Leaving:
 
 
 @dataclass(frozen=True, slots=True)
+class Spoiled:
+    """An operation of this epoch failed; the next one runs in the next epoch, of the same members."""
+
+    epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The members of the next epoch, and whether all had finished the same number of operations."""
+
+    members: tuple[int, ...]
+    even: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Prepare:
     """Asks for a promise, to be given when no operation runs; `without` says who will be missing."""
 
@@ -56,11 +71,12 @@ class Prepare:
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """No earlier ballot will be accepted; what has been accepted so far."""
+    """No earlier ballot will be accepted; says what was, and how many operations have finished here."""
 
     epoch: int
     ballot: Ballot
-    accepted: tuple[Ballot, tuple[int, ...]] | None
+    finished: int
+    accepted: tuple[Ballot, Proposal] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +90,11 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Accept:
-    """Asks to accept these members for the epoch after this one."""
+    """Asks to accept this for the epoch after this one."""
 
     epoch: int
     ballot: Ballot
-    members: tuple[int, ...]
+    proposal: Proposal
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,10 +108,10 @@ class Commit:
     """A majority has accepted: this is the epoch, from here on."""
 
     epoch: int
-    members: tuple[int, ...]
+    proposal: Proposal
 
 
-Message = Lost | Leaving | Prepare | Promise | Refused | Accept | Accepted | Commit
+Message = Lost | Leaving | Spoiled | Prepare | Promise | Refused | Accept | Accepted | Commit
 
 
 def to_wire(message: Message) -> pb.Agreement:
@@ -106,26 +122,28 @@ def to_wire(message: Message) -> pb.Agreement:
             wire.lost.one, wire.lost.other = one, other
         case Leaving():
             wire.leaving.SetInParent()
+        case Spoiled():
+            wire.spoiled.SetInParent()
         case Prepare(ballot=ballot, without=without):
             wire.prepare.without.extend(without)
             _put(wire.ballot, ballot)
-        case Promise(ballot=ballot, accepted=accepted):
+        case Promise(ballot=ballot, finished=finished, accepted=accepted):
             _put(wire.ballot, ballot)
-            wire.promise.SetInParent()
+            wire.promise.finished = finished
             if accepted is not None:
                 _put(wire.promise.accepted, accepted[0])
-                wire.promise.members.extend(accepted[1])
+                wire.promise.proposal.CopyFrom(_proposal_to_wire(accepted[1]))
         case Refused(ballot=ballot, promised=promised):
             _put(wire.ballot, ballot)
             _put(wire.refused.promised, promised)
-        case Accept(ballot=ballot, members=members):
+        case Accept(ballot=ballot, proposal=proposal):
             _put(wire.ballot, ballot)
-            wire.accept.members.extend(members)
+            wire.accept.CopyFrom(_proposal_to_wire(proposal))
         case Accepted(ballot=ballot):
             _put(wire.ballot, ballot)
             wire.accepted.SetInParent()
-        case Commit(members=members):
-            wire.commit.members.extend(members)
+        case Commit(proposal=proposal):
+            wire.commit.CopyFrom(_proposal_to_wire(proposal))
     return wire
 
 
@@ -140,21 +158,24 @@ def from_wire(wire: pb.Agreement) -> Message:
             return Lost(epoch, one, other)
         case "leaving":
             return Leaving(epoch)
+        case "spoiled":
+            return Spoiled(epoch)
         case "prepare":
             return Prepare(epoch, ballot, _seats(wire.prepare.without))
         case "promise":
-            if not wire.promise.HasField("accepted"):
-                return Promise(epoch, ballot, None)
-            accepted = (wire.promise.accepted.round, wire.promise.accepted.seat)
-            return Promise(epoch, ballot, (accepted, _members(wire.promise.members)))
+            promise = wire.promise
+            if not promise.HasField("accepted"):
+                return Promise(epoch, ballot, promise.finished, None)
+            accepted = (promise.accepted.round, promise.accepted.seat)
+            return Promise(epoch, ballot, promise.finished, (accepted, _proposal(promise.proposal)))
         case "refused":
             return Refused(epoch, ballot, (wire.refused.promised.round, wire.refused.promised.seat))
         case "accept":
-            return Accept(epoch, ballot, _members(wire.accept.members))
+            return Accept(epoch, ballot, _proposal(wire.accept))
         case "accepted":
             return Accepted(epoch, ballot)
         case "commit":
-            return Commit(epoch, _members(wire.commit.members))
+            return Commit(epoch, _proposal(wire.commit))
     raise RemoteProtocolError("a member sent a message on epochs of a kind unknown here")
 
 
@@ -177,8 +198,12 @@ def _seats(seats: Iterable[int]) -> tuple[int, ...]:
     return found
 
 
-def _members(seats: Iterable[int]) -> tuple[int, ...]:
-    found = _seats(seats)
+def _proposal_to_wire(proposal: Proposal) -> pb.Proposal:
+    return pb.Proposal(members=proposal.members, even=proposal.even)
+
+
+def _proposal(wire: pb.Proposal) -> Proposal:
+    found = _seats(wire.members)
     if not found or any(one >= other for one, other in itertools.pairwise(found)):
         raise RemoteProtocolError(f"a member proposed an epoch of seats {found}, which are not in order")
-    return found
+    return Proposal(found, wire.even)

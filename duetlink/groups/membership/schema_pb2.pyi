@@ -51,7 +51,7 @@ class Ballot(_message.Message):
     def __init__(self, round: _Optional[int] = ..., seat: _Optional[int] = ...) -> None: ...
 
 class Agreement(_message.Message):
-    __slots__ = ("epoch", "ballot", "lost", "leaving", "prepare", "promise", "refused", "accept", "accepted", "commit")
+    __slots__ = ("epoch", "ballot", "lost", "leaving", "prepare", "promise", "refused", "accept", "accepted", "commit", "spoiled")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BALLOT_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
@@ -62,6 +62,7 @@ class Agreement(_message.Message):
     ACCEPT_FIELD_NUMBER: _ClassVar[int]
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
+    SPOILED_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     ballot: Ballot
     lost: Lost
@@ -69,10 +70,11 @@ class Agreement(_message.Message):
     prepare: Prepare
     promise: Promise
     refused: Refused
-    accept: Accept
+    accept: Proposal
     accepted: Accepted
-    commit: Commit
-    def __init__(self, epoch: _Optional[int] = ..., ballot: _Optional[_Union[Ballot, _Mapping]] = ..., lost: _Optional[_Union[Lost, _Mapping]] = ..., leaving: _Optional[_Union[Leaving, _Mapping]] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., promise: _Optional[_Union[Promise, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., accept: _Optional[_Union[Accept, _Mapping]] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., commit: _Optional[_Union[Commit, _Mapping]] = ...) -> None: ...
+    commit: Proposal
+    spoiled: Spoiled
+    def __init__(self, epoch: _Optional[int] = ..., ballot: _Optional[_Union[Ballot, _Mapping]] = ..., lost: _Optional[_Union[Lost, _Mapping]] = ..., leaving: _Optional[_Union[Leaving, _Mapping]] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., promise: _Optional[_Union[Promise, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., accept: _Optional[_Union[Proposal, _Mapping]] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., commit: _Optional[_Union[Proposal, _Mapping]] = ..., spoiled: _Optional[_Union[Spoiled, _Mapping]] = ...) -> None: ...
 
 class Lost(_message.Message):
     __slots__ = ("one", "other")
@@ -93,12 +95,14 @@ class Prepare(_message.Message):
     def __init__(self, without: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Promise(_message.Message):
-    __slots__ = ("accepted", "members")
+    __slots__ = ("accepted", "proposal", "finished")
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
-    MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    PROPOSAL_FIELD_NUMBER: _ClassVar[int]
+    FINISHED_FIELD_NUMBER: _ClassVar[int]
     accepted: Ballot
-    members: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, accepted: _Optional[_Union[Ballot, _Mapping]] = ..., members: _Optional[_Iterable[int]] = ...) -> None: ...
+    proposal: Proposal
+    finished: int
+    def __init__(self, accepted: _Optional[_Union[Ballot, _Mapping]] = ..., proposal: _Optional[_Union[Proposal, _Mapping]] = ..., finished: _Optional[int] = ...) -> None: ...
 
 class Refused(_message.Message):
     __slots__ = ("promised",)
@@ -106,18 +110,18 @@ class Refused(_message.Message):
     promised: Ballot
     def __init__(self, promised: _Optional[_Union[Ballot, _Mapping]] = ...) -> None: ...
 
-class Accept(_message.Message):
-    __slots__ = ("members",)
+class Spoiled(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
+class Proposal(_message.Message):
+    __slots__ = ("members", "even")
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    EVEN_FIELD_NUMBER: _ClassVar[int]
     members: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, members: _Optional[_Iterable[int]] = ...) -> None: ...
+    even: bool
+    def __init__(self, members: _Optional[_Iterable[int]] = ..., even: bool = ...) -> None: ...
 
 class Accepted(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
-
-class Commit(_message.Message):
-    __slots__ = ("members",)
-    MEMBERS_FIELD_NUMBER: _ClassVar[int]
-    members: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, members: _Optional[_Iterable[int]] = ...) -> None: ...
