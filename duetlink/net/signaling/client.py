@@ -67,6 +67,33 @@ class WebSocketMailbox(Mailbox):
         return mailbox, nameplate
 
     @classmethod
+    async def claim_seats(
+        cls, url: str, seats: int, lifetime_s: float = 0, ssl_context: ssl.SSLContext | None = None
+    ) -> tuple[list[Self], int]:
+        """Open `seats` mailboxes under one nameplate as their owner; each is joined once, by another joiner.
+        Returns them with the nameplate; raises what `claim` does, and leaves nothing open then.
+        """
+        first = pb.Claim(lifetime_s=min(max(0, round(lifetime_s)), 2**32 - 1), seats=seats)
+        made: list[Self] = []
+        nameplate, hall = 0, b""
+        try:
+            for claim in (first, *range(seats - 1)):
+                mailbox = cls(url)
+                frame = pb.ClientFrame(claim=claim if isinstance(claim, pb.Claim) else pb.Claim(hall=hall))
+                opened = await mailbox._open(frame, ssl_context)
+                made.append(mailbox)
+                nameplate, hall = opened.claimed.nameplate, opened.claimed.hall
+                if not nameplate:
+                    raise SignalingUnavailable(f"{url} does not answer as a duetlink signaling server does")
+                if not hall:
+                    raise SignalingRefused(f"{url} knows no groups: it runs an older version of duetlink")
+        except BaseException:
+            for mailbox in made:
+                await mailbox.close("errory")
+            raise
+        return made, nameplate
+
+    @classmethod
     async def join(cls, url: str, nameplate: int, ssl_context: ssl.SSLContext | None = None) -> Self:
         """Join as the scientist. Raises what `claim` does, UnknownCode and CodeUsed."""
         mailbox = cls(url)

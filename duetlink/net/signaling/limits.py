@@ -18,6 +18,8 @@ class Limits:
     """messages that a mailbox relays in its life, both ways together"""
     mailbox_bytes: int = 1024 * 1024
     mailboxes: int = 1000
+    seats: int = 15
+    """mailboxes that may share one nameplate, each for one joiner"""
     lifetime_s: float = 3600.0
     """how long a claimed mailbox waits for the scientist; a client may ask for less"""
     pairing_s: float = 600.0
@@ -25,6 +27,8 @@ class Limits:
     connections_per_address: int = 100
     arrivals_per_address_per_minute: int = 60
     """claims and joins together"""
+    meetings_per_address_per_minute: int = 600
+    """of those who have met before: at a place, or for one more seat of a hall; nothing is guessed there"""
     opening_s: float = 10.0
     """how long a connection may stay open without a claim or a join"""
     stalled_s: float = 10.0

@@ -4,6 +4,9 @@ A mailbox lives from the owner's claim until either side leaves or its time is o
 once: after its mailbox has gone, it is remembered as used, and not given out again, for as long as a code
 may live, so that a late or second scientist learns why and does not meet a stranger.
 
+A hall is one nameplate with several mailboxes, for a group: each is joined once, by another joiner, in the
+order in which they were opened. Who opened the first holds the key to open more.
+
 Two sides that have been paired before, and have lost each other, know a place: 32 bytes that nobody else can
 guess. Either may come first, and as often as it likes; nothing of a place is remembered.
 """
@@ -23,6 +26,10 @@ from duetlink.net.signaling.limits import Limits, TokenBucket
 Refusal = pb.Refusal
 
 PLACE_BYTES = 32
+HALL_BYTES = 32
+
+Key = int | bytes | tuple[int, int]
+"""A nameplate, a place, or one of the mailboxes of a hall: its nameplate and a number."""
 
 
 class Refused(Exception):
@@ -40,8 +47,8 @@ class Refused(Exception):
 class Seat:
     """One side's place at a mailbox: the frames that it is to be sent, then None when there are no more."""
 
-    def __init__(self, number: int | bytes, role: Role) -> None:
-        self.number = number  # a nameplate, or a place
+    def __init__(self, number: Key, role: Role) -> None:
+        self.number = number
         self.role = role
         self.outbox: asyncio.Queue[pb.ServerFrame | None] = asyncio.Queue()
         self._ended = False
@@ -59,13 +66,23 @@ class Seat:
 
 
 class _Mailbox:
-    def __init__(self, number: int | bytes, deadline_s: float) -> None:
+    def __init__(self, number: Key, deadline_s: float) -> None:
         self.seats = {role: Seat(number, role) for role in Role}
         self.deadline_s = deadline_s
         self.used = False
         self.waits_for: Role | None = None  # at a place: whose seat is free
         self.messages = 0
         self.size_bytes = 0
+
+
+class _Hall:
+    def __init__(self, seats: int, deadline_s: float) -> None:
+        self.key = secrets.token_bytes(HALL_BYTES)
+        self.seats = seats
+        self.deadline_s = deadline_s
+        self.opened = 0
+        self.used = False
+        self.there: dict[tuple[int, int], _Mailbox] = {}  # in the order in which they were opened
 
 
 class Mailboxes:
@@ -80,41 +97,84 @@ class Mailboxes:
         self._limits = limits
         self._clock = clock
         self._choose = choose
-        self._open: dict[int | bytes, _Mailbox] = {}
+        self._open: dict[Key, _Mailbox] = {}
+        self._halls: dict[int, _Hall] = {}
+        self._nameplates: dict[bytes, int] = {}  # of halls, by their key
         self._gone: dict[int, float] = {}  # nameplates of used mailboxes -> when to forget, oldest first
         self._buckets: dict[str, TokenBucket] = {}
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def admit(self, address: str) -> None:
-        """Count one claim, join or meeting of this address; raises Refused above the rate."""
-        per_minute = self._limits.arrivals_per_address_per_minute
+    def admit(self, address: str, *, known: bool = False) -> None:
+        """Count one claim or join of this address, or one arrival of somebody `known`; raises Refused above
+        the rate.
+        """
+        limits = self._limits
+        if known:
+            per_minute, what = limits.meetings_per_address_per_minute, "meetings"
+        else:
+            per_minute, what = limits.arrivals_per_address_per_minute, "claims and joins"
         now_s = self._clock()
-        key = network_of(address)
+        key = f"{what} {network_of(address)}"
         bucket = self._buckets.setdefault(key, TokenBucket(per_minute, per_minute / 60, now_s))
         if not bucket.take(now_s):
-            text = (
-                f"more than {per_minute} claims and joins in a minute from one address; try again in a minute"
-            )
+            text = f"more than {per_minute} {what} in a minute from one address; try again in a minute"
             raise Refused(Refusal.LIMIT, text)
 
-    def claim(self, lifetime_s: float = 0) -> Seat:
-        """A new mailbox, for the owner. `lifetime_s` 0 or too long gives what the server allows."""
+    def claim(self, lifetime_s: float = 0, seats: int = 0) -> Seat:
+        """A new mailbox, for the owner; with `seats`, the first of a hall. `lifetime_s` 0 or too long gives
+        what the server allows.
+        """
+        if seats > self._limits.seats:
+            raise Refused(Refusal.LIMIT, f"a nameplate has at most {self._limits.seats} seats, not {seats}")
         self._make_room()
         nameplate = self._free_nameplate()
         lifetime_s = min(lifetime_s or self._limits.lifetime_s, self._limits.lifetime_s)
-        mailbox = self._open[nameplate] = _Mailbox(nameplate, self._clock() + lifetime_s)
+        deadline_s = self._clock() + lifetime_s
         granted = pb.Claimed(nameplate=nameplate, lifetime_s=max(1, int(lifetime_s)))
+        if seats:
+            hall = self._halls[nameplate] = _Hall(seats, deadline_s)
+            self._nameplates[hall.key] = nameplate
+            granted.hall = hall.key
+            return self._set_up(self._in_hall(nameplate, hall), granted)
+        mailbox = self._open[nameplate] = _Mailbox(nameplate, deadline_s)
+        return self._set_up(mailbox, granted)
+
+    def claim_seat(self, key: bytes) -> Seat:
+        """One more mailbox of the hall with this key, for its owner."""
+        self._make_room()
+        nameplate = self._nameplates.get(key)
+        if nameplate is None:
+            raise Refused(Refusal.UNKNOWN_NAMEPLATE, "no hall has this key")
+        hall = self._halls[nameplate]
+        if hall.opened >= hall.seats:
+            raise Refused(Refusal.LIMIT, f"the {hall.seats} seats of nameplate {nameplate} have been opened")
+        lifetime_s = max(1, int(hall.deadline_s - self._clock()))
+        granted = pb.Claimed(nameplate=nameplate, lifetime_s=lifetime_s, hall=key)
+        return self._set_up(self._in_hall(nameplate, hall), granted)
+
+    def _in_hall(self, nameplate: int, hall: _Hall) -> _Mailbox:
+        number = nameplate, hall.opened
+        hall.opened += 1
+        mailbox = self._open[number] = hall.there[number] = _Mailbox(number, hall.deadline_s)
+        return mailbox
+
+    def _set_up(self, mailbox: _Mailbox, granted: pb.Claimed) -> Seat:
         mailbox.seats[Role.OWNER].put(pb.ServerFrame(claimed=granted))
         # waits there, in front of the owner's messages
         mailbox.seats[Role.SCIENTIST].put(pb.ServerFrame(joined=pb.Joined()))
         return mailbox.seats[Role.OWNER]
 
     def join(self, nameplate: int) -> Seat:
-        """The scientist's seat, which is given once."""
+        """The scientist's seat, which is given once; in a hall, that of the next mailbox."""
         self.expire()
         mailbox = self._open.get(nameplate)
+        if (hall := self._halls.get(nameplate)) is not None:
+            mailbox = next((each for each in hall.there.values() if not each.used), None)
+            if mailbox is None:
+                raise Refused(Refusal.USED, f"all seats of nameplate {nameplate} are taken")
+            hall.used = True
         if (mailbox and mailbox.used) or nameplate in self._gone:
             raise Refused(Refusal.USED, f"nameplate {nameplate} has been used")
         if mailbox is None:
@@ -169,7 +229,9 @@ class Mailboxes:
         """End what is over. Called before every claim and join, and now and then by the server."""
         now_s = self._clock()
         for number, mailbox in [item for item in self._open.items() if item[1].deadline_s <= now_s]:
-            name = f"mailbox {number}" if isinstance(number, int) else "the place"
+            name = "the place"
+            if not isinstance(number, bytes):
+                name = f"mailbox {number if isinstance(number, int) else number[0]}"
             for seat in mailbox.seats.values():
                 seat.end(Refused(Refusal.EXPIRED, f"the time of {name} is over").frame())
             self._remove(number)
@@ -187,8 +249,17 @@ class Mailboxes:
                 Refusal.LIMIT, f"the server holds {self._limits.mailboxes} mailboxes already; try again later"
             )
 
-    def _remove(self, number: int | bytes) -> None:
-        if self._open.pop(number).used and isinstance(number, int):
+    def _remove(self, number: Key) -> None:
+        used = self._open.pop(number).used
+        if isinstance(number, tuple):
+            nameplate = number[0]
+            hall = self._halls[nameplate]
+            del hall.there[number]
+            if hall.there:
+                return
+            del self._halls[nameplate], self._nameplates[hall.key]
+            number, used = nameplate, hall.used
+        if used and isinstance(number, int):
             self._gone[number] = self._clock() + self._limits.lifetime_s
             while len(self._gone) > self._limits.mailboxes:
                 del self._gone[next(iter(self._gone))]
@@ -200,7 +271,7 @@ class Mailboxes:
             free = [
                 number
                 for number in range(1, top + 1)
-                if number not in self._open and number not in self._gone
+                if number not in self._open and number not in self._halls and number not in self._gone
             ]
             if free:
                 return self._choose(free)

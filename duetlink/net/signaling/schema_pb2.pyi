@@ -35,10 +35,14 @@ class ClientFrame(_message.Message):
     def __init__(self, claim: _Optional[_Union[Claim, _Mapping]] = ..., join: _Optional[_Union[Join, _Mapping]] = ..., message: _Optional[bytes] = ..., leave: _Optional[_Union[Mood, str]] = ..., meet: _Optional[_Union[Meet, _Mapping]] = ...) -> None: ...
 
 class Claim(_message.Message):
-    __slots__ = ("lifetime_s",)
+    __slots__ = ("lifetime_s", "seats", "hall")
     LIFETIME_S_FIELD_NUMBER: _ClassVar[int]
+    SEATS_FIELD_NUMBER: _ClassVar[int]
+    HALL_FIELD_NUMBER: _ClassVar[int]
     lifetime_s: int
-    def __init__(self, lifetime_s: _Optional[int] = ...) -> None: ...
+    seats: int
+    hall: bytes
+    def __init__(self, lifetime_s: _Optional[int] = ..., seats: _Optional[int] = ..., hall: _Optional[bytes] = ...) -> None: ...
 
 class Join(_message.Message):
     __slots__ = ("nameplate",)
@@ -69,12 +73,14 @@ class ServerFrame(_message.Message):
     def __init__(self, claimed: _Optional[_Union[Claimed, _Mapping]] = ..., joined: _Optional[_Union[Joined, _Mapping]] = ..., message: _Optional[bytes] = ..., left: _Optional[_Union[Mood, str]] = ..., refusal: _Optional[_Union[Refusal, _Mapping]] = ...) -> None: ...
 
 class Claimed(_message.Message):
-    __slots__ = ("nameplate", "lifetime_s")
+    __slots__ = ("nameplate", "lifetime_s", "hall")
     NAMEPLATE_FIELD_NUMBER: _ClassVar[int]
     LIFETIME_S_FIELD_NUMBER: _ClassVar[int]
+    HALL_FIELD_NUMBER: _ClassVar[int]
     nameplate: int
     lifetime_s: int
-    def __init__(self, nameplate: _Optional[int] = ..., lifetime_s: _Optional[int] = ...) -> None: ...
+    hall: bytes
+    def __init__(self, nameplate: _Optional[int] = ..., lifetime_s: _Optional[int] = ..., hall: _Optional[bytes] = ...) -> None: ...
 
 class Joined(_message.Message):
     __slots__ = ()

@@ -175,13 +175,15 @@ class MailboxServer:
         if frame is None:
             return None
         if frame.HasField("claim"):
-            self.mailboxes.admit(network)
-            return self.mailboxes.claim(frame.claim.lifetime_s)
+            self.mailboxes.admit(network, known=bool(frame.claim.hall))
+            if frame.claim.hall:
+                return self.mailboxes.claim_seat(frame.claim.hall)
+            return self.mailboxes.claim(frame.claim.lifetime_s, frame.claim.seats)
         if frame.HasField("join"):
             self.mailboxes.admit(network)
             return self.mailboxes.join(frame.join.nameplate)
         if frame.HasField("meet"):
-            self.mailboxes.admit(network)
+            self.mailboxes.admit(network, known=True)
             return self.mailboxes.meet(frame.meet.place, Role.OWNER if frame.meet.owner else Role.SCIENTIST)
         raise Refused(Refusal.MALFORMED, "the first frame must claim, join or meet")
 

@@ -20,3 +20,16 @@ class TestWebSocketMailbox(MailboxContract):
     async def open_pair(self) -> tuple[WebSocketMailbox, WebSocketMailbox]:
         owner, nameplate = await WebSocketMailbox.claim(self.url)
         return owner, await WebSocketMailbox.join(self.url, nameplate)
+
+
+class TestMailboxOfAHall(MailboxContract):
+    @pytest.fixture(autouse=True)
+    def _server(self, url: str) -> None:
+        self.url = url
+
+    async def open_pair(self) -> tuple[WebSocketMailbox, WebSocketMailbox]:
+        owners, nameplate = await WebSocketMailbox.claim_seats(self.url, 2)
+        first = await WebSocketMailbox.join(self.url, nameplate)
+        await first.close()
+        await owners[0].close()
+        return owners[1], await WebSocketMailbox.join(self.url, nameplate)

@@ -42,6 +42,77 @@ def test_nameplates_are_short_random_and_grow_when_taken(clock: Clock) -> None:
     assert 100 <= mailboxes.claim().number <= 999
 
 
+def hall(mailboxes: Mailboxes, seats: int) -> tuple[int, list[Seat]]:
+    """The nameplate and the owner's seats of a hall with all its mailboxes open."""
+    first = mailboxes.claim(seats=seats)
+    claimed = first.outbox.get_nowait().claimed
+    return claimed.nameplate, [first, *(mailboxes.claim_seat(claimed.hall) for _ in range(seats - 1))]
+
+
+def test_each_joiner_of_a_hall_gets_the_next_mailbox(clock: Clock) -> None:
+    mailboxes = Mailboxes(Limits(), clock)
+    nameplate, owners = hall(mailboxes, 3)
+    joiners = [mailboxes.join(nameplate) for _ in range(3)]
+    assert [joiner.number for joiner in joiners] == [owner.number for owner in owners]
+    for joiner in joiners:
+        drain(joiner)
+    mailboxes.deliver(owners[1], b"for the second")
+    assert [drain(joiner) for joiner in joiners] == [[], ["message"], []]
+    full = refused(mailboxes.join, nameplate)
+    assert (full.reason, full.text) == (pb.Refusal.USED, f"all seats of nameplate {nameplate} are taken")
+
+
+def test_a_nameplate_is_used_up_with_the_last_mailbox_of_its_hall(clock: Clock) -> None:
+    mailboxes = Mailboxes(Limits(lifetime_s=60), clock, choose=lambda free: free[0])
+    nameplate, owners = hall(mailboxes, 2)
+    mailboxes.leave(mailboxes.join(nameplate), pb.WRONG_CODE)
+    assert drain(owners[0])[-2:] == ["left", None]
+    mailboxes.leave(owners[1], pb.ERRORY)  # whoever launched burns the seat that is left
+    assert len(mailboxes) == 0
+    assert refused(mailboxes.join, nameplate).reason == pb.Refusal.USED
+    assert mailboxes.claim().number == 2
+    clock.now_s += 61
+    assert mailboxes.claim().number == 1
+
+
+def test_a_hall_that_nobody_joined_leaves_no_trace(clock: Clock) -> None:
+    mailboxes = Mailboxes(Limits(lifetime_s=60), clock, choose=lambda free: free[0])
+    nameplate, owners = hall(mailboxes, 2)
+    clock.now_s += 61
+    mailboxes.expire()
+    assert drain(owners[0])[-2:] == ["refusal", None]
+    assert len(mailboxes) == 0
+    assert refused(mailboxes.join, nameplate).reason == pb.Refusal.UNKNOWN_NAMEPLATE
+    assert mailboxes.claim().number == nameplate
+
+
+def test_a_hall_has_bounds(clock: Clock) -> None:
+    mailboxes = Mailboxes(Limits(mailboxes=4, seats=3), clock)
+    assert refused(mailboxes.claim, 0, 4).reason == pb.Refusal.LIMIT
+    first = mailboxes.claim(seats=2)
+    key = first.outbox.get_nowait().claimed.hall
+    assert len(key) == 32
+    mailboxes.claim_seat(key)
+    assert (
+        refused(mailboxes.claim_seat, key).text
+        == f"the 2 seats of nameplate {first.number[0]} have been opened"
+    )  # type: ignore[index]
+    assert refused(mailboxes.claim_seat, bytes(32)).reason == pb.Refusal.UNKNOWN_NAMEPLATE
+    mailboxes.claim()
+    mailboxes.claim()
+    assert refused(mailboxes.claim, 0, 1).reason == pb.Refusal.LIMIT
+
+
+def test_those_who_have_met_before_do_not_use_up_the_rate_of_those_who_guess(clock: Clock) -> None:
+    mailboxes = Mailboxes(Limits(arrivals_per_address_per_minute=1, meetings_per_address_per_minute=2), clock)
+    mailboxes.admit("192.0.2.1", known=True)
+    mailboxes.admit("192.0.2.1", known=True)
+    mailboxes.admit("192.0.2.1")
+    assert "1 claims and joins" in refused(mailboxes.admit, "192.0.2.1").text
+    with pytest.raises(Refused, match="2 meetings"):
+        mailboxes.admit("192.0.2.1", known=True)
+
+
 def test_a_nameplate_that_was_never_used_is_free_again_and_a_used_one_is_not(clock: Clock) -> None:
     mailboxes = Mailboxes(Limits(lifetime_s=60), clock, choose=lambda free: free[0])
     mailboxes.leave(mailboxes.claim(), pb.LONELY)
