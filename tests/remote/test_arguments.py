@@ -13,12 +13,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 import sklearn.compose
 import sklearn.ensemble
 import sklearn.linear_model
 import sklearn.model_selection
 import sklearn.pipeline
 import sklearn.preprocessing
+import sklearn.tree
 import statsmodels.api as sm
 import torch
 
@@ -94,6 +96,10 @@ def assert_equal(made: Any, expected: Any) -> None:
     elif isinstance(expected, (tuple, list)):
         for one, other in zip(made, expected, strict=True):
             assert_equal(one, other)
+    elif isinstance(expected, float):
+        assert made == pytest.approx(
+            expected, rel=1e-12
+        )  # sums in another order, where memory lies otherwise
     else:
         assert made == expected
 
@@ -107,6 +113,11 @@ def model(**more: Any) -> Any:
         [("scaled", sklearn.preprocessing.StandardScaler(), COLUMNS)], remainder="drop"
     )
     return sklearn.pipeline.Pipeline([("columns", scaled), ("ridge", sklearn.linear_model.Ridge(**more))])
+
+
+def tree(d: Any, f: Any) -> Any:
+    regression = sklearn.tree.DecisionTreeRegressor(max_depth=2, random_state=0)
+    return d.remote(regression).fit(f[["age"]], f.income)
 
 
 def family(d: Any, f: Any, **more: Any) -> Any:
@@ -229,6 +240,36 @@ STATEMENTS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "torch.from_numpy": lambda d, f, x, t: d.remote(torch).from_numpy(x),
     "torch.tensor": lambda d, f, x, t: d.remote(torch).tensor(x),
     "torch.as_tensor": lambda d, f, x, t: d.remote(torch).as_tensor(x),
+    "objects of rows": lambda d, f, x, t: f[["age", "town"]].values,
+    "objects of one row": lambda d, f, x, t: f.iloc[0].to_numpy(),
+    "groups by their labels": lambda d, f, x, t: {
+        key: list(rows) for key, rows in d.fetch(f.groupby("town").groups).items()
+    },
+    "folds in a loop": lambda d, f, x, t: [
+        x[test].sum() for _, test in d.remote(sklearn.model_selection.KFold(2)).split(x)
+    ],
+    "a tree's thresholds": lambda d, f, x, t: tree(d, f).tree_.threshold,
+    "how a tree is pruned": lambda d, f, x, t: (
+        tree(d, f).cost_complexity_pruning_path(f[COLUMNS], f.income).ccp_alphas
+    ),
+    "stages of boosting": lambda d, f, x, t: list(
+        d.remote(sklearn.ensemble.GradientBoostingRegressor(n_estimators=2, random_state=0))
+        .fit(f[COLUMNS], f.income)
+        .staged_predict(f[COLUMNS])
+    ),
+    "levels of a smoothed series": lambda d, f, x, t: (
+        d.remote(sm)
+        .tsa.SimpleExpSmoothing(x, initialization_method="known", initial_level=1.0)
+        .fit(smoothing_level=0.5, optimized=False)
+        .level
+    ),
+    "a test's result": lambda d, f, x, t: (
+        d.remote(sm).tsa.stattools.adfuller(f.age, maxlag=1, autolag=None, result_object=True).statistic
+    ),
+    "a distribution of SciPy": lambda d, f, x, t: d.remote(scipy.stats).norm.cdf(x),
+    "a function of a class": lambda d, f, x, t: (
+        d.remote(pd).MultiIndex.from_arrays([f.age, f.town]).to_frame()
+    ),
     "a distribution": lambda d, f, x, t: torch.distributions.Normal(t, 1.0, validate_args=False).log_prob(t),
     "a shape": lambda d, f, x, t: t.reshape(torch.Size([3, 1])),
 }
@@ -272,12 +313,25 @@ def test_a_leaf_that_is_placed_is_a_leaf(shared_bench: Bench) -> None:
         shared_bench.scientist.remote(w * 2)
 
 
+def test_a_placed_model_is_converted_to_what_it_is(shared_bench: Bench, pointers: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    local = torch.nn.Linear(3, 1)
+    expected = local(REAL["t"]).detach()
+    model = shared_bench.scientist.remote(local)
+    weight = model.weight
+    assert model.to("cpu").to(torch.device("cpu")).float().cpu().weight is weight
+    torch.testing.assert_close(model(pointers["t"]).get().detach(), expected)
+    with pytest.raises(OperationRefused, match=r"duet\.remote\(model\.double\(\)\)"):
+        model.double()
+    with pytest.raises(OperationRefused, match=r"\.copy_\(…\)"):
+        model.weight.data = pointers["t"]
+
+
 def test_named_results_are_fetched_together(shared_bench: Bench, pointers: dict[str, Any]) -> None:
-    scipy_stats = pytest.importorskip("scipy.stats")
     age = REAL["people"].age
-    found = shared_bench.scientist.remote(scipy_stats).ttest_1samp(pointers["people"].age, 40.0)
+    found = shared_bench.scientist.remote(scipy.stats).ttest_1samp(pointers["people"].age, 40.0)
     values = shared_bench.scientist.fetch(found)
-    assert values.pvalue == pytest.approx(scipy_stats.ttest_1samp(age, 40.0).pvalue)
+    assert values.pvalue == pytest.approx(scipy.stats.ttest_1samp(age, 40.0).pvalue)
 
 
 @pytest.mark.parametrize(

@@ -123,6 +123,25 @@ def test_a_failed_step_spoils_what_it_was_to_change(bench: Bench) -> None:
     assert len(bench.run(*steps)) == 2
 
 
+def test_the_arrays_of_a_tree_are_copies(bench: Bench) -> None:
+    """Compiled code walks a tree by these arrays without looking at them again."""
+    assert (
+        bench.run(
+            [10, "sklearn.tree.DecisionTreeRegressor", [], {"random_state": 0}],
+            [11, ".reshape", [[1], -1, 1]],
+            [0, ".fit", [[10], [11], [1]]],
+            [12, "@tree_", [[10]]],
+            [13, "@children_left", [[12]]],
+            [0, "operator.setitem", [[13], ["s", None, None, None], 1 << 40]],
+            [14, ".predict", [[10], [11]]],
+        )
+        == []
+    )
+    assert bench.result(13).tolist() == [1 << 40] * 9
+    assert bench.result(12).children_left.max() < 9
+    assert bench.result(14).tolist() == ASSETS["x"].tolist()
+
+
 def test_what_is_dropped_of_an_asset_stays(bench: Bench) -> None:
     assert bench.run([0, "drop", [1]], [10, "operator.add", [[1], 1]]) == []
 

@@ -130,6 +130,10 @@ class Allowed:
         except (KeyError, TypeError):
             raise OperationRefused(f"{name} is in no list of what may be called on private data") from None
 
+    def has_members(self, name: str) -> bool:
+        """Whether functions of something by this name may be called, as of `scipy.stats.norm`."""
+        return any(full.startswith(f"{name}.") for full in self._functions)
+
     def functions(self) -> Iterable[Function]:
         """All that may be called."""
         return self._functions.values()

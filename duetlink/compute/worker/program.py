@@ -459,7 +459,11 @@ def _method(name: str) -> Callable[..., Any]:
 
 
 def _finished(result: Any) -> Any:
-    """Nothing that is used up as it is looked at: how much is left of it would tell what was found in it."""
+    """Nothing that is used up as it is looked at: how much is left of it would tell what was found in it. And
+    no dict of pandas' own, which differs from one in how it is printed.
+    """
+    if type(result).__name__ == "PrettyDict":
+        return dict(result)
     return list(result) if isinstance(result, Iterator) else result
 
 

@@ -5,7 +5,8 @@ give back what they got, for some arguments: `frame.clip()`, `numpy.sum(model)`.
 something is written through an object of its own, and Polars never writes: so a new frame may look at the
 very memory of an array that it was made from, which others write into. No step would tell, and a result
 would have a past that its code does not show. Both are prevented here: what should be new is looked at, and
-at the border between frames and arrays the arrays are copied.
+at the border between frames and arrays the arrays are copied. So are those of which compiled code says how a
+tree is walked: it does not look at them again.
 """
 
 from __future__ import annotations
@@ -68,7 +69,7 @@ def apart(result: Any, maker: str, given: Sequence[Any], *, fresh: bool = False)
         OperationRefused: it should be fresh, and is not.
     """
     parts = list(_parts(given))
-    across = maker in TABLES or any(_library(part) in TABLES for part in parts)
+    across = maker in TABLES or any(_library(part) in TABLES or _is_compiled(part) for part in parts)
     return _separated(result, maker, parts, fresh, across)
 
 
@@ -108,6 +109,12 @@ def _shares_array(result: Any, parts: Sequence[Any]) -> bool:
 def _shares_tensor(result: Any, parts: Sequence[Any]) -> bool:
     memory = result.untyped_storage().data_ptr()
     return any(_is_tensor(part) and part.untyped_storage().data_ptr() == memory for part in parts)
+
+
+def _is_compiled(obj: Any) -> bool:
+    """Whether compiled code trusts the arrays that this object shows of itself."""
+    kind: Any = type(obj)
+    return bool(kind.__module__ == "sklearn.tree._tree")
 
 
 def _library(obj: Any) -> str:

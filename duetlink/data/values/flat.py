@@ -36,7 +36,10 @@ def is_flat(node: Node, kind: str) -> bool:
         return node.array.dtype.kind in _ITEMS
     if kind == "scalar":
         return node.scalar.dtype.kind in _ITEMS
-    return kind in ("numpy_text", "numpy_octets") or library_of_kind(kind) in ("builtins", "torch")
+    return kind in ("numpy_text", "numpy_octets", "object_array") or library_of_kind(kind) in (
+        "builtins",
+        "torch",
+    )
 
 
 def libraries(body: memoryview) -> frozenset[str]:

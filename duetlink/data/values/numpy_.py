@@ -13,9 +13,11 @@ from duetlink.data.codecs.element import BY_NAME
 from duetlink.data.values import dtype as dtypes
 from duetlink.data.values import reach
 from duetlink.data.values.base import Reader, Writer
-from duetlink.data.values.schema_pb2 import Array, Node, Scalar, StringArray
+from duetlink.data.values.schema_pb2 import Array, Node, ObjectArray, Scalar, StringArray
 from duetlink.errors import MalformedValue
 
+_MOST_OBJECTS = 100_000  # items that take about a second to write and to read
+_MOST_DIMENSIONS = 32  # which every version of NumPy has
 _REMEDIES = {
     np.ma.MaskedArray: "send its .data and its .mask, or .filled(…)",
     np.matrix: "send np.asarray(…) of it",
@@ -42,7 +44,9 @@ class NumpyType:
         return items * (1 if each is None else max(1, -(-obj.dtype.itemsize // each)))
 
     def write(self, obj: Any, writer: Writer) -> None:
-        if type(obj) in (np.ndarray, np.memmap):
+        if type(obj) is np.ndarray and obj.dtype == object:
+            _write_objects(obj, writer)
+        elif type(obj) in (np.ndarray, np.memmap):
             write_array(np.asarray(obj), writer)
         elif type(obj) is np.str_:
             # not str(obj), which drops NULs at the end
@@ -62,6 +66,8 @@ class NumpyType:
                 return _read_array(node.array, reader)
             case "string_array":
                 return _read_strings(node.string_array, reader)
+            case "object_array":
+                return _read_objects(node.object_array, reader)
             case "scalar":
                 dtype, work = dtypes.from_wire(node.scalar.dtype)
                 reach.check((), len(node.scalar.data), work)
@@ -218,6 +224,32 @@ def _strings(
 ) -> Iterable[object]:
     for start, end, gone in zip(starts, ends, missing, strict=False):
         yield options["na_object"] if gone else joined[start:end].decode("utf-8")
+
+
+# -- Python objects: as many as a list of them may well have ------------------------------------------------
+
+
+def _write_objects(array: np.ndarray[Any, Any], writer: Writer) -> None:
+    if array.size > _MOST_OBJECTS:
+        raise writer.unsupported(
+            array,
+            f"dtype object with {array.size:,} items, which travel one by one; convert it with .astype(str) "
+            "or to a number dtype, or put it in a pandas frame whose columns have dtypes of their own",
+        )
+    writer.node(object_array=ObjectArray(shape=array.shape))
+    writer.value(array.reshape(-1).tolist(), "")
+
+
+def _read_objects(node: ObjectArray, reader: Reader) -> np.ndarray[Any, Any]:
+    shape = tuple(node.shape)
+    reach.check(shape, 0)
+    items = reader.expect(list)
+    if len(shape) > _MOST_DIMENSIONS or len(items) != math.prod(shape):
+        raise MalformedValue(f"{len(items):,} objects came for an array of shape {shape[:8]}")
+    array: np.ndarray[Any, Any] = np.empty(len(items), dtype=object)
+    for index, item in enumerate(items):  # a list that is an item stays one
+        array[index] = item
+    return array.reshape(shape)
 
 
 HANDLER = NumpyType()

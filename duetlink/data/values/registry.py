@@ -27,7 +27,7 @@ _MODULES = {
 _STANDARD = {"builtins", "collections", "datetime", "decimal", "uuid", "zoneinfo"}
 
 _KINDS = {
-    "numpy": ("array", "string_array", "scalar", "numpy_text", "numpy_octets"),
+    "numpy": ("array", "string_array", "object_array", "scalar", "numpy_text", "numpy_octets"),
     "torch": ("tensor",),
     "pyarrow": ("arrow",),
     "pandas": (

@@ -16,7 +16,7 @@ class Header(_message.Message):
     def __init__(self, nodes: _Optional[_Iterable[bytes]] = ..., segment_sizes: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Node(_message.Message):
-    __slots__ = ("none", "boolean", "integer", "big_integer", "real", "complex", "text", "long_text", "octets", "long_octets", "mutable_octets", "long_mutable_octets", "list", "tuple", "dict", "set", "frozenset", "ordered_dict", "range", "slice", "ellipsis", "date", "time", "datetime", "duration", "fixed_zone", "zone", "decimal", "uuid", "array", "string_array", "scalar", "numpy_text", "numpy_octets", "tensor", "arrow", "frame", "series", "index", "range_index", "multi_index", "categorical", "zoned_times", "masked", "string_column", "arrow_column", "period", "interval", "text_objects", "objects", "instant", "span", "not_a_time", "not_available", "polars")
+    __slots__ = ("none", "boolean", "integer", "big_integer", "real", "complex", "text", "long_text", "octets", "long_octets", "mutable_octets", "long_mutable_octets", "list", "tuple", "dict", "set", "frozenset", "ordered_dict", "range", "slice", "ellipsis", "date", "time", "datetime", "duration", "fixed_zone", "zone", "decimal", "uuid", "array", "string_array", "scalar", "numpy_text", "numpy_octets", "object_array", "tensor", "arrow", "frame", "series", "index", "range_index", "multi_index", "categorical", "zoned_times", "masked", "string_column", "arrow_column", "period", "interval", "text_objects", "objects", "instant", "span", "not_a_time", "not_available", "polars")
     NONE_FIELD_NUMBER: _ClassVar[int]
     BOOLEAN_FIELD_NUMBER: _ClassVar[int]
     INTEGER_FIELD_NUMBER: _ClassVar[int]
@@ -51,6 +51,7 @@ class Node(_message.Message):
     SCALAR_FIELD_NUMBER: _ClassVar[int]
     NUMPY_TEXT_FIELD_NUMBER: _ClassVar[int]
     NUMPY_OCTETS_FIELD_NUMBER: _ClassVar[int]
+    OBJECT_ARRAY_FIELD_NUMBER: _ClassVar[int]
     TENSOR_FIELD_NUMBER: _ClassVar[int]
     ARROW_FIELD_NUMBER: _ClassVar[int]
     FRAME_FIELD_NUMBER: _ClassVar[int]
@@ -106,6 +107,7 @@ class Node(_message.Message):
     scalar: Scalar
     numpy_text: bytes
     numpy_octets: bytes
+    object_array: ObjectArray
     tensor: Tensor
     arrow: Arrow
     frame: Frame
@@ -127,7 +129,7 @@ class Node(_message.Message):
     not_a_time: Empty
     not_available: Empty
     polars: Polars
-    def __init__(self, none: _Optional[_Union[Empty, _Mapping]] = ..., boolean: bool = ..., integer: _Optional[int] = ..., big_integer: _Optional[bytes] = ..., real: _Optional[int] = ..., complex: _Optional[_Union[Complex, _Mapping]] = ..., text: _Optional[bytes] = ..., long_text: _Optional[_Union[Empty, _Mapping]] = ..., octets: _Optional[bytes] = ..., long_octets: _Optional[_Union[Empty, _Mapping]] = ..., mutable_octets: _Optional[bytes] = ..., long_mutable_octets: _Optional[_Union[Empty, _Mapping]] = ..., list: _Optional[int] = ..., tuple: _Optional[int] = ..., dict: _Optional[int] = ..., set: _Optional[int] = ..., frozenset: _Optional[int] = ..., ordered_dict: _Optional[_Union[OrderedDict, _Mapping]] = ..., range: _Optional[_Union[Empty, _Mapping]] = ..., slice: _Optional[_Union[Empty, _Mapping]] = ..., ellipsis: _Optional[_Union[Empty, _Mapping]] = ..., date: _Optional[_Union[Date, _Mapping]] = ..., time: _Optional[_Union[Time, _Mapping]] = ..., datetime: _Optional[_Union[DateTime, _Mapping]] = ..., duration: _Optional[_Union[Duration, _Mapping]] = ..., fixed_zone: _Optional[_Union[Empty, _Mapping]] = ..., zone: _Optional[str] = ..., decimal: _Optional[str] = ..., uuid: _Optional[bytes] = ..., array: _Optional[_Union[Array, _Mapping]] = ..., string_array: _Optional[_Union[StringArray, _Mapping]] = ..., scalar: _Optional[_Union[Scalar, _Mapping]] = ..., numpy_text: _Optional[bytes] = ..., numpy_octets: _Optional[bytes] = ..., tensor: _Optional[_Union[Tensor, _Mapping]] = ..., arrow: _Optional[_Union[Arrow, _Mapping]] = ..., frame: _Optional[_Union[Frame, _Mapping]] = ..., series: _Optional[_Union[Series, _Mapping]] = ..., index: _Optional[_Union[Index, _Mapping]] = ..., range_index: _Optional[_Union[Empty, _Mapping]] = ..., multi_index: _Optional[int] = ..., categorical: _Optional[_Union[Categorical, _Mapping]] = ..., zoned_times: _Optional[str] = ..., masked: _Optional[_Union[Empty, _Mapping]] = ..., string_column: _Optional[_Union[StringColumn, _Mapping]] = ..., arrow_column: _Optional[_Union[Empty, _Mapping]] = ..., period: _Optional[str] = ..., interval: _Optional[str] = ..., text_objects: _Optional[_Union[Empty, _Mapping]] = ..., objects: _Optional[_Union[Empty, _Mapping]] = ..., instant: _Optional[_Union[Instant, _Mapping]] = ..., span: _Optional[_Union[Instant, _Mapping]] = ..., not_a_time: _Optional[_Union[Empty, _Mapping]] = ..., not_available: _Optional[_Union[Empty, _Mapping]] = ..., polars: _Optional[_Union[Polars, _Mapping]] = ...) -> None: ...
+    def __init__(self, none: _Optional[_Union[Empty, _Mapping]] = ..., boolean: bool = ..., integer: _Optional[int] = ..., big_integer: _Optional[bytes] = ..., real: _Optional[int] = ..., complex: _Optional[_Union[Complex, _Mapping]] = ..., text: _Optional[bytes] = ..., long_text: _Optional[_Union[Empty, _Mapping]] = ..., octets: _Optional[bytes] = ..., long_octets: _Optional[_Union[Empty, _Mapping]] = ..., mutable_octets: _Optional[bytes] = ..., long_mutable_octets: _Optional[_Union[Empty, _Mapping]] = ..., list: _Optional[int] = ..., tuple: _Optional[int] = ..., dict: _Optional[int] = ..., set: _Optional[int] = ..., frozenset: _Optional[int] = ..., ordered_dict: _Optional[_Union[OrderedDict, _Mapping]] = ..., range: _Optional[_Union[Empty, _Mapping]] = ..., slice: _Optional[_Union[Empty, _Mapping]] = ..., ellipsis: _Optional[_Union[Empty, _Mapping]] = ..., date: _Optional[_Union[Date, _Mapping]] = ..., time: _Optional[_Union[Time, _Mapping]] = ..., datetime: _Optional[_Union[DateTime, _Mapping]] = ..., duration: _Optional[_Union[Duration, _Mapping]] = ..., fixed_zone: _Optional[_Union[Empty, _Mapping]] = ..., zone: _Optional[str] = ..., decimal: _Optional[str] = ..., uuid: _Optional[bytes] = ..., array: _Optional[_Union[Array, _Mapping]] = ..., string_array: _Optional[_Union[StringArray, _Mapping]] = ..., scalar: _Optional[_Union[Scalar, _Mapping]] = ..., numpy_text: _Optional[bytes] = ..., numpy_octets: _Optional[bytes] = ..., object_array: _Optional[_Union[ObjectArray, _Mapping]] = ..., tensor: _Optional[_Union[Tensor, _Mapping]] = ..., arrow: _Optional[_Union[Arrow, _Mapping]] = ..., frame: _Optional[_Union[Frame, _Mapping]] = ..., series: _Optional[_Union[Series, _Mapping]] = ..., index: _Optional[_Union[Index, _Mapping]] = ..., range_index: _Optional[_Union[Empty, _Mapping]] = ..., multi_index: _Optional[int] = ..., categorical: _Optional[_Union[Categorical, _Mapping]] = ..., zoned_times: _Optional[str] = ..., masked: _Optional[_Union[Empty, _Mapping]] = ..., string_column: _Optional[_Union[StringColumn, _Mapping]] = ..., arrow_column: _Optional[_Union[Empty, _Mapping]] = ..., period: _Optional[str] = ..., interval: _Optional[str] = ..., text_objects: _Optional[_Union[Empty, _Mapping]] = ..., objects: _Optional[_Union[Empty, _Mapping]] = ..., instant: _Optional[_Union[Instant, _Mapping]] = ..., span: _Optional[_Union[Instant, _Mapping]] = ..., not_a_time: _Optional[_Union[Empty, _Mapping]] = ..., not_available: _Optional[_Union[Empty, _Mapping]] = ..., polars: _Optional[_Union[Polars, _Mapping]] = ...) -> None: ...
 
 class Empty(_message.Message):
     __slots__ = ()
@@ -272,6 +274,12 @@ class StringArray(_message.Message):
     strict: bool
     read_only: bool
     def __init__(self, shape: _Optional[_Iterable[int]] = ..., has_na: bool = ..., strict: bool = ..., read_only: bool = ...) -> None: ...
+
+class ObjectArray(_message.Message):
+    __slots__ = ("shape",)
+    SHAPE_FIELD_NUMBER: _ClassVar[int]
+    shape: _containers.RepeatedScalarFieldContainer[int]
+    def __init__(self, shape: _Optional[_Iterable[int]] = ...) -> None: ...
 
 class Scalar(_message.Message):
     __slots__ = ("dtype", "data")

@@ -5,12 +5,13 @@ Which groups and labels there are depends on the data, so that a loop over them 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from duetlink.duet.asking import sizes
 from duetlink.errors import PrivateValue
 
+_PARAMETERS = ("n_splits", "cvargs")  # of what splits rows; they tell how often
 LOOPS = frozenset({"items", "iter_rows", "iterrows", "itertuples", "keys", "rows", "to_dicts"})
 
 _GROUPS = (
@@ -36,6 +37,15 @@ def items_of(remote: Any) -> Iterator[Any]:
         return iter(mock)
     rows = remote.iloc if hasattr(mock, "iloc") else remote  # by place: labels depend on the data
     return (rows[index] for index in range(len(remote)))
+
+
+def is_counted(operation: str, mocks: Sequence[Any]) -> bool:
+    """Whether the items of an iterator that an operation has made are as many for any data: the folds of a
+    splitter that is told how many, and the stages of boosting that does not stop early.
+    """
+    target = mocks[0] if mocks else None
+    of_splits = any(hasattr(target, name) for name in _PARAMETERS)
+    return of_splits or (operation.startswith(".staged_") and getattr(target, "n_iter_no_change", 0) is None)
 
 
 def loop_of(remote: Any, name: str) -> Callable[..., Any] | None:

@@ -15,11 +15,12 @@ from duetlink.errors import OperationRefused
 
 
 class RemoteLibrary:
-    """The functions and classes of a module that may be called on private data."""
+    """The functions and classes of a module, or of an object in it, that may be called on private data."""
 
-    def __init__(self, module: ModuleType, workbench: Workbench) -> None:
+    def __init__(self, module: Any, workbench: Workbench, name: str = "") -> None:
         self._module = module
         self._workbench = workbench
+        self._name = name or module.__name__
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
@@ -30,23 +31,24 @@ class RemoteLibrary:
         allowed = self._workbench.allowed
         if allowed.name_of(found) is not None:
             return RemoteFunction(found, self._workbench)
+        within = f"{self._name}.{name}"
+        if allowed.has_members(within):  # a distribution, of which functions are listed
+            return RemoteLibrary(found, self._workbench, within)
         if allowed.constant_name(found) is not None or isinstance(found, (int, float, str)):
             return found
-        raise OperationRefused(
-            f"{self._module.__name__}.{name} is in no list of what may be done with private data"
-        )
+        raise OperationRefused(f"{self._name}.{name} is in no list of what may be done with private data")
 
     def __dir__(self) -> list[str]:
         allowed = self._workbench.allowed
         return [
             name
-            for name, found in vars(self._module).items()
+            for name, found in ((name, getattr(self._module, name, None)) for name in dir(self._module))
             if not name.startswith("_")
             and (isinstance(found, ModuleType) or allowed.name_of(found) is not None)
         ]
 
     def __repr__(self) -> str:
-        return f"<{self._module.__name__} at the owner>"
+        return f"<{self._name} at the owner>"
 
 
 class RemoteFunction:
@@ -65,6 +67,17 @@ class RemoteFunction:
             return program.call(name, self._function, arguments, keywords)
         with torch._C.DisableTorchFunctionSubclass():  # of a pointer to a tensor, it is for the mock
             return program.call(name, self._function, arguments, keywords)
+
+    def __getattr__(self, name: str) -> RemoteFunction:
+        """A function of a class, such as `pandas.MultiIndex.from_tuples`."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        found = getattr(self._function, name)
+        if self._workbench.allowed.name_of(found) is None:
+            raise OperationRefused(
+                f"{self._function.__qualname__}.{name} is in no list of what may be done with private data"
+            )
+        return RemoteFunction(found, self._workbench)
 
     def __repr__(self) -> str:
         return f"<{self._function.__module__}.{self._function.__qualname__} at the owner>"

@@ -15,7 +15,7 @@ import itertools
 import json
 import sys
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetlink.compute.operations import program
@@ -25,6 +25,7 @@ from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
 from duetlink.compute.operations.sizes.mask import EVERY, PUBLIC, UNCOUNTED, hidden_in, trimmed
 from duetlink.data import values
 from duetlink.data.values.base import Summary
+from duetlink.duet.asking.iteration import is_counted
 from duetlink.duet.asking.recipe import library_of, recipe_of, refuse
 from duetlink.duet.asking.terms import in_terms_of_the_worker
 from duetlink.errors import OperationRefused, UnsupportedValue, WorkerUnavailable
@@ -169,7 +170,11 @@ class Program:
         mock = function(*theirs, **theirs_by_name)
         if mock is None:
             return self.made(operation, encoded, encoded_by_name, mock)
-        hidden = hidden_after(operation, arguments, keywords, theirs, mock, self.allowed)
+        if isinstance(mock, Iterator):
+            mock = list(mock)
+            hidden = EVERY if is_counted(operation, theirs) else UNCOUNTED
+        else:
+            hidden = hidden_after(operation, arguments, keywords, theirs, mock, self.allowed)
         return self.made(operation, encoded, encoded_by_name, mock, hidden)
 
     def made(

@@ -92,6 +92,8 @@ class TensorPointer(Asked, torch.Tensor):
 
 def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
     """Do a function of torch with the mocks, and record it."""
+    if function in (torch._has_compatible_shallow_copy_type, _SET_DATA):  # Module.to, .cpu, .float, …
+        return _conversion(function, *arguments)
     function, arguments, keywords = _in_other_words(function, arguments, keywords)
     name = name_of_torch(function)
     if name is None or name in METADATA_NAMES:
@@ -142,6 +144,24 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
     with torch._C.DisableTorchFunctionSubclass():
         hidden = hidden_after(name, arguments, keywords, theirs, mock, program.allowed)
     return program.made(name, encoded, encoded_by_name, mock, hidden)
+
+
+_SET_DATA = vars(torch._C.TensorBase)["data"].__set__
+
+
+def _conversion(function: Any, old: torch.Tensor, new: torch.Tensor) -> bool | None:
+    """How `Module.to` asks whether a parameter may take over what was converted, and has it taken over. One
+    that stays as it is does so.
+
+    Raises:
+        OperationRefused: it would become another, which optimisers and the owner know by its old one.
+    """
+    if old is not new:
+        raise OperationRefused(
+            "the memory of a tensor at the owner is not replaced: convert a model before it is placed, as in "
+            "duet.remote(model.double()), and change a tensor with .copy_(…) within torch.no_grad()"
+        )
+    return True if function is not _SET_DATA else None
 
 
 def _in_other_words(function: Any, arguments: Any, keywords: Any) -> tuple[Any, Any, Any]:

@@ -113,7 +113,7 @@ REFUSED = {
     "sklearn": """
         preprocessing.FunctionTransformer datasets.fetch_openml datasets.load_files set_config utils.Bunch
     """,
-    "sklearn base.BaseEstimator": "tree_ __getstate__ _repr_html_ n_support_ support_",
+    "sklearn base.BaseEstimator": "__getstate__ _repr_html_ n_support_ support_",
     "statsmodels": "formula.api.ols api.load datasets.get_rdataset tsa.api.x13_arima_analysis",
     "statsmodels base.wrapper.ResultsWrapper": "save load remove_data",
     "python": """

@@ -100,6 +100,9 @@ class TestNumpy(ValueContract):
             "strings": np.array([["a", "é" * 300], ["", "z"]], np.dtypes.StringDType()),
             "strings with None": np.array(["a", None], np.dtypes.StringDType(na_object=None)),
             "strings with NaN": np.array(["a", np.nan], np.dtypes.StringDType(na_object=np.nan)),
+            "objects": np.array([["a", 1], [None, 2.5]], dtype=object),
+            "an object": np.array("a", dtype=object),
+            "no objects": np.zeros((0, 3), dtype=object),
             "no strings": np.array([], np.dtypes.StringDType()),
             "scalar": np.float32(1.5),
             "scalar bool": np.bool_(True),
@@ -118,6 +121,8 @@ class TestNumpy(ValueContract):
             return left.size == 0 or not right.flags.contiguous
         if isinstance(left.dtype, np.dtypes.StringDType):
             return [repr(item) for item in left.flat] == [repr(item) for item in right.flat]
+        if left.dtype == object:
+            return left.shape == right.shape and bool((left == right).all())
         return left.shape == right.shape and left.tobytes() == right.tobytes()
 
 

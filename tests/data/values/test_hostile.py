@@ -112,6 +112,15 @@ def test_counts_beyond_the_parts(kind: str, count: int) -> None:
         decode(made(wire.Node(**{kind: count}), wire.Node(list=0)))
 
 
+@pytest.mark.parametrize("shape", [[1], [2, 2], [2**32, 2**32], [0, 2**40], [1] * 40 + [2]])
+def test_objects_that_do_not_fit_their_array(shape: list[int]) -> None:
+    items = (wire.Node(list=2), wire.Node(integer=1), wire.Node(none=wire.Empty()))
+    with pytest.raises(MalformedValue):
+        decode(made(wire.Node(object_array=wire.ObjectArray(shape=shape)), *items))
+    with pytest.raises(MalformedValue):
+        decode(made(wire.Node(object_array=wire.ObjectArray(shape=[2])), wire.Node(integer=2)))
+
+
 def test_limits_are_the_caller_s() -> None:
     with pytest.raises(LimitExceeded, match="4 parts, more than 3"):
         decode(joined(encode([1, 2, 3])), max_nodes=3)
