@@ -10,6 +10,7 @@ import sys
 from types import ModuleType
 from typing import Any
 
+from duetlink.duet.asking.grammar.formula_model import FormulaModels, is_by_formula
 from duetlink.duet.asking.workbench import Workbench
 from duetlink.errors import OperationRefused
 
@@ -28,6 +29,8 @@ class RemoteLibrary:
         found = getattr(self._module, name)  # raises what the module itself would
         if isinstance(found, ModuleType):
             return RemoteLibrary(found, self._workbench)
+        if is_by_formula(found):
+            return FormulaModels(found.__self__, self._workbench)
         allowed = self._workbench.allowed
         if allowed.name_of(found) is not None:
             return RemoteFunction(found, self._workbench)

@@ -7,7 +7,10 @@ import sysconfig
 import warnings
 from types import FrameType
 
+from duetlink.errors import OperationRefused
+
 _DRAWING = frozenset({"altair", "bokeh", "matplotlib", "plotly", "seaborn"})
+_FORMULAS = frozenset({"formulaic", "patsy"})
 _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
@@ -18,11 +21,19 @@ class MockUsed(UserWarning):
 def warn(what: str) -> None:
     """Say in one line that a library was given the mock of `what`, and what to call instead. To be called by
     the method that gives it.
+
+    Raises:
+        OperationRefused: the library works out a formula; what would come of it looks like a fitted model.
     """
     frame: FrameType | None = sys._getframe(2)
     library = ""
     while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
         library = frame.f_globals.get("__name__", "").partition(".")[0]
+        if library in _FORMULAS:
+            raise OperationRefused(
+                f"a formula would be worked out with the mock of {what}: take "
+                "smf = duet.remote(statsmodels.formula.api), and smf.ols(…) and its like from there"
+            )
         frame = frame.f_back
     who, remedy = (library, f"duet.remote({library})") if library else ("a library", "duet.remote(LIBRARY)")
     remedy = "draw what .get(reason=…) brings" if library in _DRAWING else f"call it by way of {remedy}"

@@ -8,12 +8,13 @@ no text. Where pandas' own way can be seen in the result it is followed: a compa
 from __future__ import annotations
 
 import ast
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import Any
 
 from duetlink.duet.asking.grammar.frame_text import FrameText
+from duetlink.duet.asking.grammar.plain_numbers import bounded, of_numbers
+from duetlink.duet.asking.grammar.rows import has_rows, placed
 from duetlink.duet.asking.program import PLAIN, is_remote
 from duetlink.errors import OperationRefused
 
@@ -41,8 +42,6 @@ _FUNCTIONS = frozenset(
         *("arccos", "arctan", "arccosh", "arcsinh", "arctanh", "abs", "log10", "floor", "ceil", "arctan2"),
     )
 )
-_MOST = 1 << 64  # larger numbers fit in no column
-_MOST_POWER = 64
 _REMEDY = "write it by operators, or work it out before and give it by @name"
 
 
@@ -107,17 +106,12 @@ class _Evaluation:
         if local:
             if local not in self._variables:
                 raise OperationRefused(f"@{local}: there is no variable {local!r} where this was called")
-            return self._placed(self._variables[local])
+            value = self._variables[local]
+            return value if is_remote(value) or not has_rows(value) else placed(self._program, value)
         name = self._text.column(node.id)
         if name not in self._known:
             self._known[name] = self._column(name)
         return self._known[name]
-
-    def _placed(self, value: Any) -> Any:
-        """A variable, at the owner where it has rows as columns have."""
-        if is_remote(value) or not hasattr(value, "dtype") or not getattr(value, "shape", ()):
-            return value
-        return self._program.wrap(value, self._program.place(value))
 
     def _column(self, name: str) -> Any:
         mock = self.frame.mock
@@ -140,7 +134,7 @@ class _Evaluation:
             raise OperationRefused(
                 f"a {type(node.value).__name__} is not known in a text of pandas; {_REMEDY}"
             )
-        return _bounded(node.value)
+        return bounded(node.value)
 
     def items(self, node: ast.List | ast.Tuple) -> list[Any]:
         return [self.value(part) for part in node.elts]
@@ -249,7 +243,7 @@ class _Evaluation:
     def _operation(self, name: str, left: Any, right: Any) -> Any:
         if is_remote(left) or is_remote(right):
             return self._done(f"operator.{name}", [left, right])
-        return _of_numbers(name, left, right)
+        return of_numbers(name, left, right)
 
     def _done(self, operation: str, arguments: list[Any]) -> Any:
         if not any(map(is_remote, arguments)):
@@ -271,21 +265,3 @@ _VISITS: Mapping[type[ast.AST], Callable[[_Evaluation, Any], Any]] = {
     ast.Tuple: _Evaluation.items,
     ast.UnaryOp: _Evaluation.unary,
 }
-
-
-def _bounded(value: Any) -> Any:
-    if isinstance(value, int) and abs(value) >= _MOST:
-        raise OperationRefused("a number of more than 64 bits fits in no column")
-    return value
-
-
-def _of_numbers(name: str, left: Any, right: Any) -> Any:
-    """An operation on two plain numbers, with a bound on its result. Raises OperationRefused."""
-    if not all(type(side) in (int, float, bool, complex) for side in (left, right)):
-        raise OperationRefused(f"{name} of two values, of which none is a column; {_REMEDY}")
-    if name == "pow" and isinstance(right, int) and abs(right) > _MOST_POWER:
-        left = float(left) if isinstance(left, int) else left
-    try:
-        return _bounded(getattr(operator, name)(left, right))
-    except (ArithmeticError, TypeError) as error:
-        raise OperationRefused(f"{name} of {left} and {right}: {error}") from None

@@ -1,0 +1,282 @@
+"""One factor of a formula, such as `np.log(x)` or `C(town, levels=['Ulm'])`, worked out with pointers.
+
+Its text is Python, of which this reads names, numbers, texts, operators, and calls of what the lists have.
+Python's parser makes the tree; nothing is compiled.
+"""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Mapping
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from duetlink.compute.mocks.draw import UNKNOWN_CATEGORIES
+from duetlink.duet.asking.grammar.formula_coding import KINDS, Contrast
+from duetlink.duet.asking.grammar.formula_text import BEFORE, tree
+from duetlink.duet.asking.grammar.plain_numbers import bounded, of_numbers
+from duetlink.duet.asking.grammar.rows import has_rows, placed
+from duetlink.duet.asking.program import Program, is_remote
+from duetlink.errors import OperationRefused
+
+MAX_LEVELS = 1_000
+_OPERATORS: Mapping[type[ast.AST], str] = {
+    ast.Add: "add",
+    ast.Sub: "sub",
+    ast.Mult: "mul",
+    ast.Div: "truediv",
+    ast.FloorDiv: "floordiv",
+    ast.Mod: "mod",
+    ast.Pow: "pow",
+    ast.BitAnd: "and_",
+    ast.BitOr: "or_",
+    ast.BitXor: "xor",
+    ast.Eq: "eq",
+    ast.NotEq: "ne",
+    ast.Lt: "lt",
+    ast.LtE: "le",
+    ast.Gt: "gt",
+    ast.GtE: "ge",
+}
+_UNARY: Mapping[type[ast.unaryop], str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert"}
+_INVENTED = tuple(f"category {number}" for number in range(UNKNOWN_CATEGORIES))
+_NAMED = re.compile(r"(?:C\()?([^\W\d]\w*)\b.*")
+
+
+class Levels(NamedTuple):
+    """A factor with levels: the column, what its levels are, None where nobody has said, and its contrast."""
+
+    column: Any
+    levels: tuple[Any, ...] | None
+    contrast: Contrast
+
+
+class Memory:
+    """What `center` and `standardize` have found in the data of the fit, for other data."""
+
+    def __init__(self) -> None:
+        self.kept: dict[tuple[str, int, int], tuple[Any, ...]] = {}
+        self.filled = False
+
+
+class Factors:
+    """Works out factors with the columns of a frame and the variables of whoever called."""
+
+    def __init__(self, program: Program, frame: Any, variables: Mapping[str, Any], memory: Memory) -> None:
+        self._program = program
+        self._frame = frame
+        self._variables = variables
+        self._memory = memory
+        self._code = ""
+
+    def column(self, code: str) -> Any:
+        """A pointer to a column of numbers, or Levels.
+
+        Raises:
+            OperationRefused: something in it is not known here, or nobody has said what its levels are.
+            Exception: what the library raises for the mock.
+        """
+        self._code = code
+        value = self._value(tree(code))
+        found = value if isinstance(value, Levels) else Levels(value, None, Contrast())
+        column = self._as_series(found.column)
+        dtype = column.mock.dtype
+        if not isinstance(value, Levels) and dtype.kind in "iufc" and str(dtype) != "category":
+            return column
+        levels = found.levels
+        if levels is None:
+            levels = self._known_levels(column, dtype)
+        if not 0 < len(levels) <= MAX_LEVELS or len(set(levels)) < len(levels):
+            raise OperationRefused(f"{code}: there are 1 to {MAX_LEVELS} levels, each once")
+        return Levels(column, levels, found.contrast)
+
+    def _known_levels(self, column: Any, dtype: Any) -> tuple[Any, ...]:
+        if dtype.kind == "b":
+            return (False, True)
+        if str(dtype) == "category":
+            levels = tuple(column.mock.cat.categories.tolist())
+            if levels != _INVENTED:
+                return levels
+        named = _NAMED.fullmatch(self._code)
+        name = named[1] if named is not None else "column"
+        raise OperationRefused(
+            f"{self._code}: which levels there are is data, and not known here. Give them: "
+            f"C({name}, levels=['a', 'b']). Or their owner shares a column of categories with "
+            f"mock=Mock(categories={{{name!r}: ['a', 'b']}})"
+        )
+
+    def _as_series(self, value: Any) -> Any:
+        if is_remote(value):
+            mock, rows = value.mock, len(self._frame.mock)
+            if getattr(mock, "ndim", 0) == 1 and len(mock) == rows and hasattr(mock, "dtype"):
+                if type(mock).__name__ == "Series":
+                    return value
+                import pandas as pd
+
+                return self._program.call("pandas.Series", pd.Series, (value,), {"index": self._frame.index})
+        raise OperationRefused(f"{self._code} is no column with an item for each row; {BEFORE}")
+
+    # -- values ----------------------------------------------------------------------------------------------
+
+    def _value(self, node: ast.AST) -> Any:
+        visit = _VISITS.get(type(node))
+        if visit is None:
+            raise OperationRefused(
+                f"{type(node).__name__} is not known in a formula ({self._code}); {BEFORE}"
+            )
+        return visit(self, node)
+
+    def name(self, node: ast.Name) -> Any:
+        name = node.id
+        if name in self._frame.mock.columns:
+            return self._frame[name]
+        if name in KINDS:
+            return Contrast(name)
+        if name in self._variables:
+            value = self._variables[name]
+            return value if is_remote(value) or not has_rows(value) else placed(self._program, value)
+        raise OperationRefused(
+            f"{name!r} in {self._code} is no column, and no variable where this was called; {BEFORE}"
+        )
+
+    def constant(self, node: ast.Constant) -> Any:
+        if not isinstance(node.value, (int, float, complex, str, bool, type(None))):
+            raise OperationRefused(f"a {type(node.value).__name__} is not known in a formula; {BEFORE}")
+        return bounded(node.value)
+
+    def items(self, node: ast.List | ast.Tuple) -> list[Any]:
+        return [self._value(part) for part in node.elts]
+
+    def binary(self, node: ast.BinOp) -> Any:
+        return self._operation(type(node.op), self._value(node.left), self._value(node.right))
+
+    def compared(self, node: ast.Compare) -> Any:
+        if len(node.ops) > 1:
+            raise OperationRefused(f"{self._code}: compare once, and join by &: (0 < x) & (x < 1)")
+        return self._operation(type(node.ops[0]), self._value(node.left), self._value(node.comparators[0]))
+
+    def _operation(self, kind: type[ast.AST], left: Any, right: Any) -> Any:
+        name = _OPERATORS.get(kind)
+        if name is None:
+            raise OperationRefused(f"{kind.__name__} is not known in a formula ({self._code}); {BEFORE}")
+        if not (is_remote(left) or is_remote(right)):
+            return of_numbers(name, left, right)
+        return self._program.call(f"operator.{name}", getattr(operator, name), (left, right), {})
+
+    def unary(self, node: ast.UnaryOp) -> Any:
+        value, name = self._value(node.operand), _UNARY.get(type(node.op))
+        if name is None:
+            raise OperationRefused(f"{self._code}: write ~ in place of not")
+        if is_remote(value):
+            return self._program.call(f"operator.{name}", getattr(operator, name), (value,), {})
+        return of_numbers("sub" if name == "neg" else "add", 0, value)
+
+    def subscript(self, node: ast.Subscript) -> Any:
+        target = self._value(node.value)
+        if not is_remote(target) or isinstance(node.slice, (ast.Slice, ast.Tuple)):
+            raise OperationRefused(f"[…] is not known in a formula ({self._code}); {BEFORE}")
+        return target[self._value(node.slice)]
+
+    # -- calls -----------------------------------------------------------------------------------------------
+
+    def call(self, node: ast.Call) -> Any:
+        arguments = [self._value(part) for part in node.args]
+        keywords = {part.arg: self._value(part.value) for part in node.keywords if part.arg is not None}
+        if len(keywords) < len(node.keywords):
+            raise OperationRefused(f"** is not known in a formula ({self._code}); {BEFORE}")
+        if isinstance(node.func, ast.Name) and node.func.id not in self._frame.mock.columns:
+            name = node.func.id
+            if name in _OWN:
+                try:
+                    return _OWN[name](self, node, *arguments, **keywords)
+                except TypeError as error:
+                    raise OperationRefused(f"{self._code}: {error}") from None
+            if name in KINDS:
+                option = next(iter([*arguments, *keywords.values()]), None)
+                return Contrast(name, option)
+            return self._called(self.name(node.func), arguments, keywords)
+        if isinstance(node.func, ast.Attribute):
+            return self._called(self._attribute(node.func), arguments, keywords)
+        raise OperationRefused(f"{self._code}: only functions are called; {BEFORE}")
+
+    def _called(self, function: Any, arguments: list[Any], keywords: dict[str, Any]) -> Any:
+        if callable(function) and not is_remote(function):
+            if getattr(function, "_remote", None) is not None:  # a method of a column
+                return function(*arguments, **keywords)
+            name = self._program.allowed.name_of(function)
+            if name is not None:
+                return self._program.call(name, function, arguments, keywords)
+        raise OperationRefused(f"{self._code}: this function is in no list of what may be called; {BEFORE}")
+
+    def attribute(self, node: ast.Attribute) -> Any:
+        found = self._attribute(node)
+        return bounded(found) if type(found) in (int, float) else found
+
+    def _attribute(self, node: ast.Attribute) -> Any:
+        target = (
+            self._attribute(node.value) if isinstance(node.value, ast.Attribute) else self._value(node.value)
+        )
+        if not node.attr.startswith("_"):
+            if isinstance(target, ModuleType) and hasattr(target, node.attr):
+                return getattr(target, node.attr)
+            if is_remote(target):
+                return type(target).__getattr__(target, node.attr)
+        raise OperationRefused(f".{node.attr} in {self._code} is taken of columns and modules only; {BEFORE}")
+
+    def _levels(self, node: ast.Call, data: Any, contrast: Any = None, levels: Any = None) -> Levels:
+        inner = data if isinstance(data, Levels) else Levels(data, None, Contrast())
+        if contrast is not None and not isinstance(contrast, Contrast):
+            raise OperationRefused(f"{self._code}: contrasts are {', '.join(KINDS)}")
+        if levels is not None and (is_remote(levels) or not hasattr(levels, "__iter__")):
+            raise OperationRefused(f"{self._code}: levels= is a list of plain values")
+        given = inner.levels if levels is None else tuple(levels)
+        return Levels(inner.column, given, contrast or inner.contrast)
+
+    def _quoted(self, node: ast.Call, name: str) -> Any:
+        if name in self._frame.mock.columns:
+            return self._frame[name]
+        raise OperationRefused(f"{self._code}: there is no column {str(name)[:100]!r}")
+
+    def _itself(self, node: ast.Call, value: Any) -> Any:
+        return value
+
+    def _center(self, node: ast.Call, x: Any) -> Any:
+        return self._standardize(node, x, rescale=False)
+
+    def _standardize(
+        self, node: ast.Call, x: Any, center: bool = True, rescale: bool = True, ddof: int = 0
+    ) -> Any:
+        key = self._code, node.lineno, node.col_offset
+        column = self._as_series(x)
+        if not self._memory.filled:
+            # what is missing is not left out: patsy has these before it drops rows
+            mean = column.mean(skipna=False) if center else 0.0
+            spread = column.std(ddof=ddof, skipna=False) if rescale else 1.0
+            self._memory.kept[key] = mean, spread
+        mean, spread = self._memory.kept[key]
+        made = column - mean if center else column
+        return made / spread if rescale else made
+
+
+_VISITS: Mapping[type[ast.AST], Callable[[Factors, Any], Any]] = {
+    ast.Attribute: Factors.attribute,
+    ast.BinOp: Factors.binary,
+    ast.Call: Factors.call,
+    ast.Compare: Factors.compared,
+    ast.Constant: Factors.constant,
+    ast.List: Factors.items,
+    ast.Name: Factors.name,
+    ast.Subscript: Factors.subscript,
+    ast.Tuple: Factors.items,
+    ast.UnaryOp: Factors.unary,
+}
+_OWN: Mapping[str, Callable[..., Any]] = {
+    "C": Factors._levels,
+    "I": Factors._itself,
+    "Q": Factors._quoted,
+    "center": Factors._center,
+    "scale": Factors._standardize,
+    "standardize": Factors._standardize,
+}
