@@ -83,8 +83,8 @@ MEMBERS = {
     ),
     "duetlink.duet.examination:Examination": "findings json reachable rungs to_json took_s verdict",
     "duetlink:Prep": (
-        "cast clip code digest drop_missing fit_private from_json missing one_hot open_columns row_stable run "
-        "scale select split split_step steps strict table to_json"
+        "cast clip code digest drop_missing fit_private from_json missing one_hot open_columns row_stable "
+        "run scale select split split_step steps strict table to_json"
     ),
     "duetlink.prep:Prepared": (
         "arrow batches column columns engine loader numpy tensor test to_parquet train"
