@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from duetlink.compute.prep.blame import blamed
 from duetlink.compute.prep.fields import Fields, needed
-from duetlink.compute.prep.lowering import BAD, ROW, Lowered, lowered
+from duetlink.compute.prep.lowering import Lowered, lowered
 from duetlink.compute.prep.spec import PrepSpec
-from duetlink.compute.prep.steps import TRAIN, Cast, OneHot
+from duetlink.compute.prep.steps import TRAIN
 from duetlink.errors import DuetError, PrepError, SettingError
 from duetlink.prep.engines.base import Opened
 from duetlink.prep.files import files_at, probe
@@ -195,29 +196,16 @@ class Prepared:
         return pa.Table.from_arrays(columns, names=list(fields))
 
     def _blame(self, number: int) -> None:
-        """Find the first row and the column whose item does not fit step `number`. Raises PrepError."""
-        import narwhals as nw
-
-        opened, row = self._opened, self._opened.ordered
-        blaming = lowered(self.spec, opened.fields, opened.where, row=row, keep_row=row, blame=number)
-        frame = blaming.apply(opened.frame(self._read, row=row)).filter(nw.col(BAD) > 0)
-        frame = (frame.sort(ROW) if row else frame).head(1).select(BAD, *([ROW] if row else []))
-        (bad,) = opened.collect(frame).to_pylist()
-        step = self.spec.steps[number - 1]
-        place = bad.get(ROW)
-        at = f"row {place:,}" if place is not None else f"a row ({self.engine} keeps no order of rows)"
-        if isinstance(step, Cast):
-            column, kind = step.types[bad[BAD] - 1]
-            what = f"has an item that is no {kind}: mend it, or cast with invalid='missing'"
-        else:
-            assert isinstance(step, OneHot)
-            column = step.column
-            what = "has an item in no declared category: declare it, or one_hot with unknown='ignore'"
-        raise PrepError(
-            f"{at} of {opened.where}, column {column!r}, {what} (step {number}, {step.name})",
-            file=opened.where,
-            row=place,
-            column=column,
+        """Raise PrepError for step `number`, which says the first row and the column that do not fit."""
+        opened = self._opened
+        raise blamed(
+            self.spec,
+            number,
+            opened.fields,
+            opened.where,
+            opened.collect,
+            lambda row: opened.frame(self._read, row=row),
+            ordered=opened.ordered,
         )
 
     # -- out -------------------------------------------------------------------------------------------------

@@ -37,7 +37,7 @@ METADATA = "metadata"  # tells of shape and type: a mock has the answer, and nob
 LOCAL = "local"  # done with the mock only, such as a plot
 EFFECTS = (ELEMENTWISE, AGGREGATE, OTHER, IN_PLACE, BACKWARD)
 
-LIBRARIES = ("python", "numpy", "scipy", "torch", "pandas", "polars", "sklearn", "statsmodels")
+LIBRARIES = ("python", "numpy", "scipy", "torch", "pandas", "polars", "sklearn", "statsmodels", "duetlink")
 
 
 @dataclass(frozen=True, slots=True)

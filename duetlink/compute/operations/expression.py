@@ -24,6 +24,9 @@ from duetlink.compute.operations.defaults import told
 from duetlink.compute.operations.literal import harmless, literal, quoted
 from duetlink.compute.operations.names import is_identifier
 from duetlink.compute.operations.trace import Shape
+from duetlink.compute.prep.frames import PREPARE
+from duetlink.compute.prep.spec import PrepSpec
+from duetlink.errors import DuetError
 
 _BINARY = {
     **dict.fromkeys(("add", "concat"), ("+", SUM)),
@@ -95,11 +98,27 @@ class _Writer:
                 return written
         if name[0] in ".@":
             return self._member(name, used)
+        if name == PREPARE and (written := self._prepared()) is not None:
+            return written
         called = path(name)
         arguments = self._all()
         if called is None:
             return Text(f"operation({quoted(name)})({arguments})")
         return Text(f"{called}({arguments})")
+
+    def _prepared(self) -> Text | None:
+        """`frame.prep(Prep()…)`, every step in full: its reader approves them by name."""
+        arguments = self._shape.arguments
+        if len(arguments) != 2 or self._shape.keywords or self._changing:
+            return None
+        frame, content = arguments
+        if type(frame) is not list or type(content) is not str:
+            return None
+        try:
+            code = PrepSpec.from_json(content).code()
+        except DuetError:
+            return None
+        return Text(f"{self._target()}.prep({code})")
 
     def _operator(self, name: str, dunder: bool, used: bool, augment: bool) -> Text | None:
         arguments = self._shape.arguments

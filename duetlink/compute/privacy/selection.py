@@ -7,8 +7,26 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from duetlink.compute.prep.fields import Field, after, with_split
+from duetlink.compute.prep.frames import PREPARE
+from duetlink.compute.prep.spec import PrepSpec
+from duetlink.compute.prep.steps import INTEGERS, Cast, DropMissing, Step
 from duetlink.compute.privacy.call import Unstable, check_rows
-from duetlink.compute.privacy.table import BOOL, FLOAT, PANDAS, POLARS, Column, Frame, Matrix, Table
+from duetlink.compute.privacy.table import (
+    BOOL,
+    FLOAT,
+    INT,
+    NARROW,
+    OTHER,
+    PANDAS,
+    POLARS,
+    TEXT,
+    Column,
+    Frame,
+    Matrix,
+    Table,
+)
+from duetlink.errors import DuetError, PrepError
 
 # of a step: what it is done to, what follows, its keywords, and its place in the program
 Selection = Callable[[Table, Sequence[Any], Mapping[str, Any], int], Table]
@@ -18,9 +36,65 @@ def selection_of(operation: str, library: str) -> Selection | None:
     """What chooses rows or columns; None: the operation does not."""
     if operation == "operator.getitem":
         return _getitem
+    if operation == PREPARE:
+        return _prepared
     if operation.startswith("@") and not operation.startswith("@="):
         return lambda table, items, keywords, place: _attribute(table, operation[1:])
     return _METHODS.get((library, operation))
+
+
+def _prepared(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:
+    """What a preparation makes of a frame, if it goes row by row and can fail for none."""
+    if not isinstance(table, Frame) or len(items) != 1 or keywords or type(items[0]) is not str:
+        raise Unstable("it prepares a frame, and takes a preparation and nothing else")
+    try:
+        spec = PrepSpec.from_json(items[0])
+    except DuetError as error:
+        raise Unstable(str(error)) from None
+    if not spec.row_stable:
+        raise Unstable(
+            "it may fail for a row, or depends on other rows: cast with invalid='missing', one_hot with "
+            "unknown='ignore', split with by="
+        )
+    # what pandas has here is an array of NumPy, of whole numbers or truth values none of which is missing
+    fields = {
+        name: Field(_TYPES[kind], nullable=table.library != PANDAS or kind not in (BOOL, INT, NARROW))
+        for name, kind in table.columns.items()
+        if type(name) is str
+    }
+    try:
+        before = dict(fields)
+        for step in spec.steps:
+            _check_cast(step, before)
+            before = after(step, before, "the asset")
+        made = with_split(spec, before, "the asset")
+    except PrepError as error:
+        raise Unstable(str(error)) from None
+    columns: dict[str | int, str] = {name: _kind_of(table.library, field) for name, field in made.items()}
+    drops = any(isinstance(step, DropMissing) for step in spec.steps)
+    found = replace(table, columns=columns)
+    return _other_rows(found, place) if drops else found
+
+
+# Which type NARROW is, is not known here; to this one nothing is cast.
+_NARROW = "uint32"
+_TYPES = {BOOL: "bool", INT: "int64", NARROW: _NARROW, FLOAT: "float64", TEXT: "text", OTHER: "other"}
+
+
+def _check_cast(step: Step, fields: Mapping[str, Field]) -> None:
+    """Whether items can be missing after it has to be known, since pandas has other types then."""
+    if isinstance(step, Cast):
+        for name, kind in step.types:
+            if name in fields and fields[name].type == _NARROW and kind in ("int8", "int16", "int32"):
+                raise Unstable(f"column {name!r} has few bits already: cast it to int64 or float64")
+
+
+def _kind_of(library: str, field: Field) -> str:
+    whole = field.type in INTEGERS or field.type == "bool"
+    if library == PANDAS and whole and field.nullable:
+        return FLOAT
+    kinds = {"bool": BOOL, "int64": INT, "float32": FLOAT, "float64": FLOAT, "text": TEXT}
+    return kinds.get(field.type, NARROW if whole else OTHER)
 
 
 def _getitem(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], place: int) -> Table:

@@ -26,7 +26,8 @@ Group = int | float
 _SOME_ROWS = """.contiguous .convert_dtypes .cpu .detach .double .drop .drop_duplicates .drop_nans .drop_nulls
 .dropna .float .get_column .groupby .half .head .infer_objects .limit .long .numpy .rename .rename_axis
 .reset_index .select_dtypes .sort_index .sort_values .tail .to .to_frame .to_numpy @iloc @loc @values
-numpy.array numpy.asarray numpy.ascontiguousarray torch.as_tensor torch.asarray torch.from_numpy"""
+numpy.array numpy.asarray numpy.ascontiguousarray torch.as_tensor torch.asarray torch.from_numpy
+duetlink.compute.prep.frames.prepare"""
 _SAME_ROWS = frozenset(_SOME_ROWS.split())
 _PLAIN = frozenset({int, float, bool, complex, str, bytes, type(None), slice})
 _OF_PAIRS = frozenset({".corr", ".cov", "numpy.corrcoef", "numpy.cov"})

@@ -18,6 +18,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "numpy": ("numpy", "numpy.linalg", "numpy.fft", "numpy.random"),
         "scipy": ("scipy",),
         "pyarrow": ("pyarrow", "pyarrow.compute"),
+        "narwhals": ("narwhals",),
         "pandas": ("pandas",),
         "polars": ("polars",),
         "torch": ("torch",),

@@ -43,6 +43,7 @@ from duetlink.errors import (
     LimitExceeded,
     OperationFailed,
     OperationRefused,
+    PrepError,
     RemoteProtocolError,
     UnsupportedValue,
     WorkLimit,
@@ -193,6 +194,11 @@ class ProgramDesk:
             self._step(step, bodies)
         except _Unmade as unmade:
             return self._fail(step, unmade.fault)
+        except PrepError as error:  # as a library's ValueError, of the data
+            fault = self._fault(
+                batch, position, pb.WorkFailure.RAISED, error_of(error), words=f"{_shown(step)}: {error}"
+            )
+            return self._fail(step, fault)
         except DuetError as error:
             code = next((code for kind, code in _CODES if isinstance(error, kind)), pb.WorkFailure.REFUSED)
             words = f"{_shown(step)}: {error}"

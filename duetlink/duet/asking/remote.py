@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 from duetlink.compute.operations.allowed import BACKWARD, IN_PLACE, LOCAL, METADATA
 from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
 from duetlink.compute.operations.sizes.mask import trimmed
+from duetlink.compute.prep.frames import PREPARE, prepare
+from duetlink.compute.prep.spec import PrepSpec
 from duetlink.duet.asking import mock_shown, mock_used, sizes
 from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.grammar import frame_texts
@@ -52,6 +54,19 @@ class Remote:
     def mock(self) -> Any:
         """The harmless twin: everything that is shown of this pointer comes from it."""
         return self._mock
+
+    def prep(self, spec: PrepSpec) -> Any:
+        """This frame, prepared at its owner as `spec` says (a `duetlink.Prep`); a pointer to the new frame.
+
+        With a split it has the column `train`. The mock is prepared here, by the same code.
+
+        Raises:
+            OperationRefused: this is no frame of pandas or polars, or `spec` is no preparation.
+            PrepError: the mock is not as the preparation needs it.
+        """
+        if not isinstance(spec, PrepSpec):
+            raise OperationRefused(f"a frame is prepared by a duetlink.Prep, not by a {type(spec).__name__}")
+        return self._program.call(PREPARE, prepare, (self, spec.to_json()), {})
 
     # -- attributes ------------------------------------------------------------------------------------------
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 import narwhals as nw
 
 from duetlink.compute.prep.fields import Fields
-from duetlink.compute.prep.lowering import ROW, inner_name
+from duetlink.compute.prep.frames import arrow_frame, polars_frame
+from duetlink.compute.prep.lowering import inner_name
 from duetlink.prep.engines.base import fields_of
 from duetlink.prep.files import CSV, Files, read_csv
 
@@ -33,17 +34,8 @@ class ArrowSource:
         self.fields: Fields = fields_of(list(schema.names), empty)
 
     def frame(self, columns: list[str], *, row: bool) -> Any:
-        table = self._read(columns)
-        if row:
-            table = table.append_column(ROW, [_numbers(table.num_rows)])
-        return nw.from_native(table)
-
-    def _read(self, columns: list[str]) -> pa.Table:
-        """The columns, under inner names."""
-        place = {name: inner_name(place) for place, name in enumerate(self.fields)}
         table = read_files(self._table, columns) if isinstance(self._table, Files) else self._table
-        table = table.select(columns) if columns else table
-        return table.rename_columns([place[name] for name in table.column_names])
+        return arrow_frame(table, list(self.fields), columns, row=row)
 
     def collect(self, frame: Any) -> pa.Table:
         return frame.to_arrow()
@@ -81,18 +73,13 @@ class PolarsSource:
         self.fields: Fields = fields_of(self._names, nw.from_native(self._lazy))
 
     def frame(self, columns: list[str], *, row: bool) -> Any:
-        import polars as pl
-
         lazy = self._lazy
         if self._files is not None and self._files.kind == CSV:
+            import polars as pl
+
             # Arrow's reader refuses lines that Polars' fills with nulls
-            lazy = pl.DataFrame(read_csv(self._files, columns or self._names)).lazy()
-        kept = columns or self._names
-        place = {name: inner_name(place) for place, name in enumerate(self._names)}
-        made = [pl.col(name).alias(place[name]) for name in kept]
-        if row:
-            made.append(pl.int_range(pl.len(), dtype=pl.Int64).alias(ROW))
-        return nw.from_native(lazy.select(made))
+            lazy = pl.DataFrame(read_csv(self._files, columns)).lazy()
+        return polars_frame(lazy, self._names, columns, row=row)
 
     def collect(self, frame: Any) -> pa.Table:
         return frame.to_native().collect().to_arrow()
@@ -105,25 +92,16 @@ class PolarsSource:
 
 
 def read_files(files: Files, columns: list[str]) -> pa.Table:
-    """Some columns of files; none: all of them."""
+    """Some columns of files."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if files.kind == CSV:
-        return read_csv(files, columns or files.names)
-    return pa.concat_tables(
-        pq.read_table(path, columns=columns or None, partitioning=None) for path in files.paths
-    )
+        return read_csv(files, columns)
+    return pa.concat_tables(pq.read_table(path, columns=columns, partitioning=None) for path in files.paths)
 
 
 def _inner(schema: Any) -> Any:
     import pyarrow as pa
 
     return pa.schema([(inner_name(place), field.type) for place, field in enumerate(schema)])
-
-
-def _numbers(rows: int) -> Any:
-    import numpy as np
-    import pyarrow as pa
-
-    return pa.array(np.arange(rows, dtype=np.int64))

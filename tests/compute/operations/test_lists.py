@@ -31,6 +31,7 @@ MODULES = {"python": "builtins"}
 
 # The versions that the lists were written with. An older one lacks some names, which are left out then.
 WRITTEN_WITH = {
+    "duetlink": (0, 1),
     "numpy": (2, 4),
     "pandas": (3, 1),
     "polars": (2, 1),
