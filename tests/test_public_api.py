@@ -33,10 +33,10 @@ MEMBERS = {
         "budget description detail kind lossy mock mock_words name revision size_bytes tags unshare"
     ),
     "duetlink.duet.asking.pointer:Pointer": (
-        "budget description detail get kind lossy mock mock_words name request revision size_bytes tags"
+        "budget description detail get kind lossy mock mock_words name prep request revision size_bytes tags"
     ),
     "duetlink.duet.asking.asked:Asked": "dp get request",
-    "duetlink.duet.asking.remote:Result": "dp get mock request",
+    "duetlink.duet.asking.remote:Result": "dp get mock prep request",
     "duetlink.duet.asking.function:Function": "source",
     "duetlink.duet.asking.pointer:ReceivedObject": (
         "budget description detail get kind lossy mock_words name revision size_bytes tags"
