@@ -2,12 +2,13 @@
 PYTHON ?= python3
 BIN := .venv/bin
 SETUP := .venv/.setup-done
+ENGINES := .engines/.setup-done
 PARALLEL := -n auto --dist loadgroup
 NPM_READY := js/node_modules/.ready
 JS_CHECKED := js/node_modules/.checked
 export PATH := $(PATH):$(CURDIR)/.venv/bin
 
-.PHONY: help setup test check lint js demo lab bench soak fuzz shots proto clean system-packages
+.PHONY: help setup test check lint js demo lab bench soak fuzz engines shots proto clean system-packages
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 12
@@ -58,6 +59,13 @@ soak: setup  ## a link cut a hundred times, and a day compressed (half an hour; 
 fuzz: setup  ## hostile inputs for every decoder, in processes that may die (half an hour; Linux)
 	$(BIN)/python -m tests.fuzz
 
+engines: setup $(ENGINES)  ## Flower, Spark and Dask over shared ports, in an environment of their own (minutes)
+	$(BIN)/python -m tests.engines
+$(ENGINES):
+	$(PYTHON) -m venv .engines
+	.engines/bin/pip install --quiet flwr pysail pyspark-client distributed
+	@touch $(ENGINES)
+
 shots: setup  ## the pictures of the README
 	$(BIN)/python -m tests.browser.shots
 
@@ -65,4 +73,4 @@ proto: setup  ## generate the protobuf code anew
 	$(BIN)/python tests/generated_code.py
 
 clean:  ## remove what setup and runs made
-	rm -rf .venv js/node_modules widgets/duetlink_widgets/static duetlink-demo benchmarks/results fuzz-failures .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .engines js/node_modules widgets/duetlink_widgets/static duetlink-demo benchmarks/results fuzz-failures .pytest_cache .mypy_cache .ruff_cache .hypothesis

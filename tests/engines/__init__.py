@@ -1,0 +1,1 @@
+"""Engines that exist, over shared ports: their programs, our links. Run by `python -m tests.engines`."""
