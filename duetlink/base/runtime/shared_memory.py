@@ -53,3 +53,8 @@ def is_sealed(fd: int, size_bytes: int) -> bool:
     if sys.platform == "linux":
         return fcntl.fcntl(fd, fcntl.F_GET_SEALS) & SEALS == SEALS
     return True
+
+
+def has_fixed_size(fd: int) -> bool:
+    """Whether nobody can change its size any more. Raises OSError for what has no seals at all."""
+    return sys.platform != "linux" or fcntl.fcntl(fd, fcntl.F_GET_SEALS) & FIXED_SIZE == FIXED_SIZE
