@@ -10,6 +10,12 @@ from duetlink.groups.collectives.costs import Costs, predicted_s
 from duetlink.groups.collectives.layout import FRAME_BYTES, Whole
 from duetlink.groups.collectives.order import ring_order
 
+# The way through memory that all map: two waits, and about six times the array through memory.
+SHARED = "shared"
+SHARED_KINDS = frozenset(ALGORITHMS) - {"all_to_all"}  # whose members do not know each other's sizes
+SHARED_S = 100e-6
+SHARED_S_PER_BYTE = 1e-9
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
@@ -23,8 +29,10 @@ class Candidate:
 class Choice:
     """Chooses by one epoch's figures. Members with equal figures choose the same."""
 
-    def __init__(self, costs: Costs) -> None:
+    def __init__(self, costs: Costs, *, shared: bool = False) -> None:
+        """`shared` where all members map each other's memory."""
         self.costs = costs
+        self._shared = shared
         self._natural = tuple(range(costs.size))
         self.best = functools.lru_cache(maxsize=256)(self._best)
 
@@ -38,8 +46,11 @@ class Choice:
 
         `size_bytes` is that of the whole array: of an all-gather, what each has in the end.
         """
+        shared = []
+        if self._shared and kind in SHARED_KINDS:
+            shared = [Candidate(SHARED, self._natural, size_bytes * SHARED_S_PER_BYTE + SHARED_S)]
         both = [self._natural] if self.ring == self._natural else [self._natural, self.ring]
-        return [
+        return shared + [
             Candidate(name, order, self._predicted_s(kind, name, order, size_bytes, root))
             for name in ALGORITHMS[kind]
             for order in ([self.ring] if name == "ring" else both)
@@ -53,12 +64,12 @@ class Choice:
         return Explanation(kind, size_bytes, candidates, self.best(kind, size_bytes))
 
     def _best(self, kind: str, size_bytes: int, root: int = 0, algorithm: str | None = None) -> Candidate:
-        """The first of the quickest, of those with that name if one is given."""
+        """The first of the quickest, of those with that name if one is given; shared memory if there is."""
         found = self.candidates(kind, size_bytes, root)
         named = [candidate for candidate in found if algorithm in (None, candidate.algorithm)]
         if not named:
             raise ValueError(f"{kind} has no algorithm {algorithm!r}; it has {', '.join(ALGORITHMS[kind])}")
-        return min(named, key=lambda candidate: candidate.predicted_s)
+        return min(named, key=lambda candidate: (candidate.algorithm != SHARED, candidate.predicted_s))
 
     def _predicted_s(self, kind: str, name: str, order: tuple[int, ...], size_bytes: int, root: int) -> float:
         schedules = [schedule(kind, name, rank, order, root) for rank in range(len(order))]

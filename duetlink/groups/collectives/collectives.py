@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import struct
 from collections.abc import Callable, Coroutine, Mapping, Sequence
@@ -13,11 +14,14 @@ import numpy as np
 
 from duetlink.data.codecs.element import BY_NAME, UINT8, Element
 from duetlink.errors import DuetError, LimitExceeded, OperationMismatch, UnsupportedValue
+from duetlink.groups.collectives import host_memory
 from duetlink.groups.collectives.choice import Explanation
 from duetlink.groups.collectives.costs import Costs, LinkFigures, row_from_wire, row_to_wire
 from duetlink.groups.collectives.elements import Array, combination
 from duetlink.groups.collectives.engine import INTERRUPTED, Engine, Progress, off_loop
 from duetlink.groups.collectives.flat import FlatOperations, Manner
+from duetlink.groups.collectives.host_memory import Memory, OwnMemory
+from duetlink.groups.collectives.shared import SharedOperations
 from duetlink.groups.collectives.trees import Tree, from_bytes, take_apart, to_bytes
 from duetlink.groups.transport import Transport
 
@@ -115,15 +119,43 @@ class Collectives:
     async def close(self) -> None:
         """End what runs, with LinkClosed. Safe to call twice."""
         await self.engine.close()
+        self.flat.close()
 
     @in_turn
     async def agree(self, figures: Mapping[int, LinkFigures] | None = None) -> None:
-        """Tell all what this member has measured of its links, by rank. All members call this, or none."""
+        """Tell all what this member has measured of its links, by rank, and find out who shares a host.
+
+        All members call this, or none. Where all of them are on one host, operations go through memory that
+        they share from then on; else by the algorithm that the figures of all predict to be the quickest.
+        """
         rows = await self._tell_each(row_to_wire(figures or {}, self.size), "agree", "")
         links = tuple(row_from_wire(row) for row in rows)
         if any(len(row) != self.size for row in links):
             raise OperationMismatch("the members told figures of links for groups of different sizes")
-        self.flat.agree(Costs(links))
+        self.flat.agree(Costs(links), await self._share_memory() if self.size > 1 else None)
+
+    async def _share_memory(self) -> SharedOperations | None:
+        """Memory that all members map; None unless all of them can."""
+        own: OwnMemory | None = None
+        with contextlib.suppress(OSError):
+            own = OwnMemory() if host_memory.supported() else None
+        others: list[Memory | None] | None = None
+        shared = None
+        try:
+            addresses = await self._tell_each(own.address if own is not None else b"", "agree", "")
+            if own is not None:
+                others = host_memory.open_others(addresses, self.rank)
+            told = await self._tell_each(b"yes" if others is not None else b"no", "agree", "")
+            if own is not None and others is not None and set(told) == {b"yes"}:
+                shared = SharedOperations(self.engine, own.memory, others)
+            return shared
+        finally:
+            if own is not None:
+                own.hide()
+            if shared is None:
+                for memory in [own.memory if own is not None else None, *(others or [])]:
+                    if memory is not None:
+                        memory.close()
 
     def explain(self, kind: str, size_bytes: int) -> Explanation:
         """How that operation would run on an array of that size, and why. Sends nothing."""

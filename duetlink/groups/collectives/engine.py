@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -79,6 +79,7 @@ class Work:
     given_layout: Layout
     taken_layout: Layout
     combine: Combine | None = None
+    walk: Callable[[Work], Awaitable[None]] | None = None  # another way than to walk the schedule
     restore: bool = False  # whether `taken` is to be as it was if the operation fails
     progress: Progress | None = None
 
@@ -117,6 +118,8 @@ class Engine:
         for reader in self._readers:
             reader.cancel()
         await asyncio.gather(*self._readers, *self._sayings, return_exceptions=True)
+        async with self._turn:  # what ran has ended
+            pass
 
     async def perform(self, work: Work) -> None:
         """Run one operation, after those that were called before it.
@@ -149,7 +152,7 @@ class Engine:
         try:
             for rank in self._ahead:
                 self._compare(rank)
-            await self._walk(work)
+            await (self._walk if work.walk is None else work.walk)(work)
             for rank, ahead in self._ahead.items():
                 if ahead.pieces.get(self.completed):
                     self._differ(rank, self.completed)
@@ -313,7 +316,7 @@ class Engine:
         if known[0] != found.digest or (found.call and found.call != known[1]):
             raise RemoteProtocolError(f"{self.name(of)} sent two operations under one number")
 
-    def _announce(self, to: int) -> None:
+    def announce(self, to: int) -> None:
         """Tell that member what this one has called and waits for it in."""
         if self._running is not None and self.broken is None:
             self._say(to, Called(self.completed, self._running.digest, self._running.text).to_wire())
@@ -332,7 +335,7 @@ class Engine:
             return message
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._wanted[of, part] = future
-        timer = asyncio.get_running_loop().call_later(WAIT_S, self._announce, of)
+        timer = asyncio.get_running_loop().call_later(WAIT_S, self.announce, of)
         try:
             return await future
         finally:
@@ -351,7 +354,15 @@ class Engine:
         else:
             past = self._past.get(sequence)
             mine = past.text if past is not None else "an operation that has ended"
-        theirs = self._ahead[of].calls[sequence][1] or "an operation of another form"
+        self._raise_difference(of, mine, self._ahead[of].calls[sequence][1])
+
+    def differ(self, of: int, theirs: str) -> NoReturn:
+        """That member called something else than what runs, as was seen in another way than by pieces."""
+        assert self._running is not None
+        self._raise_difference(of, self._running.text, theirs)
+
+    def _raise_difference(self, of: int, mine: str, theirs: str) -> NoReturn:
+        theirs = theirs or "an operation of another form"
         pair = sorted([(self.rank, mine), (of, theirs)])
         calls = "; ".join(f"{self.name(rank)}: {text}" for rank, text in pair)
         error = OperationMismatch(

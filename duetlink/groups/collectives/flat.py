@@ -7,20 +7,21 @@ Every method raises what `Engine.perform` raises; what cannot be done at all rai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from duetlink.data.codecs.element import UINT8, Element
 from duetlink.groups.collectives import algorithms
-from duetlink.groups.collectives.choice import Candidate, Choice
+from duetlink.groups.collectives.choice import SHARED, Candidate, Choice
 from duetlink.groups.collectives.costs import Costs
 from duetlink.groups.collectives.elements import Array, Combine, combination, divide
 from duetlink.groups.collectives.engine import Engine, Work, off_loop
 from duetlink.groups.collectives.layout import Blocks, Layout, Whole
 from duetlink.groups.collectives.operation import Operation
 from duetlink.groups.collectives.schedule import Schedule
+from duetlink.groups.collectives.shared import SharedOperations
 
 Progress = Callable[[int, int], None]
 
@@ -45,10 +46,20 @@ class FlatOperations:
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self.choice = Choice(Costs.unknown(engine.size))
+        self._shared: SharedOperations | None = None
 
-    def agree(self, costs: Costs) -> None:
-        """Choose by these figures from now on. All members do so between the same two operations."""
-        self.choice = Choice(costs)
+    def agree(self, costs: Costs, shared: SharedOperations | None) -> None:
+        """Go by these figures, and through that memory, from now on.
+
+        All members do so between the same two operations.
+        """
+        self.choice = Choice(costs, shared=shared is not None)
+        self._shared = shared
+
+    def close(self) -> None:
+        """Unmap shared memory, once no operation runs any more. Safe to call twice."""
+        if self._shared is not None:
+            self._shared.close()
 
     # -- one array that concerns all as a whole ------------------------------------------------------------
 
@@ -181,7 +192,10 @@ class FlatOperations:
         schedule = self._schedule(kind, chosen, root)
         layout = Whole.of(len(array), element.size_bytes, schedule.blocks)
         operation = self._operation(kind, f"{element.name}[{len(array)}]", op, root, chosen, manner)
-        work = Work(operation, schedule, array, array, layout, layout, combine, restore, manner.progress)
+        walk = self._walk(kind, chosen, root)
+        work = Work(
+            operation, schedule, array, array, layout, layout, combine, walk, restore, manner.progress
+        )
         await self.engine.perform(work)
 
     async def _by_member(
@@ -206,7 +220,15 @@ class FlatOperations:
         taken_layout: Layout = Blocks.of(taken_sizes, element.size_bytes)
         operation = self._operation(kind, what, op, root, chosen, manner)
         work = Work(
-            operation, schedule, given, taken, given_layout, taken_layout, combine, False, manner.progress
+            operation,
+            schedule,
+            given,
+            taken,
+            given_layout,
+            taken_layout,
+            combine,
+            self._walk(kind, chosen, root),
+            progress=manner.progress,
         )
         await self.engine.perform(work)
 
@@ -215,7 +237,30 @@ class FlatOperations:
             raise ValueError(f"no rank {root} in a group of {self.engine.size}")
         return self.choice.best(kind, size_bytes, root or 0, manner.algorithm)
 
+    def _walk(
+        self, kind: str, chosen: Candidate, root: int | None
+    ) -> Callable[[Work], Awaitable[None]] | None:
+        """The way through shared memory, if that was chosen."""
+        shared = self._shared
+        if shared is None or chosen.algorithm != SHARED:
+            return None
+        match kind:
+            case "all_reduce" | "reduce":
+                return lambda work: shared.reduce(work, root)
+            case "broadcast":
+                return lambda work: shared.broadcast(work, root or 0)
+            case "all_gather" | "gather":
+                return lambda work: shared.gather(work, root)
+            case "scatter":
+                return lambda work: shared.scatter(work, root or 0)
+            case "barrier":
+                return shared.barrier
+            case _:
+                return shared.reduce_scatter
+
     def _schedule(self, kind: str, chosen: Candidate, root: int | None) -> Schedule:
+        if chosen.algorithm == SHARED:
+            return Schedule(1, ())
         return algorithms.schedule(kind, chosen.algorithm, self.engine.rank, chosen.order, root or 0)
 
     def _operation(

@@ -56,7 +56,7 @@ async def test_all_reduce_of_any_shape(make_group: MakeGroup, algorithm: str, si
     group = make_group(size)
     for shape in ((), (0,), (1,), (7,), (2, 0, 3), (1031,)):
         arrays = parts(size, shape)
-        found = await group.all(lambda m, a=arrays: m.all_reduce(a[m.rank], algorithm=algorithm))  # type: ignore[misc]
+        found = await group.all(lambda m, a=arrays: m.all_reduce(a[m.rank], algorithm=algorithm))
         assert all(same(each, reduced(arrays, "sum")) for each in found), shape
 
 
@@ -69,7 +69,7 @@ async def test_all_reduce_of_any_kind_of_item_and_operation(make_group: MakeGrou
             continue
         if (op in ("min", "max") and dtype.startswith("complex")) or (op == "mean" and dtype not in FLOATS):
             continue
-        found = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], op))  # type: ignore[misc]
+        found = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], op))
         assert all(same(each, reduced(arrays, op)) for each in found), op
 
 
@@ -110,7 +110,7 @@ async def test_all_members_have_the_same_bits(make_group: MakeGroup, algorithm: 
     arrays[1][:4] = (-np.nan, -np.inf, 0.0, 1e-42)
     group = make_group(size)
     for op in ("sum", "min", "prod", "mean"):
-        found = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], op, algorithm=algorithm))  # type: ignore[misc]
+        found = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], op, algorithm=algorithm))
         with np.errstate(all="ignore"):
             exact = np.stack(arrays).astype(np.float64)
             expected = {
@@ -136,7 +136,7 @@ async def test_a_large_array_goes_in_parts(make_group: MakeGroup) -> None:
     done: list[tuple[int, int]] = []
     for algorithm in ("ring", "butterfly"):
         found = await group.all(
-            lambda m, a=algorithm: m.all_reduce(  # type: ignore[misc]
+            lambda m, a=algorithm: m.all_reduce(
                 arrays[m.rank], algorithm=a, progress=lambda *at: done.append(at)
             )
         )
@@ -149,10 +149,10 @@ async def test_what_is_not_contiguous_or_of_the_other_byte_order(make_group: Mak
     group = make_group(2)
     base = np.arange(60, dtype=np.float32).reshape(6, 10)
     for array in (base[::2, 1::3], base.T, base[::-1], base.astype(">f4")):
-        found = await group.all(lambda m, a=array: m.all_reduce(a))  # type: ignore[misc]
+        found = await group.all(lambda m, a=array: m.all_reduce(a))
         assert all(same(each, np.ascontiguousarray(array, "<f4") * 2) for each in found)
         mine = [array.copy("K") for _ in range(2)]
-        back = await group.all(lambda m, a=mine: m.all_reduce(a[m.rank], in_place=True))  # type: ignore[misc]
+        back = await group.all(lambda m, a=mine: m.all_reduce(a[m.rank], in_place=True))
         assert back[0] is mine[0]
         assert all((each == array * 2).all() for each in mine)
     strided = [np.ones((4, 4)) for _ in range(2)]
@@ -233,7 +233,7 @@ async def test_the_other_operations(make_group: MakeGroup, size: int) -> None:
     total = reduced(arrays, "sum")
 
     for algorithm in ALGORITHMS["reduce"]:
-        found = await group.all(lambda m, a=algorithm: m.reduce(arrays[m.rank], root, algorithm=a))  # type: ignore[misc]
+        found = await group.all(lambda m, a=algorithm: m.reduce(arrays[m.rank], root, algorithm=a))
         assert same(found[root], total)
         assert found[:root] + found[root + 1 :] == [None] * (size - 1)
 
@@ -255,7 +255,7 @@ async def test_the_other_operations(make_group: MakeGroup, size: int) -> None:
 
     for algorithm in ALGORITHMS["reduce_scatter"]:
         found = await group.all(
-            lambda m, a=algorithm: m.reduce_scatter(  # type: ignore[misc]
+            lambda m, a=algorithm: m.reduce_scatter(
                 [np.full(block, m.rank, np.int32) for block in range(size)], algorithm=a
             )
         )
@@ -304,9 +304,9 @@ async def test_bytes_of_any_length(make_group: MakeGroup) -> None:
     group = make_group(3)
     for length in (0, 5, 1024, 1025, 70_000):
         data = bytes(index % 251 for index in range(length))
-        found = await group.all(lambda m, d=data: m.broadcast_bytes(d if m.rank == 2 else None, 2))  # type: ignore[misc]
+        found = await group.all(lambda m, d=data: m.broadcast_bytes(d if m.rank == 2 else None, 2))
         assert found == [data] * 3
-        lists = await group.all(lambda m, d=data: m.all_gather_bytes(d[m.rank :]))  # type: ignore[misc]
+        lists = await group.all(lambda m, d=data: m.all_gather_bytes(d[m.rank :]))
         assert lists == [[data, data[1:], data[2:]]] * 3
 
 
@@ -345,7 +345,7 @@ async def test_messages_pass_beside_operations(make_group: MakeGroup) -> None:
     summing = asyncio.ensure_future(group.members[0].all_reduce(np.ones(5)))
     await group.members[0].send(1, 1)
     assert (await group.members[1].recv()).value == 1
-    assert (await group.members[1].all_reduce(np.ones(5))).tolist() == [2] * 5  # type: ignore[attr-defined]
+    assert (await group.members[1].all_reduce(np.ones(5))).tolist() == [2] * 5
     await summing
 
 

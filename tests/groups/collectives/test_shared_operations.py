@@ -1,0 +1,189 @@
+"""Members on one host: operations in memory that all of them map, with the same results and errors."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+
+import numpy as np
+import pytest
+import torch
+
+from duetlink.base.runtime import shared_memory
+from duetlink.errors import OperationAborted, OperationMismatch, PeerLost
+from duetlink.groups.collectives import host_memory, shared
+from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.host_memory import OwnMemory, open_others
+from duetlink.groups.transport import Message
+from tests.groups.collectives.conftest import Group, MakeGroup
+
+ROOM_BYTES = 64 * 1024  # so that some KB go in several chunks
+
+
+@pytest.fixture
+def small_rooms(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared, "ROOM_BYTES", ROOM_BYTES)
+    monkeypatch.setattr(shared, "_SMALL_BYTES", 4096)
+
+
+async def agreed(make_group: MakeGroup, size: int) -> Group:
+    """A group whose members have found that they share a host, and how many bytes of arrays they send."""
+    group = make_group(size)
+    assert await group.all(lambda m: m.agree()) == [None] * size
+    assert {member.explain("all_reduce", 1).chosen.algorithm for member in group.members} == {"shared"}
+    return group
+
+
+def forbid_sockets(group: Group) -> None:
+    def watch(of: int, to: int, message: Message) -> Message:
+        raise AssertionError(f"a message of {len(message.body)} bytes")
+
+    group.network.on_send = watch
+
+
+@pytest.mark.usefixtures("small_rooms")
+@pytest.mark.parametrize("size", [2, 3, 4, 9])
+async def test_operations_in_shared_memory_send_nothing(make_group: MakeGroup, size: int) -> None:
+    group = await agreed(make_group, size)
+    forbid_sockets(group)
+    root = size - 1
+    for count in (0, 1, 7, 1500, 40_001):
+        given = [
+            np.random.default_rng(rank).integers(0, 99, count).astype(np.float32) for rank in range(size)
+        ]
+        values = [each[: count // (rank + 1)] for rank, each in enumerate(given)]
+        total = np.sum(given, axis=0, dtype=np.float32)
+        for each in await group.all(lambda m, a=given: m.all_reduce(a[m.rank])):
+            np.testing.assert_array_equal(each, total, strict=True)
+        found = await group.all(lambda m, a=given: m.reduce(a[m.rank], root))
+        np.testing.assert_array_equal(found[root], total, strict=True)
+        assert found[:root] == [None] * root
+        for each in await group.all(lambda m, a=given: m.broadcast(a[root], root)):
+            np.testing.assert_array_equal(each, given[root], strict=True)
+        rows = await group.all(lambda m, v=values: m.all_gather(v[m.rank]))
+        for row in rows:
+            assert isinstance(row, list)
+            for rank, each in enumerate(row):
+                np.testing.assert_array_equal(each, given[rank][: count // (rank + 1)], strict=True)
+        gathered = (await group.all(lambda m, a=given: m.gather(a[m.rank], root)))[root]
+        assert isinstance(gathered, list)
+        np.testing.assert_array_equal(gathered, given)
+        found = await group.all(lambda m, v=values: m.scatter(v if m.rank == root else None, root))
+        for each, value in zip(found, values, strict=True):
+            np.testing.assert_array_equal(each, value, strict=True)
+        found = await group.all(lambda m, v=values: m.reduce_scatter([x + m.rank for x in v]))
+        for each, value in zip(found, values, strict=True):
+            np.testing.assert_array_equal(each, value * size + size * (size - 1) // 2, strict=True)
+    assert await group.all(lambda m: m.barrier()) == [None] * size
+
+
+async def test_all_have_the_same_bits_in_the_order_of_the_ranks(make_group: MakeGroup) -> None:
+    group = await agreed(make_group, 4)
+    given = [np.random.default_rng(rank).normal(size=50_000).astype(np.float32) for rank in range(4)]
+    expected = ((given[0] + given[1]) + given[2]) + given[3]
+    for each in await group.all(lambda m: m.all_reduce(given[m.rank])):
+        assert isinstance(each, np.ndarray)
+        assert each.tobytes() == expected.tobytes()
+    tensors = [torch.from_numpy(each).to(torch.bfloat16) for each in given]
+    for each in await group.all(lambda m: m.all_reduce(tensors[m.rank])):
+        assert isinstance(each, torch.Tensor)
+        assert each.equal(((tensors[0] + tensors[1]) + tensors[2]) + tensors[3])
+
+
+async def test_what_cannot_go_through_memory_goes_through_the_network(make_group: MakeGroup) -> None:
+    group = await agreed(make_group, 3)
+    rows = await group.all(lambda m: m.all_to_all([10 * m.rank + to for to in range(3)]))
+    assert rows == [[0, 10, 20], [1, 11, 21], [2, 12, 22]]
+    for each in await group.all(lambda m: m.all_reduce(np.ones(9), algorithm="ring")):
+        np.testing.assert_array_equal(each, np.full(9, 3.0))
+
+
+async def test_different_calls_meet_in_memory_and_beside_it(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shared, "WAIT_S", 0.05)
+    monkeypatch.setattr("duetlink.groups.collectives.engine.WAIT_S", 0.05)
+    for other in (
+        lambda m: m.all_reduce(np.ones(3), "max", call="b.py:2"),
+        lambda m: m.barrier(call="b.py:2"),
+        lambda m: m.all_reduce(np.ones(3), algorithm="ring", call="b.py:2"),
+        lambda m: m.all_to_all([1, 2, 3], call="b.py:2"),
+    ):
+        group = await agreed(make_group, 3)
+
+        async def call(member: Collectives, other: object = other) -> object:
+            if member.rank == 1:
+                return await other(member)
+            return await member.all_reduce(np.ones(3), call="a.py:1")
+
+        for each in await group.all(call):
+            assert isinstance(each, OperationMismatch)
+            assert "a.py:1" in str(each)
+            assert "b.py:2" in str(each)
+
+
+@pytest.mark.usefixtures("small_rooms")
+async def test_a_loss_in_the_middle_restores_what_was_given(make_group: MakeGroup) -> None:
+    group = await agreed(make_group, 3)
+    given = [np.full(100_000, rank, np.float32) for rank in range(3)]
+    tasks = [asyncio.ensure_future(group.members[r].all_reduce(given[r], in_place=True)) for r in range(3)]
+    while group.members[0].flat._shared._chunk < 3:
+        await asyncio.sleep(0)
+    group.network.lose(1)
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(each) for each in found] == [PeerLost] * 3
+    assert [(each.min(), each.max()) for each in given] == [(rank, rank) for rank in range(3)]
+
+
+async def test_an_interrupt_is_told_to_those_who_wait_in_memory(make_group: MakeGroup) -> None:
+    group = await agreed(make_group, 3)
+    tasks = [asyncio.ensure_future(group.members[rank].barrier(call="x.py:1")) for rank in (0, 1)]
+    await asyncio.sleep(0.01)
+    tasks[0].cancel()
+    found = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(each) for each in found] == [asyncio.CancelledError, OperationAborted]
+    assert "rank 0 (member 0) gave up barrier(uint8[0], shared) at x.py:1" in str(found[1])
+
+
+async def test_unless_all_can_map_all_none_does(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = make_group(3)
+    real = host_memory.open_others
+    monkeypatch.setattr(
+        host_memory, "open_others", lambda told, rank: None if rank == 1 else real(told, rank)
+    )
+    await group.all(lambda m: m.agree())
+    chosen = {member.explain("all_reduce", 1).chosen.algorithm for member in group.members}
+    assert chosen == {"butterfly"}
+    assert await group.all(lambda m: m.all_reduce(1)) == [3] * 3
+
+
+def test_only_memory_of_that_name_that_is_sealed_and_labelled_is_mapped() -> None:
+    own = OwnMemory()
+    pid, fd, label = json.loads(own.address)
+    found = open_others([own.address, b""], 1)
+    assert found is not None
+    assert found[0] is not None
+    with pytest.raises(ValueError, match="read-only"):
+        found[0].room(0)[0] = 1
+    found[0].close()
+    other = shared_memory.create(f"duetlink-group-{label}")  # neither sealed nor of that size
+    plain = os.open("/dev/zero", os.O_RDONLY)
+    for told in (
+        b"",
+        b"[",
+        b"[1]",
+        b'["1", 2, "aa"]',
+        json.dumps([pid, fd, "00" * 16]).encode(),
+        json.dumps([pid, other, label]).encode(),
+        json.dumps([pid, plain, label]).encode(),
+        json.dumps([2**22 + 1, fd, label]).encode(),
+    ):
+        assert open_others([told, b""], 1) is None
+    os.close(other)
+    os.close(plain)
+    own.hide()
+    assert open_others([own.address, b""], 1) is None
+    own.memory.close()
