@@ -50,7 +50,7 @@ def recorded(tree: Any, program: Program) -> Any:
         mock = mock_of(arguments[0])
         name = _checked(operation, mock, program.allowed)
         if operation[0] == "@":
-            return program.made(operation, [program.encode(arguments[0])], {}, getattr(mock, name))
+            return type(arguments[0]).__getattr__(arguments[0], name)
         return program.call(
             operation,
             lambda target, *rest, **more: getattr(target, name)(*rest, **more),

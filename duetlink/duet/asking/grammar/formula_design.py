@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from duetlink.duet.asking.grammar.formula_coding import Coding, Subterm, coding, subterms
 from duetlink.duet.asking.grammar.formula_factor import Factors, Levels, Memory
 from duetlink.duet.asking.grammar.formula_text import Term, parsed
+from duetlink.duet.asking.grammar.rows import placed
 from duetlink.duet.asking.program import Program
 from duetlink.errors import OperationRefused
 
@@ -134,8 +135,7 @@ class Design:
 
             return coded, by_number
         table = pd.DataFrame(coded.matrix, index=pd.Index(column.levels))
-        placed = self._program.wrap(table, self._program.place(table))
-        rows = placed.loc[self._labels(column)]
+        rows = placed(self._program, table).loc[self._labels(column)]
         return coded, lambda at: rows[at].to_numpy()
 
     def _labels(self, column: Levels) -> Any:
@@ -147,7 +147,7 @@ class Design:
 
             items = list(itertools.islice(itertools.cycle(column.levels), len(mock)))
             stand_in = pd.Series(items, index=mock.index, name=mock.name)
-            values = self._program.made(".copy", [self._program.encode(values)], {}, stand_in)
+            values = self._program.made(".copy", [self._program.encode(values)], {}, stand_in, values._hidden)
         return values.to_numpy()
 
 

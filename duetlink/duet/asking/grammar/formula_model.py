@@ -11,6 +11,7 @@ from typing import Any
 
 from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.grammar.formula_design import Design
+from duetlink.duet.asking.grammar.rows import placed
 from duetlink.duet.asking.program import Program, is_remote
 from duetlink.duet.asking.remote import Remote
 from duetlink.duet.asking.workbench import Workbench
@@ -143,7 +144,7 @@ def _frame(program: Program, data: Any) -> Any:
     if not is_remote(data):
         if not hasattr(data, "columns"):
             raise OperationRefused(f"data is a pointer to a frame, not a {type(data).__name__}")
-        data = program.wrap(data, program.place(data))
+        data = placed(program, data)
     if type(data.mock).__module__.startswith("polars."):
         data = data.to_pandas()
     if not hasattr(data.mock, "columns"):
@@ -166,6 +167,11 @@ class OfFormula(Asked, Remote):
     def _state(self) -> tuple[Program, Any, int]:  # type: ignore[override]
         found: tuple[Program, Any, int] = self._pointer._state
         return found
+
+    @property
+    def _hidden(self) -> int:  # type: ignore[override]
+        hidden: int = self._pointer._hidden
+        return hidden
 
     def __getattr__(self, name: str) -> Any:
         found = super().__getattr__(name)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from duetlink.compute.operations.sizes.mask import PUBLIC
 from duetlink.duet.asking.program import Program
 
 
@@ -15,4 +16,4 @@ def has_rows(value: Any) -> bool:
 
 def placed(program: Program, value: Any) -> Any:
     """A pointer to its copy at the owner. Raises UnsupportedValue."""
-    return program.wrap(value, program.place(value))
+    return program.wrap(value, program.place(value), PUBLIC)
