@@ -29,6 +29,7 @@ MAX_NODES = 50_000
 _BY_HAND = "make it by pl = duet.remote(polars)"
 _OWN = (
     "an expression cannot hold a Python function; have the owner review yours as a whole: @duet.remote; "
+    "NumPy's are methods, pl.col('a').sin(); "
     f"where Polars has put it there, as in cum_sum_horizontal, {_BY_HAND}"
 )
 _WORD = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
@@ -368,6 +369,12 @@ class _Reader:
                 return Call(".unique", (lists,), {"maintain_order": options})
         raise OperationRefused("list.eval is in no list; use list.agg, list.filter, or explode and group_by")
 
+    def with_fields(self, node: dict[str, Any]) -> Any:
+        if node["variant"] != "WithFields":
+            raise _unknown(f"what is done with fields, {node['variant']},")
+        structs = Call("@struct", (self.expression(node["expr"]),))
+        return Call(".with_fields", (structs, *self._all(node["evaluation"])))
+
     def field(self, node: Any) -> Any:
         return Call("polars.field", (node,))
 
@@ -535,6 +542,15 @@ class _Reader:
         column, k, *by = inputs
         return Call(".top_k_by", (column, by, k), {"reverse": options["descending"]})
 
+    def select_fields(self, inputs: tuple[Any, ...], options: Any) -> Any:
+        structs = Call("@struct", inputs[:1])
+        kind, (first, second) = _taken(options)
+        if kind == "Union" and first == "Empty":
+            return Call(".field", (structs, *_taken(second)[1]["names"]))
+        if kind == "Union" and first == {"Union": ["Empty", "Wildcard"]}:
+            return Call(".unnest", (structs,))
+        raise _unknown("the choice of fields")
+
     def strptime(self, inputs: tuple[Any, ...], options: list[Any]) -> Any:
         how = {name: options[1][name] for name in ("strict", "exact", "cache")}
         strings = Call("@str", inputs[:1])
@@ -566,6 +582,7 @@ _KINDS: Mapping[str, _Read] = {
     "Slice": _Reader.slice,
     "Sort": _Reader.sort,
     "SortBy": _Reader.sort_by,
+    "StructEval": _Reader.with_fields,
     "Ternary": _Reader.ternary,
 }
 _FUNCTIONS: Mapping[str, Callable[[_Reader, tuple[Any, ...], Any], Any]] = {
@@ -580,6 +597,7 @@ _FUNCTIONS: Mapping[str, Callable[[_Reader, tuple[Any, ...], Any], Any]] = {
     "StringExpr.Format": _Reader.format,
     "StringExpr.Replace": _Reader.replace_text,
     "StringExpr.Strptime": _Reader.strptime,
+    "StructExpr.SelectFields": _Reader.select_fields,
     "TopK": _Reader.top,
     "TopKBy": _Reader.top_by,
 }
@@ -615,14 +633,12 @@ def _series(ipc: list[int]) -> Any:
 
 def _span(written: dict[str, Any]) -> str:
     """A span of time as Polars reads it, such as `-1mo2d`."""
-    parts = [
-        ("months", "mo"),
-        ("weeks", "w"),
-        ("days", "d"),
-        ("nsecs", "i" if written["parsed_int"] else "ns"),
-    ]
-    text = "".join(f"{written[name]}{unit}" for name, unit in parts if written[name])
-    return ("-" if written["negative"] else "") + (text or "0ns")
+    rest, unit = written["nsecs"], "i" if written["parsed_int"] else "ns"
+    if unit == "ns" and rest % 1000 == 0:  # a range that is given nanoseconds would be of nanoseconds
+        rest, unit = rest // 1000, "us"
+    parts = [(written["months"], "mo"), (written["weeks"], "w"), (written["days"], "d"), (rest, unit)]
+    text = "".join(f"{count}{name}" for count, name in parts if count)
+    return ("-" if written["negative"] else "") + (text or "0us")
 
 
 def _of_window(written: Any) -> dict[str, Any]:
