@@ -41,7 +41,7 @@ FLOORS = {
     "net": (
         ("signaling", "tunnel"),
         ("peer", "flight", "carrier"),
-        ("paths", "reunion"),
+        ("paths", "reunion", "datagrams"),
         ("streams",),
         ("ports",),
         ("link",),

@@ -182,6 +182,7 @@ DEEP = {
     "duetlink.session": "join launch",
     "duetlink.settings": "IceServer Settings",
     "duetlink.testing.codecs": "CodecContract",
+    "duetlink.testing.datagrams": "DatagramsContract",
     "duetlink.testing.paths": "PathContract",
     "duetlink.testing.signaling": "MailboxContract",
     "duetlink.testing.values": "ValueContract",

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 from aioice.ice import get_host_addresses
 
 from duetlink.errors import DuetError, LinkClosed, PeerLost
+from duetlink.net.datagrams.channel_datagrams import ChannelDatagrams
 from duetlink.net.peer.connection import PeerConnection
 from duetlink.net.peer.deadline import Deadline
 from duetlink.net.peer.durable import DurableChannel
@@ -42,6 +43,7 @@ class Lifeline:
         self._addresses = _addresses()
         self.control = DurableChannel(kept_bytes=CONTROL_KEPT_BYTES)
         self.bulk = DurableChannel(kept_bytes=BULK_KEPT_BYTES)
+        self.datagrams = ChannelDatagrams()
         self.control.on_heard = self.bulk.on_heard = self._note_heard
         self.reconnects = 0
         # set by the link
@@ -69,6 +71,7 @@ class Lifeline:
             task.cancel()
         self.control.fail(why)
         self.bulk.fail(why)
+        self.datagrams.close(LinkClosed(why))
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self._connection.close()
 
@@ -165,6 +168,7 @@ class Lifeline:
     def _attach(self) -> None:
         self.control.attach(self._connection.control)
         self.bulk.attach(self._connection.bulk)
+        self.datagrams.attach(self._connection.datagrams)
         self._note_heard()
 
     # -- is the peer there? ----------------------------------------------------------------------------------

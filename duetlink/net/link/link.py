@@ -12,6 +12,7 @@ from google.protobuf.message import Message
 from duetlink.base.runtime.own_threads import OwnThreads
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import LinkClosed, PathUnavailable, RemoteProtocolError
+from duetlink.net.datagrams.base import Datagrams
 from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.receiving import Decoding
 from duetlink.net.flight.server import FlightServer
@@ -106,7 +107,7 @@ class Link:
         self.streams = Streams(
             self.rpc, self.ladder, tickets, initiator=initiator, call_timeout_s=settings.call_timeout_s
         )
-        self.streams.on_violation = self._violated
+        self.streams.on_violation = self._lifeline.datagrams.on_violation = self._violated
         self.streams.on_bytes = self.traffic.count_stream
         self.rpc.notice(pb.TransferPause, self._transfer_paused)
         self.rpc.notice(pb.TransferEnd, self._transfer_ended)
@@ -162,6 +163,11 @@ class Link:
         if not self.exports.peer_ended(end):
             self.imports.pulls.peer_ended(end)
 
+    @property
+    def datagrams(self) -> Datagrams:
+        """Messages of one packet, which may be lost."""
+        return self._lifeline.datagrams
+
     async def ping(self) -> float:
         """One round trip over the control channel, in seconds."""
         start_s = time.monotonic()
@@ -200,6 +206,7 @@ class Link:
         await self.streams.close(error)
         self.exports.close(str(error))
         self.imports.pulls.close(error)
+        self._lifeline.datagrams.close(error)
         await self.ladder.close()
         await self._lifeline.close(str(error))
         if self._server.done() and not self._server.cancelled() and self._server.exception() is None:

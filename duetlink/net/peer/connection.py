@@ -1,4 +1,4 @@
-"""One RTCPeerConnection with two negotiated data channels, from offer to close.
+"""One RTCPeerConnection with three negotiated data channels, from offer to close.
 
 Descriptions travel as opaque bytes: pairing seals them, which is what authenticates the DTLS fingerprints.
 """
@@ -13,11 +13,13 @@ from aiortc.exceptions import InvalidStateError
 
 from duetlink.errors import LinkClosed, PairingTimeout, PeerUnreachable, RemoteProtocolError
 from duetlink.net.peer.channel import MessageChannel
+from duetlink.net.peer.unreliable import UnreliableChannel
 
-# Both sides create both channels with fixed numbers (RFC 8832 §3: negotiated out of band), so that neither
+# Both sides create all channels with fixed numbers (RFC 8832 §3: negotiated out of band), so that neither
 # waits for the other's announcement.
 CONTROL_ID = 0
 BULK_ID = 1
+DATAGRAM_ID = 2
 
 # A queue in front of the control channel's messages is their delay; see net/paths/channel.py.
 BULK_HIGH_WATER_BYTES = 128 * 1024
@@ -37,6 +39,11 @@ class PeerConnection:
         self.bulk = MessageChannel(
             self._pc.createDataChannel("bulk", negotiated=True, id=BULK_ID),
             high_water_bytes=BULK_HIGH_WATER_BYTES,
+        )
+        self.datagrams = UnreliableChannel(
+            self._pc.createDataChannel(
+                "datagrams", negotiated=True, id=DATAGRAM_ID, ordered=False, maxRetransmits=0
+            )
         )
 
     async def offer(self) -> bytes:
@@ -62,7 +69,7 @@ class PeerConnection:
         await self._set_remote(answer, "answer")
 
     async def wait_open(self, timeout_s: float) -> None:
-        """Return once both data channels are open.
+        """Return once both ordered data channels are open; datagrams follow at once.
 
         Raises:
             PeerUnreachable: ICE or DTLS failed; the message says what was tried.
