@@ -251,3 +251,26 @@ def test_what_learns_here_does_not_learn_from_a_mock(bench: Bench) -> None:
     with pytest.raises(errors.OperationRefused, match="its gradients would be those of the mock"):
         x * weight
     assert torch.equal((x * weight.detach()).get(), torch.arange(6.0).reshape(2, 3))
+
+
+TRANSFORMS = {
+    "grad": lambda x: torch.func.grad(lambda v: (v**2).sum())(x),
+    "vmap": lambda x: torch.vmap(torch.sum)(x),
+    "jacrev": lambda x: torch.func.jacrev(torch.sin)(x),
+    "jacfwd": lambda x: torch.func.jacfwd(torch.sin)(x),
+    "hessian": lambda x: torch.func.hessian(lambda v: (v**3).sum())(x),
+    "vjp": lambda x: torch.func.vjp(torch.sin, x),
+    "jvp": lambda x: torch.func.jvp(torch.sin, (x,), (torch.ones(3, 2),)),
+    "linearize": lambda x: torch.func.linearize(torch.sin, x),
+    "within a closure": lambda x: torch.vmap(lambda v: (v * x).sum())(torch.ones(4, 3, 2)),
+}
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_transforms_of_functions_do_not_compute_with_a_mock(bench: Bench, name: str) -> None:
+    if "points" not in bench.owner.store:
+        bench.share(torch.arange(6.0).reshape(3, 2), "points", mock=torch.ones(3, 2))
+    x = bench.scientist.wait_object("points", 10).clone()
+    with pytest.raises((errors.OperationRefused, errors.PrivateValue)):
+        TRANSFORMS[name](x)
+    assert torch.equal(torch.vmap(torch.sum)(torch.ones(2, 3)), torch.tensor([3.0, 3.0]))

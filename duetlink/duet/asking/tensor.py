@@ -16,7 +16,7 @@ import torch
 from duetlink.compute.operations.guards import check
 from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
 from duetlink.compute.operations.torch_names import METADATA_NAMES, name_of_torch
-from duetlink.duet.asking import mock_shown, sizes
+from duetlink.duet.asking import mock_shown, sizes, transforms
 from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.program import Program, is_remote, mock_of
 from duetlink.errors import OperationRefused, PrivateValue
@@ -120,6 +120,7 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
             return function(
                 *map(mock_of, arguments), **{key: mock_of(item) for key, item in keywords.items()}
             )
+    transforms.refuse_within()
     out = keywords.get("out")
     if is_remote(out):  # two steps: what changes its argument is in a list of its own
         made = torch_function(function, arguments, {k: v for k, v in keywords.items() if k != "out"})
@@ -194,6 +195,7 @@ def make_tensors(program: Program) -> None:
     def make(mock: torch.Tensor, id_: int, hidden: int) -> TensorPointer:
         return TensorPointer._of(program, mock, id_, hidden)
 
+    transforms.refuse_pointers()
     for kind in (torch.Tensor, TensorPointer, torch.nn.Parameter):
         program.makes(kind, make)
 
