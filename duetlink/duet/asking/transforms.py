@@ -1,8 +1,9 @@
 """torch.func and pointers: refused, since what it takes would be the mock.
 
-`torch.func.grad`, `vmap` and their kin (and `torch.vmap`) take a tensor apart in C++, below `__torch_function__`,
-and would return plain tensors made from the mock without a word. All of them pass one of two Python functions
-first. These are replaced by ones that look for a pointer, once torch is used with pointers in this process.
+`torch.func.grad`, `vmap` and their kin (and `torch.vmap`) take a tensor apart in C++, below
+`__torch_function__`, and would return plain tensors made from the mock without a word. All of them pass one of
+a few Python functions first. These are replaced by ones that look for a pointer, once torch is used with
+pointers in this process.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+import torch
+import torch.autograd.forward_ad
 from torch._C._functorch import peek_interpreter_stack
 from torch._functorch import eager_transforms, predispatch, vmap
 
@@ -18,14 +21,14 @@ from duetlink.duet.asking.program import is_remote
 from duetlink.errors import OperationRefused
 
 _WHY = (
-    "torch.func and torch.vmap would compute with the mock: use loss.backward() and .grad, write the operation "
-    "for the whole batch, or submit a function with @duet.remote"
+    "torch.func and torch.vmap would compute with the mock: use loss.backward() and .grad, write the "
+    "operation for the whole batch, or submit a function with @duet.remote"
 )
 _PLACES = (
     (eager_transforms, "_wrap_for_grad"),
     (vmap, "_add_batch_dim"),
     (predispatch, "_add_batch_dim"),
-    (eager_transforms.fwAD, "make_dual"),
+    (torch.autograd.forward_ad, "make_dual"),
 )
 
 
@@ -38,7 +41,7 @@ def refuse_pointers() -> None:
 
 
 def refuse_within() -> None:
-    """Raise OperationRefused within a transform: a tensor of its own met a pointer that its function holds."""
+    """Raise OperationRefused within a transform, whose tensors meet a pointer that its function holds."""
     if peek_interpreter_stack() is not None:
         raise OperationRefused(_WHY)
 
