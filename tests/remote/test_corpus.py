@@ -1,0 +1,57 @@
+"""Statements of public tutorials on pointers: equal to the local result, or refused; never different."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from tests.remote.conftest import Bench
+from tests.remote.statements import REFUSED, SHARED, Play, Report, read
+
+FILES = sorted((Path(__file__).parent / "corpus").glob("*.py"))
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_tutorial_on_pointers_is_equal_or_refused(bench: Bench, path: Path) -> None:
+    report = Play(bench, path.stem).play(read(path))
+    assert not report.surprises, "\n".join(["", *report.surprises])
+
+
+def test_the_corpus_has_hundreds_of_statements_and_names_its_sources() -> None:
+    statements = [statement for path in FILES for statement in read(path)]
+    tried = [one for one in statements if not isinstance(one.node, (ast.Import, ast.ImportFrom))]
+    assert len(tried) - sum(one.mark == SHARED for one in tried) >= 700
+    assert sum(one.mark == REFUSED for one in tried) < 0.15 * len(tried)
+    for path in FILES:
+        assert "https://" in (ast.get_docstring(ast.parse(path.read_text("utf-8"))) or ""), path.stem
+
+
+def played(bench: Bench, tmp_path: Path, statement: str, **names: Any) -> Report:
+    """The report of one statement about a shared array."""
+    path = tmp_path / f"one {abs(hash(statement))}.py"
+    path.write_text(f'"""."""\nimport numpy as np\nx = np.arange(3.0)  # shared\n{statement}\n', "utf-8")
+    play = Play(bench, path.stem)
+    for name, (here, there) in names.items():
+        play.here[name], play.there[name] = here, there
+    return play.play(read(path))
+
+
+def test_what_is_different_in_silence_is_found(bench: Bench, tmp_path: Path) -> None:
+    def found(statement: str, **names: Any) -> str:
+        return "".join(played(bench, tmp_path, statement, **names).surprises)
+
+    def mine(pointer: Any) -> Any:
+        return pointer.mock.sum()
+
+    assert not found("(x * 2).sum()")
+    assert "met differs" in found("total(x)", total=(np.sum, mine))
+    assert "met differs" in found("total(x)  # refused: PrivateValue", total=(np.sum, mine))
+    assert "met differs" in found("y = total(x)", total=(np.sum, mine))
+    assert "met refused PrivateValue" in found("float(x.sum())")
+    assert "expected refused PrivateValue, met equal" in found("x.sum()  # refused: PrivateValue")
+    with pytest.raises(ValueError, match="no mark"):
+        found("x.sum()  # refuse")
