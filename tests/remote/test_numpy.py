@@ -5,12 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from duetlink import errors
 from duetlink.compute.operations import program as wire
-from duetlink.duet.asking.mock_used import MockUsed
 from duetlink.duet.asking.remote import Result
 from tests.remote.conftest import Bench
 
@@ -117,23 +115,6 @@ def test_what_python_wants_to_know_is_refused(pointer: Any) -> None:
     with pytest.raises(errors.PrivateValue, match=r"the text in the format '.2f' of"):
         f"{total:.2f}"
     assert float(total.mock) == 120.0
-
-
-def test_a_library_that_wants_an_array_gets_the_mock_and_a_warning(pointer: Any) -> None:
-    with pytest.warns(MockUsed, match="says nothing about the real data") as warned:
-        assert np.asarray(pointer).sum() == 120.0
-    assert warned[0].filename == __file__
-
-
-def test_the_warning_is_one_line_at_the_users_line_with_what_to_call_instead(bench: Bench) -> None:
-    x = bench.share(pd.Series([1.0, 2.0, 3.0], name="age"), "ages")
-    with pytest.warns(MockUsed) as warned:
-        pd.cut(x, [0, 2, 4])
-    text = str(warned[0].message)
-    assert text.startswith("pandas was given the mock of ")
-    assert text.endswith("says nothing about the real data; call it by way of duet.remote(pandas)")
-    assert "\n" not in text
-    assert warned[0].filename == __file__
 
 
 def test_what_is_in_no_list_is_not_there(pointer: Any) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from duetlink.duet.asking import sizes
+from duetlink.duet.asking import mock_used, sizes
 from duetlink.errors import PrivateValue
 
 _PARAMETERS = ("n_splits", "cvargs")  # of what splits rows; they tell how often
@@ -36,7 +36,14 @@ def items_of(remote: Any) -> Iterator[Any]:
         sizes.check(remote, "columns")
         return iter(mock)
     rows = remote.iloc if hasattr(mock, "iloc") else remote  # by place: labels depend on the data
-    return (rows[index] for index in range(len(remote)))
+    return _items(rows, len(remote), remote._title())
+
+
+def _items(rows: Any, count: int, title: str) -> Iterator[Any]:
+    # not before the first is wanted: libraries ask for a loop to see whether there is one
+    mock_used.check_loop(title)
+    for index in range(count):
+        yield rows[index]
 
 
 def is_counted(operation: str, mocks: Sequence[Any]) -> bool:

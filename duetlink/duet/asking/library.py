@@ -6,7 +6,6 @@ themselves.
 
 from __future__ import annotations
 
-import sys
 from types import ModuleType
 from typing import Any
 
@@ -65,11 +64,7 @@ class RemoteFunction:
         program = self._workbench.program()
         name = program.allowed.name_of(self._function)
         assert name is not None
-        torch = sys.modules.get("torch")
-        if torch is None:
-            return program.call(name, self._function, arguments, keywords)
-        with torch._C.DisableTorchFunctionSubclass():  # of a pointer to a tensor, it is for the mock
-            return program.call(name, self._function, arguments, keywords)
+        return program.call(name, self._function, arguments, keywords)
 
     def __getattr__(self, name: str) -> RemoteFunction:
         """A function of a class, such as `pandas.MultiIndex.from_tuples`."""

@@ -1,4 +1,6 @@
-"""The warning that a library computes on a mock, at the line of the user's that made it so."""
+"""What becomes of a library that wants plain values of something private: one that draws gets the mock, with
+a warning at the user's line, and any other gets PrivateValue.
+"""
 
 from __future__ import annotations
 
@@ -6,39 +8,77 @@ import sys
 import sysconfig
 import warnings
 from types import FrameType
+from typing import NoReturn
 
-from duetlink.errors import OperationRefused
+from duetlink.errors import OperationRefused, PrivateValue
 
 _DRAWING = frozenset({"altair", "bokeh", "matplotlib", "plotly", "seaborn"})
 _FORMULAS = frozenset({"formulaic", "patsy"})
+_COMPUTING = frozenset({"numpy", "pandas", "polars", "pyarrow", "scipy", "sklearn", "statsmodels"})
 _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
 class MockUsed(UserWarning):
-    """A library was given the mock of something private, since it asked for plain values."""
+    """A drawing or a listing is of the mock of something private."""
 
 
-def warn(what: str) -> None:
-    """Say in one line that a library was given the mock of `what`, and what to call instead. To be called by
-    the method that gives it.
+def hand_out(what: str) -> None:
+    """Return, with a warning, where a library that draws wants plain values of `what`. To be called by the
+    method that gives it the mock's.
 
     Raises:
-        OperationRefused: the library works out a formula; what would come of it looks like a fitted model.
+        PrivateValue: another library wants them, or the user's own line; what it would compute of the mock
+            would look like a result.
+        OperationRefused: the library works out a formula.
     """
     frame: FrameType | None = sys._getframe(2)
-    library = ""
+    libraries = []
     while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
-        library = frame.f_globals.get("__name__", "").partition(".")[0]
-        if library in _FORMULAS:
-            raise OperationRefused(
-                f"a formula would be worked out with the mock of {what}: take "
-                "smf = duet.remote(statsmodels.formula.api), and smf.ols(…) and its like from there"
-            )
+        libraries.append(frame.f_globals.get("__name__", "").partition(".")[0])
         frame = frame.f_back
-    who, remedy = (library, f"duet.remote({library})") if library else ("a library", "duet.remote(LIBRARY)")
-    remedy = "draw what .get(reason=…) brings" if library in _DRAWING else f"call it by way of {remedy}"
-    words = f"{who} was given the mock of {what}, and what comes of it says nothing about the real data"
-    _warn(f"{words}; {remedy}", frame)
+    library = libraries[-1] if libraries else ""
+    if _FORMULAS & set(libraries):
+        raise OperationRefused(
+            f"a formula would be worked out with the mock of {what}: take "
+            "smf = duet.remote(statsmodels.formula.api), and smf.ols(…) and its like from there"
+        )
+    if _DRAWING & set(libraries):
+        words = (
+            f"{library} was given the mock of {what}, and what comes of it says nothing about the real data"
+        )
+        _warn(f"{words}; draw what .get(reason=…) brings", frame)
+        return
+    _refuse(library or "numpy", what)
+
+
+def check_loop(what: str) -> None:
+    """Raise PrivateValue where a library that computes is about to loop over `what`, and would take pointers
+    for values. To be called by the method that loops.
+    """
+    library = sys._getframe(2).f_globals.get("__name__", "").partition(".")[0]
+    if library in _COMPUTING:
+        _refuse(library, what)
+
+
+def warn_hashed(what: str) -> None:
+    """Say that a library has looked for `what` among values, where it drops the exception that follows. To be
+    called by the method that raises it.
+    """
+    frame: FrameType | None = sys._getframe(2)
+    library = frame.f_globals.get("__name__", "").partition(".")[0] if frame is not None else ""
+    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+        frame = frame.f_back
+    if library in _COMPUTING:
+        words = f"{library} has looked for {what} among values, and not found it, since it is only a pointer"
+        _warn(f"{words}; do this at the owner, by duet.remote(obj) on what it was looked for in", frame)
+
+
+def _refuse(library: str, what: str) -> NoReturn:
+    raise PrivateValue(
+        f"{library} wants the values of {what}, and here is only its mock: call it by way of "
+        f"duet.remote({library}), or place the object whose method this is, duet.remote(obj); ask for the "
+        "values with .get(reason=…); or take the mock, where that is meant: .mock"
+    )
 
 
 def warn_shown(name: str, what: str) -> None:

@@ -130,6 +130,9 @@ class Pointer(Remote, Described):
     def __dir__(self) -> list[str]:
         return super().__dir__() if self._info.mock else sorted(object.__dir__(self))
 
+    def __hash__(self) -> int:
+        return super().__hash__() if self._info.mock else id(self)
+
     __repr__ = Described.__repr__
     _repr_html_ = Described._repr_html_
 

@@ -11,6 +11,7 @@ before.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import sys
@@ -25,6 +26,7 @@ from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
 from duetlink.compute.operations.sizes.mask import EVERY, PUBLIC, UNCOUNTED, hidden_in, trimmed
 from duetlink.data import values
 from duetlink.data.values.base import Summary
+from duetlink.duet.asking.echoes import Echoes
 from duetlink.duet.asking.iteration import is_counted
 from duetlink.duet.asking.recipe import library_of, recipe_of, refuse
 from duetlink.duet.asking.terms import in_terms_of_the_worker
@@ -87,6 +89,7 @@ class Program:
         }
         self._readers: dict[type, Callable[[Any], Any]] = {}
         self._gradients = True
+        self.echoes = Echoes()
         self.ended: str = ""
         self.on_ended: Callable[[], None] = lambda: None  # may raise for a reason that is more than that
 
@@ -129,6 +132,7 @@ class Program:
 
     def place(self, obj: object) -> int:
         """Record a value of this side's, as it is now; returns its id. Raises UnsupportedValue."""
+        self.echoes.check(obj)
         encoded = values.encode(obj)
         if encoded.size_bytes > _MOST_VALUE_BYTES:
             raise UnsupportedValue(
@@ -136,6 +140,7 @@ class Program:
                 "give it to the owner with duet.send, who can share it"
             )
         id_ = self.next_id()
+        self.echoes.own.add(id_)
         # copied: the object may change before it leaves
         self.append(Value(id_, b"".join(encoded.segments), encoded.summary))
         if getattr(obj, "requires_grad", False):  # which values lose at the owner
@@ -166,15 +171,18 @@ class Program:
         check(operation, theirs, theirs_by_name)
         encoded = [self.encode(argument) for argument in arguments]
         encoded_by_name = {name: self.encode(argument) for name, argument in keywords.items()}
-        hidden_then(operation, arguments, keywords, theirs)
-        mock = function(*theirs, **theirs_by_name)
-        if mock is None:
-            return self.made(operation, encoded, encoded_by_name, mock)
-        if isinstance(mock, Iterator):
-            mock = list(mock)
-            hidden = EVERY if is_counted(operation, theirs) else UNCOUNTED
-        else:
-            hidden = hidden_after(operation, arguments, keywords, theirs, mock, self.allowed)
+        torch = sys.modules.get("torch")
+        # what is done to a tensor's pointer within is done to its mock, and is no step of its own
+        with torch._C.DisableTorchFunctionSubclass() if torch is not None else contextlib.nullcontext():
+            hidden_then(operation, arguments, keywords, theirs)
+            mock = function(*theirs, **theirs_by_name)
+            if mock is None:
+                hidden = PUBLIC
+            elif isinstance(mock, Iterator):
+                mock = list(mock)
+                hidden = EVERY if is_counted(operation, theirs) else UNCOUNTED
+            else:
+                hidden = hidden_after(operation, arguments, keywords, theirs, mock, self.allowed)
         return self.made(operation, encoded, encoded_by_name, mock, hidden)
 
     def made(

@@ -36,8 +36,6 @@ class Remote:
     _state: tuple[Program, Any, int]  # its mock, and its id in the program
     _hidden: int  # which of its sizes depend on the data: compute/operations/sizes/mask.py
 
-    __hash__ = object.__hash__
-
     @property
     def _program(self) -> Program:
         return self._state[0]
@@ -53,7 +51,9 @@ class Remote:
     @property
     def mock(self) -> Any:
         """The harmless twin: everything that is shown of this pointer comes from it."""
-        return self._mock
+        program, mock, id_ = self._state
+        program.echoes.hand_out(mock, id_)
+        return mock
 
     def prep(self, spec: PrepSpec) -> Any:
         """This frame, prepared at its owner as `spec` says (a `duetlink.Prep`); a pointer to the new frame.
@@ -199,6 +199,15 @@ class Remote:
             )
         return _Method(self, "get")(*arguments, **keywords)
 
+    def _private_hash(self: object) -> int:
+        """Sets, dicts and counters look values up by their hash, and would take a pointer for a value."""
+        assert isinstance(self, Remote)
+        mock_used.warn_hashed(self._title())
+        raise PrivateValue(
+            f"the hash of {self._title()} is not known here, so that it is no key, and in no set: ask for it "
+            "with .get(reason=…), or look for it at the owner: .isin(…), .unique(), .value_counts()"
+        )
+
     def _check_own(self) -> None:
         """Raise OperationRefused where this may not be changed."""
 
@@ -218,7 +227,7 @@ class Remote:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         import numpy as np
 
-        mock_used.warn(self._title())
+        mock_used.hand_out(self._title())
         return np.asarray(self._mock, dtype=dtype)
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **keywords: Any) -> Any:
@@ -287,6 +296,7 @@ class Result(Asked, Remote):
     def __del__(self) -> None:
         program, _, id_ = self._state
         program.drop(id_)
+        program.echoes.own.discard(id_)
 
     def _title(self) -> str:
         return f"result {self._id}, a {type(self._mock).__name__} at the owner"
@@ -350,6 +360,7 @@ def _binary(
             by_item  # and no rows are matched by their labels
             and hasattr(kind, "_is_remote")
             and other._program is program
+            and other._mock is not other  # as that of a tensor is
             and not hasattr(mine, "index")
         ):
             theirs, text = other._mock, f"[{other._id}]"
@@ -397,7 +408,7 @@ for _name in _COMPARISONS.split():
     setattr(Remote, f"__{_name}__", _binary(_name, getattr(operator, _name)))
 for _name in _UNARY.split():
     setattr(Remote, f"__{_name}__", _unary(_name, getattr(operator, _name)))
-Remote.__hash__ = object.__hash__  # type: ignore[assignment,method-assign]  # a pointer is itself, whatever it is compared with
+Remote.__hash__ = Remote._private_hash  # type: ignore[method-assign]  # `__eq__` has taken it away
 
 
 def _rounded(self: Remote, digits: int | None = None) -> Any:

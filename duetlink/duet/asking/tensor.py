@@ -8,7 +8,10 @@ works on the mocks here, and on the real tensors at the owner.
 from __future__ import annotations
 
 import copy
+import sys
+import weakref
 from collections.abc import Callable
+from types import FrameType
 from typing import Any, ClassVar, NoReturn
 
 import torch
@@ -37,6 +40,14 @@ _VALUES = frozenset(
 )
 
 
+# these see the memory of a tensor alone, and so would compute on mocks
+_NO_TRANSFORMS = (
+    "torch.func and torch.vmap see the mocks of tensors at the owner only: use .backward() and .grad, "
+    "torch.autograd.grad or torch.autograd.functional, and operations on whole batches; or have the owner "
+    "review a function as a whole: @duet.remote"
+)
+
+
 class TensorPointer(Asked, torch.Tensor):
     """A tensor at the owner. All that can be seen of it here is its mock."""
 
@@ -51,6 +62,8 @@ class TensorPointer(Asked, torch.Tensor):
             made = mock if isinstance(mock, cls) else mock.as_subclass(cls)
         made._program = program
         made._id = id_
+        if id_ not in program.echoes.own:
+            program.echoes.tensors[id_] = weakref.ref(made)
         if hidden != made._hidden:
             made._hidden = hidden
         return made
@@ -63,12 +76,16 @@ class TensorPointer(Asked, torch.Tensor):
     def mock(self) -> torch.Tensor:
         """The harmless twin, as a plain tensor."""
         with torch._C.DisableTorchFunctionSubclass():
-            return self.detach().as_subclass(torch.Tensor)
+            mock = torch.Tensor.as_subclass(self.detach(), torch.Tensor)
+            self._program.echoes.hand_out(mock, self._id)
+        return mock
 
     def __del__(self) -> None:
         id_ = self.__dict__.get("_id")
         if id_ is not None:
-            self.__dict__["_program"].drop(id_)
+            program = self.__dict__["_program"]
+            program.drop(id_)
+            program.echoes.tensors.pop(id_, None)
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
@@ -76,6 +93,10 @@ class TensorPointer(Asked, torch.Tensor):
 
     def _look_up(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> NoReturn:
         raise TypeError("get() of a tensor takes no key: .get(reason=…) asks for all of it")
+
+    def as_subclass(self, cls: Any) -> NoReturn:
+        """Refused: it would be the mock as a plain tensor."""
+        raise PrivateValue("a tensor at the owner is no plain tensor here; its mock is: .mock")
 
     def _title(self) -> str:
         return f"result {self._id}, a tensor at the owner"
@@ -125,6 +146,8 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
     if is_remote(out):  # two steps: what changes its argument is in a list of its own
         made = torch_function(function, arguments, {k: v for k, v in keywords.items() if k != "out"})
         return torch_function(torch.Tensor.copy_, (out, made), {})
+    if torch._C._functorch.peek_interpreter_stack() is not None:
+        raise OperationRefused(_NO_TRANSFORMS)
     program = _program_of((*arguments, *keywords.values()))
     program.track_gradients(torch.is_grad_enabled())
     arguments = [program.counterpart(argument) for argument in arguments]
@@ -263,3 +286,32 @@ def fetched_module(
             here = torch.nn.Parameter(here, requires_grad=bool(pointer.requires_grad))
         memo[key] = here
     return copy.deepcopy(module, memo)
+
+
+class _Whole:
+    """A tensor at the owner that is not to be taken for one."""
+
+    def __init__(self, tensor: TensorPointer) -> None:
+        self.tensor = tensor
+
+
+def _taken_apart(tensor: Any) -> tuple[list[Any], None]:
+    """What torch does first with each argument of a transform, and with those of a checkpoint.
+
+    Raises:
+        OperationRefused: it is for a transform.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("torch._functorch"):
+            raise OperationRefused(_NO_TRANSFORMS)
+        frame = frame.f_back
+    return [_Whole(tensor)], None
+
+
+def _put_together(parts: Any, context: None) -> Any:
+    (part,) = parts
+    return part.tensor if isinstance(part, _Whole) else part
+
+
+torch.utils._pytree.register_pytree_node(TensorPointer, _taken_apart, _put_together)
