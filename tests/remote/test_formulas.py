@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from duetlink import Mock, errors
 from duetlink.duet.asking.grammar import formula_text
+from duetlink.duet.asking.grammar.formula_constraint import constraints
 from duetlink.duet.asking.grammar.formula_design import Design
 from duetlink.errors import DuetError, OperationRefused
 from tests.remote.conftest import Bench
@@ -213,6 +214,37 @@ def test_what_is_refused_says_what_to_do(formula: str, words: str) -> None:
         Design(PROGRAM, formula, globals()).matrices(POINTER)
 
 
+HYPOTHESES = [
+    "x",
+    "x = 0",
+    "x = z = 2",
+    "2*x - z/4 = 1, C(k)[T.b] + 1e2 = -(3 - x)",
+    "(x = 1), z",
+    "Intercept",
+]
+
+
+@given(
+    st.one_of(
+        st.sampled_from(HYPOTHESES),
+        st.lists(
+            st.sampled_from(["x", "z", "C(k)[T.b]", *"+-*/=,() ", "2", ".5", "1e3", "q", "0"]), max_size=9
+        ).map("".join),
+    )
+)
+@settings(max_examples=200, deadline=None)
+def test_any_hypothesis_is_that_of_patsy_or_refused(text: str) -> None:
+    names = ["Intercept", "x", "z", "C(k)[T.b]"]
+    try:
+        matrix, amounts = constraints(text, names)
+    except OperationRefused:
+        assert text not in HYPOTHESES
+        return
+    wanted = patsy.DesignInfo(names).linear_constraint(text)
+    np.testing.assert_allclose(matrix, wanted.coefs)
+    np.testing.assert_allclose(amounts, wanted.constants.ravel())
+
+
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_formula_without_an_owner_is_refused() -> None:
     with pytest.raises(OperationRefused, match=r"duet\.remote\(statsmodels\.formula\.api\)"):
@@ -273,6 +305,18 @@ def test_other_data_go_the_way_of_the_formula(bench: Bench, frame: Any) -> None:
     new = pd.DataFrame({"x": [1.0, 2.0], "z": [3, 8], "kind": pd.Categorical(["p", "r"], ["q", "p", "r"])})
     pd.testing.assert_series_equal(fitted.predict(new).get(), here.predict(new))
     assert str(here.summary().tables[1]) == fitted.summary().tables[1].as_text().get()
+
+
+def test_hypotheses_and_matrices_are_read_here(bench: Bench, frame: Any) -> None:
+    fitted, here = (
+        bench.scientist.remote(smf).ols("y ~ x + z", frame).fit(),
+        smf.ols("y ~ x + z", PLAIN).fit(),
+    )
+    np.testing.assert_allclose(fitted.f_test("x = z = 0").fvalue.get(), here.f_test("x = z = 0").fvalue)
+    np.testing.assert_allclose(fitted.t_test(["x = 1"]).tvalue.get(), here.t_test("x = 1").tvalue)
+    left, right = bench.scientist.remote(patsy).dmatrices("y ~ x + kind", frame)
+    made = bench.scientist.remote(sm).OLS(left, right).fit().params.get()
+    pd.testing.assert_series_equal(made, smf.ols("y ~ x + kind", PLAIN).fit().params)
 
 
 def test_a_level_that_nobody_named_fails_at_the_owner(bench: Bench, frame: Any) -> None:

@@ -64,6 +64,7 @@ QUERIES = [
     "a in (size, 3)",
     "a not in [size, 3]",
     "[1, 2] in a",
+    "'x' in s",
     "a in size",
     "`the sum` > 4",
     "`the sum` + a > size * 2",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import ModuleType
 from typing import Any
 
-from duetlink.duet.asking.grammar.formula_model import FormulaModels, is_by_formula
+from duetlink.duet.asking.grammar.formula_model import FormulaMatrices, FormulaModels, is_by_formula
 from duetlink.duet.asking.workbench import Workbench
 from duetlink.errors import OperationRefused
 
@@ -30,6 +30,8 @@ class RemoteLibrary:
             return RemoteLibrary(found, self._workbench)
         if is_by_formula(found):
             return FormulaModels(found.__self__, self._workbench)
+        if self._module.__name__ == "patsy" and name in ("dmatrices", "dmatrix"):
+            return FormulaMatrices(name, self._workbench)
         allowed = self._workbench.allowed
         if allowed.name_of(found) is not None:
             return RemoteFunction(found, self._workbench)

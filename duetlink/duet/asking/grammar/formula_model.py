@@ -10,6 +10,7 @@ from types import MethodType
 from typing import Any
 
 from duetlink.duet.asking.asked import Asked
+from duetlink.duet.asking.grammar.formula_constraint import constraints
 from duetlink.duet.asking.grammar.formula_design import Design
 from duetlink.duet.asking.grammar.rows import placed
 from duetlink.duet.asking.program import Program, is_remote
@@ -18,6 +19,7 @@ from duetlink.duet.asking.workbench import Workbench
 from duetlink.errors import OperationRefused
 
 _RESULTS = frozenset({"fit", "fit_regularized", "get_robustcov_results"})
+_OF_HYPOTHESES = frozenset({"f_test", "t_test", "wald_test"})
 _OF_DATA = frozenset({"predict", "get_prediction"})
 
 
@@ -152,6 +154,37 @@ def _frame(program: Program, data: Any) -> Any:
     return data
 
 
+class FormulaMatrices:
+    """patsy's `dmatrices` and `dmatrix`, of a pointer to a frame."""
+
+    def __init__(self, name: str, workbench: Workbench) -> None:
+        self._name = name
+        self._workbench = workbench
+
+    def __call__(self, formula: str, data: Any, **options: Any) -> Any:
+        """Pointers to frames, both sides or the right one: `return_type="dataframe"`.
+
+        Raises: as FormulaModels.__call__.
+        """
+        program = self._workbench.program()
+        caller = sys._getframe(1)
+        variables = ChainMap(dict(caller.f_locals), caller.f_globals)
+        for option, value in options.items():
+            if (option, value) not in (("NA_action", "drop"), ("return_type", "dataframe")):
+                raise OperationRefused(
+                    f"{option}={value!r} is not known here: frames are made, without missing rows"
+                )
+        design = Design(program, formula, variables)
+        both = self._name == "dmatrices"
+        if both is not design.has_left:
+            raise OperationRefused(f"{self._name} takes {'y ~ x' if both else '~ x'}, not {formula!r}")
+        left, right, _ = design.matrices(_frame(program, data))
+        return (left, right) if both else right
+
+    def __repr__(self) -> str:
+        return f"<patsy.{self._name} at the owner>"
+
+
 class OfFormula(Asked, Remote):
     """A pointer to a model that a formula has made, or to its results. It brings other data into the form of
     the formula before the model sees them.
@@ -179,6 +212,8 @@ class OfFormula(Asked, Remote):
             return lambda *arguments, **options: OfFormula(found(*arguments, **options), self._design)
         if name in _OF_DATA:
             return lambda exog=None, *arguments, **options: self._of_data(found, exog, *arguments, **options)
+        if name in _OF_HYPOTHESES:
+            return lambda r_matrix, *rest, **options: found(self._hypotheses(r_matrix), *rest, **options)
         return found
 
     def _of_data(self, found: Any, exog: Any, *arguments: Any, **options: Any) -> Any:
@@ -195,6 +230,16 @@ class OfFormula(Asked, Remote):
         made = found(right, *arguments, **options, transform=False)
         reindexed = keep is not None and hasattr(made.mock, "reindex")
         return made.reindex(frame.index) if reindexed else made
+
+    def _hypotheses(self, given: Any) -> Any:
+        """Texts as a matrix and its right side; anything else as it is."""
+        texts = given if isinstance(given, list) else [given]
+        if not texts or not all(isinstance(text, str) for text in texts):
+            return given
+        names = list(self._mock.model.data.cov_names)
+        if getattr(self._mock.params, "ndim", 1) > 1 or not all(isinstance(name, str) for name in names):
+            raise OperationRefused("a model of several equations takes hypotheses as a matrix here")
+        return constraints(texts, names)
 
     def _title(self) -> str:
         title: str = self._pointer._title()

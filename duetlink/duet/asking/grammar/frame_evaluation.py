@@ -226,8 +226,8 @@ class _Evaluation:
         return self._operation(name, left, right)
 
     def _is_in(self, left: Any, right: Any, within: bool) -> Any:
-        if isinstance(left, list) and is_remote(right):  # pandas turns it round
-            left, right = right, left
+        if isinstance(left, (list, str)) and is_remote(right):  # pandas turns it round
+            left, right = right, [left] if isinstance(left, str) else left
         if not is_remote(left):
             raise OperationRefused(f"in is asked of a column: column in [1, 2]; {_REMEDY}")
         items = (
