@@ -52,6 +52,7 @@ _REMEMBERED = 16  # operations that are kept for comparison with what comes late
 # Until a member tells whom it waits for what it has called: longer than what a round usually takes, and not
 # long for a person who waits for an error.
 WAIT_S = 1.0
+_SPARE_BYTES = 64 * 1024 * 1024  # memory kept from one operation in place to the next
 _NOTHING = memoryview(b"")
 INTERRUPTED = "it was interrupted, or its time was over"
 
@@ -98,6 +99,7 @@ class Engine:
         self._running: Operation | None = None
         self._task: asyncio.Task[Any] | None = None
         self._introduced: set[int] = set()
+        self._spare: Array = np.empty(0, np.uint8)
         self._past: dict[int, Operation] = {}
         self._wanted: dict[tuple[int, int], asyncio.Future[Message]] = {}
         others = [rank for rank in range(self.size) if rank != self.rank]
@@ -143,7 +145,7 @@ class Engine:
             raise
 
     async def _run(self, work: Work) -> None:
-        backup = await off_loop(work.taken.nbytes, work.taken.copy) if work.restore else None
+        backup = await off_loop(work.taken.nbytes, self._back_up, work.taken) if work.restore else None
         task = self._task = asyncio.current_task()
         assert task is not None
         cancelled_before = task.cancelling()
@@ -173,8 +175,18 @@ class Engine:
                 raise _again(self.broken) from None
             raise
         finally:
+            if self._spare.nbytes > _SPARE_BYTES:
+                self._spare = np.empty(0, np.uint8)
             self._running = self._task = None
             self._wanted.clear()
+
+    def _back_up(self, array: Array) -> Array:
+        """A copy, in memory that is kept for the next: new pages cost more than the copy does."""
+        if self._spare.nbytes < array.nbytes:
+            self._spare = np.empty(array.nbytes, np.uint8)
+        backup: Array = self._spare[: array.nbytes].view(array.dtype)
+        backup[...] = array
+        return backup
 
     async def _walk(self, work: Work) -> None:
         parts = max(work.given_layout.parts, work.taken_layout.parts)

@@ -244,19 +244,7 @@ class FlatOperations:
         shared = self._shared
         if shared is None or chosen.algorithm != SHARED:
             return None
-        match kind:
-            case "all_reduce" | "reduce":
-                return lambda work: shared.reduce(work, root)
-            case "broadcast":
-                return lambda work: shared.broadcast(work, root or 0)
-            case "all_gather" | "gather":
-                return lambda work: shared.gather(work, root)
-            case "scatter":
-                return lambda work: shared.scatter(work, root or 0)
-            case "barrier":
-                return shared.barrier
-            case _:
-                return shared.reduce_scatter
+        return shared.way(kind, root)
 
     def _schedule(self, kind: str, chosen: Candidate, root: int | None) -> Schedule:
         if chosen.algorithm == SHARED:
