@@ -1,0 +1,124 @@
+"""One process of `groups.py`: RANK SIZE PORT ROUNDS SIZES. Rank 0 prints seconds, by size and by way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import struct
+import sys
+import time
+from collections.abc import Callable
+from datetime import timedelta
+
+import numpy as np
+import torch
+import torch.distributed as dist
+
+from duetlink.base.runtime.loop import LoopThread
+from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.transport import Message
+
+_LENGTHS = struct.Struct("<IQ")
+_BUFFER_BYTES = 1024 * 1024
+
+
+class SocketTransport:
+    """Plain TCP between every two members, who find each other by torch's store."""
+
+    def __init__(self, rank: int, size: int) -> None:
+        self.rank = rank
+        self.size = size
+        self._streams: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
+        self._locks = {other: asyncio.Lock() for other in range(size)}
+        self._met = asyncio.Event()
+
+    async def connect(self, store: dist.Store, name: str) -> None:
+        server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_BUFFER_BYTES)
+        port = server.sockets[0].getsockname()[1]
+        await asyncio.to_thread(store.set, f"{name}{self.rank}", str(port))
+        for other in range(self.rank):
+            told = await asyncio.to_thread(store.get, f"{name}{other}")
+            reader, writer = await asyncio.open_connection("127.0.0.1", int(told), limit=_BUFFER_BYTES)
+            writer.write(bytes([self.rank]))
+            self._streams[other] = reader, writer
+        while len(self._streams) < self.size - 1:
+            await self._met.wait()
+            self._met.clear()
+        server.close()
+
+    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        (other,) = await reader.readexactly(1)
+        self._streams[other] = reader, writer
+        self._met.set()
+
+    async def send(self, to: int, head: bytes, body: memoryview) -> None:
+        async with self._locks[to]:
+            writer = self._streams[to][1]
+            writer.write(_LENGTHS.pack(len(head), len(body)) + head)
+            if len(body):
+                writer.write(body)
+            await writer.drain()
+
+    async def receive(self, of: int) -> Message:
+        reader = self._streams[of][0]
+        head_bytes, body_bytes = _LENGTHS.unpack(await reader.readexactly(_LENGTHS.size))
+        head = await reader.readexactly(head_bytes)
+        return Message(head, memoryview(await reader.readexactly(body_bytes)))
+
+
+def main() -> None:
+    rank, size, port, rounds = (int(text) for text in sys.argv[1:5])
+    sizes = json.loads(sys.argv[5])
+    torch.set_num_threads(1)
+    store = dist.TCPStore("127.0.0.1", port, size, rank == 0, timeout=timedelta(seconds=60))
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
+    thread = LoopThread("benchmark")
+
+    async def make(name: str, *, share: bool) -> Collectives:
+        transport = SocketTransport(rank, size)
+        await transport.connect(store, name)
+        made = Collectives(transport)
+        if share:
+            await made.agree()
+        return made
+
+    shared = thread.run(make("shared", share=True))
+    plain = thread.run(make("plain", share=False))
+    assert shared.explain("all_reduce", 1).chosen.algorithm == "shared"
+
+    array = np.empty(0, np.float32)
+    ways: dict[str, Callable[[], object]] = {
+        "gloo": lambda: dist.all_reduce(torch.from_numpy(array)),
+        "shared memory": lambda: thread.run(shared.all_reduce(array, in_place=True)),
+        "plain TCP": lambda: thread.run(plain.all_reduce(array, in_place=True)),
+    }
+    found = []
+    for size_bytes in sizes:
+        array = np.empty(size_bytes // 4, np.float32)
+        calls = max(2, min(40, 8 * 1024 * 1024 // size_bytes))
+        times: dict[str, list[float]] = {name: [] for name in ways}
+        for _ in range(rounds + 1):
+            for name, way in ways.items():
+                array[:] = rank + 1
+                dist.barrier()
+                start_s = time.perf_counter()
+                for _ in range(calls):
+                    way()
+                times[name].append((time.perf_counter() - start_s) / calls)
+                expected = np.float32(size * (size + 1) / 2) * np.float32(size) ** (calls - 1)
+                if not (array == expected).all():
+                    raise SystemExit(f"{name}: {array[:3]}, not {expected}")
+        found.append({name: taken[1:] for name, taken in times.items()})  # the first warms up
+    if rank == 0:
+        print(json.dumps(found), flush=True)
+    dist.barrier()
+    thread.run(shared.close())
+    thread.run(plain.close())
+    thread.stop()
+    sys.stdout.flush()
+    os._exit(0)  # gloo's threads may wait for members that have ended
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""All-reduce among four processes of one host: shared memory, and our network engine, beside gloo.
+
+All three run in the same processes, in turn, on float32 arrays in place, each called as from a notebook: by a
+thread that waits. The network engine runs over plain TCP sockets here, as gloo does, so that engines are
+compared and not links. A time is that of rank 0, from a barrier on, for one of several calls in a row.
+Every result is compared with the sum.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import click
+
+from benchmarks.command import benchmark, rounds
+from benchmarks.harness import Sample, ratio, report
+
+SIZES = (1024, 64 * 1024, 1024**2, 16 * 1024**2, 64 * 1024**2)
+
+
+@benchmark
+@click.option("--members", type=click.IntRange(2), default=4, show_default=True, help="How many processes.")
+@rounds(7)
+def main(members: int, rounds: int) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    before = os.getloadavg()
+    command = [sys.executable, "-m", "benchmarks.group_member"]
+    arguments = [str(members), str(port), str(rounds), json.dumps(SIZES)]
+    processes = [
+        subprocess.Popen([*command, str(rank), *arguments], stdout=subprocess.PIPE if rank == 0 else None)
+        for rank in range(members)
+    ]
+    told, _ = processes[0].communicate()
+    if any(process.wait() for process in processes):
+        raise click.ClickException("a member failed")
+    found = json.loads(told)
+    rows = []
+    for size, ways in zip(SIZES, found, strict=True):
+        samples = {name: Sample(tuple(times)) for name, times in ways.items()}
+        gloo = samples.pop("gloo")
+        row = [f"{size:,}", f"{gloo.median_s * 1000:.3f}"]
+        for sample in samples.values():
+            row += [f"{sample.median_s * 1000:.3f}", ratio(gloo, sample)]
+        rows.append(row)
+    report(
+        "groups",
+        f"all_reduce, {members} processes, load average {before[0]:.1f}, then {os.getloadavg()[0]:.1f}",
+        ["bytes", "gloo ms", "shared memory ms", "of gloo", "plain TCP ms", "of gloo"],
+        rows,
+        {"sizes": SIZES, "members": members, "load_before": before, "ways": found},
+    )
+
+
+if __name__ == "__main__":
+    main()
