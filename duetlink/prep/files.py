@@ -8,6 +8,7 @@ quoted).
 
 from __future__ import annotations
 
+import mmap
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
 
 PARQUET, CSV = "parquet", "csv"
 _ROW = re.compile(r"Row #(\d+)")
+_QUOTES_AT_ONCE = 1 << 20  # bytes
 _SHOWN = 300  # characters of an engine's message
 
 
@@ -101,7 +103,7 @@ def _schema(path: Path, kind: str) -> Any:
             return pq.read_schema(path).remove_metadata()
         return pa.schema([(name, pa.string()) for name in _header(path)])
     except (pa.ArrowException, OSError) as error:
-        raise unreadable(path, error) from None
+        raise unreadable(path, _numbered(path, error) if kind == CSV else error) from None
 
 
 def _header(path: Path) -> list[str]:
@@ -131,11 +133,38 @@ def read_csv(files: Files, columns: Sequence[str]) -> pa.Table:
     )
     tables = []
     for path in files.paths:
+        check_quotes(path)
         try:
             tables.append(csv.read_csv(path, parse_options=_parsing(), convert_options=convert))
         except (pa.ArrowException, OSError) as error:
-            raise unreadable(path, error) from None
+            raise unreadable(path, _numbered(path, error)) from None
     return pa.concat_tables(tables)
+
+
+def check_quotes(path: Path) -> None:
+    """Raise PrepError where a quote is never closed, which Arrow and Spark take for one long item.
+
+    A quoted item has two quotes, and within it each is doubled (RFC 4180): together they are even in number.
+    """
+    if path.stat().st_size == 0:
+        return
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        steps = range(0, len(content), _QUOTES_AT_ONCE)
+        quotes = sum(content[start : start + _QUOTES_AT_ONCE].count(b'"') for start in steps)
+    if quotes % 2:
+        raise unreadable(path, ValueError("a quote is never closed"))
+
+
+def _numbered(path: Path, error: Exception) -> Exception:
+    """The same error once more from one thread, which counts rows."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    try:
+        csv.read_csv(path, csv.ReadOptions(use_threads=False), _parsing())
+    except (pa.ArrowException, OSError) as numbered:
+        return numbered
+    return error
 
 
 def probe(files: Files) -> None:

@@ -115,7 +115,10 @@ class Prepared:
                 self._table = pa.Table.from_batches(list(self._stream(BATCH_ROWS)))
             else:
                 with self._working():
-                    self._table = self._checked(self._opened.collect(self._applied()))
+                    table = self._opened.collect(self._applied())
+                    if number := self._unfit(table):
+                        self._blame(number)
+                    self._table = self._named(table)
         return self._table
 
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
@@ -133,8 +136,13 @@ class Prepared:
         import pyarrow as pa
 
         with self._working() as progress:
-            for batch in self._opened.stream(self._applied(), rows):
-                table = self._checked(pa.Table.from_batches([batch]))
+            pieces = self._opened.stream(self._applied(), rows)
+            for batch in pieces:
+                table = pa.Table.from_batches([batch])
+                if number := self._unfit(table):
+                    pieces.close()
+                    self._blame(number)
+                table = self._named(table)
                 if self._part is not None:
                     table = _part_of(table, self._part)
                 progress.add(batch.num_rows)
@@ -174,26 +182,25 @@ class Prepared:
 
     # -- what comes from an engine ---------------------------------------------------------------------------
 
-    def _checked(self, table: pa.Table) -> pa.Table:
-        """A result under the names that a person gave, of the same types on each engine.
-
-        Raises:
-            PrepError: an item does not fit.
-        """
-        import pyarrow as pa
+    def _unfit(self, table: pa.Table) -> int:
+        """The number of the first step of which an item does not fit; 0: all do."""
         import pyarrow.compute as pc
 
-        fields = self._lowered.fields
-        if self._lowered.strict:
-            bad = table.column(len(fields))
-            if pc.max(bad).as_py():
-                self._blame(pc.min(bad.filter(pc.greater(bad, 0))).as_py())
+        if not self._lowered.strict:
+            return 0
+        bad = table.column(len(self._lowered.fields))
+        return int(pc.min(bad.filter(pc.greater(bad, 0))).as_py()) if pc.max(bad).as_py() else 0
+
+    def _named(self, table: pa.Table) -> pa.Table:
+        """A result under the names that a person gave, of the same types on each engine."""
+        import pyarrow as pa
+
         types = _arrow_types()
         columns = [
             column if (kind := types.get(field.type)) is None or column.type == kind else column.cast(kind)
-            for column, field in zip(table.columns, fields.values(), strict=False)
+            for column, field in zip(table.columns, self._lowered.fields.values(), strict=False)
         ]
-        return pa.Table.from_arrays(columns, names=list(fields))
+        return pa.Table.from_arrays(columns, names=list(self._lowered.fields))
 
     def _blame(self, number: int) -> None:
         """Raise PrepError for step `number`, which says the first row and the column that do not fit."""
@@ -212,7 +219,7 @@ class Prepared:
 
     def column(self, name: str) -> NDArray[Any]:
         """A column as an array: a view of Arrow's memory where it is in one piece and nothing is missing."""
-        return array_of(self.arrow().column(self._named(name)))
+        return array_of(self.arrow().column(self._known(name)))
 
     def numpy(self, dtype: Any = np.float32, columns: list[str] | None = None) -> NDArray[Any]:
         """Rows by columns, C-contiguous, a copy of its own. Missing items are NaN.
@@ -222,7 +229,7 @@ class Prepared:
         Raises:
             PrepError: a column has no numbers, or misses items and `dtype` has whole numbers.
         """
-        names = list(self._fields) if columns is None else [self._named(name) for name in columns]
+        names = list(self._fields) if columns is None else [self._known(name) for name in columns]
         kept: Any = self._schema_of(names)
         check_numbers(kept, self._opened.where)
         streams = self._opened.streams and self._table is None
@@ -261,10 +268,10 @@ class Prepared:
 
         names = [name for name in self._fields if name != label]
         data = self.numpy(dtype, names)
-        labels = None if label is None else array_of(self.arrow().column(self._named(label)))
+        labels = None if label is None else array_of(self.arrow().column(self._known(label)))
         return Loader(data, labels, batch, shuffle=shuffle, poisson=poisson, steps=steps, seed=seed)
 
-    def _named(self, name: str) -> str:
+    def _known(self, name: str) -> str:
         if name not in self._fields:
             raise PrepError(
                 f"there is no prepared column {name!r}, but {', '.join(list(self._fields)[:20])}", column=name

@@ -62,7 +62,8 @@ def _whole(column: Any, before: str, kind: str, types: Mapping[str, Any]) -> Val
             within = (column >= -_TWO_63) & (column < _TWO_63)
         else:
             within = (column >= float(low)) & (column <= float(high))
-        fits = (_where(within, column) % 1 == 0).fill_null(False)
+        # engines round ties in other ways, and Polars' remainder is not exact: a whole number is as it was
+        fits = (_where(within, column).round(0) == column).fill_null(False)
     else:
         column = column.cast(nw.Int64)
         fits = (column >= low) & (column <= high)
@@ -125,11 +126,15 @@ def _date(column: Any) -> Value:
 def _days(column: Any, dtype: Any) -> Value:
     """Days since 1970-01-01, for the years 1 to 9999. All numbers are whole and small, so no division
     rounds."""
-    year = column.dt.year().cast(nw.Float64)
+    year = column.dt.year().cast(nw.Int64)
     fits = ((year >= 1) & (year <= 9999)).fill_null(False)
     before = _where(fits, year) - 1
-    leaps = (
-        (before - before % 4) / 4 - (before - before % 100) / 100 + (before - before % 400) / 400
-    )  # up to the year before
-    days = before * 365 + leaps + column.dt.ordinal_day().cast(nw.Float64) - 719_163
+    # up to the year before
+    leaps = sum(sign * _times(before, years) for sign, years in ((1, 4), (-1, 100), (1, 400)))
+    days = before.cast(nw.Float64) * 365 + leaps + column.dt.ordinal_day().cast(nw.Float64) - 719_163
     return days.cast(dtype), fits
+
+
+def _times(number: Any, divisor: int) -> Any:
+    """How often a divisor is in a whole number from 0 on."""
+    return (number - number % divisor).cast(nw.Float64) / divisor

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from duetlink.compute.prep.fields import Field, Fields
@@ -29,7 +29,7 @@ class Opened(Protocol):
     def collect(self, frame: Any) -> pa.Table:
         """What a frame holds, made from this source's."""
 
-    def stream(self, frame: Any, rows: int) -> Iterator[pa.RecordBatch]:
+    def stream(self, frame: Any, rows: int) -> Generator[pa.RecordBatch]:
         """The same, in pieces of at most about so many rows."""
 
     def cancel(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -31,27 +31,30 @@ class DuckSource:
         import duckdb
 
         self.where = where
-        self.ordered = True
-        self._csv = False
-        self._connection: Any = None
-        self._relation: Any
-        if isinstance(table, duckdb.DuckDBPyRelation):
-            self._relation, self.ordered = table, False
-        else:
-            self._connection = duckdb.connect()  # in memory; spills to a directory of its own
-            self._relation = self._open(table)
+        self._table = table
+        self._given = isinstance(table, duckdb.DuckDBPyRelation)
+        self.ordered = not self._given
+        self._csv = isinstance(table, Files) and table.kind == CSV
         self._names = _names(table)
-        inner = ", ".join(map(inner_name, range(len(self._names))))
-        self._relation = self._relation.query("t", f"SELECT * FROM t AS t({inner})")
-        self.fields: Fields = fields_of(self._names, nw.from_native(self._relation))
+        self._connection: Any = None  # the last one
+        self.fields: Fields = fields_of(self._names, nw.from_native(self._relation()))
 
-    def _open(self, table: Any) -> Any:
+    def _relation(self) -> Any:
+        """The source under inner names. A connection of its own each: one has one open result at most."""
+        relation = self._table if self._given else self._open()
+        inner = ", ".join(map(inner_name, range(len(self._names))))
+        return relation.query("t", f"SELECT * FROM t AS t({inner})")
+
+    def _open(self) -> Any:
+        import duckdb
+
+        table = self._table
+        self._connection = duckdb.connect()  # in memory; spills to a directory of its own
         if not isinstance(table, Files):
             inner = [inner_name(place) for place in range(table.num_columns)]
             return self._connection.from_arrow(table.rename_columns(inner))
         if table.kind != CSV:
             return self._connection.read_parquet(table.texts(), hive_partitioning=False)
-        self._csv = True
         return self._connection.read_csv(
             table.texts(),
             header=True,
@@ -64,7 +67,7 @@ class DuckSource:
         )
 
     def frame(self, columns: list[str], *, row: bool) -> Any:
-        relation = self._relation
+        relation = self._relation()
         if row:
             relation = relation.query("t", f"SELECT *, row_number() OVER () - 1 AS {ROW} FROM t")
         frame = nw.from_native(relation)
@@ -76,15 +79,18 @@ class DuckSource:
     def collect(self, frame: Any) -> pa.Table:
         return frame.to_native().to_arrow_table()
 
-    def stream(self, frame: Any, rows: int) -> Iterator[pa.RecordBatch]:
+    def stream(self, frame: Any, rows: int) -> Generator[pa.RecordBatch]:
         import pyarrow as pa
 
         reader = frame.to_native().to_arrow_reader(rows)
-        batch = None
-        for batch in reader:
-            yield batch
-        if batch is None:
-            yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+        try:
+            batch = None
+            for batch in reader:
+                yield batch
+            if batch is None:
+                yield pa.RecordBatch.from_pylist([], schema=reader.schema)
+        finally:
+            reader.close()
 
     def cancel(self) -> None:
         if self._connection is not None:

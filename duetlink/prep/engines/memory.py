@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -40,7 +40,7 @@ class ArrowSource:
     def collect(self, frame: Any) -> pa.Table:
         return frame.to_arrow()
 
-    def stream(self, frame: Any, rows: int) -> Iterator[pa.RecordBatch]:
+    def stream(self, frame: Any, rows: int) -> Generator[pa.RecordBatch]:
         yield from self.collect(frame).to_batches(max_chunksize=rows)
 
     def cancel(self) -> None:
@@ -84,7 +84,7 @@ class PolarsSource:
     def collect(self, frame: Any) -> pa.Table:
         return frame.to_native().collect().to_arrow()
 
-    def stream(self, frame: Any, rows: int) -> Iterator[pa.RecordBatch]:
+    def stream(self, frame: Any, rows: int) -> Generator[pa.RecordBatch]:
         yield from self.collect(frame).to_batches(max_chunksize=rows)
 
     def cancel(self) -> None:

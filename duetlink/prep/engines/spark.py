@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
+from collections.abc import Generator
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -11,7 +11,7 @@ import narwhals as nw
 from duetlink.compute.prep.fields import Fields
 from duetlink.compute.prep.lowering import inner_name
 from duetlink.prep.engines.base import fields_of
-from duetlink.prep.files import CSV, Files
+from duetlink.prep.files import CSV, Files, check_quotes
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +54,7 @@ class SparkSource:
         finally:
             self._session.removeTag(self._tag)
 
-    def stream(self, frame: Any, rows: int) -> Iterator[pa.RecordBatch]:
+    def stream(self, frame: Any, rows: int) -> Generator[pa.RecordBatch]:
         yield from self.collect(frame).to_batches(max_chunksize=rows)
 
     def cancel(self) -> None:
@@ -67,6 +67,8 @@ def _open(session: Any, table: Any) -> Any:
         return session.createDataFrame(table)
     if table.kind != CSV:
         return session.read.parquet(*table.texts())
+    for path in table.paths:
+        check_quotes(path)
     schema = ", ".join(f"{inner_name(place)} STRING" for place in range(len(table.names)))
     return session.read.csv(
         table.texts(), schema=schema, header=True, multiLine=True, quote='"', escape='"', mode="FAILFAST"

@@ -1,0 +1,239 @@
+"""What comes out: Arrow, arrays, tensors, batches, files, loaders; without copies that need not be."""
+
+from __future__ import annotations
+
+import itertools
+import resource
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from duetlink.data import values
+from duetlink.errors import PrepError, PrepNotWritten, SettingError
+from duetlink.prep import Loader, Prep, progress
+from duetlink.prep.engines.duckdb_ import DuckSource
+
+ROWS = 1_000
+ENGINES = ["pyarrow", "polars", "duckdb"]
+
+
+@pytest.fixture
+def table() -> pa.Table:
+    chance = np.random.default_rng(1)
+    return pa.table(
+        {
+            "id": np.arange(ROWS),
+            "age": chance.integers(0, 90, ROWS),
+            "pay": chance.normal(3_000, 900, ROWS),
+            "job": chance.choice(["a", "b"], ROWS),
+        }
+    )
+
+
+PREP = Prep().one_hot("job", ["a", "b"]).scale("age", (0, 100)).split(0.8, seed=5, by="id")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_all_ways_out_hold_the_same(table: pa.Table, engine: str) -> None:
+    found = PREP.run(table, engine)
+    assert found.columns == {
+        "id": "int64",
+        "age": "float64",
+        "pay": "float64",
+        "job=a": "int8",
+        "job=b": "int8",
+        "train": "bool",
+    }
+    assert len(found) == ROWS
+    streamed = pa.Table.from_batches(list(found.batches(64))).combine_chunks()
+    assert max(batch.num_rows for batch in found.batches(64)) == 64
+    assert streamed.equals(found.arrow().combine_chunks())
+    matrix = found.numpy(np.float64)
+    assert matrix.flags.c_contiguous
+    assert matrix.shape == (ROWS, 6)
+    assert np.array_equal(matrix, np.column_stack([found.column(name) for name in found.columns]))
+    tensor = found.train.tensor(columns=["age", "job=a"])
+    assert tensor.dtype == torch.float32
+    assert tensor.is_contiguous()
+    chosen = found.column("train")
+    assert np.array_equal(tensor.numpy(), matrix[chosen][:, [1, 3]].astype(np.float32))
+    assert len(found.train) + len(found.test) == ROWS
+    assert sorted([*found.train.column("id"), *found.test.column("id")]) == list(range(ROWS))
+    assert "train" not in found.train.columns
+
+
+def address(array: Any) -> int:
+    return int(array.__array_interface__["data"][0])
+
+
+def test_a_column_is_a_view_of_the_memory_that_the_engine_made(table: pa.Table) -> None:
+    found = Prep().scale("age", (0, 100)).run(table)
+    assert address(found.column("age")) == found.arrow()["age"].chunk(0).buffers()[1].address
+    assert address(found.column("id")) == table["id"].chunk(0).buffers()[1].address  # as it came in
+
+
+@pytest.mark.parametrize("engine", ["pyarrow", "polars"])
+def test_a_batch_is_a_view_of_the_table(table: pa.Table, engine: str) -> None:
+    found = Prep().scale("age", (0, 100)).run(table, engine)
+    batch = next(iter(found.batches(10)))
+    whole = found.arrow()["age"].chunk(0).buffers()[1].address
+    assert address(batch["age"].to_numpy(zero_copy_only=True)) == whole
+
+
+def test_a_tensor_is_the_matrix_and_goes_to_share_as_it_is(table: pa.Table) -> None:
+    found = Prep().select("age", "pay").run(table)
+    matrix = found.numpy()
+    tensor = torch.from_numpy(matrix)
+    encoded = values.encode(tensor)
+    addresses = [np.frombuffer(part, np.uint8).__array_interface__["data"][0] for part in encoded.segments]
+    assert matrix.__array_interface__["data"][0] in addresses
+    assert found.tensor().data_ptr() != found.tensor().data_ptr()  # each a copy of its own
+
+
+def test_what_is_missing_is_nan_and_nothing_else_can_be(table: pa.Table) -> None:
+    holes = pa.table({"a": pa.array([1, None, 3]), "b": pa.array([True, False, None])})
+    found = Prep().run(holes)
+    np.testing.assert_array_equal(found.numpy(), np.array([[1, 1], [np.nan, 0], [3, np.nan]], np.float32))
+    with pytest.raises(PrepError, match="drop_missing"):
+        found.numpy(np.int64)
+    with pytest.raises(PrepError, match="no number"):
+        Prep().run(table).numpy()
+    with pytest.raises(PrepError, match="no prepared column 'salary'"):
+        found.column("salary")
+
+
+def test_duckdb_streams_and_holds_one_batch(tmp_path: Path) -> None:
+    """The rows of a file are 200 times as many as a batch: only some of them are in memory at once."""
+    path = tmp_path / "rows.parquet"
+    rows = 400_000
+    pq.write_table(
+        pa.table({f"c{n}": np.arange(rows, dtype=float) for n in range(20)}), path, row_group_size=20_000
+    )
+    prep = Prep()
+    for n in range(20):
+        prep = prep.scale(f"c{n}", (0, rows))
+    allocated = pa.total_allocated_bytes()
+    most = total = 0
+    for batch in prep.run(path, "duckdb").batches(2_048):
+        most = max(most, pa.total_allocated_bytes() - allocated)
+        total += batch.num_rows
+    assert total == rows
+    assert most < rows * 20 * 8 / 10
+
+
+# -- files -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_file_is_written_whole(table: pa.Table, tmp_path: Path, engine: str) -> None:
+    path = PREP.run(table, engine).train.to_parquet(tmp_path / "train.parquet")
+    assert pq.read_table(path).num_rows == len(PREP.run(table).train)
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_no_room_on_the_disk_leaves_nothing_half_written(table: pa.Table, tmp_path: Path) -> None:
+    path = tmp_path / "out.parquet"
+    path.write_bytes(b"before")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, before[1]))
+    try:
+        with pytest.raises(PrepNotWritten, match="make room"):
+            Prep().run(table).to_parquet(path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert path.read_bytes() == b"before"
+    assert list(tmp_path.iterdir()) == [path]
+    with pytest.raises(PrepNotWritten):
+        Prep().run(table).to_parquet(tmp_path / "nowhere" / "out.parquet")
+
+
+def test_ctrl_c_ends_it_and_leaves_nothing(
+    table: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = DuckSource.stream
+    cancelled = []
+
+    def stream(self: DuckSource, frame: Any, rows: int) -> Iterator[pa.RecordBatch]:
+        yield next(whole(self, frame, 10))
+        signal.raise_signal(signal.SIGINT)
+        raise AssertionError("it went on")
+
+    monkeypatch.setattr(DuckSource, "stream", stream)
+    monkeypatch.setattr(DuckSource, "cancel", lambda self: cancelled.append(True))
+    with pytest.raises(KeyboardInterrupt):
+        PREP.run(table, "duckdb").to_parquet(tmp_path / "out.parquet")
+    assert list(tmp_path.iterdir()) == []
+    assert cancelled == [True]
+
+
+def test_a_bar_is_drawn_for_what_takes_long(
+    table: pa.Table, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    Prep().run(table).arrow()
+    assert capfd.readouterr().err == ""
+    monkeypatch.setattr(progress, "DELAY_S", 0.0)
+    for _ in Prep().run(table, "duckdb").batches(100):
+        pass
+    assert "prepare the table" in capfd.readouterr().err
+
+
+# -- loaders -----------------------------------------------------------------------------------------------
+
+
+def test_a_loader_goes_through_all_rows_with_their_labels(table: pa.Table) -> None:
+    found = Prep().select("id", "age", "pay").run(table)
+    loader = found.loader(64, label="id")
+    batches = list(loader)
+    assert len(batches) == len(loader) == 16
+    rows, labels = (torch.cat(parts) for parts in zip(*batches, strict=True))
+    assert rows.shape == (ROWS, 2)
+    assert labels.tolist() == list(range(ROWS))
+    assert batches[0][0].data_ptr() == loader.data.data_ptr()  # a view
+    shuffled = found.loader(64, label="id", shuffle=7)
+    first, second = ([label for _, labels in shuffled for label in labels.tolist()] for _ in range(2))
+    assert sorted(first) == sorted(second) == list(range(ROWS))
+    assert first != second
+    again = found.loader(64, label="id", shuffle=7)
+    assert [label for _, labels in again for label in labels.tolist()] == first
+    for rows, labels in itertools.islice(shuffled, 3):
+        assert torch.equal(rows, torch.from_numpy(found.numpy()[labels.numpy(), 1:]))
+
+
+def test_poisson_sampling_takes_each_row_by_itself() -> None:
+    """10,000 batches of 4 rows: each subset comes as often as independent draws would give, by chi-square."""
+    loader = Loader(np.arange(4, dtype=np.float32).reshape(4, 1), poisson=0.3, steps=10_000, seed=1)
+    seen = Counter(tuple(sorted(batch.flatten().int().tolist())) for batch in loader)
+    assert len(loader) == 10_000
+    statistic = 0.0
+    for size in range(5):
+        for subset in itertools.combinations(range(4), size):
+            expected = 10_000 * 0.3**size * 0.7 ** (4 - size)
+            statistic += (seen[subset] - expected) ** 2 / expected
+    assert statistic < 37.7  # 99.9 % of chi-square with 15 degrees of freedom
+    assert len(Loader(np.zeros((10, 1), np.float32), poisson=0.03)) == 34
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {},
+        {"batch": 0},
+        {"batch": 2, "poisson": 0.1},
+        {"poisson": 0},
+        {"poisson": 0.1, "shuffle": 1},
+        {"batch": 2, "seed": 1},
+    ],
+)
+def test_a_loader_says_what_does_not_fit(arguments: dict[str, Any]) -> None:
+    with pytest.raises(SettingError):
+        Loader(np.zeros((3, 1), np.float32), **arguments)
