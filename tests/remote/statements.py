@@ -10,8 +10,7 @@ its statements are run one by one. A comment at the end of one says what is expe
     frame.sample(3)  # random                     made at the owner, by draws that nobody can repeat
 
 What was refused is placed at the owner anew from the local state, so that one refusal is counted once.
-Functions and classes of scikit-learn, SciPy and statsmodels are those of `duet.remote(module)` from the start,
-as the documentation has it.
+What is imported from scikit-learn, SciPy and statsmodels is that of `duet.remote(module)` from the start.
 """
 
 from __future__ import annotations
