@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from duetlink.version import __version__ as __version__
 
 if TYPE_CHECKING:
+    from duetlink.assembly import group
     from duetlink.base.runtime.job_progress import progress
     from duetlink.compute.mocks import Mock
     from duetlink.duet.answering.policies.policy import Policy
@@ -32,6 +33,7 @@ __all__ = [
     "Settings",
     "duets",
     "errors",
+    "group",
     "join",
     "launch",
     "progress",
@@ -48,6 +50,7 @@ _HOMES = {
     "Prep": "duetlink.prep.prep",
     "Settings": "duetlink.settings",
     "duets": "duetlink.duet.duet",
+    "group": "duetlink.assembly",
     "join": "duetlink.session",
     "launch": "duetlink.session",
     "progress": "duetlink.base.runtime.job_progress",

@@ -56,7 +56,7 @@ PROTOCOL_MAX = 2
 
 OWNER, SCIENTIST = "owner", "scientist"
 
-_shared = SharedEndpoint()  # of all duets of this process
+shared_endpoint = SharedEndpoint()  # of all duets and groups of this process
 
 _PROBE_LASTS_S = 60.0  # a server that answered at launch may be gone when the peer comes
 
@@ -137,7 +137,7 @@ def join(
     settings = _settings(settings, signaling)
     by_hand = isinstance(code, str) and code.strip().startswith(PASTE_PREFIX)
     parsed = None if by_hand else SessionCode.parse(code)
-    use = _shared.use()
+    use = shared_endpoint.use()
     thread, life = use.thread, Life(settings)
     duet = Duet(SCIENTIST, life, use, _examine)
     run = current_run()
@@ -160,7 +160,7 @@ def join(
 
 def _launch(name: str | None, settings: Settings, resume: str | bool | None, run: Run | None) -> Duet:
     resumed = _resumed(settings, resume)
-    use = _shared.use()
+    use = shared_endpoint.use()
     thread, life = use.thread, Life(settings, resumed)
     duet = Duet(OWNER, life, use, _examine)
     duets.add(duet, run)

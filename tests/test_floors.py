@@ -31,6 +31,7 @@ WINGS = (
     ("learning", "prep"),
     ("tools", "testing", "codecs"),  # codecs: public names of data/codecs
     ("session",),
+    ("assembly",),
     ("__main__",),
 )
 
@@ -59,7 +60,13 @@ FLOORS = {
         ("announcement",),
     ),
     "learning": (("dp",), ("audit",)),
-    "groups": (("transport", "membership"), ("collectives",)),
+    "groups": (
+        ("transport", "membership", "members", "records"),
+        ("collectives", "mesh", "meeting"),
+        ("averaging", "life"),
+        ("shared_state",),
+        ("group",),
+    ),
     "tools": (("doctor", "demo"), ("cli",)),
 }
 

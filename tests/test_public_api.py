@@ -19,7 +19,9 @@ import duetlink
 
 ROOT = Path(__file__).resolve().parent.parent
 
-ROOT_NAMES = "Budget Duet DuetError IceServer Mock Policy Prep Settings duets errors join launch progress"
+ROOT_NAMES = (
+    "Budget Duet DuetError IceServer Mock Policy Prep Settings duets errors group join launch progress"
+)
 
 # where a class is defined is not public; what `duet.store` and the like give is
 MEMBERS = {
@@ -89,6 +91,12 @@ MEMBERS = {
     "duetlink.prep:Prepared": (
         "arrow batches column columns engine loader numpy tensor test to_parquet train"
     ),
+    "duetlink.groups.group:Group": (
+        "admit all_gather all_reduce all_to_all average awaitable barrier broadcast close close_doors code "
+        "epoch explain gather members rank recv reduce reduce_scatter scatter send size state sync verifier "
+        "wait_ready"
+    ),
+    "duetlink.groups.members:Member": "name path rank state",
     "duetlink:Mock": "bounds categories from_data rows seed",
     "duetlink:Budget": "bounds bounds_of epsilon rows_per_person total",
     "duetlink:IceServer": "credential from_json urls username",
@@ -210,6 +218,19 @@ def test_the_version_is_that_of_the_distribution() -> None:
 def test_a_class_has_these_members(path: str) -> None:
     module, _, name = path.partition(":")
     assert members(getattr(importlib.import_module(module), name)) == MEMBERS[path].split()
+
+
+def test_group_takes_these_arguments() -> None:
+    assert list(inspect.signature(duetlink.group).parameters) == [
+        "code",
+        "size",
+        "name",
+        "signaling",
+        "settings",
+        "on_loss",
+        "patience_s",
+        "only",
+    ]
 
 
 def test_launch_and_join_take_these_arguments() -> None:

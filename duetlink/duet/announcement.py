@@ -25,13 +25,13 @@ def show_code(duet: Duet) -> None:
         after = "It answers with a text of its own: give that to duet.accept(…) here."
     else:
         after = "It works once. Nothing of your data leaves without your yes."
-    _show(f"Send this line to the one person who may join:\n\n    {line}\n\n{after}", code=line)
+    show_text(f"Send this line to the one person who may join:\n\n    {line}\n\n{after}", code=line)
 
 
 def show_answer(answer: str) -> None:
     """Show the text that the owner has to be given, in pairing by hand."""
     line = f'duet.accept("{answer}")'
-    _show(f"Send this line to the owner, who runs it:\n\n    {line}\n", code=line)
+    show_text(f"Send this line to the owner, who runs it:\n\n    {line}\n", code=line)
 
 
 def show_others(count: int) -> None:
@@ -40,7 +40,7 @@ def show_others(count: int) -> None:
         print(f"{count} other {'duet is' if count == 1 else 'duets are'} open; see duetlink.duets")
 
 
-def _show(text: str, code: str) -> None:
+def show_text(text: str, code: str) -> None:
     if not in_notebook():
         print(text)
         return

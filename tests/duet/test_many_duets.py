@@ -161,14 +161,14 @@ def task_count(duet: duetlink.Duet) -> int:
 
 def test_the_endpoint_ends_with_the_last_duet_and_begins_anew_with_the_next() -> None:
     first, second = duetlink.launch(), duetlink.launch()
-    whole = session._shared._thread
+    whole = session.shared_endpoint._thread
     assert whole is not None
     first.close()
     assert not whole.stopped
     assert second.state == "waiting"
     second.close()
     assert whole.stopped
-    assert session._shared._thread is None
+    assert session.shared_endpoint._thread is None
     with duetlink.launch() as third:
         assert third.state == "waiting"
 

@@ -99,7 +99,7 @@ class World:
     def end(self, seat: int, well: bool = False) -> None:
         self.ending.discard(seat)
         del self.running[seat]
-        self.feed(seat, self.machine.Ended(well))
+        self.feed(seat, self.machine.Ended(int(well)))
 
     def put(self, one: int, other: int, message: object) -> None:
         if (queue := self.queues.get((one, other))) is not None and GONE not in queue:

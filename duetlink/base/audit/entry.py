@@ -13,6 +13,7 @@ MAX_LINE_BYTES = 512 * 1024  # more than the longest texts, all of them escaped,
 OPENED, CONNECTED, CLOSED = "opened", "connected", "closed"
 SHARE, UNSHARE, GIFT = "share", "unshare", "gift"
 REQUEST, WITHDRAWN, ANSWER, RELEASE = "request", "withdrawn", "answer", "release"
+GROUP = "group"  # an operation of a group is about to send: which, of how many bytes, to whom
 POLICY = "policy"  # one was added or removed
 PORT = "port"  # a TCP service was shared, or taken back; a connection by a shared port began or ended
 RUN = "run"  # an asset was opened, or a function run, for the peer, in a process of its own

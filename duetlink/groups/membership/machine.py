@@ -70,9 +70,9 @@ class Begun:
 
 @dataclass(frozen=True, slots=True)
 class Ended:
-    """It has ended, `well` or with its inputs as they were."""
+    """None runs any more; `finished` have ended well, the others left their inputs as they were."""
 
-    well: bool = True
+    finished: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,8 +236,8 @@ class _Turn:
             case Begun():
                 assert self.now.may_begin
                 self._set(busy=True)
-            case Ended(well):
-                self._set(busy=False, finished=self.now.finished + well)
+            case Ended(finished):
+                self._set(busy=False, finished=self.now.finished + finished)
                 if self.now.owed is not None and not self.now.stopped:
                     self._promise(self.now.owed)
             case Gone(seat):

@@ -27,14 +27,18 @@ class Entry(_message.Message):
     def __init__(self, key: _Optional[bytes] = ..., name: _Optional[str] = ...) -> None: ...
 
 class Seated(_message.Message):
-    __slots__ = ("entries", "epoch", "members")
+    __slots__ = ("entries", "epoch", "members", "present", "grows")
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
+    PRESENT_FIELD_NUMBER: _ClassVar[int]
+    GROWS_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[Entry]
     epoch: int
     members: _containers.RepeatedScalarFieldContainer[int]
-    def __init__(self, entries: _Optional[_Iterable[_Union[Entry, _Mapping]]] = ..., epoch: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ...) -> None: ...
+    present: _containers.RepeatedScalarFieldContainer[int]
+    grows: bool
+    def __init__(self, entries: _Optional[_Iterable[_Union[Entry, _Mapping]]] = ..., epoch: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., present: _Optional[_Iterable[int]] = ..., grows: bool = ...) -> None: ...
 
 class Linked(_message.Message):
     __slots__ = ("seat",)

@@ -1,0 +1,96 @@
+"""A weighted mean over the members, of arrays, state dicts and whole models."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from duetlink.errors import UnsupportedValue
+from duetlink.groups.collectives.collectives import Collectives
+
+
+def is_model(value: object) -> bool:
+    """Whether it is a torch module."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.nn.Module)
+
+
+def state_of(value: Any) -> Any:
+    """What of it travels: a model's parameters and buffers, or the value itself."""
+    return dict(value.state_dict()) if is_model(value) else value
+
+
+def put_back(value: Any, state: Any) -> Any:
+    """The model with `state` copied into it, in one go once all of it is there; else the state."""
+    if not is_model(value):
+        return state
+    torch = sys.modules["torch"]
+    with torch.no_grad():
+        for name, tensor in value.state_dict().items():
+            tensor.copy_(state[name])
+    return value
+
+
+async def average(collectives: Collectives, value: Any, weight: float | None, call: str) -> Any:
+    """The mean of the members' values: plain, or weighted if they give weights. Raises as `all_reduce`.
+
+    A weighted mean of integers is rounded. All members give a weight, or none.
+    """
+    state = state_of(value)
+    if weight is None:
+        return put_back(value, await collectives.all_reduce(state, "mean", call=call))
+    total = float(await collectives.all_reduce(np.float64(weight), "sum", call=f"{call}, weight"))  # type: ignore[arg-type]
+    if not total > 0:
+        raise UnsupportedValue(f"the members' weights add up to {total}; one at least must be over 0")
+    scaled = _each(state, lambda leaf: _scaled(leaf, weight / total))
+    summed = await collectives.all_reduce(scaled, "sum", call=call)
+    return put_back(value, _like(state, summed))
+
+
+def _scaled(leaf: Any, share: float) -> Any:
+    if _is_tensor(leaf):
+        return leaf.detach() * share if leaf.is_floating_point() else leaf.double() * share
+    array = np.asarray(leaf)
+    if array.dtype.kind not in "fiub":
+        raise UnsupportedValue(f"an array of {array.dtype} has no mean")
+    return array * array.dtype.type(share) if array.dtype.kind == "f" else array * np.float64(share)
+
+
+def _like(before: Any, after: Any) -> Any:
+    """`after` with the dtypes of `before`: what was scaled as float64 is rounded back."""
+    if isinstance(before, Mapping):
+        return {name: _like(leaf, after[name]) for name, leaf in before.items()}
+    if isinstance(before, list | tuple):
+        return type(before)(_like(one, other) for one, other in zip(before, after, strict=True))
+    if _is_tensor(before):
+        return after if before.is_floating_point() else after.round().to(before.dtype)
+    array = np.asarray(before)
+    if array.dtype.kind == "f":
+        return after
+    back = np.rint(after).astype(array.dtype)
+    return back if isinstance(before, np.ndarray) else back.item()
+
+
+def _each(value: Any, function: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _each(leaf, function) for name, leaf in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(_each(leaf, function) for leaf in value)
+    return function(value)
+
+
+def _is_tensor(value: object) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def size_of(value: Any) -> int:
+    """Bytes of the arrays in it, for the audit log."""
+    if isinstance(value, Mapping):
+        return sum(size_of(leaf) for leaf in value.values())
+    if isinstance(value, list | tuple):
+        return sum(size_of(leaf) for leaf in value)
+    return int(getattr(value, "nbytes", 0) or (8 if isinstance(value, int | float) else 0))

@@ -1,0 +1,475 @@
+"""A group as a person holds it: the synchronous face of what runs on the loop thread."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from types import TracebackType
+from typing import Any, Self, TypeVar
+
+from duetlink.base.runtime.loop import LoopThread
+from duetlink.errors import CallTimeout, DuetError, LinkClosed, OperationRefused, PairingTimeout
+from duetlink.groups import averaging, shared_state
+from duetlink.groups.collectives.choice import Explanation
+from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.operation import here
+from duetlink.groups.life import GroupLife
+from duetlink.groups.members import Member, Members
+from duetlink.groups.records import Records
+
+T = TypeVar("T")
+
+_SUMS = ("sum", "mean")
+OPERATIONS = (
+    "admit",
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "average",
+    "barrier",
+    "broadcast",
+    "gather",
+    "recv",
+    "reduce",
+    "reduce_scatter",
+    "scatter",
+    "send",
+    "sync",
+)
+
+
+class Group:
+    """Notebooks that met by one code. `duetlink.group()` makes one.
+
+    All members call the same operations in the same order; each gives its own value and waits for the
+    others. Calling one gives the others what it takes: that is the consent, and the audit log says what it
+    was. Values are NumPy arrays, torch tensors, Arrow arrays of numbers, numbers, and dicts and lists of
+    those. Operations can be interrupted, take `timeout_s`, and leave what was given as it was where they
+    fail. `group.awaitable` has the same operations for `await`.
+    """
+
+    def __init__(
+        self, life: GroupLife, thread: LoopThread, records: Records, only: Sequence[str] | None
+    ) -> None:
+        self._life = life
+        self._thread = thread
+        self._records = records
+        self._only = None if only is None else frozenset(only)
+        self._entered = -1  # the last epoch that the audit log knows of
+
+    # -- how it stands ---------------------------------------------------------------------------------------
+
+    @property
+    def code(self) -> str | None:
+        """The session code, for all who may come; None at those who joined."""
+        return self._life.code
+
+    @property
+    def state(self) -> str:
+        """`waiting` for members, `ready`, `changing` to the next epoch, or `closed: ` and why."""
+        life = self._life
+        if life.why_closed is not None:
+            return f"closed: {life.why_closed}"
+        if not life.is_ready:
+            return f"waiting: {life.why_not_ready}" if life.why_not_ready is not None else "waiting"
+        return "ready" if life.standing is not None and life.standing.is_settled else "changing"
+
+    @property
+    def epoch(self) -> int:
+        """How often the members have changed; 0 before the group has begun."""
+        return self._life.standing.epoch.number if self._life.is_ready and self._life.standing else 0
+
+    @property
+    def rank(self) -> int | None:
+        """This member's number in this epoch, 0 to size - 1; None before it is in one."""
+        now = self._life.standing
+        return now.epoch.members.index(now.me) if self._life.is_ready and now is not None else None
+
+    @property
+    def size(self) -> int:
+        """How many members this epoch has; 0 before the group has begun."""
+        now = self._life.standing
+        return len(now.epoch.members) if self._life.is_ready and now is not None else 0
+
+    @property
+    def verifier(self) -> str | None:
+        """Three words, the same for all who were told of the same members; compare them aloud. They change
+        when somebody new has come, not when somebody goes. None before this member has its seat.
+        """
+        return self._life.roster.verifier() if len(self._life.roster) and self._life.standing else None
+
+    @property
+    def members(self) -> Members:
+        """Everybody by rank, then those who wait for the next epoch; with the path in use to each."""
+        life, now = self._life, self._life.standing
+        if now is None:
+            return Members()
+        ranks = {seat: rank for rank, seat in enumerate(now.epoch.members if life.is_ready else ())}
+        seats = [*ranks, *sorted({now.me, *life.peers} - ranks.keys())]
+        found = []
+        for seat in seats:
+            peer = life.peers.get(seat)
+            link = peer.link if peer is not None else None
+            state = "connected" if seat in ranks else "waiting for the next epoch"
+            if seat == now.me:
+                state = "this member"
+            elif link is None:
+                state = "connecting" if peer is not None and peer.making is not None else "lost"
+            elif peer is not None and peer.losing is not None:
+                state = "reconnecting"
+            elif life.is_founder and peer is not None and not peer.is_linked:
+                state = "connecting"  # to the others
+            if state == "lost" and seat not in ranks:
+                continue
+            best = link.ladder.best if link is not None else None
+            found.append(
+                Member(ranks.get(seat), life.roster.entries[seat].name, best.name if best else None, state)
+            )
+        return Members(found)
+
+    def wait_ready(self, timeout_s: float | None = None) -> Group:
+        """Return this group once everybody is there and it has begun.
+
+        Raises:
+            PairingTimeout: not within `timeout_s`; the code stays valid. Or it expired before all had come.
+            WrongCode: somebody tried a wrong code, and the seats that were left are burnt.
+            DuetError: the group has closed, as `state` says.
+        """
+
+        async def wait() -> None:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await self._life.wait_ready()
+            except TimeoutError:
+                there = len([each for each in self.members if each.state != "connecting"])
+                raise PairingTimeout(
+                    f"{there} members are there after {timeout_s:g} s, and the group has not begun"
+                ) from None
+
+        self._thread.run(wait())
+        return self
+
+    def close_doors(self) -> None:
+        """Take nobody in any more, and begin with those who are there. For whoever launched."""
+
+        async def close_doors() -> None:
+            self._life.close_doors()
+
+        self._thread.run(close_doors())
+
+    def explain(self, operation: str, size_bytes: int) -> Explanation:
+        """How that operation would run on an array of that size, and why. Sends nothing."""
+
+        async def explain(collectives: Collectives) -> Explanation:
+            return collectives.explain(operation, size_bytes)
+
+        return self._thread.run(self._life.operate(explain, counts=False))
+
+    def close(self, reason: str = "") -> None:
+        """Leave: the others are told, and go on. Safe to call twice."""
+        if self._thread.stopped:
+            return
+        try:
+            self._thread.run(self._close(reason))
+        finally:
+            self._thread.stop()
+
+    async def _close(self, reason: str) -> None:
+        await self._life.close(reason)
+        await self._records.closed(str(self._life.why_closed))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close("" if error is None else f"it failed with {type(error).__name__}")
+
+    def __repr__(self) -> str:
+        rank = "" if self.rank is None else f", rank {self.rank} of {self.size}, epoch {self.epoch}"
+        return f"<Group {self.state}{rank}>"
+
+    # -- operations ------------------------------------------------------------------------------------------
+
+    @property
+    def awaitable(self) -> AwaitableGroup:
+        """The same operations, each an awaitable of the running event loop."""
+        return AwaitableGroup(self)
+
+    def admit(self, *, timeout_s: float | None = None) -> None:
+        """Let those in who have joined since. All members call it; `average` does it by itself."""
+        self._thread.run(self._admit(here(), timeout_s=timeout_s))
+
+    def average(self, value: Any, weight: float | None = None, *, timeout_s: float | None = None) -> Any:
+        """The mean of all members' values, the same bits for everybody.
+
+        Args:
+            value: arrays as for `all_reduce`, which come back as new ones; or a torch module, whose
+                parameters and buffers are replaced once all of them are there.
+            weight: how much this member's counts, such as its number of rows. All give one, or none.
+            timeout_s: CallTimeout after so long; the value is then as it was.
+
+        Newcomers who wait come in first, where the group was launched without a size.
+        """
+        return self._thread.run(self._average(here(), value, weight, timeout_s=timeout_s))
+
+    def sync(self, state: Any, *, timeout_s: float | None = None) -> Any:
+        """The state that most members hold (of several, that of the lowest rank), at all of them.
+
+        Digests are compared, and only arrays that differ are sent. `state` is an array, a dict of arrays, or
+        a torch module, which is changed in place.
+        """
+        return self._thread.run(self._sync(here(), state, timeout_s=timeout_s))
+
+    def all_reduce(
+        self, value: Any, op: str = "sum", *, in_place: bool = False, timeout_s: float | None = None
+    ) -> Any:
+        """Combine all members' values; everybody has the result, in the same bits.
+
+        `op` is sum, mean, min, max, prod, and, or, xor; a mean of integers is rounded, halves up.
+        """
+        return self._thread.run(self._all_reduce(here(), value, op, in_place=in_place, timeout_s=timeout_s))
+
+    def reduce(self, value: Any, root: int = 0, op: str = "sum", *, timeout_s: float | None = None) -> Any:
+        """The same; only `root` has the result, the others None."""
+        return self._thread.run(self._reduce(here(), value, root, op, timeout_s=timeout_s))
+
+    def reduce_scatter(
+        self, values: Sequence[Any], op: str = "sum", *, timeout_s: float | None = None
+    ) -> Any:
+        """Combine all members' `values[rank]` for every rank; each has the one of its own rank."""
+        return self._thread.run(self._reduce_scatter(here(), values, op, timeout_s=timeout_s))
+
+    def broadcast(self, value: Any = None, root: int = 0, *, timeout_s: float | None = None) -> Any:
+        """Bring the root's value to all; the others need give none."""
+        return self._thread.run(self._broadcast(here(), value, root, timeout_s=timeout_s))
+
+    def all_gather(self, value: Any, *, timeout_s: float | None = None) -> list[Any]:
+        """Bring every member's value to all, by rank."""
+        return self._thread.run(self._all_gather(here(), value, timeout_s=timeout_s))
+
+    def gather(self, value: Any, root: int = 0, *, timeout_s: float | None = None) -> list[Any] | None:
+        """Bring every member's value to the root, by rank; the others have None."""
+        return self._thread.run(self._gather(here(), value, root, timeout_s=timeout_s))
+
+    def scatter(
+        self, values: Sequence[Any] | None = None, root: int = 0, *, timeout_s: float | None = None
+    ) -> Any:
+        """Bring `values[rank]` of the root to each; the others give none."""
+        return self._thread.run(self._scatter(here(), values, root, timeout_s=timeout_s))
+
+    def all_to_all(self, values: Sequence[Any], *, timeout_s: float | None = None) -> list[Any]:
+        """Bring `values[j]` of each member to member j, who has them by rank."""
+        return self._thread.run(self._all_to_all(here(), values, timeout_s=timeout_s))
+
+    def barrier(self, *, timeout_s: float | None = None) -> None:
+        """Return when every member has called this."""
+        self._thread.run(self._barrier(here(), timeout_s=timeout_s))
+
+    def send(self, value: Any, to: int, tag: int = 0, *, timeout_s: float | None = None) -> None:
+        """Send a value to one member, who calls `recv`."""
+        self._thread.run(self._send(here(), value, to, tag, timeout_s=timeout_s))
+
+    def recv(self, of: int | None = None, tag: int = 0, *, timeout_s: float | None = None) -> Any:
+        """The next value with that tag from that member, or from any: has `value`, `rank` and `tag`."""
+        return self._thread.run(self._recv(here(), of, tag, timeout_s=timeout_s))
+
+    # -- the same on the loop thread -------------------------------------------------------------------------
+
+    async def _admit(self, call: str, *, timeout_s: float | None = None) -> None:
+        await self._timed("admit", self._life.point(f"admit at {call}"), timeout_s)
+
+    async def _average(
+        self, call: str, value: Any, weight: float | None = None, *, timeout_s: float | None = None
+    ) -> Any:
+        self._check("average", "average")
+
+        async def whole() -> Any:
+            if self._life.grows:
+                await self._life.point(f"average at {call}")
+
+            async def average(collectives: Collectives) -> Any:
+                await self._note("average", averaging.state_of(value))
+                return await averaging.average(collectives, value, weight, call)
+
+            return await self._life.operate(average)
+
+        return await self._timed("average", whole(), timeout_s)
+
+    async def _sync(self, call: str, state: Any, *, timeout_s: float | None = None) -> Any:
+        self._check("sync", "sync")
+
+        async def sync(collectives: Collectives) -> Any:
+            await self._note("sync", averaging.state_of(state))
+            result, _ = await shared_state.sync(collectives, state, call)
+            return result
+
+        return await self._timed("sync", self._life.operate(sync), timeout_s)
+
+    async def _all_reduce(
+        self,
+        call: str,
+        value: Any,
+        op: str = "sum",
+        *,
+        in_place: bool = False,
+        timeout_s: float | None = None,
+    ) -> Any:
+        return await self._run(
+            "all_reduce",
+            value,
+            lambda c: c.all_reduce(value, op, in_place=in_place, call=call),
+            timeout_s,
+            sums=op in _SUMS,
+        )
+
+    async def _reduce(
+        self, call: str, value: Any, root: int = 0, op: str = "sum", *, timeout_s: float | None = None
+    ) -> Any:
+        return await self._run(
+            "reduce", value, lambda c: c.reduce(value, root, op, call=call), timeout_s, sums=op in _SUMS
+        )
+
+    async def _reduce_scatter(
+        self, call: str, values: Sequence[Any], op: str = "sum", *, timeout_s: float | None = None
+    ) -> Any:
+        return await self._run(
+            "reduce_scatter",
+            values,
+            lambda c: c.reduce_scatter(values, op, call=call),
+            timeout_s,
+            sums=op in _SUMS,
+        )
+
+    async def _broadcast(
+        self, call: str, value: Any = None, root: int = 0, *, timeout_s: float | None = None
+    ) -> Any:
+        return await self._run(
+            "broadcast", value, lambda c: c.broadcast(value, root, call=call), timeout_s, root=root
+        )
+
+    async def _all_gather(self, call: str, value: Any, *, timeout_s: float | None = None) -> Any:
+        return await self._run("all_gather", value, lambda c: c.all_gather(value, call=call), timeout_s)
+
+    async def _gather(
+        self, call: str, value: Any, root: int = 0, *, timeout_s: float | None = None
+    ) -> list[Any] | None:
+        return await self._run(
+            "gather", value, lambda c: c.gather(value, root, call=call), timeout_s, to=root
+        )
+
+    async def _scatter(
+        self,
+        call: str,
+        values: Sequence[Any] | None = None,
+        root: int = 0,
+        *,
+        timeout_s: float | None = None,
+    ) -> Any:
+        return await self._run(
+            "scatter", values, lambda c: c.scatter(values, root, call=call), timeout_s, root=root
+        )
+
+    async def _all_to_all(self, call: str, values: Sequence[Any], *, timeout_s: float | None = None) -> Any:
+        return await self._run("all_to_all", values, lambda c: c.all_to_all(values, call=call), timeout_s)
+
+    async def _barrier(self, call: str, *, timeout_s: float | None = None) -> None:
+        async def barrier(collectives: Collectives) -> None:
+            await collectives.barrier(call=call)
+
+        await self._timed("barrier", self._life.operate(barrier), timeout_s)
+
+    async def _send(
+        self, call: str, value: Any, to: int, tag: int = 0, *, timeout_s: float | None = None
+    ) -> None:
+        await self._run("send", value, lambda c: c.send(value, to, tag), timeout_s, to=to, counts=False)
+
+    async def _recv(
+        self, call: str, of: int | None = None, tag: int = 0, *, timeout_s: float | None = None
+    ) -> Any:
+        return await self._run("recv", None, lambda c: c.recv(of, tag), timeout_s, counts=False)
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    async def _run(
+        self,
+        name: str,
+        value: Any,
+        work: Callable[[Collectives], Awaitable[T]],
+        timeout_s: float | None,
+        *,
+        sums: bool = False,
+        root: int | None = None,
+        to: int | None = None,
+        counts: bool = True,
+    ) -> T:
+        """One operation: allowed, written down, run. Only `root` gives, only `to` gets a value, if given."""
+        self._check(name, "sum" if sums else name)
+
+        async def noted(collectives: Collectives) -> T:
+            if value is not None and root in (None, collectives.rank) and to != collectives.rank:
+                await self._note(name, value, to)
+            return await work(collectives)
+
+        return await self._timed(name, self._life.operate(noted, counts=counts), timeout_s)
+
+    async def _timed(self, name: str, work: Coroutine[Any, Any, T], timeout_s: float | None) -> T:
+        timeout = asyncio.timeout(timeout_s)
+        try:
+            async with timeout:
+                return await work
+        except TimeoutError as error:
+            if isinstance(error, DuetError) or not timeout.expired():
+                raise
+            raise CallTimeout(
+                f"{name} has not finished within {timeout_s:g} s: see group.members for who is slow"
+            ) from None
+
+    def _check(self, name: str, as_what: str) -> None:
+        if self._only is not None and as_what not in self._only:
+            raise OperationRefused(
+                f"{name} is not among what this group allows here: only={tuple(sorted(self._only))}"
+            )
+
+    async def _note(self, name: str, value: Any, to: int | None = None) -> None:
+        life = self._life
+        if life.standing is None:
+            raise LinkClosed("the group is closed")
+        members = [life.roster.entries[seat].name for seat in life.standing.epoch.members]
+        if life.standing.epoch.number != self._entered:
+            self._entered = life.standing.epoch.number
+            named = ", ".join(f"{rank} {name}" for rank, name in enumerate(members))
+            await self._records.connected(named, self.verifier or "")
+        others = [
+            f"{rank} {member}"
+            for rank, member in enumerate(members)
+            if rank != self.rank and to in (None, rank)
+        ]
+        await self._records.operation(
+            name,
+            ", ".join(others),
+            type(value).__name__,
+            averaging.size_of(value),
+            life.standing.epoch.number,
+        )
+
+
+class AwaitableGroup:
+    """`await group.awaitable.all_reduce(x)`: the operations of a group, by the same names and arguments."""
+
+    def __init__(self, group: Group) -> None:
+        self._group = group
+
+    def __dir__(self) -> list[str]:
+        return list(OPERATIONS)
+
+    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
+        if name not in OPERATIONS:
+            raise AttributeError(f"a group has no operation {name!r}; it has {', '.join(OPERATIONS)}")
+        group, method = self._group, getattr(self._group, f"_{name}")
+
+        def called(*args: Any, **kwargs: Any) -> Awaitable[Any]:
+            return asyncio.wrap_future(group._thread.submit(method(here(), *args, **kwargs)))
+
+        return called

@@ -1,0 +1,615 @@
+"""Loop side of a group: its links, its epochs, and the operations of the one that it is in."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from duetlink.base.wire import schema_pb2 as wire_pb
+from duetlink.errors import (
+    DuetError,
+    GroupError,
+    LinkClosed,
+    OperationAborted,
+    PairingTimeout,
+    PeerLost,
+    RemoteProtocolError,
+    WrongCode,
+)
+from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.meeting.door import Door
+from duetlink.groups.meeting.wiring import Wiring
+from duetlink.groups.membership import machine, messages
+from duetlink.groups.membership import schema_pb2 as pb
+from duetlink.groups.membership.machine import Standing
+from duetlink.groups.membership.messages import MOST_MEMBERS, Epoch
+from duetlink.groups.membership.roster import Entry, Roster
+from duetlink.groups.mesh import Mesh
+from duetlink.net.link.link import Link
+from duetlink.net.signaling import SignalingServer
+from duetlink.settings import Settings
+
+T = TypeVar("T")
+
+FOUNDER = 0  # the seat of whoever launched
+
+# An operation that failed elsewhere ends here by its own messages, which know why. This is for late ones.
+_ENDING_S = 2.0
+_LEAVING_S = 5.0  # for the others to agree on going on without this member
+
+
+@dataclass(slots=True)
+class Peer:
+    """Another member, or one to be, as this one is linked to it."""
+
+    seat: int
+    link: Link | None = None
+    making: asyncio.Task[None] | None = None
+    losing: asyncio.TimerHandle | None = None  # counts how long it has been out of reach
+    is_linked: bool = False  # to all that were there before it; known to the founder only
+
+
+class GroupLife:
+    """State of one group at one member. Other threads read its attributes, only the loop calls methods."""
+
+    def __init__(
+        self, settings: Settings, wiring: Wiring, *, on_loss: str, patience_s: float, size: int | None
+    ) -> None:
+        self.settings = settings
+        self.wanted_size = size
+        self.grows = size is None
+        self.code: str | None = None
+        self.roster = Roster()
+        self.standing: Standing | None = None
+        self.peers: dict[int, Peer] = {}
+        self.why_closed: DuetError | None = None
+        self.why_not_ready: DuetError | None = None
+        self.on_change: Callable[[], None] = lambda: None
+        self._wiring = wiring
+        self._on_loss = on_loss
+        self._patience_s = patience_s
+        self._private = X25519PrivateKey.generate()
+        self._url = ""
+        self._door: Door | None = None
+        self._mesh: Mesh | None = None
+        self._mesh_members: frozenset[int] = frozenset()
+        self._collectives: Collectives | None = None
+        self._has_agreed = False
+        self._running = 0
+        self._even = True  # whether who was interrupted by the last change may simply try again
+        self._untold: PeerLost | None = None  # a loss that no operation has raised here
+        self._fresh = False  # the epoch has just admitted newcomers: the next point has been passed with that
+        self._at_point = False
+        self._arriving: set[Link] = set()  # who has not introduced itself
+        self._stirred = asyncio.Event()  # by every change of the standing
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closing: asyncio.Task[None] | None = None
+        # runs last, such as what ends this kernel's own signaling server
+        self.at_end: Callable[[], Awaitable[None]] | None = None
+
+    # -- how it begins ---------------------------------------------------------------------------------------
+
+    @property
+    def me(self) -> Entry:
+        return Entry(self._private.public_key().public_bytes_raw(), self._wiring.hello.name)
+
+    async def launch(self, server: SignalingServer) -> None:
+        """Open the door. Raises SignalingUnavailable, SignalingRefused."""
+        self._url = server.url
+        self.roster = self.roster.with_entry(self.me)
+        self.standing = Standing(FOUNDER, Epoch(0, (FOUNDER,)), FOUNDER)
+        door = self._door = Door(self._wiring, self._seat, self._burnt, self._failed)
+        seats = MOST_MEMBERS - 1 if self.wanted_size is None else self.wanted_size - 1
+        if seats:
+            self.code = str(await door.open(server, seats, self.settings.code_lifetime_s))
+        if self.wanted_size == 1:
+            self._feed(machine.Admit(()))
+
+    def join(self, link: Link, url: str) -> None:
+        """Ask whoever launched, over the link that the code has made, for a seat."""
+        self._url = url
+        self._adopt(FOUNDER, link)
+        self._say(FOUNDER, pb.GroupMessage(newcomer=pb.Entry(key=self.me.key, name=self.me.name)))
+
+    async def wait_ready(self) -> None:
+        """Until this member is in an epoch with all who are expected. Raises why it never will."""
+        while not self.is_ready:
+            self._check_open()
+            if self.why_not_ready is not None:
+                raise _again(self.why_not_ready)
+            await self._stir()
+
+    async def wait_seated(self) -> None:
+        """Until there is a link to everybody who is there. Raises why it never will."""
+        while self.standing is None or any(peer.making is not None for peer in self.peers.values()):
+            self._check_open()
+            await self._stir()
+
+    @property
+    def is_founder(self) -> bool:
+        """Whether this member launched the group, and knows who has links to all."""
+        return self.standing is not None and self.standing.me == FOUNDER
+
+    @property
+    def is_ready(self) -> bool:
+        now = self.standing
+        return now is not None and now.is_member and (now.epoch.number > 0)
+
+    def close_doors(self) -> None:
+        """Take nobody in any more, and begin with those who are there, if nothing has begun."""
+        self.why_not_ready = None
+        self.wanted_size = None
+        if self._door is not None:
+            self._spawn(self._shut(self._door))
+
+    async def _shut(self, door: Door) -> None:
+        await door.shut()
+        self._begin_if_all_are_there()
+
+    # -- newcomers, at whoever launched ----------------------------------------------------------------------
+
+    def _seat(self, link: Link) -> None:
+        """Somebody who knew the code has a link; its first word is its key and name."""
+        first = True
+
+        def heard(notice: wire_pb.GroupNotice) -> None:
+            nonlocal first
+            message = messages.parse(notice.content)
+            if first and message.WhichOneof("body") == "newcomer":
+                first = False
+                self._take_in(link, Entry(message.newcomer.key, message.newcomer.name))
+                return
+            raise RemoteProtocolError("a newcomer did not introduce itself to the group")
+
+        self._arriving.add(link)
+        link.on_closed = lambda error: self._arriving.discard(link)
+        link.rpc.notice(wire_pb.GroupNotice, heard)
+        link.start()
+
+    def _take_in(self, link: Link, entry: Entry) -> None:
+        now = self.standing
+        assert now is not None
+        self.roster = self.roster.with_entry(entry)
+        self._arriving.discard(link)
+        seat = len(self.roster) - 1
+        present = [other for other, peer in self.peers.items() if peer.link is not None]
+        self._tell(pb.GroupMessage(newcomer=pb.Entry(key=entry.key, name=entry.name)))
+        self._adopt(seat, link, start=False)
+        entries = [pb.Entry(key=each.key, name=each.name) for each in self.roster.entries]
+        seated = pb.Seated(
+            entries=entries,
+            epoch=now.epoch.number,
+            members=now.epoch.members,
+            present=present,
+            grows=self.grows,
+        )
+        self._say(seat, pb.GroupMessage(seated=seated))
+        self._changed()
+
+    def _burnt(self, error: WrongCode) -> None:
+        self.why_not_ready = error
+        self._changed()
+
+    def _failed(self, error: DuetError) -> None:
+        """A seat is lost. Where all of them are needed, the group will never be whole."""
+        door = self._door
+        there = 1 + sum(peer.link is not None for peer in self.peers.values())
+        wanted = 0 if self.wanted_size is None or self.is_ready else self.wanted_size
+        if door is not None and there + door.coming < wanted and self.why_not_ready is None:
+            self.why_not_ready = PairingTimeout(
+                f"only {there} of {wanted} members have come ({error}); go on with them by close_doors(), or "
+                "launch anew"
+            )
+        self._changed()
+
+    def _begin_if_all_are_there(self) -> None:
+        """The first epoch of a group that waits for a number of members, or whose doors have been shut."""
+        now, door = self.standing, self._door
+        if now is None or now.epoch.number or now.due or door is None or now.me != FOUNDER:
+            return
+        linked = [seat for seat, peer in self.peers.items() if peer.link is not None and peer.is_linked]
+        seated = [seat for seat, peer in self.peers.items() if peer.link is not None]
+        if self.wanted_size is not None:
+            whole = len(linked) + 1 >= self.wanted_size
+        else:
+            whole = not door.is_open and not door.coming and linked == seated
+        if whole:
+            self._feed(machine.Admit(tuple(linked)))
+
+    # -- links -----------------------------------------------------------------------------------------------
+
+    def _adopt(self, seat: int, link: Link, *, start: bool = True) -> None:
+        """The link to this seat is there."""
+        peer = self.peers.setdefault(seat, Peer(seat))
+        peer.link = link
+
+        def heard(notice: wire_pb.GroupNotice) -> None:
+            self._hear(seat, messages.parse(notice.content))
+
+        link.rpc.notice(wire_pb.GroupNotice, heard)
+        link.on_closed = lambda error: self._gone(seat)
+        link.on_lost = lambda why: self._out_of_reach(seat)
+        link.on_restored = lambda: self._back(seat)
+        link.on_change = self._changed
+        if start:
+            link.start()
+        self._changed()
+
+    def _out_of_reach(self, seat: int) -> None:
+        peer = self.peers[seat]
+        if peer.losing is None:
+            peer.losing = asyncio.get_running_loop().call_later(self._patience_s, self._gone, seat)
+        self._changed()
+
+    def _back(self, seat: int) -> None:
+        if (losing := self.peers[seat].losing) is not None:
+            losing.cancel()
+            self.peers[seat].losing = None
+        self._changed()
+
+    def _gone(self, seat: int) -> None:
+        """The link to this seat has ended, or its time has: it does not come back."""
+        peer = self.peers.get(seat)
+        if peer is None or peer.link is None or self._closing is not None:
+            return
+        self._back(seat)
+        link, peer.link = peer.link, None
+        self._spawn(link.close("out of reach for too long"))
+        if self.standing is not None:
+            self._feed(machine.Gone(seat))
+        elif seat == FOUNDER:
+            self._end(GroupError("whoever launched the group was lost before this member had its seat"))
+        if self.standing is not None and not self.standing.epoch.number:
+            self._failed(LinkClosed("one of them has gone again"))
+            self._begin_if_all_are_there()
+
+    def _expel(self, seat: int, error: RemoteProtocolError) -> None:
+        """This member breaks the protocol: no link to it, and the others are told."""
+        peer = self.peers.get(seat)
+        if peer is not None and peer.link is not None:
+            link, peer.link = peer.link, None
+            self._spawn(link.close(f"protocol violation: {error}"))
+            self._feed(machine.Gone(seat))
+
+    async def _meet(self, seat: int) -> None:
+        assert self.standing is not None
+        key = self.roster.pair_key(self._private, self.standing.me, seat)
+        link = await self._wiring.meet(key, self._url)
+        self.peers[seat].making = None
+        self._adopt(seat, link)
+        self._say_linked()
+
+    def _make_link(self, seat: int) -> None:
+        peer = self.peers.setdefault(seat, Peer(seat))
+        peer.making = self._spawn(self._meet(seat))
+
+    def _say_linked(self) -> None:
+        now = self.standing
+        assert now is not None
+        if all(peer.link is not None for seat, peer in self.peers.items() if seat < now.me):
+            self._say(FOUNDER, pb.GroupMessage(linked=pb.Linked(seat=now.me)))
+
+    # -- messages --------------------------------------------------------------------------------------------
+
+    def _say(self, seat: int, message: pb.GroupMessage) -> None:
+        peer = self.peers.get(seat)
+        if peer is not None and peer.link is not None:
+            peer.link.rpc.tell_nowait(wire_pb.GroupNotice(content=message.SerializeToString()))
+
+    def _tell(self, message: pb.GroupMessage) -> None:
+        for seat in list(self.peers):
+            self._say(seat, message)
+
+    def _hear(self, seat: int, message: pb.GroupMessage) -> None:
+        """Raises RemoteProtocolError, which ends the link to whoever said this."""
+        match message.WhichOneof("body"):
+            case "agreement" if self.standing is not None:
+                found = messages.from_wire(message.agreement)
+                if isinstance(found, messages.Commit) and found.proposal.members[-1] >= len(self.roster):
+                    raise RemoteProtocolError("a member committed an epoch of seats that nobody has")
+                self._feed(machine.Heard(seat, found))
+            case "agreement":
+                return  # said to all, before this one had its seat
+            case "seated" if seat == FOUNDER and self.standing is None:
+                self._seated(message.seated)
+            case "newcomer" if seat == FOUNDER and self.standing is not None:
+                entry = Entry(message.newcomer.key, message.newcomer.name)
+                self.roster = self.roster.with_entry(entry)
+                self._make_link(len(self.roster) - 1)
+            case "linked" if self.standing is not None and self.standing.me == FOUNDER:
+                if message.linked.seat != seat:
+                    raise RemoteProtocolError(f"member {seat} speaks for member {message.linked.seat}")
+                self.peers[seat].is_linked = True
+                self._changed()
+                self._begin_if_all_are_there()
+            case other:
+                raise RemoteProtocolError(
+                    f"member {seat} sent {other or 'nothing'}, which is not for it to say"
+                )
+
+    def _seated(self, seated: pb.Seated) -> None:
+        roster = Roster()
+        for entry in seated.entries:
+            roster = roster.with_entry(Entry(entry.key, entry.name))
+        me = len(roster) - 1
+        present = set(seated.present)
+        members = tuple(seated.members)
+        if me < 1 or roster.entries[me] != self.me:
+            raise RemoteProtocolError("whoever launched gave this member no seat of its own")
+        if not present <= set(range(1, me)) or list(members) != sorted(set(members)):
+            raise RemoteProtocolError("whoever launched named members that have no seat")
+        if not members or members[-1] >= me:
+            raise RemoteProtocolError("whoever launched named an epoch of members that have no seat")
+        self.roster = roster
+        self.standing = Standing(me, Epoch(seated.epoch, members), FOUNDER)
+        self.grows = seated.grows
+        for seat in sorted(present):
+            self._make_link(seat)
+        self._say_linked()
+        self._changed()
+
+    # -- epochs ----------------------------------------------------------------------------------------------
+
+    def _feed(self, event: machine.Event) -> None:
+        assert self.standing is not None
+        self.standing, actions = machine.step(self.standing, event)
+        for action in actions:
+            match action:
+                case machine.Send(seat, message):
+                    self._say(seat, pb.GroupMessage(agreement=messages.to_wire(message)))
+                case machine.Tell(message):
+                    self._tell(pb.GroupMessage(agreement=messages.to_wire(message)))
+                case machine.Revoke(epoch, lost, leaves):
+                    self._revoke(epoch, lost, leaves)
+                case machine.Enter(epoch, even):
+                    self._enter(epoch, even)
+                case machine.Stop(why):
+                    self._end(LinkClosed(why) if self._closing else PeerLost(why))
+        self._give_up_lost()
+        self._changed()
+
+    def _give_up_lost(self) -> None:
+        """Look no longer for those whom whoever launched has lost."""
+        assert self.standing is not None
+        for seat, peer in list(self.peers.items()):
+            if peer.making is not None and frozenset((FOUNDER, seat)) in self.standing.broken:
+                peer.making.cancel()
+                del self.peers[seat]
+                self._say_linked()
+
+    def _revoke(self, epoch: Epoch, lost: int | None, leaves: bool) -> None:
+        if lost is None:
+            error: DuetError = OperationAborted("an operation failed at another member")
+            asyncio.get_running_loop().call_later(_ENDING_S, self._fail, epoch.number, error)
+            return
+        rank = epoch.members.index(lost) if lost in epoch.members else None
+        name = self.roster.entries[lost].name
+        what = "has left the group" if leaves else "is lost"
+        error = PeerLost(f"rank {rank} ({name}) {what}", rank=rank, name=name)
+        if not leaves:
+            self._untold = error
+        self._fail(epoch.number, error)
+
+    def _fail(self, epoch: int, error: DuetError) -> None:
+        if self._mesh is not None and self._mesh.epoch == epoch:
+            self._mesh.fail(error)
+
+    def _enter(self, epoch: Epoch, even: bool) -> None:
+        assert self.standing is not None
+        known = self._mesh_members
+        self._fresh = not self._at_point and not set(epoch.members) <= known
+        self._mesh_members = frozenset(epoch.members)
+        before, gone = self._collectives, self._mesh
+        if before is not None and gone is not None:
+            gone.fail(LinkClosed(f"epoch {gone.epoch} is over"))
+            self._spawn(_close(before, gone))
+        self._even = even
+        links = [self.peers[seat].link if seat != self.standing.me else None for seat in epoch.members]
+        rank = epoch.members.index(self.standing.me)
+        streams = [link.streams if link is not None else None for link in links]
+
+        def violated(rank: int, error: RemoteProtocolError) -> None:
+            self._expel(epoch.members[rank], error)
+
+        self._mesh = Mesh(epoch.number, rank, streams, violated)
+        names = [self.roster.entries[seat].name for seat in epoch.members]
+        self._collectives = Collectives(self._mesh, names=names)
+        self._has_agreed = False
+
+    # -- operations ------------------------------------------------------------------------------------------
+
+    async def operate(self, work: Callable[[Collectives], Awaitable[T]], *, counts: bool = True) -> T:
+        """Run one operation in the epoch that there is, or in the next one, where it is about to change.
+
+        With `on_loss="continue"` what a loss has interrupted is tried again among those who are left, where
+        all of them were interrupted in the same operation.
+
+        Raises:
+            PeerLost: a member is lost, once for each at every other member; or this one has stopped.
+            DuetError: as `work` does.
+        """
+        while True:
+            collectives = await self._begin()
+            assert self.standing is not None
+            number = self.standing.epoch.number
+            well = 0
+            try:
+                if not self._has_agreed and counts:
+                    await collectives.agree({})
+                    self._has_agreed = True
+                result = await work(collectives)
+                well = int(counts)
+                return result
+            except PeerLost as lost:
+                interrupted = lost
+                self._untold = None
+            finally:
+                self._running -= 1
+                if _is_spoilt(collectives) and self.standing.epoch.number == number:
+                    self._feed(machine.Spoil())
+                if not self._running:
+                    self._feed(machine.Ended(well))
+            if self._on_loss == "raise":
+                raise interrupted
+            while self.standing.epoch.number == number:
+                self._check_open()
+                await self._stir()
+            if not self._even:
+                raise interrupted
+
+    async def _begin(self) -> Collectives:
+        await self.wait_ready()
+        while True:
+            now = self.standing
+            assert now is not None
+            self._check_open()
+            if self._untold is not None:
+                untold, self._untold = self._untold, None
+                if self._on_loss == "raise":
+                    raise untold
+            joined = self._running and not now.revoked
+            if (now.may_begin or joined) and self._collectives is not None and not self._collectives.broken:
+                break
+            await self._stir()
+        if not self._running:
+            self._feed(machine.Begun())
+        self._running += 1
+        return self._collectives
+
+    async def point(self, call: str) -> None:
+        """All members call this: newcomers who wait come in. Returns in the epoch that follows, if any."""
+        if self.standing is not None and self.standing.epoch.number == 0 and self.standing.is_member:
+            self._at_point = True
+            try:
+                self._feed(machine.Admit(self._newcomers()))
+                await self.wait_ready()
+            finally:
+                self._at_point = False
+            return
+        await self.wait_ready()
+        if self._fresh:
+            self._fresh = False
+            return
+        self._at_point = True
+        try:
+            number, told = await self.operate(lambda collectives: self._look_for_newcomers(collectives, call))
+            assert self.standing is not None
+            if told:
+                if (
+                    self.standing.epoch.number == number
+                    and self.standing.epoch.members[0] == self.standing.me
+                ):
+                    self._feed(machine.Admit(tuple(told)))
+                while self.standing.epoch.number == number:
+                    self._check_open()
+                    await self._stir()
+        finally:
+            self._at_point = False
+
+    async def _look_for_newcomers(self, collectives: Collectives, call: str) -> tuple[int, bytes]:
+        """The epoch, and who may come in after it, as the lowest rank knows it."""
+        assert self.standing is not None
+        return self.standing.epoch.number, await collectives.broadcast_bytes(
+            bytes(self._newcomers()), 0, call=call
+        )
+
+    def _newcomers(self) -> tuple[int, ...]:
+        assert self.standing is not None
+        members = self.standing.epoch.members
+        return tuple(
+            seat
+            for seat, peer in sorted(self.peers.items())
+            if peer.is_linked and peer.link is not None and seat not in members
+        )
+
+    # -- how it ends -----------------------------------------------------------------------------------------
+
+    def _check_open(self) -> None:
+        if self.why_closed is not None:
+            raise _again(self.why_closed)
+
+    def _end(self, error: DuetError) -> None:
+        """No operation runs here any more."""
+        if self.why_closed is None:
+            self.why_closed = error
+            if self._door is not None and self._closing is None:
+                self._spawn(self._door.close())
+            if self._mesh is not None:
+                self._mesh.fail(_again(error))
+            for peer in self.peers.values():
+                if peer.link is not None and self._closing is None:
+                    link, peer.link = peer.link, None
+                    self._spawn(link.close(str(error)))
+            self._changed()
+
+    async def close(self, reason: str = "") -> None:
+        """Leave: the others are told, and go on. Returns when everything is freed. Safe to call twice."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close(reason))
+        await asyncio.shield(self._closing)
+
+    async def _close(self, reason: str) -> None:
+        if self._door is not None:
+            await self._door.close()
+        if self.standing is not None and self.why_closed is None:
+            self._feed(machine.Leave())
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_LEAVING_S):
+                    while self.why_closed is None:
+                        await self._stir()
+        words = f": {reason}" if reason else ""
+        self._end(LinkClosed(f"this side closed the group{words}; launch or join a new one"))
+        for peer in self.peers.values():
+            if peer.making is not None:
+                peer.making.cancel()
+        if self._collectives is not None and self._mesh is not None:
+            await _close(self._collectives, self._mesh)
+        links = [peer.link for peer in self.peers.values() if peer.link is not None] + list(self._arriving)
+        for peer in self.peers.values():
+            if peer.losing is not None:
+                peer.losing.cancel()
+        await asyncio.gather(*(link.close(reason or "it left the group") for link in links))
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self.at_end is not None:
+            await self.at_end()
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    def _changed(self) -> None:
+        stirred, self._stirred = self._stirred, asyncio.Event()
+        stirred.set()
+        self.on_change()
+
+    async def _stir(self) -> None:
+        """Until something has changed."""
+        await self._stirred.wait()
+
+    def _spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        task = asyncio.ensure_future(work)
+        assert isinstance(task, asyncio.Task)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+def _is_spoilt(collectives: Collectives) -> bool:
+    """Whether an operation failed and left messages behind, although nobody is lost."""
+    broken = collectives.broken
+    return broken is not None and not isinstance(broken, PeerLost | LinkClosed)
+
+
+async def _close(collectives: Collectives, mesh: Mesh) -> None:
+    await collectives.close()
+    await mesh.close()
+
+
+def _again(error: DuetError) -> DuetError:
+    """The same error, fresh for whoever still wants something."""
+    if isinstance(error, PeerLost):
+        return PeerLost(str(error), rank=error.rank, name=error.name)
+    return type(error)(str(error))

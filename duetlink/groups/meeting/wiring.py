@@ -1,0 +1,128 @@
+"""Links of a member: from a code with whoever launched, and from the pair's key with everybody else."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from duetlink.errors import DuetError, IncompatiblePeer
+from duetlink.net.link.endpoint import Endpoint
+from duetlink.net.link.introducing import Introducing
+from duetlink.net.link.link import Link
+from duetlink.net.peer.connection import PeerConnection
+from duetlink.net.peer.ice_servers import choose_ice_servers
+from duetlink.net.reunion import Reunion
+from duetlink.net.signaling import (
+    Hello,
+    Mailbox,
+    Role,
+    SessionCode,
+    SessionKey,
+    WebSocketMailbox,
+    pair_owner,
+    pair_scientist,
+)
+from duetlink.settings import Settings
+
+FEATURE = "group"  # of a Hello: the code is a group's
+
+_PAUSE_FIRST_S = 0.25
+_PAUSE_LAST_S = 4.0
+
+
+class Wiring:
+    """Makes links, not started yet, on one endpoint. Methods belong to the loop thread."""
+
+    def __init__(self, settings: Settings, endpoint: Endpoint, hello: Hello) -> None:
+        self._settings = settings
+        self._endpoint = endpoint
+        self.hello = hello
+
+    async def take_in(
+        self, mailbox: Mailbox, url: str, code: SessionCode, on_known: Callable[[], None]
+    ) -> Link:
+        """Wait at a seat for somebody who knows the code; `on_known` is called when somebody has shown that.
+
+        Raises:
+            WrongCode: somebody did not. IncompatiblePeer: they want a duet. Else as `pair_owner` and
+            `Link.connect`.
+        """
+        made: list[Introducing] = []
+        stranger = False
+
+        async def answer(hello: Hello, offer: bytes) -> bytes:
+            nonlocal stranger
+            if FEATURE not in hello.features:
+                stranger = True  # finds the same in our hello
+                return b""
+            on_known()
+            connection = await self._connection()
+            made.append(Introducing(connection, self._settings, self._endpoint))
+            return await connection.answer(offer)
+
+        try:
+            paired = await pair_owner(mailbox, code, self.hello, answer)
+            await mailbox.close()
+            if stranger:
+                raise IncompatiblePeer(
+                    f"{paired.hello.name or 'somebody'} tried to join this group as a duet"
+                )
+            return await self._link(made[0], Reunion(paired.key, url, self._settings), initiator=False)
+        except BaseException:
+            await self._drop(made)
+            raise
+
+    async def join(self, mailbox: WebSocketMailbox, code: SessionCode) -> Link:
+        """Prove to whoever launched that this side knows the code. Raises as `pair_scientist`."""
+        made: list[Introducing] = []
+
+        async def offer() -> bytes:
+            connection = await self._connection()
+            made.append(Introducing(connection, self._settings, self._endpoint))
+            return await connection.offer()
+
+        try:
+            paired = await pair_scientist(mailbox, code, self.hello, offer())
+            if FEATURE not in paired.hello.features:
+                raise IncompatiblePeer("this is the code of a duet: duetlink.join(code) joins it")
+            await mailbox.close()
+            await made[0].accept(paired.payload)
+            return await self._link(made[0], Reunion(paired.key, mailbox.url, self._settings), initiator=True)
+        except BaseException:
+            await mailbox.close("errory")
+            await self._drop(made)
+            raise
+
+    async def meet(self, key: SessionKey, url: str) -> Link:
+        """Meet the other member of a pair at the signaling server; tries until it is cancelled."""
+        reunion = Reunion(key, url, self._settings)
+        pause_s = _PAUSE_FIRST_S
+        while True:
+            made: list[Introducing] = []
+            try:
+                connection = await reunion.connect()
+                made.append(Introducing(connection, self._settings, self._endpoint))
+                return await self._link(made[0], reunion, initiator=key.role is Role.SCIENTIST)
+            except (DuetError, TimeoutError, OSError):
+                await self._drop(made)
+            except BaseException:
+                await self._drop(made)
+                raise
+            await asyncio.sleep(pause_s)
+            pause_s = min(2 * pause_s, _PAUSE_LAST_S)
+
+    async def _link(self, introducing: Introducing, reunion: Reunion, *, initiator: bool) -> Link:
+        link = await Link.connect(
+            introducing, self._settings, self._endpoint, self.hello.name, initiator=initiator
+        )
+        link.reconnect = reunion.connect
+        return link
+
+    async def _connection(self) -> PeerConnection:
+        settings = self._settings
+        chosen, _ = await choose_ice_servers(settings.allowed_ice_servers, settings.ice_probe_timeout_s)
+        return PeerConnection(chosen)
+
+    async def _drop(self, made: list[Introducing]) -> None:
+        closing: list[Awaitable[None]] = [introducing.close() for introducing in made]
+        await asyncio.gather(*closing, return_exceptions=True)

@@ -1,0 +1,54 @@
+"""What the audit log says of a group: who was in it, and what of which size went to whom."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+
+from duetlink.base.audit import entry
+from duetlink.base.audit.entry import Entry
+from duetlink.base.audit.log import AuditLog
+from duetlink.settings import Settings
+
+
+class Records:
+    """Writes the entries of one group at one member. Belongs to the loop thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._log = AuditLog(settings.audit_file) if settings.audit_file else None
+        self._session = secrets.token_hex(8)
+
+    async def opened(self, how: str) -> None:
+        """Raises AuditUnavailable."""
+        await self._record(Entry(kind=entry.OPENED, session=self._session, reason=how), sync=True)
+
+    async def connected(self, names: str, verifier: str) -> None:
+        """The members of an epoch. Raises AuditUnavailable."""
+        await self._record(
+            Entry(kind=entry.CONNECTED, session=self._session, peer=names, verifier=verifier), sync=False
+        )
+
+    async def operation(self, name: str, to: str, value_kind: str, size_bytes: int, epoch: int) -> None:
+        """An operation is about to send. Not forced to the disk, since operations come by the thousand: a
+        process that dies loses nothing, a power cut may. Raises AuditUnavailable.
+        """
+        await self._record(
+            Entry(
+                kind=entry.GROUP,
+                session=self._session,
+                name=name,
+                peer=to,
+                value_kind=value_kind,
+                size_bytes=size_bytes,
+                reason=f"epoch {epoch}",
+            ),
+            sync=False,
+        )
+
+    async def closed(self, why: str) -> None:
+        """Raises AuditUnavailable."""
+        await self._record(Entry(kind=entry.CLOSED, session=self._session, reason=why), sync=True)
+
+    async def _record(self, written: Entry, *, sync: bool) -> None:
+        if self._log is not None:
+            await asyncio.to_thread(self._log.append, (written,), sync=sync)

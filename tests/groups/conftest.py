@@ -1,0 +1,63 @@
+"""Groups of several members in one process, on its one endpoint, each called from a thread of its own."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+import duetlink
+from duetlink.groups.group import Group
+from duetlink.settings import Settings
+
+QUICK = Settings(
+    heartbeat_interval_s=0.3, heartbeat_timeout_s=4.0, reconnect_timeout_s=5.0, pairing_timeout_s=30.0
+)
+TIMEOUT_S = 60.0
+
+MakeGroup = Callable[..., list[Group]]
+
+
+def together(groups: list[Group], call: Callable[[Group], Any]) -> list[Any]:
+    """What `call` gives with each, called by all at once; an error in the place of a result."""
+
+    def one(group: Group) -> Any:
+        try:
+            return call(group)
+        except Exception as error:
+            return error
+
+    with ThreadPoolExecutor(len(groups)) as pool:
+        return list(pool.map(one, groups, timeout=TIMEOUT_S))
+
+
+def until(holds: Callable[[], object]) -> None:
+    """Wait for what happens by itself."""
+    for _ in range(int(TIMEOUT_S * 100)):
+        if holds():
+            return
+        threading.Event().wait(0.01)
+    raise AssertionError("it did not happen")
+
+
+@pytest.fixture
+def make_group() -> Iterator[MakeGroup]:
+    """Makes a group of `size` members, by rank; keyword arguments are those of `duetlink.group`."""
+    made: list[Group] = []
+
+    def make(size: int, **arguments: Any) -> list[Group]:
+        arguments = {"settings": QUICK, "patience_s": 1.0} | arguments
+        launched = duetlink.group(size=size, name="member 0", **arguments)
+        made.append(launched)
+        for number in range(1, size):
+            made.append(duetlink.group(launched.code, name=f"member {number}", **arguments))
+        groups = made[-size:]
+        for group in groups:
+            group.wait_ready(TIMEOUT_S)
+        return groups
+
+    yield make
+    together(made, lambda group: group.close()) if made else None
