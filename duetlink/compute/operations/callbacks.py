@@ -14,8 +14,8 @@ from duetlink.compute.operations.allowed import IN_PLACE, LIBRARIES, read_list
 from duetlink.compute.operations.rules import Plan
 from duetlink.errors import OperationRefused
 
-# Some of their objects can be called, and are data none the less: modules, kernels, links, scorers.
-_LIBRARIES_WITH_CALLABLES = frozenset({"duetlink", "pandas", "sklearn", "statsmodels", "torch"})
+# Some of their objects can be called, and are data none the less: modules, kernels, links, scorers, splines.
+_LIBRARIES_WITH_CALLABLES = frozenset({"duetlink", "pandas", "scipy", "sklearn", "statsmodels", "torch"})
 _PLAIN_TYPES = frozenset({int, float, bool, complex, str})  # as dtypes
 _MOST_DEPTH = 10
 

@@ -6,6 +6,7 @@ themselves.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -33,6 +34,8 @@ class RemoteLibrary:
         if self._module.__name__ == "patsy" and name in ("dmatrices", "dmatrix"):
             return FormulaMatrices(name, self._workbench)
         allowed = self._workbench.allowed
+        if allowed.constant_name(found) is not None and allowed.names(type(found)):
+            return RemoteConstant(found, self._workbench)
         if allowed.name_of(found) is not None:
             return RemoteFunction(found, self._workbench)
         within = f"{self._name}.{name}"
@@ -53,6 +56,48 @@ class RemoteLibrary:
 
     def __repr__(self) -> str:
         return f"<{self._name} at the owner>"
+
+
+class RemoteConstant:
+    """An object of a library, such as the distribution `scipy.stats.norm`, whose methods are called at the
+    owner.
+    """
+
+    def __init__(self, constant: Any, workbench: Workbench) -> None:
+        self._constant = constant
+        self._workbench = workbench
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        constant, workbench = self._constant, self._workbench
+        found = getattr(constant, name)
+        if workbench.allowed.name_of(found) is not None:
+            return RemoteFunction(found, workbench)
+        if workbench.allowed.method(type(constant), name) is None:
+            raise OperationRefused(
+                f"{name!r} of {workbench.allowed.constant_name(constant)} is in no list of what may be done "
+                "with private data; dir() shows what there is"
+            )
+
+        def call(*arguments: Any, **keywords: Any) -> Any:
+            def method(target: Any, *rest: Any, **more: Any) -> Any:
+                return getattr(target, name)(*rest, **more)
+
+            return workbench.program().call(f".{name}", method, (constant, *arguments), keywords)
+
+        return call
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        raise OperationRefused(
+            f"{self!r} is not called; give its parameters to its methods, as in norm.cdf(x, loc, scale)"
+        )
+
+    def __dir__(self) -> list[str]:
+        return self._workbench.allowed.names(type(self._constant))
+
+    def __repr__(self) -> str:
+        return f"<{self._workbench.allowed.constant_name(self._constant)} at the owner>"
 
 
 class RemoteFunction:

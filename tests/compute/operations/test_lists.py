@@ -55,7 +55,18 @@ SUBCLASSES = {
     ),
     "pandas.core.indexes.datetimelike.DatetimeIndexOpsMixin": ("pandas.DatetimeIndex",),
     "pandas.core.arrays.base.ExtensionArray": ("pandas.Categorical",),
+    "scipy.interpolate._bary_rational._BarycentricRational": ("scipy.interpolate.AAA",),
+    "scipy.interpolate._interpolate._PPolyBase": ("scipy.interpolate.PPoly",),
+    "scipy.interpolate._polyint._Interpolator1D": ("scipy.interpolate.KroghInterpolator",),
     "scipy.sparse._base._spbase": ("scipy.sparse.csr_matrix",),
+    "scipy.stats._distn_infrastructure.rv_generic": (
+        "scipy.stats._distn_infrastructure.rv_continuous",
+        "scipy.stats._distn_infrastructure.rv_discrete",
+    ),
+    "scipy.stats._multivariate.multi_rv_generic": (
+        "scipy.stats._multivariate.dirichlet_gen",
+        "scipy.stats._multivariate.multinomial_gen",
+    ),
 }
 # Their objects have methods that no class of theirs tells of.
 FORWARDING = {

@@ -36,6 +36,7 @@ FORBIDDEN = {
     r"(^|_|\.)(eval|exec|compile|jit|query|sql|script)(_|$)": {
         ".eval": "torch modules: a mode",
         "re.compile": "a pattern to look for in texts",
+        "scipy.special.eval_": "a polynomial at a point",
     },
     r"(^|_|\.)(file|path|url|dir|socket|buffer|buf|ctypes|dlpack|memmap|storage|ptr)(_|$)": {
         ".coef_path_": "coefficients along a path of penalties",
