@@ -10,7 +10,7 @@ its statements are run one by one. A comment at the end of one says what is expe
     frame.sample(3)  # random                     made at the owner, by draws that nobody can repeat
 
 What was refused is placed at the owner anew from the local state, so that one refusal is counted once.
-What is imported from scikit-learn, SciPy and statsmodels is that of `duet.remote(module)` from the start.
+Of scikit-learn, SciPy and statsmodels, `duet.remote(module)` is taken from the start.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """torch.func and pointers: refused, since what it takes would be the mock.
 
-`torch.func.grad`, `vmap` and their kin take a tensor apart in C++, below `__torch_function__`, and would return
-plain tensors made from the mock without a word. All of them pass one of a few Python functions first. These are
-replaced by ones that look for a pointer, once torch is used with pointers in this process.
+`torch.func.grad`, `vmap` and their kin take a tensor apart in C++, below `__torch_function__`, and would
+return plain tensors made from the mock without a word. All of them pass one of a few Python functions first.
+These are replaced by ones that look for a pointer, once torch is used with pointers in this process.
 """
 
 from __future__ import annotations
