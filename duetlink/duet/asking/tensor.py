@@ -227,17 +227,23 @@ def place_module(program: Program, module: torch.nn.Module) -> torch.nn.Module:
     """Let the parameters and buffers of `module` be at the owner from here on; returns it.
 
     Its `forward` runs here, on mocks, and each of its operations is recorded: no code is sent. Layers that
-    would write over what they are given, such as `nn.ReLU(inplace=True)`, make something new instead.
+    would write over what they are given, such as `nn.ReLU(inplace=True)`, make something new instead. A
+    parameter that two layers share stays one.
     """
+    placed: dict[torch.Tensor, TensorPointer] = {}  # by identity, as tensors are hashed
     for part in module.modules():
         if getattr(part, "inplace", False) is True:
             part.inplace = False  # type: ignore[assignment]
         for name, parameter in part._parameters.items():
             if parameter is not None and not is_remote(parameter):
-                part._parameters[name] = _placed(program, parameter)  # type: ignore[assignment]
+                if parameter not in placed:
+                    placed[parameter] = _placed(program, parameter)
+                part._parameters[name] = placed[parameter]  # type: ignore[assignment]
         for name, buffer in part._buffers.items():
             if buffer is not None and not is_remote(buffer):
-                part._buffers[name] = _placed(program, buffer)
+                if buffer not in placed:
+                    placed[buffer] = _placed(program, buffer)
+                part._buffers[name] = placed[buffer]
     return module
 
 
