@@ -52,7 +52,7 @@ def make_frame() -> pd.DataFrame:
 FRAME = make_frame()
 PLAIN = FRAME.assign(town=FRAME["town"].astype(object))  # patsy knows no other texts
 PROGRAM = recording("numpy", "pandas")
-POINTER = pointer_to(PROGRAM, FRAME)
+POINTER = pointer_to(PROGRAM, FRAME.assign(whole=FRAME["z"].astype("Int64")))
 
 FORMULAS = [
     "y ~ 1",
@@ -191,6 +191,7 @@ def test_what_is_no_formula_or_too_large_is_refused(formula: str) -> None:
         ("y ~ C(kind, Treatment('s'))", "none of the levels"),
         ("y ~ C(kind, 3)", "contrasts are"),
         ("y ~ nothing", "no column"),
+        ("y ~ whole", "astype"),
         ("y ~ bs(x, df=3)", "make it a column before"),
         ("y ~ make_frame()", "in no list"),
         ("y ~ __import__('os').system('true')", "no column"),
@@ -273,6 +274,7 @@ MODELS = {
     "a subset": lambda smf, d: smf.ols("y ~ x", data=d, subset=d["z"] > 3).fit(),
     "levels": lambda smf, d: smf.ols("y ~ C(town, levels=TOWNS) + C(kind, Sum)", data=d).fit(),
     "wls": lambda smf, d: smf.wls("y ~ x", data=d, weights=d["w"]).fit(),
+    "weights of one's own": lambda smf, d: smf.wls("y ~ x", data=d, weights=np.arange(1.0, 91.0)).fit(),
     "glm": lambda smf, d: smf.glm("sick ~ x + kind", data=d, family=sm.families.Binomial()).fit(),
     "logit": lambda smf, d: smf.logit("sick ~ x + center(z)", data=d).fit(disp=0),
     "poisson": lambda smf, d: smf.poisson("z ~ x", data=d).fit(disp=0),

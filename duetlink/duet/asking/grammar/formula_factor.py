@@ -83,7 +83,12 @@ class Factors:
         found = value if isinstance(value, Levels) else Levels(value, None, Contrast())
         column = self._as_series(found.column)
         dtype = column.mock.dtype
-        if not isinstance(value, Levels) and dtype.kind in "iufc" and str(dtype) != "category":
+        if not isinstance(value, Levels) and dtype.kind in "iuf" and str(dtype) != "category":
+            if not hasattr(dtype, "itemsize") or type(dtype).__module__.partition(".")[0] != "numpy":
+                raise OperationRefused(
+                    f"{code} is of {dtype}: whether it counts as numbers depends on what is missing in it; "
+                    "make it frame.x.astype(float) before"
+                )
             return column
         levels = found.levels
         if levels is None:

@@ -12,7 +12,7 @@ from typing import Any
 from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.grammar.formula_constraint import constraints
 from duetlink.duet.asking.grammar.formula_design import Design
-from duetlink.duet.asking.grammar.rows import placed
+from duetlink.duet.asking.grammar.rows import has_rows, placed
 from duetlink.duet.asking.program import Program, is_remote
 from duetlink.duet.asking.remote import Remote
 from duetlink.duet.asking.workbench import Workbench
@@ -92,11 +92,11 @@ class Call:
 
 def _made(program: Program, name: str, kind: type, call: Call) -> OfFormula:
     options = call.options
-    drop = options.get("missing", "drop") == "drop"
+    grouped = kind.__name__ in ("GEE", "MixedLM")
+    drop = options.get("missing", "none" if kind.__name__ == "MixedLM" else "drop") == "drop"
     design = Design(program, call.formula, call.variables)
     if not design.has_left:
         raise OperationRefused(f"{call.formula!r} has no left side: y ~ x")
-    grouped = kind.__name__ in ("GEE", "MixedLM")
     if grouped:
         _take_groups(program, kind, call, drop)
     left, right, keep = design.matrices(call.frame, drop=drop)
@@ -106,7 +106,7 @@ def _made(program: Program, name: str, kind: type, call: Call) -> OfFormula:
             f"the left side of {call.formula!r} makes {left.mock.shape[1]} columns; a truth value or text is "
             "made a number before: frame.assign(y=frame.y.astype(float))"
         )
-    given = {key: _kept(option, call.frame, keep) for key, option in options.items()}
+    given = {key: _kept(program, option, call.frame, keep) for key, option in options.items()}
     if not drop:
         given["missing"] = "raise"
     model = program.call(name, kind, (left, right), given)
@@ -133,10 +133,14 @@ def _take_groups(program: Program, kind: type, call: Call, drop: bool) -> None:
         options["exog_re"] = program.call("pandas.DataFrame", pd.DataFrame, (parts,), {})
 
 
-def _kept(option: Any, frame: Any, keep: Any) -> Any:
+def _kept(program: Program, option: Any, frame: Any, keep: Any) -> Any:
     """An option without the rows that are dropped, if it has an item for each."""
-    if keep is None or not is_remote(option):
+    if keep is None:
         return option
+    if not is_remote(option):
+        if not has_rows(option) or option.shape[:1] != frame.mock.shape[:1]:
+            return option
+        option = placed(program, option)
     shape = getattr(option.mock, "shape", ())
     return option[keep] if shape[:1] == frame.mock.shape[:1] else option
 
