@@ -46,6 +46,7 @@ class Target(NamedTuple):
     samples: Callable[[], list[bytes]]  # inputs that are well formed, where what is made starts from
     slack_bytes: int = 16 << 20  # what allocators and libraries take beside, whatever the input
     size_bytes: Callable[[bytes], int] = len  # of what reaches the decoder
+    from_peer: bool = True  # those that read what their own side has written are not tried at each push
 
 
 # -- encoded values ------------------------------------------------------------------------------------------
@@ -418,6 +419,72 @@ def _whole(data: bytes) -> int:
 
 _LIBRARY_SLACK_BYTES = 48 << 20
 
+# -- texts of query, eval, formulas and hypotheses -----------------------------------------------------------
+
+_QUERIES = (
+    "a > 1 & b < 2 or not `the sum` in [1, 'x', @limit]",
+    "c = a.str.upper()\nd = 0 <= c < 4 != sqrt(abs(b)) // -1e3",
+    "s == 'it\\'s' and day.dt.month not in (1, 2) # why",
+)
+_FORMULAS = (
+    "np.log(y + 1) ~ (a + b:C(c, Treatment('x')))**3 - 1 + x[1:3] / Q(\"q\")",
+    "y ~ 0 + a * b * c * d + I(~(x > 1) & {'k': -2}['k'])",
+)
+_HYPOTHESES = ("(x = z), 2 * C(k)[T.b] - z/1e3 = 0.5 = x, (((x)))",)
+_PIECES = (
+    "(",
+    ")",
+    "[",
+    "]",
+    "`",
+    "@",
+    "'",
+    '"',
+    "~",
+    "**",
+    "not ",
+    "-",
+    ",",
+    "=",
+    "9" * 30,
+    "\0",
+    "é",
+    "\n",
+    "#",
+    "C(",
+)
+
+
+def _make_text(rng: random.Random) -> bytes:
+    kind = rng.randrange(3)
+    text = rng.choice((_QUERIES, _FORMULAS, _HYPOTHESES)[kind])
+    for _ in range(rng.choice((0, 1, 2, 5))):
+        at = rng.randrange(len(text) + 1)
+        piece = rng.choice(_PIECES) * rng.choice((1, 1, 1, 3, 60, 3000))
+        text = text[:at] + piece + text[at + rng.choice((0, 0, 1, 5)) :]
+    return bytes([kind]) + text.encode()
+
+
+def _text_samples() -> list[bytes]:
+    kinds = (_QUERIES, _FORMULAS, _HYPOTHESES)
+    return [bytes([kind]) + text.encode() for kind, texts in enumerate(kinds) for text in texts]
+
+
+def _use_text(data: bytes) -> None:
+    from duetlink.duet.asking.grammar import formula_coding, formula_text
+    from duetlink.duet.asking.grammar.formula_constraint import constraints
+    from duetlink.duet.asking.grammar.frame_text import FrameText
+
+    text = data[1:].decode(errors="replace")
+    if data[:1] == b"\0":
+        FrameText(text)
+    elif data[:1] == b"\1":
+        for side in formula_text.parsed(text):
+            formula_coding.subterms(side, ["a", "x"])
+    else:
+        constraints(text, ["x", "z", "C(k)[T.b]"])
+
+
 TARGETS: dict[str, Target] = {
     **{
         name: Target(
@@ -432,6 +499,7 @@ TARGETS: dict[str, Target] = {
     "manifests": Target(_make_manifest, _use_manifest, _manifests),
     "fragments": Target(_make_fragments, _use_fragments, _fragment_samples, 4 << 20, _fed_bytes),
     "programs": Target(_make_program, _use_program, _program_samples, size_bytes=_whole),
+    "texts": Target(_make_text, _use_text, _text_samples, _LIBRARY_SLACK_BYTES, from_peer=False),
 }
 
 

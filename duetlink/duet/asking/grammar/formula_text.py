@@ -18,8 +18,8 @@ from duetlink.errors import OperationRefused
 
 MAX_TEXT = 5_000  # characters
 MAX_DEPTH = 50  # of parentheses
-MAX_TERMS = 500
-MAX_FACTORS = 10  # of one term: the coding looks at each of their subsets
+MAX_TERMS = 200
+MAX_FACTORS = 8  # of one term: the coding looks at each of their subsets, two by two
 MAX_NODES = 1_000  # of one factor
 MAX_INNER_DEPTH = 50
 BEFORE = "make it a column before: frame = frame.assign(z=…), and name z in the formula"
