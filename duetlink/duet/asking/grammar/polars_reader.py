@@ -1,0 +1,193 @@
+"""Reads what Polars writes of an expression into a tree of calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from duetlink.duet.asking.grammar.call import Call
+from duetlink.duet.asking.grammar.polars_functions import Functions
+from duetlink.duet.asking.grammar.polars_node import OWN, WRITES_FUNCTIONS, opened, snake, span, unknown
+from duetlink.duet.asking.grammar.polars_table import OPERATORS
+from duetlink.errors import OperationRefused
+
+
+class Reader(Functions):
+    """Reads the nodes of expressions."""
+
+    def expression(self, node: Any) -> Any:
+        """The tree of a node. Raises OperationRefused."""
+        kind, inside = opened(node)
+        if kind in WRITES_FUNCTIONS:
+            raise OperationRefused(OWN)
+        read = _KINDS.get(kind)
+        if read is None:
+            raise unknown(f"the part {kind!r}")
+        try:
+            return read(self, inside)
+        except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+            raise unknown(f"the part {kind!r} ({type(error).__name__})") from None
+
+    def operator(self, node: dict[str, Any]) -> Any:
+        operation = OPERATORS.get(node["op"])
+        if operation is None:
+            raise unknown(f"the operator {node['op']!r}")
+        return Call(operation, (self.expression(node["left"]), self.expression(node["right"])))
+
+    def alias(self, node: list[Any]) -> Any:
+        return Call(".alias", (self.expression(node[0]), node[1]))
+
+    def keep_name(self, node: Any) -> Any:
+        return Call(".keep", (Call("@name", (self.expression(node),)),))
+
+    def renamed(self, node: dict[str, Any]) -> Any:
+        kind, inside = opened(node["function"])
+        names = Call("@name", (self.expression(node["expr"]),))
+        if kind in ("Prefix", "Suffix"):
+            return Call(f".{kind.lower()}", (names, inside))
+        if kind in ("ToUppercase", "ToLowercase"):
+            return Call(f".{snake(kind)}", (names,))
+        if kind == "Replace":
+            return Call(
+                ".replace", (names, inside["pattern"], inside["value"]), {"literal": inside["literal"]}
+            )
+        raise OperationRefused(OWN) if kind == "Map" else unknown(f"the renaming {kind!r}")
+
+    def cast(self, node: dict[str, Any]) -> Any:
+        options = {
+            "Strict": {},
+            "NonStrict": {"strict": False},
+            "Overflowing": {"wrap_numerical": True},
+        }[node["options"]]
+        return Call(".cast", (self.expression(node["expr"]), self.type(node["dtype"])), options)
+
+    def ternary(self, node: dict[str, Any]) -> Any:
+        when = Call("polars.when", (self.expression(node["predicate"]),))
+        then = Call(".then", (when, self.expression(node["truthy"])))
+        return Call(".otherwise", (then, self.expression(node["falsy"])))
+
+    def aggregate(self, node: Any) -> Any:
+        kind, inside = opened(node)
+        if kind in ("Std", "Var"):
+            return Call(f".{kind.lower()}", (self.expression(inside[0]),), {"ddof": inside[1]})
+        options = {}
+        if isinstance(inside, dict) and "input" in inside:
+            options = {name: option for name, option in inside.items() if name != "input"}
+            inside = inside["input"]
+        name = snake(kind)
+        if kind == "Count" and options.pop("include_nulls"):
+            name = "len"
+        if kind in ("Min", "Max") and options.pop("propagate_nans"):
+            name = f"nan_{name}"
+        return Call(f".{name}", (self.expression(inside),), options)
+
+    def sort(self, node: dict[str, Any]) -> Any:
+        options = node["options"]
+        return Call(
+            ".sort",
+            (self.expression(node["expr"]),),
+            {"descending": options["descending"], "nulls_last": options["nulls_last"]},
+        )
+
+    def sort_by(self, node: dict[str, Any]) -> Any:
+        options = node["sort_options"]
+        return Call(
+            ".sort_by",
+            (self.expression(node["expr"]), *self._all(node["by"])),
+            {name: options[name] for name in ("descending", "nulls_last", "multithreaded", "maintain_order")},
+        )
+
+    def filter(self, node: dict[str, Any]) -> Any:
+        return Call(".filter", (self.expression(node["input"]), self.expression(node["by"])))
+
+    def gather(self, node: dict[str, Any]) -> Any:
+        name = ".get" if node["returns_scalar"] else ".gather"
+        options = {"null_on_oob": True} if node["null_on_oob"] else {}
+        return Call(name, (self.expression(node["expr"]), self.expression(node["idx"])), options)
+
+    def slice(self, node: dict[str, Any]) -> Any:
+        return Call(".slice", self._all([node["input"], node["offset"], node["length"]]))
+
+    def explode(self, node: dict[str, Any]) -> Any:
+        return Call(".explode", (self.expression(node["input"]),), node["options"])
+
+    def over(self, node: dict[str, Any]) -> Any:
+        mapping = {"GroupsToRows": "group_to_rows"}.get(node["mapping"], node["mapping"].lower())
+        options: dict[str, Any] = {"mapping_strategy": mapping}
+        if node["order_by"] is not None:
+            order, how = node["order_by"]
+            options |= {"order_by": self.expression(order)}
+            options |= {name: how[name] for name in ("descending", "nulls_last")}
+        return Call(".over", self._all([node["function"], *node["partition_by"]]), options)
+
+    def rolling(self, node: dict[str, Any]) -> Any:
+        return Call(
+            ".rolling",
+            (self.expression(node["function"]),),
+            {
+                "index_column": self.expression(node["index_column"]),
+                "period": span(node["period"]),
+                "offset": span(node["offset"]),
+                "closed": node["closed_window"].lower(),
+            },
+        )
+
+    def each_list(self, node: dict[str, Any]) -> Any:
+        """What is done within each list."""
+        lists = Call("@list", (self.expression(node["expr"]),))
+        kind, inside = opened(node["evaluation"])
+        if node["variant"] == "ListAgg":
+            return Call(".agg", (lists, self.expression(node["evaluation"])))
+        if node["variant"] == "List" and kind == "Filter" and inside["input"] == {"Column": ""}:
+            return Call(".filter", (lists, self.expression(inside["by"])))
+        if node["variant"] == "List" and kind == "Function" and inside["input"] == ["Element"]:
+            kind, options = opened(inside["function"])
+            if kind == "Reverse":
+                return Call(".reverse", (lists,))
+            if kind == "Unique":
+                return Call(".unique", (lists,), {"maintain_order": options})
+        raise OperationRefused("list.eval is in no list; use list.agg, list.filter, or explode and group_by")
+
+    def with_fields(self, node: dict[str, Any]) -> Any:
+        if node["variant"] != "WithFields":
+            raise unknown(f"what is done with fields, {node['variant']},")
+        structs = Call("@struct", (self.expression(node["expr"]),))
+        return Call(".with_fields", (structs, *self._all(node["evaluation"])))
+
+    def field(self, node: Any) -> Any:
+        return Call("polars.field", (node,))
+
+    def length(self, node: Any) -> Any:
+        return Call("polars.len")
+
+    def element(self, node: Any) -> Any:
+        return Call("polars.element")
+
+
+_Read = Callable[[Reader, Any], Any]
+_KINDS: Mapping[str, _Read] = {
+    "Agg": Reader.aggregate,
+    "Alias": Reader.alias,
+    "BinaryExpr": Reader.operator,
+    "Cast": Reader.cast,
+    "Column": Reader.column,
+    "Element": Reader.element,
+    "Eval": Reader.each_list,
+    "Explode": Reader.explode,
+    "Field": Reader.field,
+    "Filter": Reader.filter,
+    "Function": Reader.function,
+    "Gather": Reader.gather,
+    "KeepName": Reader.keep_name,
+    "Len": Reader.length,
+    "Literal": Reader.literal,
+    "Over": Reader.over,
+    "RenameAlias": Reader.renamed,
+    "Rolling": Reader.rolling,
+    "Selector": Reader.selector,
+    "Slice": Reader.slice,
+    "Sort": Reader.sort,
+    "SortBy": Reader.sort_by,
+    "StructEval": Reader.with_fields,
+    "Ternary": Reader.ternary,
+}
