@@ -67,7 +67,7 @@ FLOORS = {
         ("shared_state",),
         ("group",),
     ),
-    "tools": (("doctor", "demo"), ("cli",)),
+    "tools": (("doctor", "demo", "surface"), ("cli",)),
 }
 
 

@@ -1,5 +1,5 @@
 """The command `duetlink`: a signaling server, the demo, the network examined, the audit log, what is kept,
-the settings.
+what may be used on pointers, the settings.
 
 Exit codes: 0 done, 1 it failed (one line `error: …`), 2 wrong usage, 130 interrupted. What a command needs is
 imported inside it, so that `duetlink --help` is quick.
@@ -317,6 +317,17 @@ def forget(name: str, yes: bool) -> None:
 
 
 # -- settings ----------------------------------------------------------------------------------------------
+
+
+@main.command(short_help="How much of each library may be used on pointers.")
+@click.option("--missing", metavar="LINE", help="The names of this line of the table that are in no list.")
+def coverage(missing: str | None) -> None:
+    """How many of the public names of NumPy, pandas, torch, Polars, scikit-learn, SciPy and statsmodels, as
+    installed here, may be used on pointers: a table in Markdown.
+    """
+    from duetlink.tools import surface
+
+    click.echo("\n".join(surface.missing(missing)) if missing else surface.table())
 
 
 @main.command(short_help="Every setting, and the value in force.")
