@@ -386,6 +386,13 @@ def test_named_results_are_fetched_together(shared_bench: Bench, pointers: dict[
         (PrivateValue, "validate_args=False", lambda d, f, x, t: torch.distributions.Normal(t, 1.0)),
         (TypeError, r"duet\.remote\(torch\)\.tensor\(x\)", lambda d, f, x, t: torch.tensor(x)),
         (TypeError, r"duet\.remote\(torch\)\.tensor\(x\)", lambda d, f, x, t: torch.as_tensor(f.age.values)),
+        (
+            OperationRefused,
+            r"x\.detach\(\)\.clone\(\) in place of torch\.tensor",
+            lambda d, f, x, t: torch.tensor(t * 2),
+        ),
+        (OperationRefused, "has no protocol", lambda d, f, x, t: torch.Tensor(t * 2)),
+        (OperationRefused, "has no protocol", lambda d, f, x, t: torch.FloatTensor(t * 2)),
         (OperationRefused, r"frame = frame\.dropna\(\)", lambda d, f, x, t: f.copy().dropna(inplace=True)),
         (OperationRefused, r"frame\['age'\] = …", lambda d, f, x, t: setattr(f.copy(), "age", 1)),
         (OperationRefused, r"rename_axis", lambda d, f, x, t: setattr(f.copy().index, "name", "row")),

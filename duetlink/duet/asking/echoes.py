@@ -11,6 +11,7 @@ import weakref
 from collections.abc import Iterator
 from typing import Any
 
+from duetlink.duet.asking.mock_tensors import AsMocks
 from duetlink.errors import OperationRefused
 
 _FEWEST_ITEMS = 8  # fewer may well be equal by chance
@@ -57,7 +58,7 @@ def _arrays(obj: Any) -> Iterator[Any]:
     if isinstance(obj, np.ndarray):
         yield obj
     elif (torch := sys.modules.get("torch")) is not None and isinstance(obj, torch.Tensor):
-        with torch._C.DisableTorchFunctionSubclass():
+        with AsMocks():
             if obj.layout == torch.strided and obj.dtype != torch.bfloat16 and not obj.is_conj():
                 yield torch.Tensor.as_subclass(obj.detach(), torch.Tensor).resolve_neg().numpy()
     elif module in ("pandas", "polars") and hasattr(obj, "columns"):

@@ -11,7 +11,6 @@ before.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import json
 import sys
@@ -28,6 +27,7 @@ from duetlink.data import values
 from duetlink.data.values.base import Summary
 from duetlink.duet.asking.echoes import Echoes
 from duetlink.duet.asking.iteration import is_counted
+from duetlink.duet.asking.mock_tensors import AsMocks
 from duetlink.duet.asking.recipe import library_of, recipe_of, refuse
 from duetlink.duet.asking.terms import in_terms_of_the_worker
 from duetlink.errors import OperationRefused, UnsupportedValue, WorkerUnavailable
@@ -171,9 +171,8 @@ class Program:
         check(operation, theirs, theirs_by_name)
         encoded = [self.encode(argument) for argument in arguments]
         encoded_by_name = {name: self.encode(argument) for name, argument in keywords.items()}
-        torch = sys.modules.get("torch")
         # what is done to a tensor's pointer within is done to its mock, and is no step of its own
-        with torch._C.DisableTorchFunctionSubclass() if torch is not None else contextlib.nullcontext():
+        with AsMocks():
             hidden_then(operation, arguments, keywords, theirs)
             mock = function(*theirs, **theirs_by_name)
             if mock is None:

@@ -21,6 +21,7 @@ from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
 from duetlink.compute.operations.torch_names import METADATA_NAMES, name_of_torch
 from duetlink.duet.asking import mock_shown, sizes, transforms
 from duetlink.duet.asking.asked import Asked
+from duetlink.duet.asking.mock_tensors import AsMocks, refuse_dispatch
 from duetlink.duet.asking.program import Program, is_remote, mock_of
 from duetlink.errors import OperationRefused, PrivateValue
 
@@ -58,7 +59,7 @@ class TensorPointer(Asked, torch.Tensor):
 
     @classmethod
     def _of(cls, program: Program, mock: torch.Tensor, id_: int, hidden: int = 0) -> TensorPointer:
-        with torch._C.DisableTorchFunctionSubclass():
+        with AsMocks():
             made = mock if isinstance(mock, cls) else mock.as_subclass(cls)
         made._program = program
         made._id = id_
@@ -75,7 +76,7 @@ class TensorPointer(Asked, torch.Tensor):
     @property
     def mock(self) -> torch.Tensor:
         """The harmless twin, as a plain tensor."""
-        with torch._C.DisableTorchFunctionSubclass():
+        with AsMocks():
             mock = torch.Tensor.as_subclass(self.detach(), torch.Tensor)
             self._program.echoes.hand_out(mock, self._id)
         return mock
@@ -90,6 +91,12 @@ class TensorPointer(Asked, torch.Tensor):
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
         return torch_function(function, arguments, keywords or {})
+
+    @classmethod
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None
+    ) -> Any:
+        refuse_dispatch(function)
 
     def _look_up(self, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> NoReturn:
         raise TypeError("get() of a tensor takes no key: .get(reason=…) asks for all of it")
@@ -125,7 +132,7 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
                 "decide by its mock: .mock"
             )
         if function is torch.Tensor.type:
-            with torch._C.DisableTorchFunctionSubclass():
+            with AsMocks():
                 return mock_of(arguments[0]).type()
         if called == "_is_all_true":
             raise PrivateValue(
@@ -137,7 +144,7 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
         told = sizes.of_tensor(name, arguments, keywords)
         if told is not None:
             return told
-        with torch._C.DisableTorchFunctionSubclass():
+        with AsMocks():
             return function(
                 *map(mock_of, arguments), **{key: mock_of(item) for key, item in keywords.items()}
             )
@@ -157,7 +164,7 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
     encoded = [program.encode(argument) for argument in arguments]
     encoded_by_name = {key: program.encode(item) for key, item in keywords.items()}
     hidden_then(name, arguments, keywords, theirs)
-    with torch._C.DisableTorchFunctionSubclass():
+    with AsMocks():
         mock = function(*theirs, **theirs_by_name)
     for argument in theirs:
         if mock is argument and is_remote(mock):  # in place
@@ -165,7 +172,7 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
             return mock
     if mock is None:
         return program.made(name, encoded, encoded_by_name, mock)
-    with torch._C.DisableTorchFunctionSubclass():
+    with AsMocks():
         hidden = hidden_after(name, arguments, keywords, theirs, mock, program.allowed)
     return program.made(name, encoded, encoded_by_name, mock, hidden)
 
@@ -263,7 +270,7 @@ def place_tensor(program: Program, tensor: torch.Tensor) -> TensorPointer:
 
 def _placed(program: Program, tensor: torch.Tensor) -> TensorPointer:
     id_ = program.place(tensor.detach())
-    with torch._C.DisableTorchFunctionSubclass():
+    with AsMocks():
         mock = tensor.detach().clone()
     made = TensorPointer._of(program, mock, id_)
     if isinstance(tensor, torch.nn.Parameter):
