@@ -5,7 +5,10 @@ from __future__ import annotations
 from benchmarks.command import Benchmarks
 
 TABLES = ("control", "busy", "seed_table", "large", "zero_copy", "tunnel", "codecs", "dedup")
-BY_NAME_ALONE = ("soak", "day", "delivery", "gradients", "groups", "panel", "page", "policies", "remote")
+BY_NAME_ALONE = (
+    *("soak", "day", "delivery", "gradients", "groups"),
+    *("panel", "page", "policies", "prep", "remote"),
+)
 
 main = Benchmarks("benchmarks", TABLES, BY_NAME_ALONE)
 

@@ -252,13 +252,18 @@ class _Lowering:
         assert step.bounds is not None
         low, high = step.bounds
         column = self._column(step.column)
-        if self.fields[step.column].type in INTEGERS:
-            least, most = max(math.floor(low), -EXACT), min(math.ceil(high), EXACT)
-            column = column.cast(nw.Int64).clip(least, most)
         first, last = float(low), float(high)
-        column = column.cast(nw.Float64).clip(first, last)
+        if self.fields[step.column].type in INTEGERS:
+            # within EXACT, so that no engine rounds or refuses
+            least, most = max(math.floor(low), -EXACT), min(math.ceil(high), EXACT)
+            column = column.cast(nw.Int64).clip(least, most).cast(nw.Float64)
+            if (least, most) != (first, last):
+                column = column.clip(first, last)
+        else:
+            column = column.cast(nw.Float64).clip(first, last)
         # Polars divides by a constant so, and the others would round in another way
-        self._set(self.at[step.column], (column - first) * (1.0 / (last - first)))
+        column = column * (1.0 / last) if first == 0 else (column - first) * (1.0 / (last - first))
+        self._set(self.at[step.column], column)
 
     def _split(self, step: Split) -> None:
         if not step.by and not self.row:

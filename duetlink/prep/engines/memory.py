@@ -82,7 +82,10 @@ class PolarsSource:
         return polars_frame(lazy, self._names, columns, row=row)
 
     def collect(self, frame: Any) -> pa.Table:
-        return frame.to_native().collect().to_arrow()
+        import pyarrow as pa
+
+        # `to_arrow` would copy all that came in several pieces into one
+        return pa.RecordBatchReader.from_stream(frame.to_native().collect()).read_all()
 
     def stream(self, frame: Any, rows: int) -> Generator[pa.RecordBatch]:
         yield from self.collect(frame).to_batches(max_chunksize=rows)
