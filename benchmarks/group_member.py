@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import socket
 import struct
 import sys
 import time
@@ -20,7 +21,6 @@ from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.transport import Message
 
 _LENGTHS = struct.Struct("<IQ")
-_BUFFER_BYTES = 1024 * 1024
 
 
 class SocketTransport:
@@ -29,42 +29,48 @@ class SocketTransport:
     def __init__(self, rank: int, size: int) -> None:
         self.rank = rank
         self.size = size
-        self._streams: dict[int, tuple[asyncio.StreamReader, asyncio.StreamWriter]] = {}
+        self._sockets: dict[int, socket.socket] = {}
         self._locks = {other: asyncio.Lock() for other in range(size)}
-        self._met = asyncio.Event()
 
     async def connect(self, store: dist.Store, name: str) -> None:
-        server = await asyncio.start_server(self._accept, "127.0.0.1", 0, limit=_BUFFER_BYTES)
-        port = server.sockets[0].getsockname()[1]
-        await asyncio.to_thread(store.set, f"{name}{self.rank}", str(port))
-        for other in range(self.rank):
-            told = await asyncio.to_thread(store.get, f"{name}{other}")
-            reader, writer = await asyncio.open_connection("127.0.0.1", int(told), limit=_BUFFER_BYTES)
-            writer.write(bytes([self.rank]))
-            self._streams[other] = reader, writer
-        while len(self._streams) < self.size - 1:
-            await self._met.wait()
-            self._met.clear()
-        server.close()
+        loop = asyncio.get_running_loop()
+        with socket.create_server(("127.0.0.1", 0), backlog=self.size) as server:
+            server.setblocking(False)
+            await asyncio.to_thread(store.set, f"{name}{self.rank}", str(server.getsockname()[1]))
+            for other in range(self.rank):
+                told = await asyncio.to_thread(store.get, f"{name}{other}")
+                self._sockets[other] = self._ready(socket.create_connection(("127.0.0.1", int(told))))
+                await loop.sock_sendall(self._sockets[other], bytes([self.rank]))
+            while len(self._sockets) < self.size - 1:
+                accepted = self._ready((await loop.sock_accept(server))[0])
+                self._sockets[(await loop.sock_recv(accepted, 1))[0]] = accepted
 
-    async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        (other,) = await reader.readexactly(1)
-        self._streams[other] = reader, writer
-        self._met.set()
+    def _ready(self, connected: socket.socket) -> socket.socket:
+        connected.setblocking(False)
+        connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        return connected
 
     async def send(self, to: int, head: bytes, body: memoryview) -> None:
         async with self._locks[to]:
-            writer = self._streams[to][1]
-            writer.write(_LENGTHS.pack(len(head), len(body)) + head)
+            loop = asyncio.get_running_loop()
+            await loop.sock_sendall(self._sockets[to], _LENGTHS.pack(len(head), len(body)) + head)
             if len(body):
-                writer.write(body)
-            await writer.drain()
+                await loop.sock_sendall(self._sockets[to], body)
 
     async def receive(self, of: int) -> Message:
-        reader = self._streams[of][0]
-        head_bytes, body_bytes = _LENGTHS.unpack(await reader.readexactly(_LENGTHS.size))
-        head = await reader.readexactly(head_bytes)
-        return Message(head, memoryview(await reader.readexactly(body_bytes)))
+        head_bytes, body_bytes = _LENGTHS.unpack(await self._read(of, _LENGTHS.size))
+        head = bytes(await self._read(of, head_bytes))
+        return Message(head, await self._read(of, body_bytes))
+
+    async def _read(self, of: int, size_bytes: int) -> memoryview:
+        data = np.empty(size_bytes, np.uint8).data
+        done = 0
+        while done < size_bytes:
+            got = await asyncio.get_running_loop().sock_recv_into(self._sockets[of], data[done:])
+            if not got:
+                await asyncio.Event().wait()  # it has ended; whoever needs it no more waits no more
+            done += got
+        return data
 
 
 def main() -> None:
