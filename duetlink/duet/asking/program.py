@@ -236,7 +236,9 @@ class Program:
         for index, part in enumerate(mock):
             part_id = self.next_id()
             self.record(part_id, "operator.getitem", [f"[{id_}]", str(index)])
-            parts.append(self.wrap(part, part_id, trimmed(hidden, part)))
+            parts.append(
+                self.wrap(part, part_id, EVERY if isinstance(part, (str, bytes)) else trimmed(hidden, part))
+            )
         self.drop(id_)
         if hasattr(mock, "_fields"):  # of its own type are not all: SciPy's take more than their fields
             return namedtuple(type(mock).__name__, mock._fields)(*parts)  # noqa: PYI024 - fields of any type

@@ -8,10 +8,8 @@ works on the mocks here, and on the real tensors at the owner.
 from __future__ import annotations
 
 import copy
-import sys
 import weakref
 from collections.abc import Callable
-from types import FrameType
 from typing import Any, ClassVar, NoReturn
 
 import torch
@@ -38,14 +36,6 @@ _VALUES = frozenset(
         "__array__",
         "__contains__",
     ]
-)
-
-
-# these see the memory of a tensor alone, and so would compute on mocks
-_NO_TRANSFORMS = (
-    "torch.func and torch.vmap see the mocks of tensors at the owner only: use .backward() and .grad, "
-    "torch.autograd.grad or torch.autograd.functional, and operations on whole batches; or have the owner "
-    "review a function as a whole: @duet.remote"
 )
 
 
@@ -153,8 +143,6 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
     if is_remote(out):  # two steps: what changes its argument is in a list of its own
         made = torch_function(function, arguments, {k: v for k, v in keywords.items() if k != "out"})
         return torch_function(torch.Tensor.copy_, (out, made), {})
-    if torch._C._functorch.peek_interpreter_stack() is not None:
-        raise OperationRefused(_NO_TRANSFORMS)
     program = _program_of((*arguments, *keywords.values()))
     program.track_gradients(torch.is_grad_enabled())
     arguments = [program.counterpart(argument) for argument in arguments]
@@ -225,7 +213,6 @@ def make_tensors(program: Program) -> None:
     def make(mock: torch.Tensor, id_: int, hidden: int) -> TensorPointer:
         return TensorPointer._of(program, mock, id_, hidden)
 
-    transforms.refuse_pointers()
     for kind in (torch.Tensor, TensorPointer, torch.nn.Parameter):
         program.makes(kind, make)
 
@@ -301,30 +288,4 @@ def fetched_module(
     return copy.deepcopy(module, memo)
 
 
-class _Whole:
-    """A tensor at the owner that is not to be taken for one."""
-
-    def __init__(self, tensor: TensorPointer) -> None:
-        self.tensor = tensor
-
-
-def _taken_apart(tensor: Any) -> tuple[list[Any], None]:
-    """What torch does first with each argument of a transform, and with those of a checkpoint.
-
-    Raises:
-        OperationRefused: it is for a transform.
-    """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None:
-        if frame.f_globals.get("__name__", "").startswith("torch._functorch"):
-            raise OperationRefused(_NO_TRANSFORMS)
-        frame = frame.f_back
-    return [_Whole(tensor)], None
-
-
-def _put_together(parts: Any, context: None) -> Any:
-    (part,) = parts
-    return part.tensor if isinstance(part, _Whole) else part
-
-
-torch.utils._pytree.register_pytree_node(TensorPointer, _taken_apart, _put_together)
+transforms.refuse_pointers(TensorPointer)

@@ -1,56 +1,58 @@
 """torch.func and pointers: refused, since what it takes would be the mock.
 
-`torch.func.grad`, `vmap` and their kin take a tensor apart in C++, below `__torch_function__`, and would
-return plain tensors made from the mock without a word. All of them pass one of a few Python functions first.
-These are replaced by ones that look for a pointer, once torch is used with pointers in this process.
+`torch.func.grad`, `vmap` and their kin (and `torch.vmap`) take a tensor apart in C++, below
+`__torch_function__`, and would return plain tensors made from the mock without a word. Before that, each of
+them flattens its arguments by torch's pytree, which asks here how to flatten a pointer. Checkpoints flatten
+their arguments as well, and may.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable
-from typing import Any
+import sys
+from types import FrameType
+from typing import Any, NoReturn
 
-import torch
-import torch.autograd.forward_ad
 from torch._C._functorch import peek_interpreter_stack
-from torch._functorch import eager_transforms, predispatch, vmap
+from torch.utils import _pytree
 
-from duetlink.duet.asking.program import is_remote
 from duetlink.errors import OperationRefused
 
-_WHY = (
-    "torch.func and torch.vmap would compute with the mock: use loss.backward() and .grad, write the "
-    "operation for the whole batch, or submit a function with @duet.remote"
-)
-_PLACES = (
-    (eager_transforms, "_wrap_for_grad"),
-    (vmap, "_add_batch_dim"),
-    (predispatch, "_add_batch_dim"),
-    (torch.autograd.forward_ad, "make_dual"),
-)
+
+class _Whole:
+    """A pointer among the leaves of a tree, where it is not to be taken for a tensor."""
+
+    def __init__(self, pointer: Any) -> None:
+        self.pointer = pointer
 
 
-def refuse_pointers() -> None:
-    """Have transforms of functions raise OperationRefused for a pointer. Calling it again changes nothing."""
-    for module, name in _PLACES:
-        enter = getattr(module, name, None)
-        if enter is not None and not getattr(enter, "_knows_pointers", False):
-            setattr(module, name, _guarded(enter))
+def refuse_pointers(kind: type) -> None:
+    """Have transforms of functions raise OperationRefused for a `kind`. To be called once."""
+    _pytree.register_pytree_node(kind, _flattened, _unflattened)
 
 
 def refuse_within() -> None:
     """Raise OperationRefused within a transform, whose tensors meet a pointer that its function holds."""
     if peek_interpreter_stack() is not None:
-        raise OperationRefused(_WHY)
+        _refuse()
 
 
-def _guarded(enter: Callable[..., Any]) -> Callable[..., Any]:
-    @functools.wraps(enter)
-    def guarded(tensor: Any, *arguments: Any, **keywords: Any) -> Any:
-        if is_remote(tensor):
-            raise OperationRefused(_WHY)
-        return enter(tensor, *arguments, **keywords)
+def _flattened(pointer: Any) -> tuple[list[Any], None]:
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_globals.get("__name__", "").startswith("torch._functorch"):
+            _refuse()
+        frame = frame.f_back
+    return [_Whole(pointer)], None
 
-    guarded._knows_pointers = True  # type: ignore[attr-defined]
-    return guarded
+
+def _unflattened(leaves: Any, context: None) -> Any:
+    (leaf,) = leaves
+    return leaf.pointer if isinstance(leaf, _Whole) else leaf
+
+
+def _refuse() -> NoReturn:
+    raise OperationRefused(
+        "torch.func and torch.vmap would compute with the mock: use loss.backward() and .grad, or "
+        "torch.autograd.functional; write the operation for the whole batch; or submit a function with "
+        "@duet.remote"
+    )

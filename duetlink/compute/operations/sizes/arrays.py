@@ -132,6 +132,11 @@ def one_hot(call: Call) -> int:
     return shaped(call) if type(classes) is int and classes > 0 else EVERY
 
 
+def repeated(call: Call) -> int:
+    """Each item as often as a constant says, or as the items themselves say, where there is nothing else."""
+    return shaped(call) if len(call.arguments) > 1 or call.keywords else EVERY
+
+
 def chosen(call: Call) -> int:
     """`where(condition, x, y)` goes item by item; with a condition only it says where that is true."""
     return alike(call) if len(call.arguments) == 3 or len(call.keywords) > 1 else EVERY

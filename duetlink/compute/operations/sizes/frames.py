@@ -107,6 +107,9 @@ def rowwise(call: Call) -> int:
     made = ndim_of(call.made)
     if isinstance(call.made, (list, tuple)):
         return UNCOUNTED if rows_hidden(hidden, ndim) else PUBLIC
+    rest = (call.arguments[1:], tuple(call.keywords.values()))
+    if made > ndim and has_pointers(rest):  # such as the periods of `diff`, one column for each
+        return EVERY
     columns = columns_hidden(hidden, ndim) | _named(call)
     return table(rows_hidden(hidden, ndim), columns, made, hidden & LABELS)
 
@@ -131,6 +134,8 @@ def numbered(call: Call) -> int:
 def _named(call: Call) -> int:
     """Whether a private text may have become the name of a column."""
     rest = (*call.arguments[1:], *call.keywords.values())
+    if call.operation in (".add_prefix", ".add_suffix"):
+        return NAMES if has_pointers(rest) else PUBLIC
     return NAMES if any(map(has_private_text, rest)) else PUBLIC
 
 
@@ -143,6 +148,11 @@ def has_private_text(argument: Any) -> bool:
     return isinstance(getattr(argument, "_mock", None), str)
 
 
+def labelled(call: Call) -> int:
+    """What is at a label: one row, or several where it is there twice."""
+    return UNCOUNTED
+
+
 def transposed(call: Call) -> int:
     """Rows become columns: their labels become names, which are data unless they are counted."""
     mock, hidden = call.mocks[0], call.first
@@ -152,8 +162,15 @@ def transposed(call: Call) -> int:
     return arrays.reversed_axes(hidden & (ROWS | COLUMNS), 2) | names | LABELS
 
 
+def turned(call: Call) -> int:
+    """The axes of an array, or of a frame, in another order."""
+    return transposed(call) if _is_pandas(call.mocks[0]) else arrays.turned(call)
+
+
 def first_rows(call: Call) -> int:
     """So many rows as a constant says, or as there are."""
+    if call.given("axis", default=0) not in (0, None, "index", "rows"):
+        return EVERY
     found = rowwise(call) | LABELS
     rest = (call.arguments[1:], tuple(call.keywords.values()))
     return found | table(True, PUBLIC, ndim_of(call.made)) if has_pointers(rest) else found

@@ -132,8 +132,9 @@ def _by_label(call: Call, target: Any, key: Any) -> int:
     if isinstance(by_column, list) and not _is_mask(by_column):
         columns = PUBLIC
     if made == 1 and one_row and ndim == 2:
-        # a label that is there twice gives two rows, which only counted labels rule out
-        return EVERY if columns or not counted else PUBLIC
+        if not counted:  # a label that is there twice gives two rows
+            return UNCOUNTED
+        return EVERY if columns else PUBLIC
     return table(rows, columns, made, labels)
 
 

@@ -9,7 +9,16 @@ from typing import Any
 from duetlink.compute.operations.allowed import AGGREGATE, ELEMENTWISE, Allowed, read_list
 from duetlink.compute.operations.sizes import arrays, frames, keys
 from duetlink.compute.operations.sizes.call import Call, Rule
-from duetlink.compute.operations.sizes.mask import PUBLIC, has_pointers, is_pointer, trimmed
+from duetlink.compute.operations.sizes.mask import (
+    EVERY,
+    LABELS,
+    NAMES,
+    PUBLIC,
+    UNCOUNTED,
+    has_pointers,
+    is_pointer,
+    trimmed,
+)
 from duetlink.errors import OperationRefused
 
 _RULES: Mapping[str, Rule] = {
@@ -21,14 +30,16 @@ _RULES: Mapping[str, Rule] = {
     "alike": frames.alike,
     "rows": arrays.rows,
     "reduced": frames.reduced,
-    "turned": arrays.turned,
+    "turned": frames.turned,
     "squeezed": arrays.squeezed,
     "binned": arrays.binned,
     "one_hot": arrays.one_hot,
+    "repeated": arrays.repeated,
     "chosen": arrays.chosen,
     "rowwise": frames.rowwise,
     "expanded": frames.expanded,
     "relabelled": frames.relabelled,
+    "labelled": frames.labelled,
     "numbered": frames.numbered,
     "transposed": frames.transposed,
     "first_rows": frames.first_rows,
@@ -50,6 +61,10 @@ _RULES: Mapping[str, Rule] = {
 # the rules by which arguments without anything hidden, and without numbers, make results without
 _PUBLIC_OF_PUBLIC = frozenset({arrays.fixed, arrays.same, arrays.alike, arrays.rows, arrays.reduced})
 _UNLABELLED: Mapping[Rule, Rule] = {frames.alike: arrays.alike, frames.reduced: arrays.reduced}
+_OF_ARRAYS = frozenset(
+    rule for rule in _RULES.values() if rule.__module__ == arrays.__name__ and rule is not arrays.turned
+)
+_TEXTS = frozenset({str, bytes})
 _CONTAINERS = frozenset({list, tuple, dict, slice})
 # Whose effects say enough: their objects are arrays, columns and numbers.
 _BY_EFFECT = frozenset({"numpy", "torch", "pandas", "polars", "operator", "builtins", "math"})
@@ -69,9 +84,17 @@ def hidden_after(
     """
     kind: type = type(mocks[0]) if mocks else type(None)
     rule = _rules.get((operation, kind)) or _rule_of(operation, kind, allowed)
-    if rule in _PUBLIC_OF_PUBLIC and _is_public(arguments) and _is_public(keywords.values()):
+    is_quick = rule in _PUBLIC_OF_PUBLIC and type(made) not in _TEXTS
+    if is_quick and _is_public(arguments) and _is_public(keywords.values()):
         return PUBLIC
-    hidden = rule(Call(operation, arguments, keywords, mocks, made))
+    call = Call(operation, arguments, keywords, mocks, made)
+    hidden = rule(call)
+    if type(made) in _TEXTS:
+        hidden = EVERY  # whatever it is an item of
+    elif rule is keys.taken and type(made) in _CONTAINERS and type(mocks[0]) not in _CONTAINERS:
+        hidden = UNCOUNTED  # a list in a cell
+    elif hidden >= 0 and rule in _OF_ARRAYS and type(made).__module__.startswith("pandas"):
+        hidden |= LABELS | (call.all & NAMES)
     if hidden == PUBLIC:
         return hidden
     if not any(map(has_pointers, arguments)) and not any(map(has_pointers, keywords.values())):
