@@ -55,6 +55,12 @@ class Lesson:
         ]
 
 
+def _number(directory: Path) -> tuple[int, str]:
+    """Lessons are played in the order of their numbers: 12 comes after 2."""
+    number = directory.name.partition("-")[0]
+    return (int(number) if number.isdecimal() else 0), directory.name
+
+
 def lesson_in(directory: Path) -> Lesson | None:
     """The lesson whose notebooks are there, if they are."""
     owners = tuple(sorted(directory.glob("owner*.ipynb")))
@@ -64,7 +70,11 @@ def lesson_in(directory: Path) -> Lesson | None:
 
 def lessons() -> list[Lesson]:
     """Those of duetlink: of the clone that this is, or those that came with the package."""
-    found = [lesson_in(directory) for directory in sorted(home().iterdir())] if home().is_dir() else []
+    found = (
+        [lesson_in(directory) for directory in sorted(home().iterdir(), key=_number)]
+        if home().is_dir()
+        else []
+    )
     return [lesson for lesson in found if lesson is not None]
 
 

@@ -21,7 +21,8 @@ from duetlink.tools.demo.errors import DemoFailed
 from duetlink.tools.demo.lesson import choose
 
 NOTEBOOKS = Path(__file__).resolve().parents[3] / "notebooks"
-LESSONS = sorted(path.parent.name for path in NOTEBOOKS.glob("*/scientist.ipynb"))
+_LESSONS = (path.parent.name for path in NOTEBOOKS.glob("*/scientist.ipynb"))
+LESSONS = sorted(_LESSONS, key=lambda name: int(name.partition("-")[0]))
 
 
 def roles(lesson: str) -> list[str]:

@@ -29,6 +29,7 @@ def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
 
 def test_all_of_them_are_here() -> None:
     tested = {"1-basics", "2-statistics", "3-images", "4-two-owners", "5-function", "6-private"}
+    tested |= {"12-preparation"}
     assert set(LESSONS) == tested
 
 
@@ -169,3 +170,21 @@ def test_private(lesson: Callable[[str], Path]) -> None:
         "spread of salaries",
         "median salary",
     ]
+
+
+def test_preparation(lesson: Callable[[str], Path]) -> None:
+    played = play(lesson("12-preparation"))
+    said, own = played.text("scientist"), played.text("owner")
+    assert "equal: True" in own
+    assert "row by row, and no row can make it fail: False" in own
+    assert "but for categories that nobody declared: True" in own
+    assert re.search(r"\d+ batches; the first: \(4096, 6\) rows, \(4096,\) wages", own)
+    assert "has an item in no declared category: declare it" in own
+    # what the owner reads before the yes is the whole preparation
+    assert (
+        own.count("census.prep(Prep().drop_missing().one_hot('work', ['private', 'public', 'own', 'none']")
+        == 2
+    )
+    assert "the owner says: people do not leave, prepared or not; ask for means" in said
+    assert re.search(r"work=private +0\.\d+", said)
+    assert [reason for reason, _ in played.left()] == ["means of those to train with"]
