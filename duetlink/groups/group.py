@@ -223,13 +223,27 @@ class Group:
         return self._thread.run(self._sync(here(), state, timeout_s=timeout_s))
 
     def all_reduce(
-        self, value: Any, op: str = "sum", *, in_place: bool = False, timeout_s: float | None = None
+        self,
+        value: Any,
+        op: str = "sum",
+        *,
+        in_place: bool = False,
+        algorithm: str | None = None,
+        timeout_s: float | None = None,
     ) -> Any:
         """Combine all members' values; everybody has the result, in the same bits.
 
-        `op` is sum, mean, min, max, prod, and, or, xor; a mean of integers is rounded, halves up.
+        Args:
+            value: of the same form at all members.
+            op: sum, mean, min, max, prod, and, or, xor; a mean of integers is rounded, halves up.
+            in_place: write the result into the value's own arrays. They are as they were if it fails.
+            algorithm: one that `explain` lists; the quickest otherwise. The same at all members.
+            timeout_s: CallTimeout after so long.
         """
-        return self._thread.run(self._all_reduce(here(), value, op, in_place=in_place, timeout_s=timeout_s))
+        call = here()
+        return self._thread.run(
+            self._all_reduce(call, value, op, in_place=in_place, algorithm=algorithm, timeout_s=timeout_s)
+        )
 
     def reduce(self, value: Any, root: int = 0, op: str = "sum", *, timeout_s: float | None = None) -> Any:
         """The same; only `root` has the result, the others None."""
@@ -314,12 +328,13 @@ class Group:
         op: str = "sum",
         *,
         in_place: bool = False,
+        algorithm: str | None = None,
         timeout_s: float | None = None,
     ) -> Any:
         return await self._run(
             "all_reduce",
             value,
-            lambda c: c.all_reduce(value, op, in_place=in_place, call=call),
+            lambda c: c.all_reduce(value, op, in_place=in_place, algorithm=algorithm, call=call),
             timeout_s,
             sums=op in _SUMS,
         )

@@ -50,6 +50,7 @@ class Peer:
     seat: int
     link: Link | None = None
     making: asyncio.Task[None] | None = None
+    is_greeted: bool = False  # it has this link as well, and can be sent to
     losing: asyncio.TimerHandle | None = None  # counts how long it has been out of reach
     is_linked: bool = False  # to all that were there before it; known to the founder only
 
@@ -126,7 +127,7 @@ class GroupLife:
 
     async def wait_seated(self) -> None:
         """Until there is a link to everybody who is there. Raises why it never will."""
-        while self.standing is None or any(peer.making is not None for peer in self.peers.values()):
+        while self.standing is None or not self._has_greeted_all(self.standing.me):
             self._check_open()
             await self._stir()
 
@@ -282,16 +283,22 @@ class GroupLife:
         link = await self._wiring.meet(key, self._url)
         self.peers[seat].making = None
         self._adopt(seat, link)
-        self._say_linked()
+        self._say(seat, pb.GroupMessage(greeting=pb.Greeting()))
 
     def _make_link(self, seat: int) -> None:
         peer = self.peers.setdefault(seat, Peer(seat))
         peer.making = self._spawn(self._meet(seat))
 
+    def _has_greeted_all(self, me: int) -> bool:
+        """Whether all who were there before this member, and still are, have their end of the link to it."""
+        earlier = [peer for seat, peer in self.peers.items() if FOUNDER < seat < me]
+        return all(peer.is_greeted or (peer.link is None and peer.making is None) for peer in earlier)
+
     def _say_linked(self) -> None:
+        """To whoever launched, once every earlier member has its end of the link: operations may begin."""
         now = self.standing
         assert now is not None
-        if all(peer.link is not None for seat, peer in self.peers.items() if seat < now.me):
+        if self._has_greeted_all(now.me):
             self._say(FOUNDER, pb.GroupMessage(linked=pb.Linked(seat=now.me)))
 
     # -- messages --------------------------------------------------------------------------------------------
@@ -321,6 +328,9 @@ class GroupLife:
                 entry = Entry(message.newcomer.key, message.newcomer.name)
                 self.roster = self.roster.with_entry(entry)
                 self._make_link(len(self.roster) - 1)
+            case "greeting" if self.standing is not None:
+                self.peers[seat].is_greeted = True
+                self._say_linked()
             case "linked" if self.standing is not None and self.standing.me == FOUNDER:
                 if message.linked.seat != seat:
                     raise RemoteProtocolError(f"member {seat} speaks for member {message.linked.seat}")

@@ -65,7 +65,7 @@ class Mesh:
         streams: Sequence[Opening | None],
         on_violation: Callable[[int, RemoteProtocolError], None],
     ) -> None:
-        """`streams` are those of the links, by rank; None stands for this member."""
+        """`streams` are those of the links, by rank; None for this member, and for one that is lost."""
         self.epoch = epoch
         self._rank = rank
         self._size = len(streams)
@@ -79,9 +79,12 @@ class Mesh:
         self._sent = [0] * self._size
         self._received = [0] * self._size
         for other, link in enumerate(streams):
-            if link is not None:
+            if other != rank:
                 self._streams[other] = asyncio.get_running_loop().create_future()
-                if rank < other:
+                if link is None:
+                    self._streams[other].set_exception(StreamClosed(f"there is no link to rank {other}"))
+                    self._streams[other].exception()
+                elif rank < other:
                     self._opening.append(asyncio.ensure_future(self._open(other, link)))
                 else:
                     link.on_open(self._purpose, self._taker(other), window_bytes=_WINDOW_BYTES, most=1)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,8 @@ import torch
 import duetlink
 from duetlink import errors
 from duetlink.groups.group import Group
+from duetlink.groups.membership import schema_pb2 as pb
+from duetlink.groups.membership.messages import Prepare, to_wire
 from duetlink.net.signaling import SessionCode
 from duetlink.net.signaling.wordlist import EVEN, ODD
 
@@ -245,3 +248,71 @@ def test_an_operation_that_takes_too_long_ends_everywhere_with_its_input_as_it_w
     assert given.sum() == 100_000
     until(lambda: [group.epoch for group in groups] == [2, 2, 2])
     assert together(groups, lambda group: group.all_reduce(1)) == [3, 3, 3]
+
+
+def test_a_member_that_speaks_for_another_is_put_out_and_the_others_go_on(make_group: MakeGroup) -> None:
+    groups = make_group(3)
+    hostile = groups[2]._life
+
+    async def lie() -> None:
+        hostile._say(1, pb.GroupMessage(linked=pb.Linked(seat=1)))
+        hostile._say(0, pb.GroupMessage(agreement=to_wire(Prepare(1, (1, 0), ()))))
+
+    groups[2]._thread.run(lie())
+    rest = groups[:2]
+    found = together(rest, lambda group: group.all_reduce(1))
+    assert [(type(error), error.rank, error.name) for error in found] == [
+        (errors.PeerLost, 2, "member 2")
+    ] * 2
+    assert together(rest, lambda group: group.all_reduce(1)) == [2, 2]
+    until(lambda: groups[2].state.startswith("closed"))
+    with pytest.raises(errors.PeerLost):
+        groups[2].barrier()
+
+
+def test_a_member_that_sends_no_messages_of_an_operation_is_put_out(make_group: MakeGroup) -> None:
+    groups = make_group(3)
+    together(groups, lambda group: group.barrier())
+    mesh = groups[2]._life._mesh
+    assert mesh is not None
+
+    async def spoil() -> None:
+        stream = await mesh._stream(0)
+        await stream.send(b"no head of a message", memoryview(b""))
+
+    groups[2]._thread.run(spoil())
+    rest = groups[:2]
+    found = together(rest, lambda group: group.all_reduce(1))
+    assert isinstance(found[0], errors.RemoteProtocolError | errors.PeerLost)
+    assert isinstance(found[1], errors.PeerLost)
+    assert found[1].rank == 2
+    assert together(rest, lambda group: group.all_reduce(1)) == [2, 2]
+
+
+def test_with_on_loss_continue_the_sum_is_tried_again_among_who_is_left(make_group: MakeGroup) -> None:
+    groups = make_group(3, on_loss="continue")
+    together(groups, lambda group: group.barrier())
+    rest = groups[:2]
+    leaving = threading.Thread(target=lambda: (threading.Event().wait(0.2), groups[2].close()))
+    leaving.start()  # while the others wait for its part
+    assert together(rest, lambda group: group.all_reduce(np.ones(2)).tolist()) == [[2.0, 2.0]] * 2
+    leaving.join()
+
+
+def test_who_tries_all_seats_at_once_has_one_guess(make_group: MakeGroup) -> None:
+    with duetlink.group(size=4, settings=QUICK) as launched:
+        wrong = other_words(launched.code)
+
+        def guess(_: int) -> Any:
+            try:
+                return duetlink.group(wrong, settings=QUICK)
+            except errors.DuetError as error:
+                return error
+
+        with ThreadPoolExecutor(3) as pool:
+            found = list(pool.map(guess, range(3)))
+        kinds = sorted(type(error).__name__ for error in found)
+        assert kinds.count("WrongCode") >= 1
+        assert set(kinds) <= {"WrongCode", "LinkClosed", "CodeUsed", "UnknownCode"}
+        with pytest.raises(errors.WrongCode):
+            launched.wait_ready(10)

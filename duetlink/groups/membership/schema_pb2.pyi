@@ -7,16 +7,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class GroupMessage(_message.Message):
-    __slots__ = ("seated", "newcomer", "linked", "agreement")
+    __slots__ = ("seated", "newcomer", "linked", "agreement", "greeting")
     SEATED_FIELD_NUMBER: _ClassVar[int]
     NEWCOMER_FIELD_NUMBER: _ClassVar[int]
     LINKED_FIELD_NUMBER: _ClassVar[int]
     AGREEMENT_FIELD_NUMBER: _ClassVar[int]
+    GREETING_FIELD_NUMBER: _ClassVar[int]
     seated: Seated
     newcomer: Entry
     linked: Linked
     agreement: Agreement
-    def __init__(self, seated: _Optional[_Union[Seated, _Mapping]] = ..., newcomer: _Optional[_Union[Entry, _Mapping]] = ..., linked: _Optional[_Union[Linked, _Mapping]] = ..., agreement: _Optional[_Union[Agreement, _Mapping]] = ...) -> None: ...
+    greeting: Greeting
+    def __init__(self, seated: _Optional[_Union[Seated, _Mapping]] = ..., newcomer: _Optional[_Union[Entry, _Mapping]] = ..., linked: _Optional[_Union[Linked, _Mapping]] = ..., agreement: _Optional[_Union[Agreement, _Mapping]] = ..., greeting: _Optional[_Union[Greeting, _Mapping]] = ...) -> None: ...
+
+class Greeting(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
 
 class Entry(_message.Message):
     __slots__ = ("key", "name")

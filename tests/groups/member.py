@@ -1,0 +1,59 @@
+"""A member in a process of its own, driven by lines on stdin: `python member.py NAME`.
+
+The first line is the code to join by, empty for whoever launches. Each further line is one statement, run with `group`, `np` and what earlier lines defined; after each, one line is
+answered: `ok` and the repr of `out` if set, or `error` and the exception's type and text.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import sys
+from typing import Any
+
+import numpy as np
+
+import duetlink
+from duetlink.errors import PeerLost
+from duetlink.groups.mesh import Mesh
+from duetlink.settings import Settings
+
+QUICK = Settings(heartbeat_interval_s=0.2, heartbeat_timeout_s=2.0, reconnect_timeout_s=2.0, only=("tcp",))
+
+
+def die_in_the_middle(after: int) -> None:
+    """Kill this process at its so many-th message to another member."""
+    original, sent = Mesh.send, 0
+
+    async def send(self: Mesh, to: int, head: bytes, body: memoryview) -> None:
+        nonlocal sent
+        sent += 1
+        if sent > after:
+            os.kill(os.getpid(), signal.SIGKILL)
+        await original(self, to, head, body)
+
+    Mesh.send = send  # type: ignore[method-assign]
+
+
+def main() -> None:
+    arguments: dict[str, Any] = {"name": sys.argv[1], "settings": QUICK, "patience_s": 0.0}
+    code = sys.stdin.readline().strip()
+    group = duetlink.group(code, **arguments) if code else duetlink.group(size=3, **arguments)
+    scope: dict[str, object] = {
+        "np": np,
+        "group": group,
+        "PeerLost": PeerLost,
+        "die_in_the_middle": die_in_the_middle,
+    }
+    for line in itertools.chain(["pass"], sys.stdin):
+        scope["out"] = None
+        try:
+            exec(line, scope)  # this test's own statements
+            print("ok", repr(scope["out"]), flush=True)
+        except Exception as error:
+            print("error", type(error).__name__, str(error).replace("\n", " "), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""Three members in three processes, of which one is killed in the middle of an operation."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.slow
+
+MEMBER = Path(__file__).with_name("member.py")
+ELEMENTS = 4_000_000  # 32 MB
+
+
+class Process:
+    """One member; `run` executes a statement there and returns what it answers."""
+
+    def __init__(self, name: str) -> None:
+        self.process = subprocess.Popen(
+            [sys.executable, str(MEMBER), name],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            bufsize=1,
+        )
+
+    def begin(self, statement: str) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(statement + "\n")
+
+    def answer(self) -> str:
+        assert self.process.stdout is not None
+        for line in self.process.stdout:
+            if line.startswith(("ok ", "error ")):
+                return line.strip()
+        raise AssertionError(f"the member's process ended with {self.process.wait()}")
+
+    def run(self, statement: str) -> str:
+        self.begin(statement)
+        return self.answer()
+
+
+@pytest.fixture
+def members() -> Iterator[list[Process]]:
+    """ann launches; ben and carl join. By rank."""
+    made = [Process(name) for name in ("ann", "ben", "carl")]
+    try:
+        assert made[0].run("") == "ok None"
+        code = made[0].run("out = group.code").removeprefix("ok ").strip("'")
+        assert [each.run(code) for each in made[1:]] == ["ok None"] * 2
+        for each in made:
+            assert each.run("out = group.wait_ready(60).size") == "ok 3"
+        yield made
+    finally:
+        for each in made:
+            each.process.kill()
+            assert each.process.stdin is not None
+            assert each.process.stdout is not None
+            each.process.stdin.close()
+            each.process.stdout.close()
+            each.process.wait()
+
+
+@pytest.mark.parametrize(("victim", "name"), [(2, "carl"), (0, "ann")], ids=["who joined", "who launched"])
+def test_a_member_killed_in_the_middle_of_a_sum_is_named_and_the_others_go_on(
+    members: list[Process], victim: int, name: str
+) -> None:
+    others = [each for rank, each in enumerate(members) if rank != victim]
+    for rank, each in enumerate(members):
+        assert each.run(f"x = np.full({ELEMENTS}, {rank + 1}.0); before = x.copy()") == "ok None"
+    for each in members:
+        each.begin("group.barrier()")
+    assert [each.answer() for each in members] == ["ok None"] * 3
+    members[victim].run("die_in_the_middle(4)")
+    for each in members:
+        each.begin("group.all_reduce(x, in_place=True, algorithm='ring')")
+    for each in others:
+        assert each.answer() == f"error PeerLost rank {victim} ({name}) is lost"
+        assert each.run("out = bool((x == before).all())") == "ok True"
+    assert members[victim].process.wait(30) == -9
+    for each in others:
+        each.begin("y = group.all_reduce(x); out = (float(y[0]), float(y[-1]), group.size, group.epoch)")
+    total = sum(rank + 1.0 for rank in range(3) if rank != victim)
+    assert [each.answer() for each in others] == [f"ok ({total}, {total}, 2, 2)"] * 2
