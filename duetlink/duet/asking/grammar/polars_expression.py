@@ -54,13 +54,13 @@ def parsed(expression: Any, allowed: Allowed) -> Any:
         reader = Reader(not_finite)
         tree = reader.selection(written) if _is_selector(expression) else reader.expression(written)
         try:
-            made = done_here(tree, allowed)
+            made = done_here(tree, allowed).meta.serialize(format="binary")
         except OperationRefused:
             raise
         except Exception as error:  # of the library: called in another way than it expects
             refusal = f"{type(error).__name__}: {str(error)[:200]}"
             continue
-        if made.meta.serialize(format="binary") == wanted:
+        if made == wanted:
             return tree
     raise OperationRefused(
         f"this expression is not known here ({refusal}); {BY_HAND}: {str(expression)[:200]}"

@@ -51,9 +51,13 @@ class Reader(Functions):
             return Call(
                 ".replace", (names, inside["pattern"], inside["value"]), {"literal": inside["literal"]}
             )
-        raise OperationRefused(OWN) if kind == "Map" else unknown(f"the renaming {kind!r}")
+        raise OperationRefused(OWN) if kind in ("Map", "Python") else unknown(f"the renaming {kind!r}")
 
     def cast(self, node: dict[str, Any]) -> Any:
+        if node["dtype"] == {"Literal": {"Datetime": ["Microseconds", None]}} and "Literal" in node["expr"]:
+            kind, inside = opened(node["expr"]["Literal"].get("Scalar", "none"))
+            if kind == "Datetime" and inside[2] is not None:  # so versions before 2 write a time without zone
+                return self.literal({"Scalar": {"Datetime": [*inside[:2], None]}})
         options = {
             "Strict": {},
             "NonStrict": {"strict": False},
@@ -70,6 +74,9 @@ class Reader(Functions):
         kind, inside = opened(node)
         if kind in ("Std", "Var"):
             return Call(f".{kind.lower()}", (self.expression(inside[0]),), {"ddof": inside[1]})
+        if kind == "Quantile":  # in versions before 2
+            inputs = self._all([inside["expr"], inside["quantile"]])
+            return Call(".quantile", inputs, {"interpolation": snake(inside["method"])})
         options = {}
         if isinstance(inside, dict) and "input" in inside:
             options = {name: option for name, option in inside.items() if name != "input"}
@@ -102,14 +109,14 @@ class Reader(Functions):
 
     def gather(self, node: dict[str, Any]) -> Any:
         name = ".get" if node["returns_scalar"] else ".gather"
-        options = {"null_on_oob": True} if node["null_on_oob"] else {}
+        options = {"null_on_oob": True} if node.get("null_on_oob") else {}
         return Call(name, (self.expression(node["expr"]), self.expression(node["idx"])), options)
 
     def slice(self, node: dict[str, Any]) -> Any:
         return Call(".slice", self._all([node["input"], node["offset"], node["length"]]))
 
     def explode(self, node: dict[str, Any]) -> Any:
-        return Call(".explode", (self.expression(node["input"]),), node["options"])
+        return Call(".explode", (self.expression(node["input"]),), node.get("options", {}))
 
     def over(self, node: dict[str, Any]) -> Any:
         mapping = {"GroupsToRows": "group_to_rows"}.get(node["mapping"], node["mapping"].lower())
@@ -120,12 +127,20 @@ class Reader(Functions):
             options |= {name: how[name] for name in ("descending", "nulls_last")}
         return Call(".over", self._all([node["function"], *node["partition_by"]]), options)
 
+    def window(self, node: dict[str, Any]) -> Any:
+        """What older versions, such as 1.33, write of `over` and `rolling`."""
+        kind, inside = opened(node["options"])
+        if kind == "Over":
+            return self.over({**node, "mapping": inside})
+        return self.rolling({**node, **inside, "index_column": node["partition_by"][0]})
+
     def rolling(self, node: dict[str, Any]) -> Any:
+        index = node["index_column"]
         return Call(
             ".rolling",
             (self.expression(node["function"]),),
             {
-                "index_column": self.expression(node["index_column"]),
+                "index_column": index["Column"] if "Column" in index else self.expression(index),
                 "period": span(node["period"]),
                 "offset": span(node["offset"]),
                 "closed": node["closed_window"].lower(),
@@ -190,4 +205,5 @@ _KINDS: Mapping[str, _Read] = {
     "SortBy": Reader.sort_by,
     "StructEval": Reader.with_fields,
     "Ternary": Reader.ternary,
+    "Window": Reader.window,
 }
