@@ -80,6 +80,7 @@ FORMULAS = [
     "y ~ Q('the sum') + I(x**2)",
     "y ~ I(x > 1) + np.where(z > 3, 1, 0)",
     "y ~ (x + z + w)**2 - x:z",
+    "y ~ pow(x, 2) + abs(w)",
     "y ~ x / kind + z",
     "y ~ kind / x",
     "y ~ np.power(x, 2) + np.sqrt(z) + z // 2 + x.shift(1)",

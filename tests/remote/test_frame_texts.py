@@ -12,7 +12,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duetlink.errors import DuetError, OperationRefused
-from tests.remote.conftest import Bench
 from tests.remote.recording import pointer_to, recording
 
 
@@ -369,19 +368,3 @@ def test_letters_alone_are_names() -> None:
         if name not in FRAME.columns:
             with pytest.raises(OperationRefused, match="no column"):
                 POINTER.eval(name)
-
-
-# -- with an owner -----------------------------------------------------------------------------------------
-
-
-def test_the_owner_makes_the_same_and_reads_operations(bench: Bench) -> None:
-    codes = []
-    bench.answer = lambda request: (codes.append(str(request.code)), request.approve())[1]
-    frame = bench.share(FRAME, "frame", mock="auto")
-    found = frame.query("a > @limit and s in ['x']").get()
-    pd.testing.assert_frame_equal(found, FRAME[(FRAME["a"] > 2) & FRAME["s"].isin(["x"])])
-    pd.testing.assert_frame_equal(frame.eval("c = a + b").get(), FRAME.eval("c = a + b"))
-    assert codes == [
-        'frame[(frame["a"] > 2) & frame["s"].isin(["x"])]',
-        'frame.assign(c=frame["a"] + frame["b"])',
-    ]

@@ -155,3 +155,16 @@ def test_a_plain_object_on_the_left_leaves_the_operator_to_the_pointer(bench: Be
         assert hasattr(type(made), "_is_remote")
     pd.testing.assert_series_equal((plain + x).get(), plain + pd.Series([10.0, 20.0, 30.0]))
     pd.testing.assert_series_equal((plain - x).get(), plain - pd.Series([10.0, 20.0, 30.0]))
+
+
+def test_the_owner_reads_operations_of_a_query(bench: Bench, people: Any, real: pd.DataFrame) -> None:
+    codes = []
+    bench.answer = lambda request: (codes.append(str(request.code)), request.approve())[1]
+    least = 40
+    found = people.query("age > @least and town in ['Ulm']").get()
+    pd.testing.assert_frame_equal(found, real[(real["age"] > least) & real["town"].isin(["Ulm"])])
+    pd.testing.assert_frame_equal(people.eval("c = age + income").get(), real.eval("c = age + income"))
+    assert codes == [
+        'people[(people["age"] > 40) & people["town"].isin(["Ulm"])]',
+        'people.assign(c=people["age"] + people["income"])',
+    ]

@@ -113,11 +113,13 @@ class RemoteFunction:
         assert name is not None
         return program.call(name, self._function, arguments, keywords)
 
-    def __getattr__(self, name: str) -> RemoteFunction:
+    def __getattr__(self, name: str) -> RemoteFunction | FormulaModels:
         """A function of a class, such as `pandas.MultiIndex.from_tuples`."""
         if name.startswith("_"):
             raise AttributeError(name)
         found = getattr(self._function, name)
+        if is_by_formula(found):
+            return FormulaModels(found.__self__, self._workbench)
         if self._workbench.allowed.name_of(found) is None:
             raise OperationRefused(
                 f"{self._function.__qualname__}.{name} is in no list of what may be done with private data"

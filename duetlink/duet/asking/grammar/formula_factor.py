@@ -42,6 +42,7 @@ _OPERATORS: Mapping[type[ast.AST], str] = {
 }
 _UNARY: Mapping[type[ast.unaryop], str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert"}
 _INVENTED = tuple(f"category {number}" for number in range(UNKNOWN_CATEGORIES))
+_BUILTINS: Mapping[str, Callable[..., Any]] = {"abs": abs, "pow": pow, "round": round}
 _NAMED = re.compile(r"(?:C\()?([^\W\d]\w*)\b.*")
 
 
@@ -201,6 +202,8 @@ class Factors:
             if name in KINDS:
                 option = next(iter([*arguments, *keywords.values()]), None)
                 return Contrast(name, option)
+            if name in _BUILTINS and name not in self._variables:
+                return self._called(_BUILTINS[name], arguments, keywords)
             return self._called(self.name(node.func), arguments, keywords)
         if isinstance(node.func, ast.Attribute):
             return self._called(self._attribute(node.func), arguments, keywords)
