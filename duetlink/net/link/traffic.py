@@ -12,6 +12,8 @@ from duetlink.net.link.history import Second, Seconds
 from duetlink.net.link.transfer import Transfer, TransferStatus
 from duetlink.net.paths.ladder import PathStatus
 
+_STREAMING_S = 0.5  # a stream has moved so lately that it may slow what is measured
+
 HISTORY = 200  # transfers that the record keeps, and all that run
 
 
@@ -48,6 +50,7 @@ class Traffic:
         self._transfers: dict[int, Transfer] = {}  # by number, oldest first
         self._numbers = itertools.count()
         self._seconds = Seconds()
+        self._streamed_s = float("-inf")  # when a stream last moved
         self.on_change: Callable[[], None] = lambda: None  # a transfer began, paused, resumed or ended
 
     def begin(self, name: str, direction: str, size_bytes: int, elapsed_s: float = 0.0) -> Transfer:
@@ -73,8 +76,11 @@ class Traffic:
 
     @property
     def busy(self) -> bool:
-        """Whether a transfer moves, in either direction."""
-        return any(transfer.running and not transfer.paused for transfer in self._transfers.values())
+        """Whether a transfer or a stream moves, in either direction."""
+        streams_move = time.monotonic() - self._streamed_s < _STREAMING_S
+        return streams_move or any(
+            transfer.running and not transfer.paused for transfer in self._transfers.values()
+        )
 
     def count(self, transfer: Transfer, size_bytes: int, wire_bytes: int) -> None:
         """`size_bytes` more of `transfer` are there, for which `wire_bytes` had to move."""
@@ -87,7 +93,7 @@ class Traffic:
 
     def count_stream(self, direction: str, size_bytes: int) -> None:
         """`size_bytes` have moved on streams of messages, which are no transfers."""
-        now_s = time.monotonic()
+        now_s = self._streamed_s = time.monotonic()
         self._meters[direction].add(size_bytes, now_s)
         self._wire_meters[direction].add(size_bytes, now_s)
         self._seconds.count(direction, size_bytes, size_bytes, time.time(), self._queued_bytes)

@@ -16,6 +16,9 @@ from duetlink.net.paths.base import Path, PathContext
 
 T = TypeVar("T")
 
+# A call that has not begun yet cannot be aborted, and over a dead path it begins after minutes.
+_ABORT_S = 2.0
+
 
 class FlightPath(Path):
     """A path over which Flight is spoken. A subclass's `open` sets `self._client`."""
@@ -53,7 +56,7 @@ class FlightPath(Path):
         """
         if self._client is None:
             raise PathUnavailable(f"path {self.name} is not open")
-        await self._pull(self._client.follow, ticket, take, stop)
+        await self._pull(self._client.follow, ticket, take, stop, patience_s=_ABORT_S)
 
     async def _pull(
         self,
@@ -61,23 +64,30 @@ class FlightPath(Path):
         ticket: bytes,
         into: T,
         stop: Callable[[], None],
+        patience_s: float | None = None,
     ) -> None:
-        """Make a call that receives, on a thread; if cancelled, abort it and wait for the thread."""
+        """Make a call that receives, on a thread; if cancelled, abort it and wait for the thread, so long."""
         abort: list[Callable[[], None]] = []
         pulling = asyncio.get_running_loop().run_in_executor(
             self._context.waiting, call, ticket, into, abort.append
         )
+        pulling.add_done_callback(_look)
         try:
             await asyncio.shield(pulling)
         except asyncio.CancelledError:
             stop()
             for cancel in abort:
                 cancel()
-            with contextlib.suppress(Exception):
-                await pulling  # the thread hands over what it has until it returns
+            with contextlib.suppress(Exception):  # the thread hands over what it has until it returns
+                await asyncio.wait_for(asyncio.shield(pulling), patience_s)
             raise
 
     async def close(self) -> None:
         if self._client is not None:
             client, self._client = self._client, None
             client.close()
+
+
+def _look(pulling: asyncio.Future[None]) -> None:
+    if not pulling.cancelled():
+        pulling.exception()  # it may be that nobody waits any more

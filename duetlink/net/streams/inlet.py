@@ -21,8 +21,10 @@ from duetlink.net.peer.rpc import Rpc
 from duetlink.net.streams.frames import Parcel
 from duetlink.net.streams.outlet import BEAT_S
 
-# A path that brings nothing for so long, not even an empty parcel, is broken.
+# A path that brings nothing for so long, not even an empty parcel, counts as broken. Over a slow one a single
+# parcel takes longer: the patience with a path doubles each time that it was too short.
 _SILENT_S = 4 * BEAT_S
+_MOST_SILENT_S = 16 * _SILENT_S
 
 _MOST_TRIES = 3  # without a parcel, on one path
 _PAUSE_S = 0.25
@@ -57,6 +59,7 @@ class Inlet:
         self.path = ""  # by which the frames come now
         self._parcels = 0
         self._heard_s = 0.0
+        self._patience_s: dict[str, float] = {}  # with each path that was silent
         self._running: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -136,12 +139,14 @@ class Inlet:
         self._heard_s = time.monotonic()
         following = asyncio.ensure_future(path.follow(ticket, handover.put, handover.stop))
         better = asyncio.ensure_future(self._ladder.wait_better_than(path, avoid))
-        silent = asyncio.ensure_future(self._wait_silent())
+        patience_s = self._patience_s.get(path.name, _SILENT_S)
+        silent = asyncio.ensure_future(self._wait_silent(patience_s))
         failed = asyncio.ensure_future(handover.wait_failed())
         tasks = (following, better, silent, failed)
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             if silent.done():
+                self._patience_s[path.name] = min(2 * patience_s, _MOST_SILENT_S)
                 raise PathUnavailable(f"nothing came over it for {silent.result():.0f} s")
         finally:
             for task in tasks:
@@ -153,14 +158,14 @@ class Inlet:
         if not following.cancelled():
             following.result()
 
-    async def _wait_silent(self) -> float:
+    async def _wait_silent(self, patience_s: float) -> float:
         """Wait until nothing has come for long though the peer is there; returns for how long."""
         while True:
             await asyncio.sleep(BEAT_S)
             silence_s = time.monotonic() - self._heard_s
             if self._ladder.paused:
                 self._heard_s = time.monotonic()
-            elif silence_s > _SILENT_S:
+            elif silence_s > patience_s:
                 return silence_s
 
 

@@ -11,12 +11,16 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 from duetlink.errors import LinkClosed, RemoteProtocolError
 from duetlink.net.streams.frames import Bytes, Frame, Packing, Parcel
 
 # Unconfirmed bytes of all streams together: what a path of 1 Gbit/s has under way in a quarter of a second.
 MOST_KEPT_BYTES = 32 * 1024 * 1024
+
+# Bytes that no path has taken yet: enough to keep one busy, and not much for a small message to wait behind.
+_MOST_QUEUED_BYTES = 4 * 1024 * 1024
 
 # An empty parcel goes out when nothing else has for so long: the peer can tell a silent path from a dead one.
 BEAT_S = 2.0
@@ -39,8 +43,10 @@ class Outlet:
         self._confirm_at_once = self._owed = False
         self._feed: OutletFeed | None = None
         self._closed: LinkClosed | None = None
+        self._queued_bytes = 0  # of them, not given to the feed
+        self._loop = asyncio.get_running_loop()
         self._room = asyncio.Event()
-        self._room.set()
+        self._wanted = False  # somebody waits for room
         self._waiting: deque[tuple[int, asyncio.Future[None]]] = deque()  # for a confirmation, in order
 
     # -- on the loop thread ----------------------------------------------------------------------------------
@@ -53,16 +59,21 @@ class Outlet:
             self._last += 1
             self._frames[self._last] = frame
             self.kept_bytes += frame.cost_bytes
+            self._queued_bytes += frame.cost_bytes
             self._changed.notify_all()
-        if self.kept_bytes >= MOST_KEPT_BYTES:
-            self._room.clear()
         return self._last
 
     async def wait_room(self) -> None:
-        """Wait while too much is unconfirmed. Raises LinkClosed."""
-        while not self._room.is_set() and self._closed is None:
+        """Wait while too much is queued or unconfirmed. Raises LinkClosed."""
+        while not self._has_room() and self._closed is None:
+            self._room.clear()
             await self._room.wait()
         self._check_open()
+
+    def _has_room(self) -> bool:
+        with self._changed:
+            self._wanted = self._queued_bytes >= _MOST_QUEUED_BYTES or self.kept_bytes >= MOST_KEPT_BYTES
+            return not self._wanted
 
     async def wait_confirmed(self, number: int) -> None:
         """Wait until the peer has the frame of that number, the newest one. Raises LinkClosed."""
@@ -94,10 +105,11 @@ class Outlet:
                 self.kept_bytes -= frame.cost_bytes
                 size_bytes += frame.message_bytes
             self._confirmed = number
+            if self._feed is not None and number > self._feed.given:  # by an earlier path, unnoticed
+                self._rewind(number)
         if size_bytes:
             self._on_bytes(size_bytes)
-        if self.kept_bytes < MOST_KEPT_BYTES:
-            self._room.set()
+        self._room.set()
         while self._waiting and self._waiting[0][0] <= number:
             _, arrived = self._waiting.popleft()
             if not arrived.done():
@@ -125,8 +137,17 @@ class Outlet:
         self.confirm(arrived)
         with self._changed:
             self._feed = OutletFeed(self, arrived)
+            self._rewind(arrived)
             self._changed.notify_all()
         return self._feed
+
+    def _rewind(self, given: int) -> None:
+        """The feed goes on behind this frame."""
+        assert self._feed is not None
+        self._feed.given = given
+        self._queued_bytes = sum(
+            self._frames[number].cost_bytes for number in range(given + 1, self._last + 1)
+        )
 
     def close(self, error: LinkClosed) -> None:
         """Give out nothing more, fail whoever waits, keep nothing."""
@@ -156,10 +177,15 @@ class Outlet:
             if self._closed is not None or self._feed is not feed:
                 return None
             packing = Packing()
-            number = first = max(feed.given, self._confirmed) + 1
+            number = first = feed.given + 1
             while number <= self._last and packing.add(self._frames[number]):
+                self._queued_bytes -= self._frames[number].cost_bytes
                 number += 1
             feed.given = number - 1
+            if self._wanted and self._queued_bytes < _MOST_QUEUED_BYTES:
+                self._wanted = False
+                with suppress(RuntimeError):  # the loop has been closed
+                    self._loop.call_soon_threadsafe(self._room.set)
             self._owed = self._confirm_at_once = False
             return Parcel(first, self._arrived, packing.frames)
 

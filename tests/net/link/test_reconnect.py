@@ -14,7 +14,9 @@ from duetlink.errors import CallTimeout, PeerLost
 from duetlink.net.flight.body import Outgoing
 from duetlink.net.link.link import Link
 from duetlink.net.peer.connection import PeerConnection
+from duetlink.net.streams.stream import Stream
 from duetlink.settings import Settings
+from duetlink.testing.datagrams import send_until
 
 MIB = 1024 * 1024
 QUICK = Settings(heartbeat_interval_s=0.1, heartbeat_timeout_s=0.6, only=("channel",))
@@ -126,6 +128,44 @@ async def test_a_transfer_goes_on_over_the_new_connection(
     cut(sender)
     assert np.array_equal(np.frombuffer(await soon(pulling), np.uint8), array)
     assert receiver.statistics("").reconnects == 1
+
+
+async def test_a_stream_goes_on_over_the_new_connection(
+    links: tuple[Link, Link], reuniting: Reuniting, cut: Any
+) -> None:
+    one, other = links
+    got: list[bytes] = []
+
+    async def take(stream: Stream) -> None:
+        while True:
+            got.append(bytes((await stream.receive()).body))
+
+    other.streams.on_open("numbers", take)
+    stream = await one.streams.open("numbers")
+    restored = [seen(link)[1] for link in links]
+    for number in range(40):
+        if number == 10:
+            cut(one)
+        if number == 20:
+            reuniting.open.set()
+        await stream.send(b"", memoryview(b"%d" % number * 10_000))
+        await asyncio.sleep(0.005)
+    await soon(asyncio.gather(*(event.wait() for event in restored)))
+    while len(got) < 40:
+        await asyncio.sleep(0.01)
+    assert got == [b"%d" % number * 10_000 for number in range(40)]
+
+
+async def test_datagrams_pass_over_the_new_connection(
+    links: tuple[Link, Link], reuniting: Reuniting, cut: Any
+) -> None:
+    one, other = links
+    await send_until(one.datagrams, other.datagrams, b"before")
+    restored = [seen(link)[1] for link in links]
+    reuniting.open.set()
+    cut(one)
+    await soon(asyncio.gather(*(event.wait() for event in restored)))
+    await soon(send_until(one.datagrams, other.datagrams, b"after"))
 
 
 @pytest.mark.parametrize("side", ["receiver", "sender"])

@@ -216,6 +216,38 @@ async def test_a_sender_waits_while_the_peer_does_not_receive_and_others_pass() 
     await ends.close()
 
 
+async def test_what_no_path_takes_is_bounded() -> None:
+    ends = Ends()
+    pairs = [await ends.open(f"{number}") for number in range(3)]
+    sending = [
+        asyncio.ensure_future(one.send(b"", memoryview(bytes(250 * KIB))))
+        for _ in range(20)
+        for one, _ in pairs
+    ]
+    await asyncio.sleep(0)
+    sent = sum(task.done() for task in sending)
+    assert 16 <= sent <= 20  # 4 MiB of 15
+    for _, other in pairs:
+        for _ in range(20):
+            receiving = asyncio.ensure_future(other.receive())
+            while not receiving.done():
+                await ends.settle()
+    assert all(task.done() for task in sending)
+    await ends.close()
+
+
+async def test_frames_that_an_earlier_path_brought_after_all_are_not_sent_again() -> None:
+    outlet = Outlet()
+    for number in range(1, 6):
+        outlet.put(Frame(CREDIT, 2, number))
+    feed = outlet.feed(0)
+    outlet.confirm(3)  # the peer has said so by the way, and this feed has not given them
+    parcel = outlet.take(feed, 0)
+    assert parcel is not None
+    assert (parcel.first, [frame.value for frame in parcel.frames]) == (4, [4, 5])
+    outlet.close(LinkClosed("the test is over"))
+
+
 async def test_a_message_larger_than_the_window_comes_only_while_somebody_waits_for_it() -> None:
     ends = Ends()
     one, other = await ends.open(window_bytes=128 * KIB)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import Any
 
 import numpy as np
@@ -60,7 +61,7 @@ async def test_both_sides_open_streams_and_statistics_count_them(make_pair: Any)
 
 
 async def cut_tcp(link: Link, far: Link) -> None:
-    """Break the path `tcp` of `link` to `far` as a network does, and let it not open again."""
+    """Break every connection by which `link` pulls from `far`, and let `tcp` not open again."""
     path = link.ladder.named("tcp")
 
     async def fail() -> None:
@@ -101,6 +102,42 @@ async def test_a_stream_outlives_the_connection(make_pair: Any) -> None:
     for link in (one, other):
         link._restored()
     await asyncio.wait_for(sending, 20)
+
+
+async def test_streams_keep_to_the_rate_cap(make_pair: Any) -> None:
+    one, other = await make_pair(Settings(only=("tcp",)))
+    other.streams.on_open("echo", echo)
+    stream = await one.streams.open("echo")
+    await round_trips(stream, [10])
+    one.tuning.rate_cap.set_rate(4e6, time.monotonic())
+    start_s = time.monotonic()
+    await round_trips(stream, [200_000] * 10)
+    assert time.monotonic() - start_s > 0.3  # 2 MB at 4 MB/s, less the first of them and a burst
+
+
+async def test_a_path_that_says_nothing_is_left_with_more_patience_each_time(
+    make_pair: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetlink.net.streams.inlet.BEAT_S", 0.01)
+    monkeypatch.setattr("duetlink.net.streams.inlet._SILENT_S", 0.05)
+    one, other = await make_pair(Settings(only=("tcp", "channel")))
+    for link in (one, other):
+        await link.ladder.wait_settled()
+    other.streams.on_open("echo", echo)
+    for name in ("tcp", "channel"):  # connected, and nothing comes by it
+        path = one.ladder.named(name)
+
+        async def hang(ticket: bytes, take: Any, stop: Any) -> None:
+            await asyncio.Event().wait()
+
+        path.follow = hang
+    opening = asyncio.ensure_future(one.streams.open("echo"))
+    with pytest.raises(PathUnavailable, match=r"no path to the peer works .*nothing came over it"):
+        await opening
+    assert one.streams._inlet._patience_s == {"tcp": 0.4, "channel": 0.4}
+    for name in ("tcp", "channel"):
+        del one.ladder.named(name).follow
+    await round_trips(await one.streams.open("echo"), [10])
 
 
 async def test_the_end_of_the_link_ends_its_streams_on_both_sides(make_pair: Any) -> None:
