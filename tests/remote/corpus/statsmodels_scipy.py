@@ -81,7 +81,7 @@ stats.kendalltau(a, b)
 stats.mannwhitneyu(a, b)
 stats.wilcoxon(a, b)
 stats.ks_2samp(a, b)
-stats.kstest(a, "norm")  # refused: OperationRefused
+stats.kstest(a, "norm")
 stats.linregress(a, b)
 stats.linregress(a, b).slope
 stats.shapiro(a)
@@ -96,7 +96,7 @@ stats.levene(a, b)
 stats.bartlett(a, b)
 stats.chi2_contingency(np.array([[10, 20], [30, 40]]))
 stats.norm.cdf(a)
-stats.norm.fit(a)  # refused: OperationRefused
+stats.norm.fit(a)
 stats.t.ppf(0.975, 10)
 stats.iqr(a)
 stats.trim_mean(a, 0.1)
