@@ -95,7 +95,7 @@ F = F.reshape(len(F) * 3, 2)
 F = np.sort(F, axis=1)
 np.unique(F, axis=0)
 C = np.bincount([1, 1, 2, 3, 4, 4, 6])  # shared
-np.repeat(np.arange(len(C)), C)  # remote: MockUsed
+np.repeat(np.arange(len(C)), C)  # remote: PrivateValue
 ret = np.cumsum(D, dtype=float)
 ret[3:] = ret[3:] - ret[:-3]
 ret[2:] / 3
@@ -128,9 +128,9 @@ max(D)  # refused: PrivateValue
 sorted(D)  # refused: PrivateValue
 D.mean() in D  # refused: PrivateValue
 rng = np.random.default_rng(28)
-rng.permutation(D)  # refused: OperationRefused
-rng.choice(D, 5)  # refused: MockUsed
-np.vectorize(lambda x: x + 1)(D)  # refused: MockUsed
+rng.permutation(D)  # refused: PrivateValue
+rng.choice(D, 5)  # refused: PrivateValue
+np.vectorize(lambda x: x + 1)(D)  # refused: PrivateValue
 np.apply_along_axis(lambda x: x.max(), 1, A)  # refused: OperationRefused
 np.interp(0.5, np.sort(D), np.arange(100.0))
 np.polyfit(np.arange(100.0), D, 2)

@@ -50,7 +50,7 @@ df1 = df.reindex(index=dates[0:4], columns=list(df.columns) + ["E"])
 df1.loc[dates[0] : dates[1], "E"] = 1
 df1.dropna(how="any")
 df1.fillna(value=5)
-pd.isna(df1)  # remote: MockUsed
+pd.isna(df1)  # remote: PrivateValue
 df.mean()
 df.mean(axis=1)
 s = pd.Series([1, 3, 5, np.nan, 6, 8], index=dates).shift(2)

@@ -54,7 +54,7 @@ df.groupby("A")["C"].apply(lambda x: x.describe())  # refused: OperationRefused
 df.groupby("A").ngroup()
 df.groupby("A").cumcount()
 df.groupby("A")["C"].quantile(0.5)
-factor = pd.qcut(df["C"], [0, 0.25, 0.5, 0.75, 1.0])  # remote: MockUsed
+factor = pd.qcut(df["C"], [0, 0.25, 0.5, 0.75, 1.0])  # remote: PrivateValue
 df.groupby(df["C"] > 0)["D"].mean()
 df.groupby([df["B"].str.len(), "A"])["D"].max()
 df.groupby("A")["C"].first()

@@ -17,21 +17,21 @@ pd.melt(cheese, id_vars=["first", "last"])  # remote: OperationRefused
 dft = pd.DataFrame({"A1970": {0: "a", 1: "b", 2: "c"}, "A1980": {0: "d", 1: "e", 2: "f"}, "B1970": {0: 2.5, 1: 1.2, 2: 0.7}, "B1980": {0: 3.2, 1: 1.3, 2: 0.1}, "X": {0: 0.1, 1: 1.5, 2: 2.5}, "id": {0: 0, 1: 1, 2: 2}})  # shared
 pd.wide_to_long(dft, ["A", "B"], i="id", j="year")  # refused: PrivateValue
 dm = pd.DataFrame({"key": list("bbacab"), "data1": range(6)})  # shared
-pd.get_dummies(dm["key"])  # remote: MockUsed
-pd.get_dummies(dm["key"], prefix="key")  # remote: MockUsed
-pd.get_dummies(dm)  # remote: ValueError
-pd.get_dummies(dm["key"]).columns  # refused: MockUsed
+pd.get_dummies(dm["key"])  # remote: PrivateValue
+pd.get_dummies(dm["key"], prefix="key")  # remote: PrivateValue
+pd.get_dummies(dm)  # remote: PrivateValue
+pd.get_dummies(dm["key"]).columns  # refused: PrivateValue
 values = pd.Series(np.random.randn(10))  # shared
 bins = [0, 0.2, 0.4, 0.6, 0.8, 1]
-pd.cut(values, bins)  # remote: MockUsed
-pd.cut(values, bins, labels=False)  # remote: MockUsed
-pd.cut(values, bins).value_counts()  # remote: MockUsed
-pd.cut(values, 3, labels=["low", "mid", "high"])  # remote: MockUsed
-pd.qcut(values, 4, labels=False)  # remote: MockUsed
+pd.cut(values, bins)  # remote: PrivateValue
+pd.cut(values, bins, labels=False)  # remote: PrivateValue
+pd.cut(values, bins).value_counts()  # remote: PrivateValue
+pd.cut(values, 3, labels=["low", "mid", "high"])  # remote: PrivateValue
+pd.qcut(values, 4, labels=False)  # remote: PrivateValue
 a = pd.Series(["foo", "foo", "bar", "bar", "foo", "foo"])  # shared
 b = pd.Series(["one", "one", "two", "one", "two", "one"])  # shared
 pd.crosstab(a, b)  # refused: PrivateValue
-pd.crosstab(a, [b], rownames=["a"], colnames=["b"])  # remote: ValueError
+pd.crosstab(a, [b], rownames=["a"], colnames=["b"])  # remote: PrivateValue
 labels, uniques = pd.factorize(a)  # remote: TypeError
 uniques
 df1 = pd.DataFrame({"A": ["A0", "A1", "A2", "A3"], "B": ["B0", "B1", "B2", "B3"]}, index=[0, 1, 2, 3])  # shared

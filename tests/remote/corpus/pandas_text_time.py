@@ -69,8 +69,8 @@ cat.astype(str)
 cat == "a"
 cat.astype(pd.CategoricalDtype(["a", "b", "c", "d"], ordered=True)).max()
 stamps = pd.Series(["2018-10-26 12:00:00", "2018-10-26 13:00:15", "2018-12-01 06:30:00"])  # shared
-pd.to_datetime(stamps)  # remote: MockUsed
-pd.to_datetime(stamps, format="%Y-%m-%d %H:%M:%S")  # remote: MockUsed
+pd.to_datetime(stamps)  # remote: PrivateValue
+pd.to_datetime(stamps, format="%Y-%m-%d %H:%M:%S")  # remote: PrivateValue
 when = pd.Series(pd.to_datetime(["2018-10-26 12:00:00", "2018-10-26 13:00:15", "2018-12-01 06:30:00"]))  # shared
 when.dt.year
 when.dt.day_name()
