@@ -38,10 +38,12 @@ class Draw:
         bounds: tuple[Any, Any] | None = None,
         categories: tuple[Any, ...] | None = None,
         missing: float = 0.0,
+        what: str = "categories",
     ) -> None:
         self.where = where
         self.bounds = bounds
         self.categories = categories
+        self._what = what  # the categories are, in messages
         self._missing = missing
         self._rng = np.random.default_rng(seed)
 
@@ -163,7 +165,7 @@ class Draw:
             raise
         except (ValueError, TypeError, OverflowError) as error:
             raise SettingError(
-                f"categories of {self.where} do not fit its dtype ({error}); give values of that dtype"
+                f"{self._what} of {self.where} do not fit its dtype ({error}); give values of that dtype"
             ) from None
 
     def _uniform(self, count: int, low: int, high: int) -> Array:

@@ -12,8 +12,10 @@ from typing import Any
 from duetlink.errors import SettingError
 
 BOUNDS, CATEGORIES, MISSING, INDEX = "bounds", "categories", "missing", "index"
+LIKE, LABELS = "like", "labels"
 FACTS = (BOUNDS, CATEGORIES, MISSING, INDEX)
 
+_MOST_CHARACTERS = 200  # of a pattern
 Bound = (
     float | str | dt.date | dt.time | dt.timedelta
 )  # a number; for times a date, a text such as "2020-01-31"
@@ -33,6 +35,13 @@ class Mock:
     `categories`: the values that there are, by column or for a whole array. Each occurs, if there are rows
     enough.
 
+    `like`: what texts look like, by column or for a whole array: `{"price": "$00.00", "ward": "AA-000",
+    "seen": "YYYY-MM-DD"}`. `0` stands for a digit, `A` and `a` for letters, all else for itself, as does what
+    follows a backslash; `YYYY MM DD hh mm ss` are the parts of a date, which may have bounds as well. Texts
+    of which nothing is given are "text 0" to "text 9".
+
+    `labels`: the row labels of a pandas index that has no name; one with a name is given categories.
+
     The name of a column within another is `"outer.inner"`, or `"inner"` wherever it occurs; parts of a tuple
     are named by their position, and the levels of an index by their names.
 
@@ -48,6 +57,8 @@ class Mock:
     rows: int | None = None
     bounds: Mapping[Hashable, Pair] | Pair | None = None
     categories: Mapping[Hashable, Sequence[object]] | Sequence[object] | None = None
+    like: Mapping[Hashable, str] | str | None = None
+    labels: Sequence[object] | None = None
     from_data: tuple[str, ...] = ()
     seed: int = 0
 
@@ -56,13 +67,15 @@ class Mock:
             raise SettingError(f"rows={self.rows!r} of a mock is no number from 1; leave it out for all")
         if type(self.seed) is not int or self.seed < 0:
             raise SettingError(f"seed={self.seed!r} of a mock is no whole number from 0")
-        for kind, checked in ((BOUNDS, _pair), (CATEGORIES, _values)):
+        for kind, checked in ((BOUNDS, _pair), (CATEGORIES, _values), (LIKE, _pattern)):
             given = getattr(self, kind)
             if isinstance(given, Mapping):
                 given = {name: checked(value, f"{kind} of {name!r}") for name, value in given.items()}
             elif given is not None:
                 given = checked(given, kind)
             object.__setattr__(self, kind, given)
+        if self.labels is not None:
+            object.__setattr__(self, LABELS, _values(self.labels, LABELS))
         if isinstance(self.from_data, str):
             raise SettingError(f"from_data={self.from_data!r} is a text; write ({self.from_data!r},)")
         object.__setattr__(self, "from_data", tuple(self.from_data))
@@ -104,6 +117,15 @@ def _values(given: Any, where: str) -> tuple[object, ...]:
         if value is None or (isinstance(value, numbers.Real) and value != value):
             raise SettingError(f"{where} have {value!r}, which stands for a missing value; leave it out")
     return values
+
+
+def _pattern(given: Any, where: str) -> str:
+    if type(given) is not str or not given or len(given) > _MOST_CHARACTERS:
+        raise SettingError(
+            f"{where} is {_short(given)}; give a text of at most {_MOST_CHARACTERS} characters, such as "
+            "'$00.00' or 'YYYY-MM-DD'"
+        )
+    return given
 
 
 def _short(given: object) -> str:

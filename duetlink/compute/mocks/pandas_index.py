@@ -11,7 +11,7 @@ from duetlink.compute.mocks.draw import UNKNOWN_CATEGORIES, Draw
 from duetlink.compute.mocks.facts import NoFacts
 from duetlink.compute.mocks.pandas_array import column, labels
 from duetlink.compute.mocks.pandas_facts import facts_of
-from duetlink.compute.mocks.scope import Scope
+from duetlink.compute.mocks.scope import ROW_LABELS, Scope
 from duetlink.errors import SettingError
 
 
@@ -55,8 +55,8 @@ def names_of(columns: Any) -> Any:
 
 def _level(index: Any, name: Any, count: int, scope: Scope, *, is_last: bool) -> Any:
     """One level, of which the last one alone tells rows apart."""
-    if name is not None:
-        scope = scope.child(name)
+    if name is not None or (is_last and scope.has_labels):
+        scope = scope.child(ROW_LABELS if name is None else name)
         if _is_drawn(scope.draw(NoFacts())):
             return _drawn(index[:0], count, scope)  # nothing of the labels but what is given
     if is_last:

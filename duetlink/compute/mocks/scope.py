@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from duetlink.compute.mocks.facts import Facts
-from duetlink.compute.mocks.mock import BOUNDS, CATEGORIES, INDEX, MISSING, Mock
+from duetlink.compute.mocks.mock import BOUNDS, CATEGORIES, INDEX, LABELS, LIKE, MISSING, Mock
 from duetlink.errors import SettingError
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MAX_CATEGORIES = 50  # of a column, where they are computed without its name being told
 _MIN_COUNT = 2
+ROW_LABELS = object()  # the name of an index that has none
 _MAX_LISTED = 8
 
 
@@ -64,8 +65,18 @@ class Scope:
         self._ledger.used.add((INDEX, None))
         return INDEX in self._ledger.mock.from_data
 
+    @property
+    def has_labels(self) -> bool:
+        """Whether the owner gave the row labels of an index without a name."""
+        return self._ledger.mock.labels is not None
+
     def given(self, kind: str) -> Any:
-        """The bounds or categories that the owner gave for this part, or None."""
+        """The bounds, categories or pattern that the owner gave for this part, or None."""
+        if self._path and self._path[-1] is ROW_LABELS:
+            if kind != CATEGORIES or self._ledger.mock.labels is None:
+                return None
+            self._ledger.used.add((LABELS, None))
+            return self._ledger.mock.labels
         given = getattr(self._ledger.mock, kind)
         if isinstance(given, Mapping):
             for name in self._names():
@@ -90,20 +101,33 @@ class Scope:
         for name in self._names():
             ledger.parts.setdefault(name)
         bounds, categories = self.given(BOUNDS), self.given(CATEGORIES)
-        if bounds is not None and categories is not None:
-            raise SettingError(f"{where} has both bounds and categories; give one of them")
+        like = self.given(LIKE)
+        for kind, other in ((BOUNDS, bounds), (LIKE, like)):
+            if other is not None and categories is not None:
+                raise SettingError(f"{where} has both {kind} and categories; give one of them")
+        if like is not None:
+            from duetlink.compute.mocks import pattern  # loads NumPy
+
+            categories = pattern.texts(like, (ledger.mock.seed, ledger.salt, ledger.drawn), bounds, where)
+            bounds = None
         if bounds is None and categories is None:
             categories = self._known_categories(facts)
         if bounds is None and categories is None and self._allowed(BOUNDS):
             bounds = facts.bounds()
         missing = facts.missing() if self._allowed(MISSING) else 0.0
         ledger.drawn += 1
-        return Draw(where, (ledger.mock.seed, ledger.salt, ledger.drawn), bounds, categories, missing)
+        seed = ledger.mock.seed, ledger.salt, ledger.drawn
+        what = CATEGORIES if like is None else "texts by `like`"
+        return Draw(where, seed, bounds, categories, missing, what)
 
     def finish(self) -> None:
         """Raises SettingError if the owner named a part that the object does not have."""
         ledger = self._ledger
-        for kind in (BOUNDS, CATEGORIES):
+        if ledger.mock.labels is not None and (LABELS, None) not in ledger.used:
+            raise SettingError(
+                "labels are given, but there is no index without a name that has labels of its own"
+            )
+        for kind in (BOUNDS, CATEGORIES, LIKE):
             given = getattr(ledger.mock, kind)
             if isinstance(given, Mapping):
                 for name in given:
@@ -121,6 +145,8 @@ class Scope:
                 raise SettingError(f"from_data has {entry!r}, but {self._listed()}")
 
     def _names(self) -> list[Hashable]:
+        if self._path and self._path[-1] is ROW_LABELS:
+            return []
         if not self._path:
             return [] if self._alias is None else [self._alias]
         full = ".".join(map(str, self._path)) if len(self._path) > 1 else self._path[0]
@@ -148,6 +174,8 @@ class Scope:
         return tuple(counts)
 
     def _words(self) -> str:
+        if self._path and self._path[-1] is ROW_LABELS:
+            return "the index"
         if not self._path:
             return "the object" if self._alias is None else repr(self._alias)
         return repr(self._names()[0])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from duetlink.compute.mocks.mock import BOUNDS, CATEGORIES, Mock
+from duetlink.compute.mocks.mock import BOUNDS, CATEGORIES, LIKE, Mock
 from duetlink.compute.mocks.registry import twin_type, unsupported
 from duetlink.compute.mocks.scope import Scope
 
@@ -61,8 +61,12 @@ def describe(mock: Mock, obj: object) -> str:
         words.append(f"{count:,} row{'' if count == 1 else 's'}")
     words.append("from the schema")
     given = [
-        _given(kind, getattr(mock, kind)) for kind in (BOUNDS, CATEGORIES) if getattr(mock, kind) is not None
+        _given(words, getattr(mock, kind))
+        for kind, words in ((BOUNDS, BOUNDS), (CATEGORIES, CATEGORIES), (LIKE, "patterns"))
+        if getattr(mock, kind) is not None
     ]
+    if mock.labels is not None:
+        given.append("row labels")
     text = ", ".join(words)
     if given:
         text += f"; {' and '.join(given)} given by the owner"
