@@ -97,7 +97,7 @@ MEMBERS = {
         "wait_ready"
     ),
     "duetlink.groups.members:Member": "name path rank state",
-    "duetlink:Mock": "bounds categories from_data rows seed",
+    "duetlink:Mock": "bounds categories from_data labels like rows seed",
     "duetlink:Budget": "bounds bounds_of epsilon rows_per_person total",
     "duetlink:IceServer": "credential from_json urls username",
     "duetlink:Settings": (
