@@ -103,29 +103,29 @@ stats.trim_mean(a, 0.1)
 stats.sem(a)
 stats.mode(np.round(a))
 stats.rankdata(a)
-stats.gaussian_kde(a)(np.array([0.0, 5.0]))  # refused: OperationRefused
+stats.gaussian_kde(a)(np.array([0.0, 5.0]))
 stats.bootstrap((a,), np.mean, random_state=1)  # refused: OperationRefused
 stats.entropy(np.abs(a))
 stats.anderson(a)  # refused: OperationRefused
 stats.chisquare(np.abs(a[:5]), np.abs(a[:5]))
-stats.probplot(a)  # refused: OperationRefused
-stats.energy_distance(a, b)  # refused: OperationRefused
+stats.probplot(a)
+stats.energy_distance(a, b)
 stats.wasserstein_distance(a, b)
 special.expit(a)
 special.gamma(np.abs(a))
 special.erf(a)
 special.logsumexp(a)
 special.softmax(a)
-interpolate.interp1d(x, y)(2.5)  # refused: OperationRefused
-interpolate.CubicSpline(x, y)(np.array([1.5, 2.5]))  # refused: OperationRefused
-signal.detrend(a)  # refused: OperationRefused
-signal.savgol_filter(a, 7, 2)  # refused: OperationRefused
-signal.convolve(a, np.ones(3) / 3, mode="same")  # refused: OperationRefused
-signal.periodogram(a)  # refused: OperationRefused
-spatial.distance.cdist(X, X)  # refused: OperationRefused
-spatial.distance.pdist(X)  # refused: OperationRefused
-spatial.distance.euclidean(a, b)  # refused: OperationRefused
-linalg.inv(X[:3])  # refused: OperationRefused
-linalg.svd(X[:3])  # refused: OperationRefused
+interpolate.interp1d(x, y)(2.5)
+interpolate.CubicSpline(x, y)(np.array([1.5, 2.5]))  # refused: ValueError
+signal.detrend(a)
+signal.savgol_filter(a, 7, 2)
+signal.convolve(a, np.ones(3) / 3, mode="same")
+signal.periodogram(a)
+spatial.distance.cdist(X, X)
+spatial.distance.pdist(X)
+spatial.distance.euclidean(a, b)
+linalg.inv(X[:3])
+linalg.svd(X[:3])
 optimize.curve_fit(lambda x, m, c: m * x + c, x, y)  # refused: OperationRefused
-integrate.trapezoid(y, x)  # refused: OperationRefused
+integrate.trapezoid(y, x)
