@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.cluster.hierarchy
 import scipy.integrate
@@ -99,6 +100,8 @@ def assert_equal(made: Any, expected: Any) -> None:
             np.testing.assert_allclose(made, expected, atol=1e-12)  # sums in another order, as below
         else:
             np.testing.assert_array_equal(made, expected)
+    elif isinstance(expected, pl.DataFrame):
+        assert made.equals(expected)
     elif isinstance(expected, torch.Tensor):
         torch.testing.assert_close(made, expected)
     elif isinstance(expected, (tuple, list)):
@@ -307,6 +310,17 @@ STATEMENTS: dict[str, Callable[[Any, Any, Any, Any], Any]] = {
     "a survival function": lambda d, f, x, t: d.remote(sm).SurvfuncRight(f.age, f.income > 2).surv_prob,
     "quantiles to plot": lambda d, f, x, t: d.remote(sm).ProbPlot(f.age).theoretical_quantiles,
     "a test of counts": lambda d, f, x, t: d.remote(sm).stats.test_poisson_2indep(10, 100.0, 5, 90.0).pvalue,
+    "columns of Polars": lambda d, f, x, t: d.remote(pl).select(
+        rank=d.remote(pl).Series("x", x).rolling_rank(2),
+        bits=d.remote(pl).Series("i", [1, 2, 3, 7]).bitwise_count_ones(),
+    ),
+    "an item of Polars": lambda d, f, x, t: d.remote(pl).DataFrame({"x": x}).item(1, "x"),
+    "aliases of NumPy": lambda d, f, x, t: (
+        np.around(x, 1),
+        np.amax(x),
+        np.amin(x),
+        np.rot90(np.outer(x, x)),
+    ),
     "a function of a class": lambda d, f, x, t: (
         d.remote(pd).MultiIndex.from_arrays([f.age, f.town]).to_frame()
     ),

@@ -65,7 +65,7 @@ arima = ARIMA(ts, order=(1, 0, 0)).fit()
 arima.params
 arima.forecast(3)
 sm.nonparametric.lowess(y, x)
-sm.OLS.from_formula("TUCE ~ GPA", spector)  # refused: OperationRefused
+sm.OLS.from_formula("TUCE ~ GPA", spector)
 sm.qqplot(results.resid)  # refused: OperationRefused
 a = np.random.default_rng(6).normal(5, 10, 60)  # shared
 b = np.random.default_rng(7).normal(5.5, 11, 60)  # shared
