@@ -31,9 +31,11 @@ from duetlink.errors import (
     OperationMismatch,
     PeerLost,
     RemoteProtocolError,
+    UnknownCodec,
 )
 from duetlink.groups.collectives import frame
 from duetlink.groups.collectives.elements import Array, Combine
+from duetlink.groups.collectives.encoding import Encoding
 from duetlink.groups.collectives.frame import Abort, Called, Cause, Piece
 from duetlink.groups.collectives.layout import Layout
 from duetlink.groups.collectives.messages import Messages
@@ -48,6 +50,7 @@ _PARTS = 4
 _AHEAD_BYTES = 64 * 1024 * 1024
 # What keeps the loop for longer than the way to another thread and back, 0.1 to 0.3 ms beside other work.
 _OFF_LOOP_BYTES = 1024 * 1024
+_CODEC_BYTES = 32 * 1024  # the same for codecs, of which many do 100 MB/s
 _REMEMBERED = 16  # operations that are kept for comparison with what comes late
 # Until a member tells whom it waits for what it has called: longer than what a round usually takes, and not
 # long for a person who waits for an error.
@@ -83,6 +86,7 @@ class Work:
     walk: Callable[[Work], Awaitable[None]] | None = None  # another way than to walk the schedule
     restore: bool = False  # whether `taken` is to be as it was if the operation fails
     progress: Progress | None = None
+    encoding: Encoding | None = None  # for what travels
 
 
 class Engine:
@@ -99,6 +103,7 @@ class Engine:
         self._running: Operation | None = None
         self._task: asyncio.Task[Any] | None = None
         self._introduced: set[int] = set()
+        self._encodes = True  # until a piece of the operation that runs has not become smaller
         self._spare: Array = np.empty(0, np.uint8)
         self._past: dict[int, Operation] = {}
         self._wanted: dict[tuple[int, int], asyncio.Future[Message]] = {}
@@ -151,6 +156,7 @@ class Engine:
         cancelled_before = task.cancelling()
         self._running = work.operation
         self._introduced.clear()
+        self._encodes = True
         try:
             for rank in self._ahead:
                 self._compare(rank)
@@ -233,21 +239,42 @@ class Engine:
 
     async def _send(self, work: Work, part: int, send: Send) -> None:
         for start, stop in work.given_layout.pieces(part, send.blocks):
+            body = await self._body(work, work.given[start:stop])
             call = ""
-            if send.to not in self._introduced:
+            if send.to not in self._introduced:  # not before: another part may be ready earlier
                 self._introduced.add(send.to)
                 call = work.operation.text
             head = Piece(self.completed, part, work.operation.digest, call).to_wire()
-            body = work.given[start:stop].view(np.uint8).data
             await self._transport.send(send.to, head, body)
+
+    async def _body(self, work: Work, piece: Array) -> memoryview:
+        """What travels of a piece."""
+        if work.encoding is not None and self._encodes and piece.nbytes:
+            encoded = await off_loop(piece.nbytes, work.encoding.encode, piece, least_bytes=_CODEC_BYTES)
+            if encoded is not None:
+                return memoryview(encoded)
+            self._encodes = False
+        return piece.view(np.uint8).data
+
+    async def _decoded(self, work: Work, of: int, body: memoryview, mine: Array) -> Array:
+        """What has travelled, of the form of `mine`."""
+        if len(body) == mine.nbytes:
+            return np.frombuffer(body, mine.dtype)
+        if work.encoding is None:
+            self._wrong_size(work, of, len(body), mine.nbytes)
+        try:
+            found: Array = await off_loop(
+                mine.nbytes, work.encoding.decode, body, mine.nbytes, least_bytes=_CODEC_BYTES
+            )
+        except (RemoteProtocolError, UnknownCodec) as error:
+            raise RemoteProtocolError(f"{self.name(of)}: {error}") from None
+        return found
 
     async def _receive(self, work: Work, part: int, receive: Receive) -> None:
         for start, stop in work.taken_layout.pieces(part, receive.blocks):
             message = await self._take(receive.of, part)
             mine = work.taken[start:stop]
-            if len(message.body) != mine.nbytes:
-                self._wrong_size(work, receive.of, len(message.body), mine.nbytes)
-            theirs = np.frombuffer(message.body, mine.dtype)
+            theirs = await self._decoded(work, receive.of, message.body, mine)
             if receive.how is How.REPLACE:
                 mine[...] = theirs
                 continue
@@ -437,9 +464,11 @@ class Engine:
         self.messages.fail(error)
 
 
-async def off_loop(size_bytes: int, function: Callable[..., Any], *arguments: Any) -> Any:
+async def off_loop(
+    size_bytes: int, function: Callable[..., Any], *arguments: Any, least_bytes: int = _OFF_LOOP_BYTES
+) -> Any:
     """Call it, in another thread if it works on much memory; it has ended when this returns or raises."""
-    if size_bytes < _OFF_LOOP_BYTES:
+    if size_bytes < least_bytes:
         return function(*arguments)
     future = asyncio.get_running_loop().run_in_executor(None, function, *arguments)
     try:

@@ -17,6 +17,7 @@ from duetlink.groups.collectives import algorithms
 from duetlink.groups.collectives.choice import SHARED, Candidate, Choice
 from duetlink.groups.collectives.costs import Costs
 from duetlink.groups.collectives.elements import Array, Combine, combination, divide
+from duetlink.groups.collectives.encoding import Encoding
 from duetlink.groups.collectives.engine import Engine, Work, off_loop
 from duetlink.groups.collectives.layout import Blocks, Layout, Whole
 from duetlink.groups.collectives.operation import Operation
@@ -35,6 +36,7 @@ class Manner:
     place: str = ""  # where the program calls it
     algorithm: str | None = None  # None: the one that is predicted to be the quickest
     progress: Progress | None = None
+    codec: str | None = None  # lossless, for what travels; through shared memory nothing does
 
 
 PLAIN = Manner()
@@ -193,8 +195,19 @@ class FlatOperations:
         layout = Whole.of(len(array), element.size_bytes, schedule.blocks)
         operation = self._operation(kind, f"{element.name}[{len(array)}]", op, root, chosen, manner)
         walk = self._walk(kind, chosen, root)
+        encoding = _encoding(manner, element)
         work = Work(
-            operation, schedule, array, array, layout, layout, combine, walk, restore, manner.progress
+            operation,
+            schedule,
+            array,
+            array,
+            layout,
+            layout,
+            combine,
+            walk,
+            restore,
+            manner.progress,
+            encoding,
         )
         await self.engine.perform(work)
 
@@ -229,6 +242,7 @@ class FlatOperations:
             combine,
             self._walk(kind, chosen, root),
             progress=manner.progress,
+            encoding=_encoding(manner, element),
         )
         await self.engine.perform(work)
 
@@ -261,8 +275,13 @@ class FlatOperations:
             root,
             chosen.algorithm,
             chosen.order,
+            manner.codec or "",
             manner.place,
         )
+
+
+def _encoding(manner: Manner, element: Element) -> Encoding | None:
+    return Encoding.of(manner.codec, element) if manner.codec is not None else None
 
 
 def _block(array: Array, sizes: Sequence[int], rank: int) -> Array:

@@ -171,6 +171,7 @@ class Messages:
             return
         match found:
             case Offer():
+                body = body.cast("B")
                 self._check_offer(found, body)
                 self._deliver(Letter(of, found, body))
                 while len(self._waiting.get(of, ())) > MAX_WAITING and not self._failed:
@@ -236,7 +237,7 @@ class Messages:
             )
         if landing.into is not None:
             start = len(landing.into) - landing.left_bytes
-            landing.into[start : start + len(body)] = body
+            landing.into[start : start + len(body)] = body.cast("B")
         landing.left_bytes -= len(body)
         if landing.left_bytes == 0:
             del self._landings[of, number]

@@ -21,12 +21,13 @@ class Operation:
     root: int | None = None
     algorithm: str = ""
     order: tuple[int, ...] = ()
+    codec: str = ""  # of what travels
     place: str = ""  # where it was called: "train.py:12"
 
     @property
     def digest(self) -> bytes:
         """8 bytes that are equal where the calls fit."""
-        named = (self.kind, self.what, self.operation, self.root, self.algorithm, self.order)
+        named = (self.kind, self.what, self.operation, self.root, self.algorithm, self.order, self.codec)
         return hashlib.blake2b(repr(named).encode(), digest_size=8).digest()
 
     @property
@@ -35,7 +36,9 @@ class Operation:
         root = f"root={self.root}" if self.root is not None else ""
         order = "-".join(map(str, self.order)) if self.order != tuple(range(len(self.order))) else ""
         inside = ", ".join(
-            part for part in (self.what, self.operation, root, f"{self.algorithm} {order}".strip()) if part
+            part
+            for part in (self.what, self.operation, root, f"{self.algorithm} {order}".strip(), self.codec)
+            if part
         )
         place = f" at {self.place}" if self.place else ""
         return f"{self.kind}({inside}){place}"[:MAX_TEXT_CHARACTERS]
