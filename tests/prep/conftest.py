@@ -1,8 +1,9 @@
-"""A Spark session, for all tests of one process: a Java machine takes seconds to start."""
+"""A Spark session, classic and by Connect, for all tests of one process: to start Java takes seconds."""
 
 from __future__ import annotations
 
 import shutil
+import socket
 from collections.abc import Iterator
 from typing import Any
 
@@ -25,10 +26,36 @@ def spark() -> Iterator[Any]:
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
     }
+    settings |= {
+        # the same process serves Spark Connect, so that one Java machine is enough for both
+        "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": str(free_port()),
+    }
     builder = sql.SparkSession.builder.master("local[1]")
     for name, value in settings.items():
         builder = builder.config(name, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("OFF")
+    # py4j and gRPC keep sockets, which they open when they are first used
+    session.createDataFrame([(1,)], "a int").toArrow()
+    yield session
+    session.stop()
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@pytest.fixture(scope="session")
+def spark_connect(spark: Any) -> Iterator[Any]:
+    from pyspark.sql.connect.session import SparkSession
+
+    port = spark.conf.get("spark.connect.grpc.binding.port")
+    session = SparkSession.builder.remote(f"sc://127.0.0.1:{port}").create()
+    # py4j and gRPC keep sockets, which they open when they are first used
+    session.createDataFrame([(1,)], "a int").toArrow()
     yield session
     session.stop()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -236,6 +238,33 @@ def test_every_cast_of_what_is_at_the_edges_on_spark(spark: Any) -> None:
         found = prep.run(frame)
         assert found.engine == "spark"
         same(found.arrow(), prepared(prep, rows, FIELDS), prep)
+
+
+@pytest.mark.xdist_group("spark")
+def test_spark_connect_does_as_a_loop_over_rows(spark_connect: Any, tmp_path: Path) -> None:
+    rows = edge_rows()
+    table = pa.Table.from_pylist(rows, SCHEMA)
+    pq.write_table(table, tmp_path / "rows.parquet")
+    prep = all_casts()[-1].split(0.5, seed=1, by="id")
+    expected = prepared(prep, rows, FIELDS)
+    for source in (table, tmp_path / "rows.parquet"):
+        same(prep.run(source, spark_connect).arrow(), expected, prep)
+    with pytest.raises(PrepError, match=r"column 'word', has an item that is no int8") as error:
+        Prep().cast(word="int8").run(table, spark_connect).arrow()
+    assert error.value.row is None
+    with pytest.raises(PrepError, match="give by="):
+        Prep().split(0.5, seed=1).run(table, spark_connect)
+
+
+@pytest.mark.xdist_group("spark")
+def test_spark_reads_csv_as_the_others_do(spark: Any, tmp_path: Path) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text('age,"a ""name""",x\n1,"a, b",\n,"two\nlines",""\n007,NA,é\n', "utf-8")
+    found = Prep().run(path, spark).arrow().to_pylist()
+    assert found == Prep().run(path, "pyarrow").arrow().to_pylist()
+    path.write_text("age,job,town\n" + "1,a,Ulm\n" * 5 + "2,b")
+    with pytest.raises(PrepError, match="cannot be read at row 5 "):
+        Prep().run(path, spark).arrow()
 
 
 @pytest.mark.xdist_group("spark")
