@@ -211,6 +211,9 @@ def test_a_variable_may_be_a_pointer() -> None:
         ("a > 1" + " " * 20_000, "over 20,000"),
         ("__local_limit > a", "__local_"),
         ("1 < 2", "condition on columns"),
+        ("a & 3", "truth values"),
+        ("a.sum", r"called: \.sum\(\)"),
+        ("not`the sum` > 4", "no column"),
     ],
 )
 def test_what_is_refused_says_what_to_do(text: str, words: str) -> None:

@@ -71,7 +71,10 @@ def evaluate(frame: Any, text: str, variables: Mapping[str, Any]) -> Any:
     read = FrameText(text)
     evaluation = _Evaluation(frame, read, variables)
     if len(read.statements) == 1 and not read.statements[0].target:
-        return evaluation.value(read.statements[0].value)
+        made = evaluation.value(read.statements[0].value)
+        if isinstance(made, list):
+            raise OperationRefused("eval makes one column or value here, not a list of them")
+        return made
     for target, value in read.statements:
         if not target:
             raise OperationRefused("of several lines each sets a column: c = a + b")
@@ -140,7 +143,10 @@ class _Evaluation:
         return [self.value(part) for part in node.elts]
 
     def attribute(self, node: ast.Attribute) -> Any:
-        return self._member(self.value(node.value), node.attr)
+        found = self._member(self.value(node.value), node.attr)
+        if callable(found) and not is_remote(found):
+            raise OperationRefused(f"{node.attr} is a method, which is called: .{node.attr}()")
+        return found
 
     def _member(self, target: Any, name: str) -> Any:
         if not is_remote(target) or name.startswith("_"):
@@ -195,35 +201,42 @@ class _Evaluation:
         return self._join(name, [self.value(part) for part in node.values])
 
     def _join(self, name: str, values: Sequence[Any]) -> Any:
-        return reduce(lambda left, right: self._operation(name, left, right), values)
+        return reduce(lambda left, right: self._joined_two(name, left, right), values)
+
+    def _joined_two(self, name: str, left: Any, right: Any) -> Any:
+        if (_is_single(left) or _is_single(right)) and not (_is_truth(left) and _is_truth(right)):
+            raise OperationRefused(f"and, or, & and | join truth values here, as in pandas; {_REMEDY}")
+        return self._operation(name, left, right)
 
     def compared(self, node: ast.Compare) -> Any:
         lefts, found = [node.left, *node.comparators], []
         for left, how, right in zip(lefts, node.ops, node.comparators, strict=False):
-            if isinstance(how, (ast.In, ast.NotIn)) and isinstance(right, (ast.List, ast.Tuple)):
-                found.append(self._in_items(left, isinstance(how, ast.In), right))
-            else:
-                found.append(self._compare(how, self.value(left), self.value(right)))
+            found.append(self._compared_two(left, how, right))
         return self._join("and_", found)
 
-    def _in_items(self, left: ast.expr, within: bool, right: ast.List | ast.Tuple) -> Any:
-        if not any(isinstance(part, ast.Name) for part in right.elts):
-            return self._is_in(self.value(left), self.items(right), within)
-        how = ast.Eq() if within else ast.NotEq()  # with names it is one comparison for each, as in pandas
-        each = [self._compare(how, self.value(left), self.value(part)) for part in right.elts]
-        return self._join("or_" if within else "and_", each)
-
-    def _compare(self, how: ast.cmpop, left: Any, right: Any) -> Any:
+    def _compared_two(self, left: ast.expr, how: ast.cmpop, right: ast.expr) -> Any:
         if isinstance(how, (ast.In, ast.NotIn)):
-            return self._is_in(left, right, isinstance(how, ast.In))
+            within = isinstance(how, ast.In)
+            named = isinstance(right, (ast.List, ast.Tuple)) and any(
+                isinstance(part, ast.Name) for part in right.elts
+            )
+            if not named or not isinstance(right, (ast.List, ast.Tuple)):
+                return self._is_in(self.value(left), self.value(right), within)
+            # with names in it, it is one comparison for each, as in pandas
+            each = [
+                self._compared_two(left, ast.Eq() if within else ast.NotEq(), part) for part in right.elts
+            ]
+            return self._join("or_" if within else "and_", each)
         name = _COMPARED.get(type(how))
         if name is None:
             raise OperationRefused(f"{type(how).__name__} is not known in a text of pandas; {_REMEDY}")
-        if name in ("eq", "ne") and any(isinstance(side, (str, list)) for side in (left, right)):
-            if is_remote(right) and not is_remote(left):
-                left, right = right, left
-            return self._is_in(left, [right] if isinstance(right, str) else right, name == "eq")
-        return self._operation(name, left, right)
+        one, other = self.value(left), self.value(right)
+        terms = name in ("eq", "ne") and _is_term(left) and _is_term(right)
+        if terms and any(isinstance(side, (str, list)) for side in (one, other)):
+            if is_remote(other) and not is_remote(one):
+                one, other = other, one
+            return self._is_in(one, [other] if isinstance(other, str) else other, name == "eq")
+        return self._operation(name, one, other)
 
     def _is_in(self, left: Any, right: Any, within: bool) -> Any:
         if isinstance(left, (list, str)) and is_remote(right):  # pandas turns it round
@@ -265,3 +278,21 @@ _VISITS: Mapping[type[ast.AST], Callable[[_Evaluation, Any], Any]] = {
     ast.Tuple: _Evaluation.items,
     ast.UnaryOp: _Evaluation.unary,
 }
+
+
+def _is_term(node: ast.expr) -> bool:
+    """Whether pandas has this at hand, and does not work it out; of these it compares texts by `isin`."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Attribute)
+    return not isinstance(node, (ast.BinOp, ast.BoolOp, ast.Compare, ast.UnaryOp))
+
+
+def _is_single(value: Any) -> bool:
+    return not getattr(value.mock if is_remote(value) else value, "shape", ())
+
+
+def _is_truth(value: Any) -> bool:
+    """Whether it is a truth value, or a column of them."""
+    if isinstance(value, bool):
+        return True
+    return is_remote(value) and str(getattr(value.mock, "dtype", "")) in ("bool", "boolean")

@@ -38,8 +38,8 @@ class FrameText:
             raise OperationRefused(f"a text is wanted, not a {type(text).__name__}")
         if len(text) > MAX_TEXT:
             raise OperationRefused(f"a text of {len(text):,} characters is over {MAX_TEXT:,}; {_REMEDY}")
-        if _LOCAL in text or _COLUMN in text:
-            raise OperationRefused(f"names with {_LOCAL!r} or {_COLUMN!r} cannot be in a text; {_REMEDY}")
+        if _LOCAL in text or _COLUMN in text or "\0" in text:
+            raise OperationRefused(f"{_LOCAL}, {_COLUMN} and NUL cannot be in a text; {_REMEDY}")
         self._columns: list[str] = []
         self.statements = [self._statement(line.strip()) for line in text.splitlines() if line.strip()]
         if not self.statements:
@@ -47,7 +47,10 @@ class FrameText:
 
     def column(self, name: str) -> str:
         """What a name of the tree is called: what stood in backticks, or the name itself."""
-        return self._columns[int(name.removeprefix(_COLUMN))] if name.startswith(_COLUMN) else name
+        number = name.removeprefix(_COLUMN)
+        if number != name and number.isascii() and number.isdigit() and int(number) < len(self._columns):
+            return self._columns[int(number)]
+        return name
 
     @staticmethod
     def local(name: str) -> str:
@@ -67,7 +70,7 @@ class FrameText:
                 return Statement("", body[0].value)
             if isinstance(body[0], ast.Assign) and len(body[0].targets) == 1:
                 target = body[0].targets[0]
-                if isinstance(target, ast.Name) and not target.id.startswith((_LOCAL, _COLUMN)):
+                if isinstance(target, ast.Name) and _LOCAL not in target.id and _COLUMN not in target.id:
                     return Statement(target.id, body[0].value)
                 raise OperationRefused(
                     f"{line[:200]!r}: a line sets one column by its bare name; write frame.assign(…)"
@@ -80,7 +83,7 @@ class FrameText:
             return text
         if text[0] == "`":
             self._columns.append(found[2])
-            return f" {_COLUMN}{len(self._columns) - 1} "
+            return f"{_COLUMN}{len(self._columns) - 1}"
         return {"@": _LOCAL, "&": " and ", "|": " or ", "#": ""}[text[0]]
 
 
