@@ -30,7 +30,7 @@ def ndim_of(obj: Any) -> int:
     """1 or 2: of a series, an index or a frame, of what looks into one, and of its groups."""
     found = getattr(obj, "ndim", None)
     if found is None:
-        if hasattr(obj, "width") or hasattr(obj, "collect_schema"):  # polars
+        if hasattr(type(obj), "collect_schema"):  # polars; to ask a lazy frame itself would make it work
             return 2
         of = getattr(obj, "obj", None)
         found = getattr(of, "ndim", 1)
@@ -184,7 +184,7 @@ def fewer(call: Call) -> int:
     found = columns_hidden(call.first, ndim) | _named(call)
     for argument in (*call.arguments[1:], *call.keywords.values()):
         mock = getattr(argument, "_mock", None)
-        if mock is not None and ndim_of(mock) == 2 and getattr(mock, "columns", None) is not None:
+        if mock is not None and ndim_of(mock) == 2 and hasattr(type(mock), "columns"):
             found |= columns_hidden(hidden_in(argument), 2)
     if isinstance(call.made, (list, tuple)):
         return UNCOUNTED
@@ -222,7 +222,7 @@ def reduced(call: Call) -> int:
     if has_pointers((call.arguments[1:], tuple(call.keywords.values()))):
         return arrays.fixed(call)
     ndim = ndim_of(mock)
-    if ndim == 1 or not (hasattr(mock, "columns") or hasattr(mock, "collect_schema")):
+    if ndim == 1 or not (hasattr(type(mock), "columns") or hasattr(type(mock), "collect_schema")):
         return arrays.reduced(call)
     hidden = call.first
     columns = columns_hidden(hidden, 2)

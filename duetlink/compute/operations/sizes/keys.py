@@ -43,6 +43,8 @@ def taken(call: Call) -> int:
         return frames.kept_groups(call)
     if "BaseWindow" in bases:
         return frames.window_column(call)
+    if kind == "StringMethods":  # of each text a part
+        return EVERY if has_pointers(key) else call.first
     if kind == "DataFrame":
         return _of_frame(call, key)
     if kind == "Series":
