@@ -406,7 +406,9 @@ def twin(obj: Any) -> Any:
 
 def _other(array: np.ndarray) -> np.ndarray:
     rolled = np.roll(array.reshape(-1), 1)
-    if array.dtype.kind in "fc":
+    if array.ndim == 1 and array.dtype.kind == "f" and len(array) > 1 and (np.diff(array) > 0).all():
+        rolled = array * 0.83 + 0.21  # in order where they were
+    elif array.dtype.kind in "fc":
         rolled = (rolled * 0.83 + 0.21).astype(array.dtype)
     elif array.dtype.kind in "iu":
         if len(np.unique(rolled)) * 2 > len(rolled):
