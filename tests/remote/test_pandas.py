@@ -168,3 +168,23 @@ def test_the_owner_reads_operations_of_a_query(bench: Bench, people: Any, real: 
         'people[(people["age"] > 40) & people["town"].isin(["Ulm"])]',
         'people.assign(c=people["age"] + people["income"])',
     ]
+
+
+JOINS = {
+    "concat": lambda d: pd.concat([d, d]),
+    "merge": lambda d: pd.merge(d, d, on="age"),
+    "merge_asof": lambda d: pd.merge_asof(d, d, on="age"),
+    "melt": lambda d: pd.melt(d, id_vars=["town"]),
+    "crosstab": lambda d: pd.crosstab(d.town, d.ill),
+    "factorize": lambda d: pd.factorize(d.town),
+    "pivot_table": lambda d: pd.pivot_table(d, values="age", index="town"),
+}
+
+
+@pytest.mark.parametrize("name", JOINS)
+def test_a_function_that_joins_or_reshapes_says_what_to_call_instead(people: Any, name: str) -> None:
+    for frame in (people, people.copy()):
+        with pytest.raises((errors.PrivateValue, errors.OperationRefused)):
+            JOINS[name](frame)
+    assert isinstance(people.age + pd.Series([1.0] * 200), Result)
+    assert isinstance(pd.Series([1.0] * 200) + people.age, Result)

@@ -15,6 +15,10 @@ from duetlink.errors import OperationRefused, PrivateValue
 _DRAWING = frozenset({"altair", "bokeh", "matplotlib", "plotly", "seaborn"})
 _FORMULAS = frozenset({"formulaic", "patsy"})
 _COMPUTING = frozenset({"numpy", "pandas", "polars", "pyarrow", "scipy", "sklearn", "statsmodels"})
+_ASKING_KIND = (
+    "duetlink.",
+    "pandas.core.dtypes.generic",
+)  # what lies between pandas' question and check_kind
 _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
@@ -58,6 +62,20 @@ def check_loop(what: str) -> None:
     library = sys._getframe(2).f_globals.get("__name__", "").partition(".")[0]
     if library in _COMPUTING:
         _refuse(library, what)
+
+
+def check_kind(what: str) -> None:
+    """Raise PrivateValue where pandas is about to join or reshape `what`, and asks whether it is one of its
+    own objects, by their attribute `_typ`. To be called by the method that looks the attribute up.
+
+    Elsewhere pandas asks so before it leaves an operator to a pointer.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith(_ASKING_KIND):
+        frame = frame.f_back
+    module = frame.f_globals.get("__name__", "") if frame is not None else ""
+    if module.startswith("pandas.core.reshape.") or module == "pandas.core.algorithms":
+        _refuse("pandas", what)
 
 
 def warn_hashed(what: str) -> None:

@@ -122,7 +122,7 @@ class Pointer(Remote, Described):
         return self._workbench.hidden(self._info)
 
     def __getattr__(self, name: str) -> Any:
-        if (name.startswith("_") and name != "__dataframe__") or not self._info.mock:
+        if (name.startswith("_") and name not in ("__dataframe__", "_typ")) or not self._info.mock:
             words = f"; {self.name!r} has no mock, so that only get() works" if name[0] != "_" else ""
             raise AttributeError(f"{name}{words}")
         return super().__getattr__(name)

@@ -78,6 +78,8 @@ class Remote:
                 "what .get(reason=…) brings"
             )
         if name.startswith("_"):
+            if name == "_typ":
+                mock_used.check_kind(self._title())
             raise AttributeError(name)
         mock, program = self._mock, self._program
         kind = type(mock)

@@ -63,10 +63,10 @@ s = pd.Series(["A", "B", "C", "Aaba", "Baca", np.nan, "CABA", "dog", "cat"])  # 
 s.str.lower()
 df = pd.DataFrame(np.random.randn(10, 4))  # shared
 pieces = [df[:3], df[3:7], df[7:]]
-pd.concat(pieces)  # remote: TypeError
+pd.concat(pieces)  # remote: PrivateValue
 left = pd.DataFrame({"key": ["foo", "foo"], "lval": [1, 2]})  # shared
 right = pd.DataFrame({"key": ["foo", "foo"], "rval": [4, 5]})  # shared
-pd.merge(left, right, on="key")  # remote: TypeError
+pd.merge(left, right, on="key")  # remote: PrivateValue
 left.merge(right, on="key")
 df = pd.DataFrame({"A": ["foo", "bar", "foo", "bar", "foo", "bar", "foo", "foo"], "B": ["one", "one", "two", "three", "two", "two", "one", "three"], "C": np.random.randn(8), "D": np.random.randn(8)})  # shared
 df.groupby("A")[["C", "D"]].sum()

@@ -32,19 +32,19 @@ a = pd.Series(["foo", "foo", "bar", "bar", "foo", "foo"])  # shared
 b = pd.Series(["one", "one", "two", "one", "two", "one"])  # shared
 pd.crosstab(a, b)  # refused: PrivateValue
 pd.crosstab(a, [b], rownames=["a"], colnames=["b"])  # remote: PrivateValue
-labels, uniques = pd.factorize(a)  # remote: TypeError
+labels, uniques = pd.factorize(a)  # remote: PrivateValue
 uniques
 df1 = pd.DataFrame({"A": ["A0", "A1", "A2", "A3"], "B": ["B0", "B1", "B2", "B3"]}, index=[0, 1, 2, 3])  # shared
 df2 = pd.DataFrame({"A": ["A4", "A5", "A6", "A7"], "B": ["B4", "B5", "B6", "B7"]}, index=[4, 5, 6, 7])  # shared
 frames = [df1, df2]
-result = pd.concat(frames)  # remote: TypeError
-result = pd.concat(frames, keys=["x", "y"])  # remote: TypeError
+result = pd.concat(frames)  # remote: PrivateValue
+result = pd.concat(frames, keys=["x", "y"])  # remote: PrivateValue
 result.loc["y"]
-pd.concat([df1, df2], axis=1, join="inner")  # remote: TypeError
-pd.concat([df1, df2], ignore_index=True, sort=False)  # remote: TypeError
+pd.concat([df1, df2], axis=1, join="inner")  # remote: PrivateValue
+pd.concat([df1, df2], ignore_index=True, sort=False)  # remote: PrivateValue
 left = pd.DataFrame({"key1": ["K0", "K0", "K1", "K2"], "key2": ["K0", "K1", "K0", "K1"], "A": ["A0", "A1", "A2", "A3"], "B": [1.0, 2.0, 3.0, 4.0]})  # shared
 right = pd.DataFrame({"key1": ["K0", "K1", "K1", "K2"], "key2": ["K0", "K0", "K0", "K0"], "C": ["C0", "C1", "C2", "C3"], "D": [5.0, 6.0, 7.0, 8.0]})  # shared
-pd.merge(left, right, on=["key1", "key2"])  # remote: TypeError
+pd.merge(left, right, on=["key1", "key2"])  # remote: PrivateValue
 left.merge(right, how="left", on=["key1", "key2"])
 left.merge(right, how="outer", on=["key1", "key2"], indicator=True)
 left.merge(right, how="outer", on="key1", suffixes=("_l", "_r"))
@@ -54,7 +54,7 @@ left.set_index("key1").join(right.set_index("key1"), lsuffix="_l", rsuffix="_r")
 df1.join(df2, how="outer", lsuffix="_1", rsuffix="_2")
 tl = pd.DataFrame({"time": pd.to_datetime(["2016-05-25 13:30:00.023", "2016-05-25 13:30:00.038", "2016-05-25 13:30:00.048"]), "price": [51.95, 51.97, 720.77]})  # shared
 tr = pd.DataFrame({"time": pd.to_datetime(["2016-05-25 13:30:00.023", "2016-05-25 13:30:00.030", "2016-05-25 13:30:00.041"]), "bid": [720.50, 51.95, 51.99]})  # shared
-pd.merge_asof(tl, tr, on="time")  # remote: TypeError
+pd.merge_asof(tl, tr, on="time")  # remote: PrivateValue
 df1.combine_first(df2)
 left.compare(left.assign(B=left["B"] + 1))
 cols = pd.MultiIndex.from_tuples([("A", "cat"), ("A", "dog"), ("B", "cat")], names=["exp", "animal"])
