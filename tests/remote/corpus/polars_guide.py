@@ -75,7 +75,7 @@ nums["nrs"].to_numpy()
 nums.to_pandas()
 nums.rows()  # refused: PrivateValue
 nums.to_dicts()  # refused: PrivateValue
-nums.item(0, 0)  # refused: AttributeError
+nums.item(0, 0)
 nums[0, "random"]
 nums[:, "random"]
 nums["random"].to_list()
