@@ -23,6 +23,9 @@ from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.fragments import LAST, MORE, Reassembler, split
 from duetlink.compute.operations import program
 from duetlink.compute.operations.log import ProgramLog
+from duetlink.compute.prep.fields import Field as Column
+from duetlink.compute.prep.fields import fields_after
+from duetlink.compute.prep.spec import PrepSpec
 from duetlink.data import values
 from duetlink.data.codecs import chunk
 from duetlink.data.codecs.element import ELEMENTS
@@ -419,6 +422,29 @@ def _whole(data: bytes) -> int:
 
 _LIBRARY_SLACK_BYTES = 48 << 20
 
+# -- preparations --------------------------------------------------------------------------------------------
+
+
+def _prep_samples() -> list[bytes]:
+    spec = PrepSpec().missing("NA").drop_missing().cast({"a": "int64"}, invalid="missing")
+    spec = spec.one_hot("b", ["x", "é"]).one_hot("c", [0, -1]).scale("a", (0, 9.5)).clip("d", within=(0, 1))
+    return [PrepSpec().to_json().encode(), spec.split(0.5, seed=1, by="a").select("a").to_json().encode()]
+
+
+def _make_prep(rng: random.Random) -> bytes:
+    return mutate.octets(rng, rng.choice(_prep_samples()))
+
+
+def _use_prep(data: bytes) -> None:
+    spec = PrepSpec.from_json(data)
+    assert PrepSpec.from_json(spec.to_json()) == spec
+    fields = {
+        name: Column(kind) for name, kind in zip("abcd", ("int64", "text", "int8", "float64"), strict=True)
+    }
+    spec.table()
+    fields_after(spec, fields)
+
+
 # -- texts of query, eval, formulas and hypotheses -----------------------------------------------------------
 
 _QUERIES = (
@@ -499,6 +525,7 @@ TARGETS: dict[str, Target] = {
     "manifests": Target(_make_manifest, _use_manifest, _manifests),
     "fragments": Target(_make_fragments, _use_fragments, _fragment_samples, 4 << 20, _fed_bytes),
     "programs": Target(_make_program, _use_program, _program_samples, size_bytes=_whole),
+    "preparations": Target(_make_prep, _use_prep, _prep_samples),
     "texts": Target(_make_text, _use_text, _text_samples, _LIBRARY_SLACK_BYTES, from_peer=False),
 }
 
