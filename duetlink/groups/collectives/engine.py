@@ -103,6 +103,7 @@ class Engine:
         self._running: Operation | None = None
         self._task: asyncio.Task[Any] | None = None
         self._introduced: set[int] = set()
+        self._woken = False  # whether this engine has cancelled what runs
         self._encodes = True  # until a piece of the operation that runs has not become smaller
         self._spare: Array = np.empty(0, np.uint8)
         self._past: dict[int, Operation] = {}
@@ -151,6 +152,7 @@ class Engine:
 
     async def _run(self, work: Work) -> None:
         backup = await off_loop(work.taken.nbytes, self._back_up, work.taken) if work.restore else None
+        self._check()  # it may have ended meanwhile, and nothing would wake the operation
         task = self._task = asyncio.current_task()
         assert task is not None
         cancelled_before = task.cancelling()
@@ -176,7 +178,7 @@ class Engine:
                 work.taken[...] = backup
             if not isinstance(error, asyncio.CancelledError):
                 self.abandon(work.operation.text, error)
-            elif self.broken is not None and task.uncancel() <= cancelled_before:
+            elif self.broken is not None and self._woken and task.uncancel() <= cancelled_before:
                 # not somebody's wish, but how this engine woke the operation
                 raise _again(self.broken) from None
             raise
@@ -460,6 +462,7 @@ class Engine:
             ahead.pieces.clear()
             ahead.room.set()
         if self._task is not None and self._task is not _current_task():
+            self._woken = True
             self._task.cancel()
         self.messages.fail(error)
 

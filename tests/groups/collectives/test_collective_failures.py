@@ -328,3 +328,28 @@ async def test_bytes_that_are_no_bool_become_one(make_group: MakeGroup) -> None:
 def test_a_piece_is_small_on_the_wire() -> None:
     assert len(Piece(1, 2, b"8 bytes.").to_wire()) == 24
     assert struct.unpack_from("<B", Piece(1, 2, b"8 bytes.").to_wire()) == (Kind.PIECE,)
+
+
+async def test_a_loss_while_the_backup_is_made_is_not_missed(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    group = make_group(2)
+    await group.all(lambda m: m.agree())  # one that waits in memory is woken by nothing but the engine
+    backing_up = asyncio.Event()
+    real = engine.off_loop
+
+    async def slow(size_bytes: int, function: Callable[..., object], *rest: object, **more: int) -> object:
+        if function == group.members[0].engine._back_up:
+            backing_up.set()
+            await asyncio.sleep(0.01)
+        return await real(size_bytes, function, *rest, **more)
+
+    monkeypatch.setattr(engine, "off_loop", slow)
+    given = np.ones(9)
+    summing = asyncio.ensure_future(group.members[0].all_reduce(given, in_place=True))
+    await backing_up.wait()
+    group.network.lose(1)
+    async with asyncio.timeout(5):
+        with pytest.raises(PeerLost):
+            await summing
+    assert (given == 1).all()
