@@ -232,6 +232,8 @@ class Streams:
 
     def _accepted(self, stream: Stream, frame: Frame) -> None:
         opening = self._opening.get(frame.stream)
+        if opening is not None and opening.accepted.cancelled():
+            return  # given up a moment ago, and closed in the next step of the loop
         if opening is None or opening.accepted.done() or frame.value < LEAST_WINDOW_BYTES:
             raise RemoteProtocolError(f"the peer accepted stream {frame.stream}, which it could not")
         stream.grant(frame.value)

@@ -12,8 +12,8 @@ import pytest
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import LinkClosed, PathUnavailable
 from duetlink.net.link.link import Link
-from duetlink.net.streams.frames import Frame
-from duetlink.net.streams.stream import Stream
+from duetlink.net.streams.frames import ACCEPT, Frame
+from duetlink.net.streams.stream import WINDOW_BYTES, Stream
 from duetlink.settings import Settings
 
 MIB = 1024 * 1024
@@ -179,3 +179,14 @@ async def test_shared_memory_carries_no_streams(make_pair: Any) -> None:
     one, _ = await make_pair()
     with pytest.raises(PathUnavailable, match="carries no streams"):
         await one.rpc.call(pb.FeedQuery(path="local"), pb.Ticket)
+
+
+async def test_an_acceptance_that_crosses_with_a_cancellation_is_no_violation(make_pair: Any) -> None:
+    link, _ = await make_pair(Settings(only=("tcp",)))
+    opening = asyncio.ensure_future(link.streams.open("nobody takes this"))
+    await asyncio.sleep(0)
+    number = next(iter(link.streams._opening))
+    opening.cancel()
+    link.streams._take(Frame(ACCEPT, number, WINDOW_BYTES))
+    with pytest.raises(asyncio.CancelledError):
+        await opening
