@@ -458,6 +458,9 @@ class GroupLife:
             except PeerLost as lost:
                 interrupted = lost
                 self._untold = None
+            except Exception:
+                self._untold = None  # this tells it: a member that was put out raises why
+                raise
             finally:
                 self._running -= 1
                 if _is_spoilt(collectives) and self.standing.epoch.number == number:

@@ -116,7 +116,9 @@ class Mesh:
                 await asyncio.shield(sending)
             except asyncio.CancelledError:
                 await asyncio.wait([sending], timeout=_FINISH_S)
-                sending.cancel()
+                if not sending.done():
+                    sending.cancel()
+                    stream.close("a message was cancelled")  # the next number would not be the one due
                 await asyncio.gather(sending, return_exceptions=True)
                 raise
         except (StreamClosed, LinkClosed, PathUnavailable) as error:

@@ -1,7 +1,8 @@
 """A member in a process of its own, driven by lines on stdin: `python member.py NAME`.
 
-The first line is the code to join by, empty for whoever launches. Each further line is one statement, run with `group`, `np` and what earlier lines defined; after each, one line is
-answered: `ok` and the repr of `out` if set, or `error` and the exception's type and text.
+The first line is the code to join by, empty for whoever launches. Each further line is one statement, run
+with `group`, `np` and what earlier lines defined; after each, one line is answered: `ok` and the repr of
+`out` if set, or `error` and the exception's type and text.
 """
 
 from __future__ import annotations
