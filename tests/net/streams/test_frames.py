@@ -94,6 +94,21 @@ def test_too_much_in_one_parcel_is_refused(table: bytes, bodies: bytes) -> None:
         Parcel.from_wire(table, memoryview(bodies))
 
 
+@settings(max_examples=300, deadline=None)
+@given(st.lists(parts | others, max_size=4), st.data())
+def test_a_parcel_that_was_altered_is_read_or_refused(frames: list[Frame], data: st.DataObject) -> None:
+    table, bodies = Parcel(1, 0, frames).to_wire()
+    altered = bytearray(table)
+    for _ in range(data.draw(st.integers(1, 3))):
+        altered[data.draw(st.integers(0, len(altered) - 1))] = data.draw(st.integers(0, 255))
+    cut = data.draw(st.integers(0, len(altered)))
+    try:
+        parcel = Parcel.from_wire(bytes(altered[:cut]), memoryview(bodies))
+    except RemoteProtocolError:
+        return
+    assert sum(len(frame.body) for frame in parcel.frames) == len(bodies)
+
+
 def test_small_bodies_go_together_and_a_large_one_alone() -> None:
     packing = Packing()
     assert [packing.add(Frame(PART, 1, body=bytes(60_000))) for _ in range(6)] == [True] * 4 + [False] * 2
