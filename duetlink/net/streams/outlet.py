@@ -100,13 +100,16 @@ class Outlet:
             raise RemoteProtocolError(f"the peer confirms frame {number} of {self._last} that were sent")
         size_bytes = 0
         with self._changed:
+            given = self._feed.given if self._feed is not None else 0
             for known in range(self._confirmed + 1, number + 1):
                 frame = self._frames.pop(known)
                 self.kept_bytes -= frame.cost_bytes
                 size_bytes += frame.message_bytes
+                if known > given:  # an earlier path has brought it after all
+                    self._queued_bytes -= frame.cost_bytes
             self._confirmed = number
-            if self._feed is not None and number > self._feed.given:  # by an earlier path, unnoticed
-                self._rewind(number)
+            if self._feed is not None:
+                self._feed.given = max(given, number)
         if size_bytes:
             self._on_bytes(size_bytes)
         self._room.set()
@@ -137,17 +140,9 @@ class Outlet:
         self.confirm(arrived)
         with self._changed:
             self._feed = OutletFeed(self, arrived)
-            self._rewind(arrived)
+            self._queued_bytes = self.kept_bytes  # what an earlier feed was given as well
             self._changed.notify_all()
         return self._feed
-
-    def _rewind(self, given: int) -> None:
-        """The feed goes on behind this frame."""
-        assert self._feed is not None
-        self._feed.given = given
-        self._queued_bytes = sum(
-            self._frames[number].cost_bytes for number in range(given + 1, self._last + 1)
-        )
 
     def close(self, error: LinkClosed) -> None:
         """Give out nothing more, fail whoever waits, keep nothing."""

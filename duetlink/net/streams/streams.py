@@ -170,6 +170,7 @@ class Streams:
     # -- the peer --------------------------------------------------------------------------------------------
 
     async def _feed(self, query: pb.FeedQuery) -> pb.Ticket:
+        self._check_open()
         if not isinstance(self._ladder.named(query.path), FlightPath):
             raise PathUnavailable(f"path {query.path[:40]!r} carries no streams")
         self._inlet.start()  # there will be answers
@@ -185,6 +186,8 @@ class Streams:
         self._end_all(error)
 
     def _arrived(self, parcel: Parcel) -> None:
+        if self._closed is not None:
+            return
         self._outlet.confirm(parcel.arrived)
         if self._outlet.kept_bytes > 2 * MOST_KEPT_BYTES:
             raise LimitExceeded(f"the peer confirms nothing of {self._outlet.kept_bytes} bytes")

@@ -114,6 +114,16 @@ class Ends:
             await side.close(LinkClosed("the test is over"))
 
 
+@pytest.fixture
+async def ends_closed() -> Ends:
+    """With a stream that was open, and frames that nobody has confirmed."""
+    ends = Ends()
+    _, other = await ends.open()
+    await other.send(b"", memoryview(b"unconfirmed"))
+    await ends.close()
+    return ends
+
+
 SIZES = st.sampled_from([0, 1, 1000, 100 * KIB, 300 * KIB, 2100 * KIB])
 
 
@@ -434,6 +444,13 @@ async def test_the_end_of_the_link_ends_every_stream_with_its_error() -> None:
         with pytest.raises(PeerLost, match="the peer is gone"):
             await waiting
     await ends.close()
+
+
+async def test_what_comes_after_the_end_of_the_link_is_left(ends_closed: Ends) -> None:
+    victim = ends_closed.sides[1]
+    frames = [Frame(OPEN, 4, 1 << 20, b"test"), Frame(PART, 2, 0, b"", b"late")]
+    victim._inlet.take(Parcel(victim._inlet.arrived + 1, victim._outlet._last, frames))
+    assert (victim._open, victim._tasks, ends_closed.violations) == ({}, set(), [])
 
 
 async def test_where_no_path_works_for_long_streams_end_and_later_ones_go_on() -> None:
