@@ -453,5 +453,6 @@ def test_a_refusal_says_what_to_do(
 
 @pytest.mark.filterwarnings("ignore::duetlink.duet.asking.mock_used.MockUsed")
 def test_a_plot_says_that_it_is_of_a_mock(pointers: dict[str, Any]) -> None:
-    with pytest.warns(UserWarning, match=r"\.plot shows the mock of 'people' at the owner"):
+    with pytest.warns(UserWarning, match=r"\.plot shows the mock of 'people' at the owner") as told:
         _ = pointers["people"].plot
+    assert told[0].filename == __file__  # at the user's line

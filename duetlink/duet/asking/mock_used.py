@@ -105,7 +105,10 @@ def warn_shown(name: str, what: str) -> None:
     """
     words = f".{name} shows the mock of {what}, which says nothing about the real data; "
     words += "draw what .get(reason=…) brings"
-    _warn(words, sys._getframe(2))
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("duetlink."):
+        frame = frame.f_back  # an asset's pointer looks up one method by another
+    _warn(words, frame)
 
 
 def _warn(message: str, frame: FrameType | None) -> None:
