@@ -126,6 +126,7 @@ D.tolist()
 D.item(0)
 max(D)  # refused: PrivateValue
 sorted(D)  # refused: PrivateValue
+set(S)  # refused: PrivateValue
 D.mean() in D  # refused: PrivateValue
 rng = np.random.default_rng(28)
 rng.permutation(D)  # refused: PrivateValue
