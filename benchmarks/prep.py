@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import csv
 import os
+import resource
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
@@ -127,8 +128,14 @@ def session() -> Any:
 @benchmark
 @click.option("--rows", type=click.IntRange(1000), default=1_200_000, show_default=True, help="Of a census.")
 @click.option("--spark/--no-spark", default=True, show_default=True, help="PySpark needs a Java.")
+@click.option(
+    "--stream", type=click.IntRange(0), default=0, help="Instead: DuckDB alone, so many million rows."
+)
 @rounds(5)
-def main(rows: int, spark: bool, rounds: int) -> None:
+def main(rows: int, spark: bool, stream: int, rounds: int) -> None:
+    if stream:
+        _stream(stream)
+        return
     before = os.getloadavg()
     running = session() if spark else None
     with tempfile.TemporaryDirectory() as directory:
@@ -158,6 +165,23 @@ def main(rows: int, spark: bool, rounds: int) -> None:
         taken["csv: row loop"] = lambda: PART * timed(lambda: row_loop(part))
         samples = interleave(taken, rounds)
     _report(samples, rows, before)
+
+
+def _stream(millions: int) -> None:
+    """A file that is read batch by batch, and how much memory the process has taken at most."""
+    with tempfile.TemporaryDirectory() as directory:
+        path = f"{directory}/census.parquet"
+        part = census(1_000_000)
+        with pq.ParquetWriter(path, part.schema) as writer:
+            for _ in range(millions):
+                writer.write_table(part)
+        kept: list[int] = []
+        taken_s = timed(
+            lambda: kept.extend(batch.num_rows for batch in spec("parquet").run(path, "duckdb").batches())
+        )
+    peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
+    row = [f"{millions},000,000", f"{sum(kept):,}", f"{taken_s:.3g}", f"{peak_gib:.2f}"]
+    report("prep_stream", "DuckDB, in batches", ["rows", "kept", "s", "peak GiB"], [row], row)
 
 
 def _sorted(found: torch.Tensor) -> np.ndarray:
