@@ -204,3 +204,13 @@ def test_an_estimator_whose_library_is_imported_late(bench: Bench, monkeypatch: 
     model = bench.scientist.remote(Ridge())
     model.fit(x, x[:, 0])
     assert model.coef_.get().shape == (2,)
+
+
+def test_what_the_owner_has_written_to_since_it_was_shared_is_not_worked_on(bench: Bench) -> None:
+    mine = np.ones(3)
+    shared = bench.share(mine, "written to", mock=np.arange(3.0))
+    mine += 5
+    with pytest.raises(errors.OperationFailed):
+        shared.sum().get(reason="of the revision that was shared, or none")
+    again = bench.share(mine, "written to", mock=np.arange(3.0))
+    assert again.sum().get(reason="of the new revision") == 18

@@ -41,6 +41,7 @@ from duetlink.duet.objects.budget import Open
 from duetlink.duet.objects.catalogue import Catalogue, Mine
 from duetlink.duet.objects.recorder import Recorder
 from duetlink.errors import (
+    AssetChanged,
     AssetNotFound,
     DuetError,
     LimitExceeded,
@@ -49,6 +50,7 @@ from duetlink.errors import (
     RemoteProtocolError,
     WorkerUnavailable,
 )
+from duetlink.net.flight.body import Outgoing
 from duetlink.net.link.link import Link
 from duetlink.settings import Settings
 
@@ -363,6 +365,12 @@ class Workplace:
             outgoing = await mine.content.outgoing()
             fd = await asyncio.to_thread(place, list(outgoing.pieces()), outgoing.size_bytes)
             try:
+                await asyncio.to_thread(_verify, outgoing)
+            except AssetChanged as error:
+                os.close(fd)
+                _log.warning("%r is not worked on: %s", name, error)
+                continue  # the step fails
+            try:
                 header = {"name": name, "revision": revision, "size_bytes": outgoing.size_bytes}
                 await shift.worker.call("asset", json.dumps(header).encode(), [fd], lasting=True)
             finally:
@@ -428,6 +436,12 @@ class Workplace:
         failures = [fault.to_wire(result) for result, fault in faults]
         report = pb.WorkReport(epoch=self._epoch, done=self._done, failures=failures, ended=self._ended)
         self._link.rpc.tell_nowait(report)
+
+
+def _verify(outgoing: Outgoing) -> None:
+    """Raises AssetChanged: its memory was written to since it was shared."""
+    for leaf in range(outgoing.leaves):
+        outgoing.verify_leaf(leaf)
 
 
 def _in_words(epoch: int, faults: answers.Faults) -> pb.WorkWords:
