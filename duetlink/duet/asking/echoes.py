@@ -23,8 +23,6 @@ class Echoes:
 
     def __init__(self) -> None:
         self.own: set[int] = set()  # the results that are values of this side's, which may come again
-        # the pointers to tensors, whose memory is their mocks', by their results
-        self.tensors: dict[int, weakref.ref[Any]] = {}
         self._seen: dict[int, weakref.ref[Any]] = {}  # mocks, each by its identity
 
     def hand_out(self, mock: Any, id_: int) -> None:
@@ -37,7 +35,7 @@ class Echoes:
 
     def check(self, obj: Any) -> None:
         """Raise OperationRefused where `obj`, which is to be an argument, is one of these mocks."""
-        references = [*self._seen.values(), *self.tensors.values()]
+        references = list(self._seen.values())
         ours = list(_arrays(obj)) if references else ()
         if not ours:
             return

@@ -8,7 +8,6 @@ works on the mocks here, and on the real tensors at the owner.
 from __future__ import annotations
 
 import copy
-import weakref
 from collections.abc import Callable
 from typing import Any, ClassVar, NoReturn
 
@@ -53,8 +52,6 @@ class TensorPointer(Asked, torch.Tensor):
             made = mock if isinstance(mock, cls) else mock.as_subclass(cls)
         made._program = program
         made._id = id_
-        if id_ not in program.echoes.own:
-            program.echoes.tensors[id_] = weakref.ref(made)
         if hidden != made._hidden:
             made._hidden = hidden
         return made
@@ -76,7 +73,7 @@ class TensorPointer(Asked, torch.Tensor):
         if id_ is not None:
             program = self.__dict__["_program"]
             program.drop(id_)
-            program.echoes.tensors.pop(id_, None)
+            program.echoes.own.discard(id_)
 
     @classmethod
     def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
