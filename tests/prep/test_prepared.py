@@ -237,3 +237,28 @@ def test_poisson_sampling_takes_each_row_by_itself() -> None:
 def test_a_loader_says_what_does_not_fit(arguments: dict[str, Any]) -> None:
     with pytest.raises(SettingError):
         Loader(np.zeros((3, 1), np.float32), **arguments)
+
+
+def test_every_kind_of_table_is_a_source(table: pa.Table) -> None:
+    import duckdb
+    import polars as pl
+
+    frame = pl.DataFrame(table)
+    sources: dict[str, list[Any]] = {
+        "pyarrow": [
+            table,
+            table.to_pandas(),
+            pa.RecordBatchReader.from_batches(table.schema, table.to_batches()),
+        ],
+        "polars": [frame, frame.lazy()],
+        "duckdb": [duckdb.connect().from_arrow(table)],
+    }
+    expected = PREP.run(table).numpy()
+    for engine, tables in sources.items():
+        for source in tables:
+            found = PREP.run(source)
+            assert found.engine == engine
+            assert np.array_equal(found.numpy(), expected)
+    categories = frame.with_columns(pl.col("job").cast(pl.Categorical))
+    assert np.array_equal(PREP.run(categories).numpy(), expected)
+    assert np.array_equal(PREP.run(table.to_pandas().astype({"job": "category"})).numpy(), expected)
