@@ -80,8 +80,8 @@ class Parcel:
 
     @classmethod
     def from_wire(cls, table: bytes, bodies: memoryview) -> Parcel:
-        """Read what `to_wire` has made. A body that came alone is a view of `bodies`; joined ones are copied,
-        so that one of them does not keep the others in memory.
+        """Read what `to_wire` has made. A body that came alone is a view of `bodies`, of format "B" whatever
+        theirs is; joined ones are copied, so that one of them does not keep the others in memory.
 
         Raises:
             LimitExceeded: too long, or too many frames.
@@ -92,6 +92,7 @@ class Parcel:
         if len(table) < _PARCEL.size:
             raise RemoteProtocolError(f"the peer sent a parcel whose table has {len(table)} bytes")
         first, arrived = _PARCEL.unpack_from(table)
+        bodies = bodies.cast("B") if len(bodies) else bodies  # Arrow's memory is of signed bytes
         frames: list[Frame] = []
         position, start = _PARCEL.size, 0
         while position < len(table):

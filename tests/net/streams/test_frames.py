@@ -55,6 +55,15 @@ def test_a_body_that_comes_alone_is_not_copied() -> None:
     assert bytes(Parcel.from_wire(table, bodies).frames[0].body) == b"xbc"
 
 
+def test_a_body_is_of_unsigned_bytes_whatever_memory_it_came_in() -> None:
+    frame = Frame(PART, 2, 0, b"", b"abc")
+    table, bodies = Parcel(0, 0, [frame]).to_wire()
+    (found,) = Parcel.from_wire(table, memoryview(bodies).cast("b")).frames
+    assert isinstance(found.body, memoryview)
+    assert found.body.format == "B"
+    assert found.body == b"abc"
+
+
 def test_bodies_that_come_together_do_not_keep_each_other_in_memory() -> None:
     table, bodies = Parcel(1, 0, [Frame(PART, 1, body=b"a"), Frame(PART, 2, body=b"bc")]).to_wire()
     frames = Parcel.from_wire(table, memoryview(bodies)).frames
