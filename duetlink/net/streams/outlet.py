@@ -94,8 +94,8 @@ class Outlet:
 
     def confirm(self, number: int) -> None:
         """The peer has every frame up to `number`. Raises RemoteProtocolError where it cannot."""
-        if number <= self._confirmed:
-            return
+        if number <= self._confirmed or self._closed is not None:
+            return  # what comes after the end is of no use, and nothing is kept that it could confirm
         if number > self._last:
             raise RemoteProtocolError(f"the peer confirms frame {number} of {self._last} that were sent")
         size_bytes = 0

@@ -548,3 +548,12 @@ async def test_a_peer_that_confirms_nothing_and_makes_this_side_answer_is_refuse
             number += 400
             victim._inlet.take(Parcel(victim._inlet.arrived + 1, 0, frames))
     await ends.close()
+
+
+async def test_a_confirmation_that_comes_after_the_end_changes_nothing() -> None:
+    outlet = Outlet()
+    outlet.put(Frame(OPEN, 0, 0, b"late"))
+    outlet.close(LinkClosed("over"))
+    outlet.confirm(1)  # a parcel of the peer's may have been on its way to the loop thread
+    with pytest.raises(LinkClosed, match="over"):
+        await outlet.wait_confirmed(1)
