@@ -8,7 +8,7 @@ NPM_READY := js/node_modules/.ready
 JS_CHECKED := js/node_modules/.checked
 export PATH := $(PATH):$(CURDIR)/.venv/bin
 
-.PHONY: help setup test check lint js demo lab bench soak fuzz engines shots proto clean system-packages
+.PHONY: help setup test check lint js demo lab bench soak fuzz engines torch shots proto clean system-packages
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 12
@@ -58,6 +58,9 @@ soak: setup  ## a link cut a hundred times, and a day compressed (half an hour; 
 
 fuzz: setup  ## hostile inputs for every decoder, in processes that may die (half an hour; Linux)
 	$(BIN)/python -m tests.fuzz
+
+torch: setup  ## torch's own distributed tests over duetlink (minutes)
+	$(BIN)/python -m tests.groups.torch_cases
 
 engines: setup $(ENGINES)  ## Flower, Spark and Dask over shared ports, in an environment of their own (minutes)
 	$(BIN)/python -m tests.engines

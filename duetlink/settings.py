@@ -107,6 +107,11 @@ class Settings:
     max_received_bytes: int = _setting(
         4 * GIB, "most that the peer's send() may place here, in total", "DUETLINK_MAX_RECEIVED_BYTES"
     )
+    allow_pickle: bool = _setting(
+        False,
+        "whether torch's object collectives may unpickle what other ranks send, which runs code of theirs",
+        "DUETLINK_ALLOW_PICKLE",
+    )
     held_bytes: int = _setting(
         512 * MIB,
         "most memory of received objects that is kept to find in it what need not be sent again",

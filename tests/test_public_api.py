@@ -101,12 +101,12 @@ MEMBERS = {
     "duetlink:Budget": "bounds bounds_of epsilon rows_per_person total",
     "duetlink:IceServer": "credential from_json urls username",
     "duetlink:Settings": (
-        "allowed_ice_servers allowed_paths audit_file audit_path budget_file budget_path call_timeout_s "
-        "code_lifetime_s failure_detail from_environment heartbeat_interval_s heartbeat_timeout_s "
-        "held_bytes ice_probe_timeout_s ice_servers inline_limit_bytes map_port max_assets "
-        "max_pending_requests max_received_bytes max_value_bytes only pairing_timeout_s prepare_limit_bytes "
-        "reconnect_timeout_s relay resume_grants signaling state_directory state_path worker_memory_bytes "
-        "worker_result_bytes worker_timeout_s"
+        "allow_pickle allowed_ice_servers allowed_paths audit_file audit_path budget_file budget_path "
+        "call_timeout_s code_lifetime_s failure_detail from_environment heartbeat_interval_s "
+        "heartbeat_timeout_s held_bytes ice_probe_timeout_s ice_servers inline_limit_bytes map_port "
+        "max_assets max_pending_requests max_received_bytes max_value_bytes only pairing_timeout_s "
+        "prepare_limit_bytes reconnect_timeout_s relay resume_grants signaling state_directory "
+        "state_path worker_memory_bytes worker_result_bytes worker_timeout_s"
     ),
 }
 
@@ -291,7 +291,10 @@ print(bytes(duetlink.codecs.decompress(duetlink.codecs.compress(b"a link", codec
 def test_commands_and_plug_ins_are_found_under_these_names() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     assert project["scripts"] == {"duetlink": "duetlink.tools.cli:main"}
-    assert project["entry-points"] == {"duetlink.panel": {"panel": "duetlink_widgets.panel:Panel"}}
+    assert project["entry-points"] == {
+        "duetlink.panel": {"panel": "duetlink_widgets.panel:Panel"},
+        "torch.distributed.backends": {"duetlink": "duetlink.groups.torch"},
+    }
     from duetlink.data.codecs.registry import ENTRY_POINTS
     from duetlink.duet.panel import GROUP
 

@@ -1,0 +1,171 @@
+"""torch.distributed's operations, each in terms of the engine's: what goes in, what comes out, and where.
+
+One table for both faces that torch has had: `ProcessGroup` to 2.13, `Backend` from 2.14 on. Each method takes
+what c10d gives, and returns a coroutine that fills the outputs, which are the tensors of the caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from duetlink.errors import UnsupportedValue
+from duetlink.groups.collectives.collectives import Collectives
+
+_NAMES = {
+    dist.ReduceOp.SUM: "sum",
+    dist.ReduceOp.AVG: "mean",
+    dist.ReduceOp.MIN: "min",
+    dist.ReduceOp.MAX: "max",
+    dist.ReduceOp.PRODUCT: "prod",
+    dist.ReduceOp.BAND: "and",
+    dist.ReduceOp.BOR: "or",
+    dist.ReduceOp.BXOR: "xor",
+}
+
+
+class Operations:
+    """Coroutines on the loop thread, over one group's engine."""
+
+    def __init__(self, collectives: Collectives, rank: int, size: int) -> None:
+        self._collectives = collectives
+        self._rank, self._size = rank, size
+
+    async def all_reduce(self, tensors: Sequence[Tensor], op: Any, call: str) -> None:
+        name = _name(op)
+        if any(tensor.is_sparse for tensor in tensors):
+            for tensor in tensors:
+                await self._all_reduce_sparse(tensor, name, call)
+            return
+        await self._collectives.all_reduce(_plain(tensors), name, in_place=True, call=call)
+
+    async def broadcast(self, tensors: Sequence[Tensor], root: int, call: str) -> None:
+        await self._collectives.broadcast(_plain(tensors), root, in_place=True, call=call)
+
+    async def reduce(self, tensors: Sequence[Tensor], op: Any, root: int, call: str) -> None:
+        found = await self._collectives.reduce(_plain(tensors), root, _name(op), call=call)
+        if found is not None:
+            _fill(tensors, found)
+
+    async def all_gather(self, outputs: Sequence[Tensor], mine: Tensor, call: str) -> None:
+        """`outputs`: one for each rank."""
+        found = await self._collectives.all_gather(_one(mine), call=call)
+        _fill(outputs, found)
+
+    async def all_gather_single(self, output: Tensor, mine: Tensor, call: str) -> None:
+        """Into one tensor, ranks one after the other."""
+        await self.all_gather(_parts(output, self._size), mine.reshape(-1), call)
+
+    async def gather(self, outputs: Sequence[Tensor], mine: Tensor, root: int, call: str) -> None:
+        found = await self._collectives.gather(_one(mine), root, call=call)
+        if found is not None:
+            _fill(outputs, found)
+
+    async def scatter(self, output: Tensor, inputs: Sequence[Tensor], root: int, call: str) -> None:
+        given = [_one(tensor) for tensor in inputs] if self._rank == root else None
+        _fill([output], [await self._collectives.scatter(given, root, call=call)])
+
+    async def reduce_scatter(self, output: Tensor, inputs: Sequence[Tensor], op: Any, call: str) -> None:
+        given = [_one(tensor) for tensor in inputs]
+        _fill([output], [await self._collectives.reduce_scatter(given, _name(op), call=call)])
+
+    async def reduce_scatter_single(self, output: Tensor, mine: Tensor, op: Any, call: str) -> None:
+        """From one tensor, ranks one after the other."""
+        await self.reduce_scatter(output.view(-1), _parts(mine, self._size), op, call)
+
+    async def all_to_all(self, outputs: Sequence[Tensor], inputs: Sequence[Tensor], call: str) -> None:
+        found = await self._collectives.all_to_all([_one(tensor) for tensor in inputs], call=call)
+        _fill(outputs, found)
+
+    async def all_to_all_single(
+        self, output: Tensor, mine: Tensor, output_sizes: Sequence[int], sizes: Sequence[int], call: str
+    ) -> None:
+        """Along the first dimension, in equal parts where no sizes are given."""
+        await self.all_to_all(_rows(output, output_sizes, self._size), _rows(mine, sizes, self._size), call)
+
+    async def barrier(self, call: str) -> None:
+        await self._collectives.barrier(call=call)
+
+    async def send(self, tensor: Tensor, to: int, tag: int) -> None:
+        await self._collectives.send(_one(tensor), to, tag)
+
+    async def receive(self, tensor: Tensor, of: int | None, tag: int) -> int:
+        """Returns the sender's rank. `of` None: whoever sends."""
+        received = await self._collectives.recv(of, tag)
+        _fill([tensor], [received.value])
+        return int(received.rank)
+
+    async def _all_reduce_sparse(self, tensor: Tensor, op: str, call: str) -> None:
+        """All members' entries, one after the other, and added up."""
+        if op not in ("sum", "mean"):
+            raise UnsupportedValue(f"sparse tensors can be added, and their mean taken; {op!r} is neither")
+        mine = tensor.coalesce()
+        shape = list(mine.shape)
+        counts: list[Any] = await self._collectives.all_gather(torch.tensor([mine._nnz(), *shape]), call=call)
+        if any(list(count[1:]) != shape for count in counts):
+            raise UnsupportedValue(f"sparse tensors of other shapes than {shape} cannot be added to it")
+        most = max(int(count[0]) for count in counts)
+        indices = torch.zeros((mine.sparse_dim(), most), dtype=torch.int64)
+        values = mine.values().new_zeros((most, *mine.values().shape[1:]))
+        indices[:, : mine._nnz()], values[: mine._nnz()] = mine.indices(), mine.values()
+        found: list[Any] = await self._collectives.all_gather([indices, values], call=call)
+        total = torch.sparse_coo_tensor(
+            torch.cat([i[:, : int(count[0])] for (i, _), count in zip(found, counts, strict=True)], 1),
+            torch.cat([v[: int(count[0])] for (_, v), count in zip(found, counts, strict=True)]),
+            shape,
+        ).coalesce()
+        tensor.copy_(total / self._size if op == "mean" else total)
+
+
+def _name(op: Any) -> str:
+    for known, name in _NAMES.items():
+        if op == known:
+            return name
+    raise UnsupportedValue(f"{op} is not one of {', '.join(_NAMES.values())}")
+
+
+def _one(tensor: Tensor) -> Tensor:
+    """What the engine takes of a tensor. Raises UnsupportedValue."""
+    if tensor.device.type != "cpu":
+        raise UnsupportedValue(f"the tensor is on {tensor.device}: duetlink's backend has tensors on the CPU")
+    if tensor.is_sparse:
+        raise UnsupportedValue("sparse tensors can be all-reduced, and nothing else; make it dense")
+    return tensor.detach()  # c10d writes to tensors behind autograd's back
+
+
+def _plain(tensors: Sequence[Tensor]) -> Any:
+    """One tensor as itself, several as a list."""
+    return _one(tensors[0]) if len(tensors) == 1 else [_one(tensor) for tensor in tensors]
+
+
+def _fill(outputs: Sequence[Tensor], found: Any) -> None:
+    """Copy what came into the caller's tensors."""
+    if len(outputs) == 1 and isinstance(found, Tensor):
+        found = [found]
+    for output, value in zip(outputs, found, strict=True):
+        if output.numel() != value.numel():
+            raise UnsupportedValue(
+                f"a tensor of shape {tuple(value.shape)} came, and one of {tuple(output.shape)} waits for it"
+            )
+        output.detach().copy_(value.view(output.shape))
+
+
+def _parts(tensor: Tensor, size: int) -> list[Tensor]:
+    """As many equal flat parts as there are ranks. Views, so `tensor` has to be contiguous."""
+    if tensor.numel() % size:
+        raise UnsupportedValue(f"{tensor.numel()} items cannot be divided among {size} ranks")
+    return list(tensor.detach().view(-1).chunk(size)) if tensor.numel() else [tensor.detach().view(-1)] * size
+
+
+def _rows(tensor: Tensor, sizes: Sequence[int], size: int) -> list[Tensor]:
+    if not sizes:
+        if len(tensor) % size:
+            raise UnsupportedValue(f"{len(tensor)} rows cannot be divided among {size} ranks")
+        sizes = [len(tensor) // size] * size
+    if len(sizes) != size or sum(sizes) != len(tensor):
+        raise UnsupportedValue(f"{list(sizes)} do not say how {len(tensor)} rows go to {size} ranks")
+    return list(torch.split(tensor.detach(), list(sizes)))

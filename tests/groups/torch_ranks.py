@@ -1,0 +1,363 @@
+"""What the ranks of a torch job do in the tests: each check runs on all of them, and says what went wrong.
+
+The group of all is gloo's, and a second group of the same ranks is duetlink's: each operation is compared
+with gloo's own result, bit for bit.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import torch.distributed as dist
+import torch.multiprocessing as multiprocessing
+from torch import Tensor, nn
+
+from duetlink.errors import OperationMismatch
+
+SIZE = 3
+
+CHECKS: dict[str, Callable[[Any], None]] = {}
+
+
+def check(function: Callable[[Any], None]) -> Callable[[Any], None]:
+    CHECKS[function.__name__] = function
+    return function
+
+
+def mine(shape: tuple[int, ...] = (5, 3), dtype: torch.dtype = torch.float32, seed: int = 0) -> Tensor:
+    """Numbers that differ from rank to rank."""
+    generator = torch.Generator().manual_seed(100 * seed + dist.get_rank())
+    if dtype == torch.bool:
+        return torch.rand(shape, generator=generator) < 0.5
+    if not dtype.is_floating_point:
+        return torch.randint(0, 50, shape, generator=generator).to(dtype)
+    return torch.randn(shape, generator=generator).to(dtype)
+
+
+def same(left: Tensor, right: Tensor) -> None:
+    assert left.dtype == right.dtype
+    assert left.shape == right.shape
+    assert torch.equal(left, right), (left, right)
+
+
+def on_both(group: Any, run: Callable[[Any], Any]) -> None:
+    """Run it on gloo's group and on ours; all tensors that it returns are equal."""
+    ours, theirs = run(group), run(None)
+    for left, right in zip(ours, theirs, strict=True):
+        same(left, right)
+
+
+@check
+def all_reduce(group: Any) -> None:
+    for op in (dist.ReduceOp.MIN, dist.ReduceOp.MAX, dist.ReduceOp.SUM, dist.ReduceOp.PRODUCT):
+        for dtype in (torch.int32, torch.int64, torch.uint8):
+
+            def run(chosen: Any, op: Any = op, dtype: torch.dtype = dtype) -> list[Tensor]:
+                tensor = mine(dtype=dtype)
+                dist.all_reduce(tensor, op, group=chosen)
+                return [tensor]
+
+            on_both(group, run)
+
+
+@check
+def all_reduce_of_floats_has_the_same_bits_on_all_ranks(group: Any) -> None:
+    for shape in ((1,), (7, 5), (100_003,)):
+        tensor = mine(shape)
+        exact = sum(
+            torch.randn(shape, generator=torch.Generator().manual_seed(rank)).double() for rank in range(SIZE)
+        )
+        dist.all_reduce(tensor, group=group)
+        torch.testing.assert_close(tensor.double(), exact, rtol=1e-5, atol=1e-5)
+        everybody = [torch.empty_like(tensor) for _ in range(SIZE)]
+        dist.all_gather(everybody, tensor)
+        assert all(torch.equal(tensor, other) for other in everybody)
+
+
+@check
+def all_reduce_of_bits_and_a_mean(group: Any) -> None:
+    for op in (dist.ReduceOp.BAND, dist.ReduceOp.BOR, dist.ReduceOp.BXOR):
+
+        def run(chosen: Any, op: Any = op) -> list[Tensor]:
+            tensor = mine(dtype=torch.int32)
+            dist.all_reduce(tensor, op, group=chosen)
+            return [tensor]
+
+        on_both(group, run)
+    tensor = torch.full((4,), float(dist.get_rank()))
+    dist.all_reduce(tensor, dist.ReduceOp.AVG, group=group)
+    assert tensor.tolist() == [1.0] * 4
+
+
+@check
+def all_reduce_of_a_part_of_a_tensor(group: Any) -> None:
+    def run(chosen: Any) -> list[Tensor]:
+        tensor = mine((6, 6), torch.int64)
+        dist.all_reduce(tensor[:, 1:3], group=chosen) if chosen is not None else tensor[:, 1:3].copy_(
+            summed(tensor[:, 1:3])
+        )
+        return [tensor]
+
+    on_both(group, run)
+
+
+def summed(tensor: Tensor) -> Tensor:
+    whole = tensor.contiguous()
+    dist.all_reduce(whole)
+    return whole
+
+
+@check
+def bfloat16_and_float16(group: Any) -> None:
+    for dtype in (torch.bfloat16, torch.float16):
+        tensor = torch.full((9,), 1.0 + dist.get_rank(), dtype=dtype)
+        dist.all_reduce(tensor, group=group)
+        assert tensor.dtype == dtype
+        assert tensor.tolist() == [6.0] * 9
+
+
+@check
+def coalesced(group: Any) -> None:
+    tensors = [torch.full((2,), 1.0 + dist.get_rank()), torch.full((3, 2), 10.0)]
+    dist.all_reduce_coalesced(tensors, group=group)
+    assert tensors[0].tolist() == [6.0, 6.0]
+    assert tensors[1].tolist() == [[30.0, 30.0]] * 3
+
+
+@check
+def broadcast(group: Any) -> None:
+    for root in range(SIZE):
+
+        def run(chosen: Any, root: int = root) -> list[Tensor]:
+            tensor = mine()
+            dist.broadcast(tensor, root, group=chosen)
+            return [tensor]
+
+        on_both(group, run)
+
+
+@check
+def reduce(group: Any) -> None:
+    for root in range(SIZE):
+
+        def run(chosen: Any, root: int = root) -> list[Tensor]:
+            tensor = mine(dtype=torch.int64)
+            dist.reduce(tensor, root, group=chosen)
+            return [tensor] if dist.get_rank() == root else []
+
+        on_both(group, run)
+
+
+@check
+def all_gather_gather_and_scatter(group: Any) -> None:
+    def run(chosen: Any) -> list[Tensor]:
+        found = [torch.zeros(5, 3) for _ in range(SIZE)]
+        dist.all_gather(found, mine(), group=chosen)
+        at_root = [torch.zeros(5, 3) for _ in range(SIZE)] if dist.get_rank() == 2 else None
+        dist.gather(mine(seed=1), at_root, dst=2, group=chosen)
+        part = torch.zeros(5, 3)
+        dist.scatter(part, [mine(seed=s) for s in range(SIZE)] if dist.get_rank() == 1 else None, 1, chosen)
+        single = torch.zeros(SIZE * 5, 3)
+        dist.all_gather_into_tensor(single, mine(seed=2), group=chosen)
+        return [*found, *(at_root or []), part, single]
+
+    on_both(group, run)
+
+
+@check
+def reduce_scatter(group: Any) -> None:
+    output = torch.zeros(4, dtype=torch.int64)
+    dist.reduce_scatter(output, [torch.full((4,), rank + 1) for rank in range(SIZE)], group=group)
+    assert output.tolist() == [SIZE * (dist.get_rank() + 1)] * 4
+    flat = torch.zeros(2, dtype=torch.int64)
+    dist.reduce_scatter_tensor(flat, torch.arange(2 * SIZE), group=group)
+    assert flat.tolist() == [SIZE * 2 * dist.get_rank(), SIZE * (2 * dist.get_rank() + 1)]
+
+
+@check
+def all_to_all(group: Any) -> None:
+    rank = dist.get_rank()
+    outputs = [torch.zeros(2) for _ in range(SIZE)]
+    dist.all_to_all(outputs, [torch.full((2,), 10.0 * rank + to) for to in range(SIZE)], group=group)
+    assert [output[0].item() for output in outputs] == [10.0 * of + rank for of in range(SIZE)]
+    sizes = [(rank + to) % SIZE for to in range(SIZE)]  # none for some
+
+    def run(chosen: Any) -> list[Tensor]:
+        output = torch.zeros(sum(sizes), 2)
+        dist.all_to_all_single(output, mine((sum(sizes), 2)), sizes, sizes, group=chosen)
+        return [output]
+
+    on_both(group, run)
+
+
+@check
+def messages(group: Any) -> None:
+    rank = dist.get_rank()
+    if rank == 0:
+        dist.send(torch.tensor([1.0]), 1, group=group, tag=5)
+        dist.send(torch.tensor([2.0]), 1, group=group, tag=6)
+        late = dist.isend(torch.ones(100_000), 1, group=group)
+        late.wait()
+    elif rank == 1:
+        first, second, large = torch.zeros(1), torch.zeros(1), torch.zeros(100_000)
+        dist.recv(second, 0, group=group, tag=6)  # by tag, not in order
+        dist.recv(first, 0, group=group, tag=5)
+        assert (first.item(), second.item()) == (1.0, 2.0)
+        dist.irecv(large, 0, group=group).wait()
+        assert large.sum().item() == 100_000
+    else:
+        dist.send(torch.tensor([7.0]), 0, group=group, tag=1)
+    if rank == 0:
+        anybody = torch.zeros(1)
+        assert dist.recv(anybody, group=group, tag=1) == 2
+        assert anybody.item() == 7.0
+
+
+@check
+def a_sparse_sum(group: Any) -> None:
+    rank = dist.get_rank()
+    tensor = torch.sparse_coo_tensor([[rank, 5]], [1.0 + rank, 1.0], (8,))
+    dist.all_reduce(tensor, group=group)
+    assert tensor.to_dense().tolist() == [1.0, 2.0, 3.0, 0.0, 0.0, 3.0, 0.0, 0.0]
+
+
+@check
+def many_at_once(group: Any) -> None:
+    tensors = [torch.full((1000,), float(at)) for at in range(20)]
+    works = [dist.all_reduce(tensor, group=group, async_op=True) for tensor in tensors]
+    done = works[-1].get_future().then(lambda future: future.value()[0].sum().item())
+    for work in works:
+        work.wait()
+    assert [tensor[0].item() for tensor in tensors] == [SIZE * at for at in range(20)]
+    assert done.wait() == 1000.0 * SIZE * 19
+    assert works[0].is_completed()
+    assert works[0].is_success()
+
+
+@check
+def a_smaller_group(group: Any) -> None:
+    pair = dist.new_group([0, 2], backend="duetlink")
+    if dist.get_rank() != 1:
+        tensor = torch.tensor([1.0 + dist.get_rank()])
+        dist.all_reduce(tensor, group=pair)
+        assert tensor.item() == 4.0
+        assert dist.get_group_rank(pair, 2) == 1
+
+
+@check
+def objects_are_refused(group: Any) -> None:
+    with pytest.raises(RuntimeError, match="allow_pickle"):
+        dist.all_gather_object([None] * SIZE, {"a": 1}, group=group)
+    if dist.get_rank() == 0:  # who sends is refused before anything has left
+        with pytest.raises(RuntimeError, match="allow_pickle"):
+            dist.broadcast_object_list([{"a": 1}], 0, group=group)
+
+
+@check
+def objects_where_all_ranks_are_trusted(group: Any) -> None:
+    import duetlink.groups.torch
+
+    options = duetlink.groups.torch.Options(allow_pickle=True)
+    trusting = dist.new_group(backend="duetlink", pg_options=options)
+    found: list[Any] = [None] * SIZE
+    dist.all_gather_object(found, {"rank": dist.get_rank()}, group=trusting)
+    assert found == [{"rank": 0}, {"rank": 1}, {"rank": 2}]
+
+
+@check
+def different_calls_are_told_to_all(group: Any) -> None:
+    other = dist.new_group(backend="duetlink")
+    with pytest.raises(OperationMismatch) as found:
+        if dist.get_rank() == 0:
+            dist.broadcast(torch.zeros(3), 0, group=other)  # who sends may be through before it is known
+            dist.barrier(group=other)
+        else:
+            dist.all_reduce(torch.zeros(3), group=other)
+    assert "broadcast(float32[3]" in str(found.value)
+    assert "all_reduce(float32[3]" in str(found.value)
+
+
+@check
+def an_operation_that_others_do_not_call_ends_in_time(group: Any) -> None:
+    other = dist.new_group(backend="duetlink", timeout=timedelta(seconds=1))
+    if dist.get_rank() == 0:
+        with pytest.raises(RuntimeError, match="barrier: Timed out after 1 s"):
+            dist.barrier(group=other)
+
+
+@check
+def ddp_learns_the_same_bits_as_with_gloo(group: Any) -> None:
+    pair_ours = dist.new_group([0, 1], backend="duetlink")
+    pair_theirs = dist.new_group([0, 1])
+    if dist.get_rank() == 2:
+        return
+    learnt = []
+    for chosen in (pair_ours, pair_theirs):
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 5))
+        parallel = nn.parallel.DistributedDataParallel(model, process_group=chosen)
+        optimizer = torch.optim.SGD(parallel.parameters(), lr=0.1, momentum=0.9)
+        for step in range(5):
+            optimizer.zero_grad()
+            loss = nn.functional.cross_entropy(parallel(mine((16, 20), seed=step)), torch.arange(16) % 5)
+            loss.backward()
+            optimizer.step()
+        learnt.append([p.detach().clone() for p in model.parameters()])
+    for left, right in zip(*learnt, strict=True):
+        same(left, right)
+
+
+@check
+def fsdp_shards_and_trains(group: Any) -> None:
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.fsdp import fully_shard
+
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(12, 24), nn.ReLU(), nn.Linear(24, 3))
+    alone = nn.Sequential(nn.Linear(12, 24), nn.ReLU(), nn.Linear(24, 3))
+    alone.load_state_dict(model.state_dict())
+    mesh = DeviceMesh.from_group(group, "cpu")
+    for layer in model:
+        if isinstance(layer, nn.Linear):
+            fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    inputs = torch.arange(48.0).reshape(4, 12) / 48.0
+    for each in (model, alone):
+        optimizer = torch.optim.SGD(each.parameters(), lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            each(inputs).square().sum().backward()
+            optimizer.step()
+    for sharded, whole in zip(model.parameters(), alone.parameters(), strict=True):
+        torch.testing.assert_close(sharded.full_tensor(), whole.detach(), rtol=1e-5, atol=1e-6)
+
+
+def rank_main(rank: int, directory: str, names: tuple[str, ...]) -> None:
+    import duetlink.groups.torch
+
+    assert duetlink.groups.torch
+    torch.set_num_threads(1)
+    place = Path(directory)
+    dist.init_process_group("gloo", init_method=f"file://{place}/store", rank=rank, world_size=SIZE)
+    group = dist.new_group(backend="duetlink")
+    for name in names:
+        try:
+            CHECKS[name](group)
+            outcome = "right"
+        except BaseException:
+            outcome = traceback.format_exc()
+        (place / f"{name}-{rank}").write_text(outcome, encoding="utf-8")
+        dist.barrier()
+    dist.destroy_process_group()
+    (place / f"end-{rank}").write_text("right", encoding="utf-8")
+
+
+def run(directory: Path) -> None:
+    """All checks on all ranks; the outcomes are files in the directory."""
+    multiprocessing.spawn(rank_main, (str(directory), tuple(CHECKS)), nprocs=SIZE)
