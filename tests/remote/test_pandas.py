@@ -188,3 +188,11 @@ def test_a_function_that_joins_or_reshapes_says_what_to_call_instead(people: Any
             JOINS[name](frame)
     assert isinstance(people.age + pd.Series([1.0] * 200), Result)
     assert isinstance(pd.Series([1.0] * 200) + people.age, Result)
+
+
+def test_what_the_owner_will_not_call_is_not_called_here(bench: Bench) -> None:
+    rows = pd.MultiIndex.from_tuples([("a", 1), ("b", 1), ("b", 2)])
+    frame = bench.share(pd.DataFrame({"x": [1.0, 2.0, 3.0]}, index=rows), "by two names").copy()
+    with pytest.raises(errors.OperationRefused, match="a _LocIndexer may not be called at the owner"):
+        frame.loc(axis=0)[:, [1]] = -10.0
+    assert frame["x"].get(reason="as it was").tolist() == [1.0, 2.0, 3.0]

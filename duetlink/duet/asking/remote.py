@@ -162,6 +162,10 @@ class Remote:
         return self._refuse("in")
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        kind = type(self._mock)
+        if self._program.allowed.method(kind, "__call__") in (None, LOCAL):
+            # at once: what it makes could be written to, and would be lost at the owner
+            raise OperationRefused(f"a {kind.__name__} may not be called at the owner; use its items, x[…]")
         return _Method(self, "__call__")(*arguments, **keywords)
 
     def __bool__(self) -> bool:
