@@ -7,6 +7,9 @@ PARALLEL := -n auto --dist loadgroup
 NPM_READY := js/node_modules/.ready
 JS_CHECKED := js/node_modules/.checked
 export PATH := $(PATH):$(CURDIR)/.venv/bin
+# tests run side by side: each with threads of its own for its sums would wait for the others'
+test check: export OMP_NUM_THREADS := 1
+test check: export OPENBLAS_NUM_THREADS := 1
 
 .PHONY: help setup test check lint js demo lab bench soak fuzz engines torch shots proto clean system-packages
 
