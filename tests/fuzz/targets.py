@@ -438,13 +438,13 @@ def _make_prep(rng: random.Random) -> bytes:
     return json.dumps(_another(rng, json.loads(sample))).encode()
 
 
-_PLAIN = (0, 1, -1, 0.5, 9.5, 1e308, "", "a", "b", "é", "int64", "text", True, None, [], {})
+_LEAVES = (0, 1, -1, 0.5, 9.5, 1e308, "", "a", "b", "é", "int64", "text", True, None, [], {})
 
 
 def _another(rng: random.Random, tree: Any) -> Any:
     """The same JSON, with one part at most left out, doubled or changed, somewhere."""
     if not isinstance(tree, dict | list) or not tree or rng.random() < 0.1:
-        return rng.choice(_PLAIN) if rng.random() < 0.5 else tree
+        return rng.choice(_LEAVES) if rng.random() < 0.5 else tree
     if isinstance(tree, dict):
         chosen = rng.choice(list(tree))
         return {name: _another(rng, part) if name == chosen else part for name, part in tree.items()}
