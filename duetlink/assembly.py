@@ -20,11 +20,10 @@ from duetlink.groups.life import GroupLife
 from duetlink.groups.meeting.wiring import FEATURE, Wiring
 from duetlink.groups.membership.messages import MOST_MEMBERS
 from duetlink.groups.records import Records
-from duetlink.net.link.shared_endpoint import EndpointUse
+from duetlink.net.link.shared_endpoint import EndpointUse, shared_endpoint
 from duetlink.net.signaling import Hello, SessionCode, WebSocketMailbox, configured, live_servers
-from duetlink.session import PROTOCOL_MAX, PROTOCOL_MIN, shared_endpoint
 from duetlink.settings import Settings
-from duetlink.version import __version__
+from duetlink.version import PROTOCOL_MAX, PROTOCOL_MIN, __version__
 
 _ONLY = (
     "all_gather",

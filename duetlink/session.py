@@ -26,7 +26,7 @@ from duetlink.errors import (
 )
 from duetlink.net.link.introducing import Introducing
 from duetlink.net.link.link import Link
-from duetlink.net.link.shared_endpoint import EndpointUse, SharedEndpoint
+from duetlink.net.link.shared_endpoint import EndpointUse, shared_endpoint
 from duetlink.net.paths.ladder import PathStatus
 from duetlink.net.peer.connection import PeerConnection
 from duetlink.net.peer.ice_servers import ProbedServer, choose_ice_servers
@@ -45,18 +45,12 @@ from duetlink.net.signaling import (
 )
 from duetlink.net.signaling.paste import PREFIX as PASTE_PREFIX
 from duetlink.settings import Settings
-from duetlink.version import __version__
+from duetlink.version import PROTOCOL_MAX, PROTOCOL_MIN, __version__
 
 if TYPE_CHECKING:
     from duetlink.duet.state.state import State
 
-# Of the messages on the control channel. A change that an older peer cannot read raises both.
-PROTOCOL_MIN = 2
-PROTOCOL_MAX = 2
-
 OWNER, SCIENTIST = "owner", "scientist"
-
-shared_endpoint = SharedEndpoint()  # of all duets and groups of this process
 
 _PROBE_LASTS_S = 60.0  # a server that answered at launch may be gone when the peer comes
 

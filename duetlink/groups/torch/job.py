@@ -13,7 +13,7 @@ from duetlink.errors import DuetError, GroupError, PeerLost
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.net.link.introducing import Introducing
 from duetlink.net.link.link import Link
-from duetlink.net.link.shared_endpoint import EndpointUse, SharedEndpoint
+from duetlink.net.link.shared_endpoint import EndpointUse, shared_endpoint
 from duetlink.net.peer.connection import PeerConnection
 from duetlink.net.peer.ice_servers import choose_ice_servers
 from duetlink.net.streams.message import Message
@@ -21,7 +21,6 @@ from duetlink.net.streams.stream import Stream
 from duetlink.settings import Settings
 
 _LOOK_S = 0.02  # between looks into the store, whose waiting calls keep its other users out
-_shared = SharedEndpoint()
 
 
 class StreamTransport:
@@ -179,7 +178,7 @@ class Jobs:
     def begin(self, store: Any, rank: int, size: int) -> None:
         if self._current is not None:
             self._current.close()
-        self._current = Job(store, rank, size, _shared.use())
+        self._current = Job(store, rank, size, shared_endpoint.use())
 
 
 jobs = Jobs()

@@ -58,3 +58,6 @@ class SharedEndpoint:
 
 async def _make() -> Endpoint:
     return Endpoint()
+
+
+shared_endpoint = SharedEndpoint()  # of all duets, groups and torch jobs of this process
