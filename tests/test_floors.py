@@ -63,9 +63,11 @@ FLOORS = {
     "groups": (
         ("transport", "membership", "members", "records"),
         ("collectives", "mesh", "meeting"),
-        ("averaging", "life", "torch"),
+        ("averaging", "life"),
         ("shared_state",),
         ("group",),
+        ("opening",),
+        ("torch",),
     ),
     "tools": (("doctor", "demo", "surface"), ("cli",)),
 }
