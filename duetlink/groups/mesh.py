@@ -1,4 +1,4 @@
-"""The transport of one epoch: a stream to every other member, over the link that there is.
+"""The transport of one epoch, or of one torch group: a stream to every other member, over its link.
 
 Each message carries the epoch, the sender's rank and a number, which the receiver checks: a stream belongs to
 one link and one epoch already, so what does not fit was made by a member that breaks the protocol.
@@ -7,8 +7,9 @@ one link and one epoch already, so what does not fit was made by a member that b
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import struct
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
 from duetlink.errors import (
@@ -31,6 +32,7 @@ MOST_HEAD_BYTES = 4096
 MOST_BODY_BYTES = 8 * 1024 * 1024
 
 _PREFIX = struct.Struct("<QHQ")  # epoch, rank of the sender, number of the message
+_LEAVING = 2**64 - 1  # in the place of a number: nothing more comes
 _WINDOW_BYTES = 32 * 1024 * 1024  # four of the largest messages
 
 # A stream that ends is nearly always the first sign of a member's end. Who it was is soon known from all.
@@ -64,14 +66,26 @@ class Mesh:
         rank: int,
         streams: Sequence[Opening | None],
         on_violation: Callable[[int, RemoteProtocolError], None],
+        *,
+        purpose: str | None = None,
+        why: Callable[[int, DuetError], Awaitable[DuetError]] | None = None,
+        patient: bool = False,
     ) -> None:
-        """`streams` are those of the links, by rank; None for this member, and for one that is lost."""
+        """`streams` are those of the links, by rank; None for this member, and for one that is lost.
+
+        `purpose` is that of the streams, the epoch's by default. `why` gives the error for a rank whose
+        stream has ended; by default that is the one given to `fail`, which is waited for. If `patient`, a
+        member may come to this long after the others; who waits for it sets a limit.
+        """
         self.epoch = epoch
         self._rank = rank
         self._size = len(streams)
-        self._purpose = f"group/epoch-{epoch}"
+        self._purpose = f"group/epoch-{epoch}" if purpose is None else purpose
         self._links = streams
         self._on_violation = on_violation
+        self._why = self._reason if why is None else why
+        self._patient = patient
+        self._left: set[int] = set()  # the ranks that have said that nothing more comes
         self._ended: asyncio.Future[DuetError] = asyncio.get_running_loop().create_future()
         self._streams: dict[int, asyncio.Future[Stream]] = {}
         self._opening: list[asyncio.Task[None]] = []
@@ -122,19 +136,37 @@ class Mesh:
                 await asyncio.gather(sending, return_exceptions=True)
                 raise
         except (StreamClosed, LinkClosed, PathUnavailable) as error:
-            raise await self._why(error) from None
+            raise await self._why(to, error) from None
 
     async def receive(self, of: int) -> Message:
         """See `Transport`."""
-        try:
-            message = await (await self._stream(of)).receive()
-        except (StreamClosed, LinkClosed, PathUnavailable) as error:
-            raise await self._why(error) from None
-        try:
-            return self._checked(of, message)
-        except RemoteProtocolError as error:
-            self._on_violation(of, error)
-            raise
+        while (message := await self._next(of)) is None:
+            pass  # it leaves; its stream ends when all others have heard so
+        return message
+
+    async def wait_open(self) -> None:
+        """Until there is a stream to every other member. Raises as `receive`."""
+        for other in self._streams:
+            try:
+                await self._stream(other)
+            except (StreamClosed, LinkClosed, PathUnavailable) as error:
+                raise await self._why(other, error) from None
+
+    async def leave(self) -> None:
+        """Say that nothing more comes from here, and return when all others have said so or are gone.
+
+        What they send until then is dropped. Nothing else may be receiving. Who stays keeps this waiting, so
+        the caller sets a limit.
+        """
+
+        async def part_from(other: int) -> None:
+            with contextlib.suppress(DuetError):
+                stream = await self._stream(other)
+                await stream.send(_PREFIX.pack(self.epoch, self._rank, _LEAVING), memoryview(b""))
+                while other not in self._left:
+                    await self._next(other)
+
+        await asyncio.gather(*(part_from(other) for other in self._streams))
 
     def fail(self, error: DuetError) -> None:
         """The epoch is over: what waits, and every later call, raises this error. The first one counts."""
@@ -167,7 +199,7 @@ class Mesh:
     async def _open(self, other: int, link: Opening) -> None:
         found = self._streams[other]
         try:
-            stream = await link.open(self._purpose, window_bytes=_WINDOW_BYTES)
+            stream = await self._opened(link)
         except (StreamClosed, LinkClosed, PathUnavailable, CallTimeout) as error:
             if not found.done():
                 found.set_exception(StreamClosed(str(error)))
@@ -178,6 +210,14 @@ class Mesh:
             else:
                 found.set_result(stream)
 
+    async def _opened(self, link: Opening) -> Stream:
+        while True:
+            try:
+                return await link.open(self._purpose, window_bytes=_WINDOW_BYTES)
+            except CallTimeout:
+                if not self._patient:
+                    raise
+
     def _taker(self, other: int) -> Callable[[Stream], Coroutine[Any, Any, None]]:
         async def take(stream: Stream) -> None:
             if not self._streams[other].done():
@@ -186,7 +226,19 @@ class Mesh:
 
         return take
 
-    async def _why(self, error: DuetError) -> DuetError:
+    async def _next(self, of: int) -> Message | None:
+        """The next message of that member; None where it says that it leaves."""
+        try:
+            message = await (await self._stream(of)).receive()
+        except (StreamClosed, LinkClosed, PathUnavailable) as error:
+            raise await self._why(of, error) from None
+        try:
+            return self._checked(of, message)
+        except RemoteProtocolError as error:
+            self._on_violation(of, error)
+            raise
+
+    async def _reason(self, of: int, error: DuetError) -> DuetError:
         """The reason that ended the epoch, which is about to be known where a stream has ended."""
         try:
             async with asyncio.timeout(_TELL_S):
@@ -194,7 +246,7 @@ class Mesh:
         except TimeoutError:
             return error
 
-    def _checked(self, of: int, message: Message) -> Message:
+    def _checked(self, of: int, message: Message) -> Message | None:
         head, body = message.head, message.body
         if len(head) > _PREFIX.size + MOST_HEAD_BYTES or len(body) > MOST_BODY_BYTES:
             raise LimitExceeded(
@@ -208,6 +260,11 @@ class Mesh:
             raise RemoteProtocolError(f"rank {of} sent a message of epoch {epoch} in epoch {self.epoch}")
         if rank != of:
             raise RemoteProtocolError(f"rank {of} sent a message in the name of rank {rank}")
+        if of in self._left:
+            raise RemoteProtocolError(f"rank {of} sent a message after it had left")
+        if number == _LEAVING:
+            self._left.add(of)
+            return None
         if number != self._received[of]:
             raise RemoteProtocolError(
                 f"rank {of} sent message {number} where message {self._received[of]} was due: repeated, or "

@@ -121,13 +121,16 @@ class Messages:
             del self._answers[key]
 
     async def receive(self, of: int | None, tag: int) -> Letter:
-        """The next letter with that tag, of that member or of any."""
-        self._check()
+        """The next letter with that tag, of that member or of any.
+
+        A small one that had arrived is there also after the epoch's end: its sender may have left since.
+        """
         wish = _Wish(of, tag, asyncio.get_running_loop().create_future())
         for letter in self._arrivals:
             if wish.fits(letter):
                 self._forget(letter)
                 return letter
+        self._check()
         self._wishes.append(wish)
         try:
             return await wish.future
@@ -167,7 +170,7 @@ class Messages:
         Raises:
             RemoteProtocolError: it is not what that member may send now.
         """
-        if self._failed:
+        if self._failed and not (isinstance(found, Offer) and self._is_kept(of, found)):
             return
         match found:
             case Offer():
@@ -196,9 +199,13 @@ class Messages:
         for future in waiting:
             if not future.done():
                 future.set_exception(error)
-        self._waiting.clear()
-        self._arrivals.clear()
+        for letter in [letter for letter in self._arrivals if not letter.is_eager]:
+            self._forget(letter)  # its content can no longer be asked for
         self._room.set()
+
+    def _is_kept(self, of: int, offer: Offer) -> bool:
+        """Whether a letter that comes after the epoch's end is kept for a late `receive`."""
+        return offer.size_bytes <= EAGER_BYTES and len(self._waiting.get(of, ())) < MAX_WAITING
 
     def _check_offer(self, offer: Offer, body: memoryview) -> None:
         if offer.form_bytes > MAX_FORM_BYTES:

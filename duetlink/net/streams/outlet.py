@@ -83,6 +83,10 @@ class Outlet:
             self._waiting.append((number, arrived))
             await arrived
 
+    async def wait_all_confirmed(self) -> None:
+        """Wait until the peer has every frame that was put in so far. Raises LinkClosed."""
+        await self.wait_confirmed(self._last)
+
     def copy(self, numbers: range) -> None:
         """The memory of these frames may change from here on: keep copies of what is not confirmed."""
         with self._changed:

@@ -138,6 +138,10 @@ class Streams:
         """Take no more streams for this purpose; those that are open go on."""
         self._purposes.pop(purpose, None)
 
+    async def wait_delivered(self) -> None:
+        """Wait until the peer has got all that was sent on all streams so far. Raises LinkClosed."""
+        await self._outlet.wait_all_confirmed()
+
     async def close(self, error: LinkClosed) -> None:
         """The link is closed: fail all streams with `error`, and end every handler."""
         self._closed = self._closed or error
