@@ -18,7 +18,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", [*torch_ranks.CHECKS, "end"])
+@pytest.mark.parametrize("name", [*torch_ranks.CHECKS, "end", "meet", *torch_ranks.MET])
 def test_on_three_ranks(outcomes: Path, name: str) -> None:
     for rank in range(torch_ranks.SIZE):
         assert (outcomes / f"{name}-{rank}").read_text(encoding="utf-8") == "right"

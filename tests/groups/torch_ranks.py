@@ -6,6 +6,11 @@ with gloo's own result, bit for bit.
 
 from __future__ import annotations
 
+import contextlib
+import functools
+import io
+import re
+import time
 import traceback
 from collections.abc import Callable
 from datetime import timedelta
@@ -27,6 +32,15 @@ CHECKS: dict[str, Callable[[Any], None]] = {}
 
 def check(function: Callable[[Any], None]) -> Callable[[Any], None]:
     CHECKS[function.__name__] = function
+    return function
+
+
+MET: dict[str, Callable[[Path], None]] = {}
+
+
+def met(function: Callable[[Path], None]) -> Callable[[Path], None]:
+    """As `check`, in a job whose ranks met by a code. In this order; the last one ends the job at rank 0."""
+    MET[function.__name__] = function
     return function
 
 
@@ -338,26 +352,105 @@ def fsdp_shards_and_trains(group: Any) -> None:
         torch.testing.assert_close(sharded.full_tensor(), whole.detach(), rtol=1e-5, atol=1e-6)
 
 
-def rank_main(rank: int, directory: str, names: tuple[str, ...]) -> None:
+@met
+def the_store_is_one_for_all_ranks(place: Path) -> None:
+    store = dist.distributed_c10d._get_default_store()
+    rank = dist.get_rank()
+    if rank == 1:
+        store.set("greeting", "from 1")
+    assert store.get("greeting") == b"from 1"
+    assert store.add("count", 1 + rank) >= 1 + rank
+    dist.barrier()
+    assert store.get("count") == b"6"
+    store.wait(["count", "greeting"])
+    assert not store.check(["count", "nobody sets this"])
+    assert store.compare_set("greeting", "from 1", "changed") == b"changed"
+    dist.barrier()
+    if rank == 2:
+        assert store.delete_key("greeting")
+    with pytest.raises(RuntimeError, match=r"Timed out after .* nobody has set"):
+        store.wait(["nobody sets this"], timedelta(milliseconds=50))
+
+
+@met
+def ranks_that_met_by_a_code_reduce_and_make_groups(place: Path) -> None:
+    assert dist.get_backend() == "duetlink"
+    assert dist.get_world_size() == SIZE
+    tensor = torch.tensor([1.0 + dist.get_rank()])
+    dist.all_reduce(tensor)
+    assert tensor.item() == 6.0
+    pair = dist.new_group([0, 1])
+    if dist.get_rank() < 2:
+        dist.all_reduce(tensor, group=pair)
+        assert tensor.item() == 12.0
+
+
+@met
+def who_leaves_right_after_a_send_is_still_heard(place: Path) -> None:
+    """Rank 0 sends and ends its job; the others ask for what it sent when it has gone."""
+    rank = dist.get_rank()
+    if rank == 0:
+        for to in (1, 2):
+            dist.send(torch.arange(1000.0), to)
+        dist.destroy_process_group()
+        (place / "gone").write_text("", encoding="utf-8")
+        return
+    while not (place / "gone").exists():
+        time.sleep(0.01)
+    tensor = torch.zeros(1000)
+    dist.recv(tensor, 0)
+    assert tensor.tolist() == list(range(1000))
+
+
+def meet(rank: int, place: Path) -> None:
+    """The ranks meet by the line that rank 0 is shown, as a person would pass it on."""
+    line = place / "line"
+    if rank == 0:
+
+        class Shown(io.StringIO):
+            def write(self, text: str) -> int:
+                if "init_process_group" in text:
+                    line.with_suffix(".new").write_text(text, encoding="utf-8")
+                    line.with_suffix(".new").rename(line)
+                return len(text)
+
+        with contextlib.redirect_stdout(Shown()):
+            dist.init_process_group("duetlink", init_method=f"duetlink://?size={SIZE}")
+        return
+    while not line.exists():
+        time.sleep(0.01)
+    (command,) = re.findall(r"torch\.distributed\.init_process_group\(.*\)", line.read_text(encoding="utf-8"))
+    exec(command, {"torch": torch})  # this test's own line
+
+
+def rank_main(rank: int, directory: str, names: tuple[str, ...], met_names: tuple[str, ...]) -> None:
     import duetlink.groups.torch
 
     assert duetlink.groups.torch
     torch.set_num_threads(1)
     place = Path(directory)
-    dist.init_process_group("gloo", init_method=f"file://{place}/store", rank=rank, world_size=SIZE)
-    group = dist.new_group(backend="duetlink")
-    for name in names:
+
+    def tell(name: str, run: Callable[[], None]) -> None:
         try:
-            CHECKS[name](group)
+            run()
             outcome = "right"
         except BaseException:
             outcome = traceback.format_exc()
         (place / f"{name}-{rank}").write_text(outcome, encoding="utf-8")
+
+    dist.init_process_group("gloo", init_method=f"file://{place}/store", rank=rank, world_size=SIZE)
+    group = dist.new_group(backend="duetlink")
+    for name in names:
+        tell(name, functools.partial(CHECKS[name], group))
         dist.barrier()
-    dist.destroy_process_group()
-    (place / f"end-{rank}").write_text("right", encoding="utf-8")
+    tell("end", dist.destroy_process_group)
+    tell("meet", functools.partial(meet, rank, place))
+    for name in met_names:
+        tell(name, functools.partial(MET[name], place))
+    if dist.is_initialized():
+        dist.destroy_process_group()
 
 
 def run(directory: Path) -> None:
     """All checks on all ranks; the outcomes are files in the directory."""
-    multiprocessing.spawn(rank_main, (str(directory), tuple(CHECKS)), nprocs=SIZE)
+    multiprocessing.spawn(rank_main, (str(directory), tuple(CHECKS), tuple(MET)), nprocs=SIZE)

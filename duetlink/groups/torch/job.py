@@ -1,161 +1,132 @@
-"""The ranks of one torch job, and the links between them, made through the job's store."""
+"""The ranks of one torch job in this process: from `init_process_group` to `destroy_process_group`."""
 
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.errors import DuetError, GroupError, PeerLost
+from duetlink.errors import DuetError, GroupError, PeerLost, SettingError
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.net.link.introducing import Introducing
-from duetlink.net.link.link import Link
-from duetlink.net.link.shared_endpoint import EndpointUse, shared_endpoint
-from duetlink.net.peer.connection import PeerConnection
-from duetlink.net.peer.ice_servers import choose_ice_servers
-from duetlink.net.streams.message import Message
-from duetlink.net.streams.stream import Stream
+from duetlink.groups.mesh import Mesh
+from duetlink.groups.torch.group_links import GroupLinks
+from duetlink.groups.torch.group_store import GroupStore
+from duetlink.groups.torch.links import Links
+from duetlink.groups.torch.store_links import StoreLinks
+from duetlink.net.link.shared_endpoint import shared_endpoint
 from duetlink.settings import Settings
 
-_LOOK_S = 0.02  # between looks into the store, whose waiting calls keep its other users out
+# Ranks end a job at about the same time. Who comes much later is left; what was sent to it has arrived.
+_LEAVING_S = 5.0
 
 
-class StreamTransport:
-    """The contract of `duetlink/groups/transport.py`, over one stream to each other member."""
-
-    def __init__(self, rank: int, size: int, streams: dict[int, Stream]) -> None:
-        self.rank, self.size = rank, size
-        self._streams = streams
-
-    async def send(self, to: int, head: bytes, body: memoryview) -> None:
-        with _lost(to):
-            await self._streams[to].send(head, body)
-
-    async def receive(self, of: int) -> Message:
-        with _lost(of):
-            return await self._streams[of].receive()
-
-    def close(self) -> None:
-        for stream in self._streams.values():
-            stream.close("the group has ended")
-
-
-@contextlib.contextmanager
-def _lost(rank: int) -> Any:
-    try:
-        yield
-    except DuetError as error:
-        raise PeerLost(f"rank {rank} is gone: {error}", rank=rank, name=f"rank {rank}") from error
+def _nothing() -> None:
+    """At the end of a job whose links are its own, or somebody else's."""
 
 
 class Job:
-    """From `init_process_group` to `destroy_process_group`, in one process."""
+    """Methods belong to any thread but the loop's, but for those that are awaited."""
 
-    def __init__(self, store: Any, rank: int, size: int, use: EndpointUse) -> None:
+    def __init__(
+        self,
+        rank: int,
+        size: int,
+        thread: LoopThread,
+        links: Links,
+        settings: Settings,
+        generation: int,
+        at_end: Callable[[], object] = _nothing,
+    ) -> None:
+        """`generation` tells the jobs of the same ranks apart; `at_end` is called when all is closed."""
         self.rank, self.size = rank, size
-        self.thread: LoopThread = use.thread
-        self._use = use
-        self._store = store
-        # a store may have seen a job of the same ranks before: everybody counts its own
-        self._generation = store.add(f"duetlink/rank-{rank}", 1)
-        self.settings = Settings.from_environment()
-        self._links: dict[int, asyncio.Task[Link]] = {}
-        self._groups: dict[str, StreamTransport] = {}
-        self._storing = asyncio.Lock()  # one look at a time: a store need not bear several
+        self.thread = thread
+        self.settings = settings
+        self._links = links
+        self._generation = generation
+        self._at_end = at_end
+        self._meshes: dict[str, Mesh] = {}
+        self._leaving: list[concurrent.futures.Future[None]] = []
 
     async def enter(self, name: str, ranks: Sequence[int], timeout_s: float) -> Collectives:
         """Connect the members of one group. All of them call it.
 
         Raises:
             GroupError: not all have come in time.
+            PeerLost: one of them is gone.
         """
         me = ranks.index(self.rank)
+
+        async def gone(at: int, error: DuetError) -> DuetError:
+            lost = f"rank {ranks[at]}"
+            return PeerLost(f"{lost} is gone: {error}", rank=at, name=lost)
+
+        mesh: Mesh | None = None
         try:
             async with asyncio.timeout(timeout_s):
-                found = await asyncio.gather(
-                    *(self._stream(f"torch/{name}", other) for other in ranks if other != self.rank)
+                others = [other for other in ranks if other != self.rank]
+                found = dict(
+                    zip(others, await asyncio.gather(*(self._links.to(o) for o in others)), strict=True)
                 )
+                streams = [found.get(rank) for rank in ranks]
+                purpose = f"torch/{self._generation}/{name}"
+                # the engine tells all what a violation was, and ends the group's operations
+                mesh = Mesh(0, me, streams, lambda rank, error: None, purpose=purpose, why=gone, patient=True)
+                await mesh.wait_open()
         except TimeoutError:
+            await _closed(mesh)
             raise GroupError(
                 f"Timed out: not all of ranks {list(ranks)} came to group {name!r} within {timeout_s:g} s"
             ) from None
-        streams = dict(zip([at for at in range(len(ranks)) if at != me], found, strict=True))
-        transport = self._groups[name] = StreamTransport(me, len(ranks), streams)
-        return Collectives(transport, names=[f"torch rank {rank}" for rank in ranks])
+        except BaseException:
+            await _closed(mesh)
+            raise
+        self._meshes[name] = mesh
+        return Collectives(mesh, names=[f"torch rank {rank}" for rank in ranks])
 
-    def leave(self, name: str) -> None:
-        """This group has ended here; the job does with the last one."""
-        transport = self._groups.pop(name, None)
-        if transport is not None and not self.thread.stopped:
-            self.thread.loop.call_soon_threadsafe(transport.close)
-        if not self._groups:
+    def leave(self, name: str, *, at_once: bool = False) -> None:
+        """This group has ended here, and its engine is closed. The job ends with the last group.
+
+        Others may still need what this rank has sent, and the link to it: unless `at_once`, they are waited
+        for, for 5 s at most.
+        """
+        mesh = self._meshes.pop(name, None)
+        if mesh is not None and not self.thread.stopped:
+            self._leaving.append(self.thread.submit(_leave(mesh, at_once=at_once)))
+        if not self._meshes:
             self.close()
 
     def close(self) -> None:
+        """Free everything, when all groups have been left. Safe to call twice."""
         if self.thread.stopped:
             return
-        self.thread.run(self._close())
-        self.thread.stop()
+        try:
+            self.thread.run(self._close())
+            self._at_end()
+        finally:
+            self.thread.stop()
 
     async def _close(self) -> None:
-        for making in self._links.values():
-            making.cancel()
-        for making in self._links.values():
-            with contextlib.suppress(asyncio.CancelledError, DuetError):
-                await (await making).close()
+        for mesh in self._meshes.values():
+            await mesh.close()
+        leaving = [asyncio.wrap_future(each) for each in self._leaving]
+        await asyncio.gather(*leaving, return_exceptions=True)
+        await self._links.close()
 
-    # -- links -----------------------------------------------------------------------------------------------
 
-    async def _stream(self, purpose: str, other: int) -> Stream:
-        if other not in self._links:
-            self._links[other] = asyncio.ensure_future(self._connect(other))
-        link = await asyncio.shield(self._links[other])
-        if self.rank < other:
-            return await link.streams.open(purpose)
-        opened: asyncio.Future[Stream] = asyncio.get_running_loop().create_future()
+async def _leave(mesh: Mesh, *, at_once: bool) -> None:
+    if not at_once:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_LEAVING_S):
+                await mesh.leave()
+    await mesh.close()
 
-        async def take(stream: Stream) -> None:
-            opened.set_result(stream)
-            await asyncio.Event().wait()  # it is closed when this returns, or with the link
 
-        link.streams.on_open(purpose, take, most=1)
-        return await opened
-
-    async def _connect(self, other: int) -> Link:
-        """The lower rank makes the offer, the other one answers; both lie in the store for a while."""
-        settings = self.settings
-        low, high = sorted((self.rank, other))
-        chosen, _ = await choose_ice_servers(settings.allowed_ice_servers, settings.ice_probe_timeout_s)
-        connection = PeerConnection(chosen)
-        introducing = Introducing(connection, settings, self._use.endpoint)
-        place = f"duetlink/{self._generation}/{low}/{high}"
-        offer_at, answer_at = f"{place}/offer", f"{place}/answer"
-        if self.rank == low:
-            await self._put(offer_at, await connection.offer())
-            await introducing.accept(await self._get(answer_at))
-        else:
-            answer = await connection.answer(await self._get(offer_at), patient=True)
-            await self._put(answer_at, answer)
-        link = await Link.connect(
-            introducing, settings, self._use.endpoint, f"rank {self.rank}", initiator=self.rank == low
-        )
-        link.start()
-        return link
-
-    async def _put(self, key: str, value: bytes) -> None:
-        await self._stored(functools.partial(self._store.set, key, value))
-
-    async def _get(self, key: str) -> bytes:
-        while not await self._stored(functools.partial(self._store.check, [key])):  # noqa: ASYNC110
-            await asyncio.sleep(_LOOK_S)  # a store has no event
-        return bytes(await self._stored(functools.partial(self._store.get, key)))
-
-    async def _stored(self, call: Callable[[], Any]) -> Any:
-        async with self._storing:
-            return await asyncio.to_thread(call)
+async def _closed(mesh: Mesh | None) -> None:
+    if mesh is not None:
+        await mesh.close()
 
 
 class Jobs:
@@ -178,7 +149,26 @@ class Jobs:
     def begin(self, store: Any, rank: int, size: int) -> None:
         if self._current is not None:
             self._current.close()
-        self._current = Job(store, rank, size, shared_endpoint.use())
+        # a store may have seen a job of the same ranks before: everybody counts its own
+        generation = store.add(f"duetlink/rank-{rank}", 1)
+        settings = Settings.from_environment()
+        whole = getattr(store, "_underlying_non_prefix_store", store)
+        at_end: Callable[[], object] = _nothing
+        if isinstance(whole, GroupStore):
+            if (rank, size) != (whole.rank, whole.size):
+                raise SettingError(
+                    f"in its group this is rank {whole.rank} of {whole.size}, not {rank} of {size}: give "
+                    "rank=group.rank, world_size=group.size"
+                )
+            if whole.owned:
+                at_end = whole.group.close
+        use = shared_endpoint.use()
+        links: Links
+        if isinstance(whole, GroupStore):
+            links = GroupLinks(whole)
+        else:
+            links = StoreLinks(store, f"duetlink/{generation}", rank, settings, use.endpoint)
+        self._current = Job(rank, size, use.thread, links, settings, generation, at_end)
 
 
 jobs = Jobs()

@@ -35,13 +35,15 @@ class Operations:
         self._collectives = collectives
         self._rank, self._size = rank, size
 
-    async def all_reduce(self, tensors: Sequence[Tensor], op: Any, call: str) -> None:
+    async def all_reduce(
+        self, tensors: Sequence[Tensor], op: Any, call: str, codec: str | None = None
+    ) -> None:
         name = _name(op)
         if any(tensor.is_sparse for tensor in tensors):
             for tensor in tensors:
                 await self._all_reduce_sparse(tensor, name, call)
             return
-        await self._collectives.all_reduce(_plain(tensors), name, in_place=True, call=call)
+        await self._collectives.all_reduce(_plain(tensors), name, in_place=True, codec=codec, call=call)
 
     async def broadcast(self, tensors: Sequence[Tensor], root: int, call: str) -> None:
         await self._collectives.broadcast(_plain(tensors), root, in_place=True, call=call)

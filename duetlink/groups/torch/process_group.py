@@ -65,10 +65,10 @@ class DuetlinkProcessGroup(_Base):  # type: ignore[misc]
         self._rank, self._size = int(options.group_rank), int(options.group_size)
         self._own_name = self._group_name = str(options.group_id)
         self._group_desc = ""
-        self._collectives: Collectives = job.thread.run(
+        self.collectives: Collectives = job.thread.run(
             job.enter(self._own_name, self._ranks, self._timeout_s)
         )
-        self._operations = Operations(self._collectives, self._rank, self._size)
+        self._operations = Operations(self.collectives, self._rank, self._size)
 
     # -- what torch asks of a group ------------------------------------------------------------------------
 
@@ -117,35 +117,45 @@ class DuetlinkProcessGroup(_Base):  # type: ignore[misc]
 
     def abort(self) -> None:
         """End what runs; every rank gets an error."""
-        self.shutdown()
+        self._end(at_once=True)
 
     def shutdown(self) -> None:
+        """Leave. What was sent arrives, and ranks that are a moment later still find this one's part."""
+        self._end(at_once=self.collectives.broken is not None)
+
+    def _end(self, *, at_once: bool) -> None:
         if not self._job.thread.stopped:
-            self._job.thread.run(self._collectives.close())
-        self._job.leave(self._own_name)
+            self._job.thread.run(self.collectives.close())
+        self._job.leave(self._own_name, at_once=at_once)
 
     # -- operations ----------------------------------------------------------------------------------------
 
     def broadcast(self, tensors: list[Tensor], opts: Any) -> PendingWork:
         call = _call("broadcast", tensors, opts.rootRank)
-        return self._start(self._operations.broadcast(tensors, opts.rootRank, call), tensors, opts, call)
+        return self.start(self._operations.broadcast(tensors, opts.rootRank, call), tensors, opts, call)
 
     def allreduce(self, tensors: list[Tensor], opts: Any = None) -> PendingWork:
         opts = dist.AllreduceOptions() if opts is None else opts
         call = _call("all_reduce", tensors)
-        return self._start(self._operations.all_reduce(tensors, opts.reduceOp, call), tensors, opts, call)
+        return self.start(self._operations.all_reduce(tensors, opts.reduceOp, call), tensors, opts, call)
 
     allreduce_coalesced = allreduce
+
+    def all_reduce_by(self, codec: str, tensor: Tensor) -> PendingWork:
+        """The sum of all ranks' tensors, in place, whose pieces travel by that codec."""
+        call = _call(f"all_reduce by {codec}", [tensor])
+        work = self._operations.all_reduce([tensor], dist.ReduceOp.SUM, call, codec)
+        return self.start(work, [tensor], None, call)
 
     def reduce(self, tensors: list[Tensor], opts: Any) -> PendingWork:
         call = _call("reduce", tensors, opts.rootRank)
         work = self._operations.reduce(tensors, opts.reduceOp, opts.rootRank, call)
-        return self._start(work, tensors, opts, call)
+        return self.start(work, tensors, opts, call)
 
     def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> PendingWork:
         call = _call("all_gather", inputs)
         work = self._operations.all_gather(outputs[0], inputs[0], call)
-        return self._start(work, outputs[0], opts, call)
+        return self.start(work, outputs[0], opts, call)
 
     def allgather_coalesced(
         self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None
@@ -157,7 +167,7 @@ class DuetlinkProcessGroup(_Base):  # type: ignore[misc]
             for at, mine in enumerate(inputs):
                 await self._operations.all_gather([of_rank[at] for of_rank in outputs], mine, call)
 
-        return self._start(each(), [tensor for of_rank in outputs for tensor in of_rank], opts, call)
+        return self.start(each(), [tensor for of_rank in outputs for tensor in of_rank], opts, call)
 
     def all_gather_single(self, output: Tensor, mine: Tensor, opts: Any = None) -> PendingWork:
         return self.all_gather_single_coalesced([output], [mine], opts)
@@ -173,25 +183,25 @@ class DuetlinkProcessGroup(_Base):  # type: ignore[misc]
             for output, mine in zip(outputs, inputs, strict=True):
                 await self._operations.all_gather_single(output, mine, call)
 
-        return self._start(each(), outputs, opts, call)
+        return self.start(each(), outputs, opts, call)
 
     allgather_into_tensor_coalesced = all_gather_single_coalesced
 
     def gather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any) -> PendingWork:
         call = _call("gather", inputs, opts.rootRank)
         mine = outputs[0] if outputs else []
-        return self._start(self._operations.gather(mine, inputs[0], opts.rootRank, call), mine, opts, call)
+        return self.start(self._operations.gather(mine, inputs[0], opts.rootRank, call), mine, opts, call)
 
     def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> PendingWork:
         call = _call("scatter", outputs, opts.rootRank)
         given = inputs[0] if inputs else []
         work = self._operations.scatter(outputs[0], given, opts.rootRank, call)
-        return self._start(work, outputs, opts, call)
+        return self.start(work, outputs, opts, call)
 
     def reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> PendingWork:
         call = _call("reduce_scatter", outputs)
         work = self._operations.reduce_scatter(outputs[0], inputs[0], opts.reduceOp, call)
-        return self._start(work, outputs, opts, call)
+        return self.start(work, outputs, opts, call)
 
     def reduce_scatter_single(self, output: Tensor, mine: Tensor, opts: Any) -> PendingWork:
         return self.reduce_scatter_single_coalesced([output], [mine], opts)
@@ -207,13 +217,13 @@ class DuetlinkProcessGroup(_Base):  # type: ignore[misc]
             for output, mine in zip(outputs, inputs, strict=True):
                 await self._operations.reduce_scatter_single(output, mine, opts.reduceOp, call)
 
-        return self._start(each(), outputs, opts, call)
+        return self.start(each(), outputs, opts, call)
 
     reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
 
     def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> PendingWork:
         call = "all_to_all"
-        return self._start(self._operations.all_to_all(outputs, inputs, call), outputs, opts, call)
+        return self.start(self._operations.all_to_all(outputs, inputs, call), outputs, opts, call)
 
     def all_to_all_single(
         self,
@@ -225,26 +235,26 @@ class DuetlinkProcessGroup(_Base):  # type: ignore[misc]
     ) -> PendingWork:
         call = "all_to_all_single"
         work = self._operations.all_to_all_single(output, mine, output_sizes, input_sizes, call)
-        return self._start(work, [output], opts, call)
+        return self.start(work, [output], opts, call)
 
     alltoall_base = all_to_all_single
 
     def barrier(self, opts: Any = None) -> PendingWork:
-        return self._start(self._operations.barrier("barrier"), [], opts, "barrier")
+        return self.start(self._operations.barrier("barrier"), [], opts, "barrier")
 
     def send(self, tensors: list[Tensor], to: int, tag: int) -> PendingWork:
         call = _call("send", tensors, to)
-        return self._start(self._operations.send(tensors[0], to, tag), tensors, None, call)
+        return self.start(self._operations.send(tensors[0], to, tag), tensors, None, call)
 
     def recv(self, tensors: list[Tensor], of: int, tag: int) -> PendingWork:
         call = _call("recv", tensors, of)
-        return self._start(self._operations.receive(tensors[0], of, tag), tensors, None, call)
+        return self.start(self._operations.receive(tensors[0], of, tag), tensors, None, call)
 
     def recv_anysource(self, tensors: list[Tensor], tag: int) -> PendingWork:
         call = _call("recv", tensors)
-        return self._start(self._operations.receive(tensors[0], None, tag), tensors, None, call)
+        return self.start(self._operations.receive(tensors[0], None, tag), tensors, None, call)
 
-    def _start(
+    def start(
         self, work: Coroutine[Any, Any, int | None], outputs: Sequence[Tensor], opts: Any, call: str
     ) -> PendingWork:
         """Begin it on the loop thread, after what was begun before. It ends at its deadline at the latest."""

@@ -1,0 +1,29 @@
+"""Links of the ranks of a job that a group has made: the group's own, which live as long as it does."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+
+from duetlink.errors import PeerLost
+from duetlink.groups.torch.group_store import GroupStore
+from duetlink.groups.torch.links import deliver
+from duetlink.net.streams.streams import Streams
+
+
+class GroupLinks:
+    """`Links`. Holds on to the store: torch keeps only the C++ half of it."""
+
+    def __init__(self, store: GroupStore) -> None:
+        self._store = store
+
+    async def to(self, rank: int) -> Streams:
+        return self._store.link(rank).streams
+
+    async def close(self) -> None:
+        links = []
+        for rank in range(self._store.size):
+            if rank != self._store.rank:
+                with contextlib.suppress(PeerLost):
+                    links.append(self._store.link(rank))
+        await asyncio.gather(*(deliver(link) for link in links))

@@ -1,0 +1,94 @@
+"""`init_method="duetlink://7-crossover-clockwork?size=3"`: ranks of a job meet as the members of a group.
+
+One of them gives no code, `duetlink://?size=3`, and is shown the line for the others. Ranks are those of the
+group. `name` (what the others see) and `signaling` may follow, as arguments of `duetlink.group`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from datetime import timedelta
+from typing import Any
+from urllib.parse import parse_qs
+
+from torch.distributed.constants import default_pg_timeout
+from torch.distributed.rendezvous import register_rendezvous_handler
+
+from duetlink.errors import SettingError
+from duetlink.groups.opening import open_group
+from duetlink.groups.torch.group_store import GroupStore
+from duetlink.settings import Settings
+
+SCHEME = "duetlink"
+
+_KNOWN = ("size", "world_size", "name", "signaling")
+_LOOKS = 'init_method="duetlink://7-crossover-clockwork?size=3", or "duetlink://?size=3" to get a code'
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class Wish:
+    """What a URL asks for."""
+
+    code: str | None
+    size: int
+    name: str | None = None
+    signaling: str | None = None
+
+    @classmethod
+    def parse(cls, url: str) -> Wish:
+        """Raises SettingError."""
+        code, _, query = url.removeprefix(f"{SCHEME}://").partition("?")
+        given = {key: values[-1] for key, values in parse_qs(query, keep_blank_values=True).items()}
+        if "rank" in given:
+            raise SettingError("ranks follow from the order in which members come: leave rank= out")
+        if unknown := set(given) - set(_KNOWN):
+            raise SettingError(f"{SCHEME}:// knows no {', '.join(sorted(unknown))}; {_LOOKS}")
+        sizes = {given[key] for key in ("size", "world_size") if key in given}
+        if len(sizes) != 1 or not (size := sizes.pop()).isdecimal():
+            raise SettingError(f"say how many ranks there are, once: {_LOOKS}")
+        return cls(code or None, int(size), given.get("name"), given.get("signaling"))
+
+
+def meet(
+    url: str, timeout: timedelta = default_pg_timeout, **_: Any
+) -> Iterator[tuple[GroupStore, int, int]]:
+    """What torch calls for such a URL: the store, this rank and the size, once.
+
+    Raises:
+        SettingError: the URL cannot be used, or the group has another size.
+        PairingTimeout: not all have come within `timeout`.
+        DuetError: as `duetlink.group` does, such as WrongCode.
+    """
+    wish = Wish.parse(url)
+    settings = Settings.from_environment()
+    if wish.signaling is not None:
+        settings = dataclasses.replace(settings, signaling=wish.signaling)
+    group = open_group(wish.code, settings, size=None if wish.code else wish.size, name=wish.name)
+    try:
+        if wish.code is None:
+            print(_line(str(group.code), wish.size), flush=True)
+        group.wait_ready(timeout.total_seconds())
+        if group.size != wish.size:
+            raise SettingError(
+                f"the group has {group.size} members, and size={wish.size} was asked for: whoever gave the "
+                "code says how many there are"
+            )
+        store = GroupStore(group, owned=True)
+    except BaseException:
+        group.close()
+        raise
+    yield store, store.rank, store.size
+    raise SettingError("the ranks of a job that has begun do not meet again: begin a new one")
+
+
+def register() -> None:
+    """Make torch know the scheme, once."""
+    register_rendezvous_handler(SCHEME, meet)  # type: ignore[no-untyped-call]
+
+
+def _line(code: str, size: int) -> str:
+    return (
+        f"Run this line at the {size - 1} who may come:\n\n"
+        f'    torch.distributed.init_process_group("duetlink", init_method="duetlink://{code}?size={size}")\n'
+    )

@@ -1,0 +1,129 @@
+"""Jobs of torch that meet as a group: what a URL may say, wrong codes and sizes, and the Store."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from duetlink.errors import (
+    GroupError,
+    LimitExceeded,
+    MalformedCode,
+    PeerLost,
+    RemoteProtocolError,
+    SettingError,
+    WrongCode,
+)
+from duetlink.groups.opening import open_group
+from duetlink.groups.torch.group_store import GroupStore
+from duetlink.groups.torch.rendezvous import Wish, meet
+from duetlink.groups.torch.shelf import MOST_HELD_BYTES, Op, Question, Shelf
+from duetlink.net.streams.message import Message
+from tests.groups.conftest import QUICK, TIMEOUT_S, MakeGroup, together
+
+
+def test_a_url_says_the_code_and_the_size() -> None:
+    assert Wish.parse("duetlink://?size=3") == Wish(None, 3)
+    assert Wish.parse("duetlink://7-crossover-clockwork@[::1]:4000?size=2&name=ann") == Wish(
+        "7-crossover-clockwork@[::1]:4000", 2, "ann"
+    )
+    assert Wish.parse("duetlink://?world_size=4&signaling=wss://example.org/") == Wish(
+        None, 4, None, "wss://example.org/"
+    )
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "duetlink://7-crossover-clockwork",
+        "duetlink://?size=three",
+        "duetlink://?size=3&world_size=2",
+        "duetlink://?size=3&rank=1",
+        "duetlink://?size=3&color=red",
+    ],
+)
+def test_a_url_that_cannot_be_used_is_refused(url: str) -> None:
+    with pytest.raises(SettingError):
+        next(meet(url))
+
+
+def test_what_is_no_code_and_a_size_that_no_group_has_are_refused() -> None:
+    with pytest.raises(MalformedCode):
+        next(meet("duetlink://crossover?size=3"))
+    with pytest.raises(SettingError, match="2 to 16 members, not 40"):
+        next(meet("duetlink://?size=40"))
+
+
+def test_a_wrong_code_and_a_wrong_size_are_told() -> None:
+    with open_group(None, QUICK, size=2) as launched, ThreadPoolExecutor(1) as pool:
+        code = str(launched.code)
+        joining = pool.submit(lambda: next(meet(f"duetlink://{code}?size=3", timedelta(seconds=TIMEOUT_S))))
+        with pytest.raises(SettingError, match="the group has 2 members, and size=3 was asked for"):
+            joining.result(TIMEOUT_S)
+    with open_group(None, QUICK, size=2) as launched:
+        number, first, rest = str(launched.code).split("-", 2)
+        last, at, server = rest.partition("@")
+        wrong = "-".join((number, first, "aardvark" if last != "aardvark" else "absurd"))
+        with pytest.raises((WrongCode, MalformedCode)):
+            next(meet(f"duetlink://{wrong}{at}{server}?size=2"))
+
+
+def test_a_store_of_a_group_at_hand(make_group: MakeGroup) -> None:
+    groups = make_group(3)
+    stores: list[GroupStore] = together(groups, GroupStore)
+    assert [(store.rank, store.size) for store in stores] == [(0, 3), (1, 3), (2, 3)]
+    stores[1].set("a", "one")
+    assert [store.get("a") for store in stores] == [b"one"] * 3
+    assert together(stores, lambda store: store.add("n", 2)) != [2, 2, 2]
+    assert stores[2].get("n") == b"6"
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(stores[2].wait, ["a", "late"], timedelta(seconds=TIMEOUT_S))
+        stores[1].set("late", b"")
+        assert waiting.result(TIMEOUT_S) is None
+    assert stores[1].compare_set("a", "other", "two") == b"one"
+    assert stores[1].compare_set("new", "", "three") == b"three"
+    assert stores[2].num_keys() == 4
+    assert stores[2].delete_key("a")
+    assert not stores[2].delete_key("a")
+    stores[1].set_timeout(timedelta(milliseconds=50))
+    with pytest.raises(GroupError, match=r"Timed out after 0\.05 s: nobody has set 'a'"):
+        stores[1].get("a")
+    groups[0].close()
+    with pytest.raises(PeerLost):
+        stores[1].get("n")
+
+
+async def test_a_member_cannot_fill_the_keepers_memory() -> None:
+    shelf = Shelf()
+    part = bytes(MOST_HELD_BYTES // 8)
+    for number in range(7):
+        await shelf.answer(Op.SET, [b"%d" % number, part], 1.0)
+    with pytest.raises(GroupError, match="no room for 'more'"):
+        await shelf.answer(Op.SET, [b"more", part], 1.0)
+    await shelf.answer(Op.DELETE, [b"0"], 1.0)
+    await shelf.answer(Op.SET, [b"more", part], 1.0)
+    with pytest.raises(GroupError, match="'more' holds no number"):
+        await shelf.answer(Op.ADD, [b"more", b"1"], 1.0)
+
+
+def test_what_is_no_question_is_refused() -> None:
+    head, body = Question(Op.SET, 5, 1.0, (b"key", b"value")).to_wire()
+    assert Question.from_wire(_message(head, body)).fields == (b"key", b"value")
+    for wrong in (
+        (head, body[:-1]),
+        (head, body + b"\0"),
+        (head, body[:7]),
+        (b"\x09" + head[1:], body),
+        (head[:-8] + b"\xff" * 8, body),
+    ):
+        with pytest.raises(RemoteProtocolError):
+            Question.from_wire(_message(*wrong))
+    with pytest.raises(LimitExceeded):
+        Question.from_wire(_message(head, bytes(9_000_000)))
+
+
+def _message(head: bytes, body: bytes) -> Any:
+    return Message(head, memoryview(body))
