@@ -141,6 +141,10 @@ class CodecFailed(DuetError, RuntimeError):
     """A codec could not encode an array; the array is as it was, and can go as it is."""
 
 
+class OutOfRange(DuetError, ValueError):
+    """A number is beyond the range that was declared for a fixed-point sum. Nothing was clipped or sent."""
+
+
 class MissingLibrary(DuetError, ImportError):
     """A value arrived whose library is not installed here."""
 

@@ -20,6 +20,7 @@ from duetlink.data.codecs import smallest
 from duetlink.data.codecs.base import TENSOR, Array, Codec, array_bytes
 from duetlink.data.codecs.element import BY_NUMBER, UINT8, UNSIGNED, Element, narrowest
 from duetlink.data.codecs.pcodec_ import Pcodec
+from duetlink.data.codecs.support import nonzero
 from duetlink.errors import MalformedChunk
 
 _GAPS, _BITMAP = 0, 1
@@ -46,11 +47,11 @@ class Sparse(Codec):
     def suits(self, array: Array, element: Element) -> bool:
         flat = array.reshape(-1)
         look = np.ascontiguousarray(flat[:: flat.size // _LOOK_ITEMS | 1])
-        return int(np.count_nonzero(_present(look, element))) <= _WORTHWHILE * look.size
+        return int(np.count_nonzero(nonzero(look, element))) <= _WORTHWHILE * look.size
 
     def encode(self, array: Array, element: Element, level: int) -> bytes:
         flat = array.reshape(-1)
-        present = _present(flat, element)
+        present = nonzero(flat, element)
         places = np.flatnonzero(present)
         form, gap_element, coded = _encode_places(places, present, flat.nbytes, level)
         head = _HEAD.pack(form, gap_element.number, places.size)
@@ -76,11 +77,6 @@ class Sparse(Codec):
         if len(rest):
             raise MalformedChunk(f"{len(rest)} bytes after the values")
         return array.reshape(shape)
-
-
-def _present(flat: Array, element: Element) -> Present:
-    words: Present = flat.view(f"<u{min(element.size_bytes, 8)}") != 0
-    return np.logical_or(words[0::2], words[1::2]) if element.size_bytes == 16 else words
 
 
 def _encode_places(

@@ -1,0 +1,47 @@
+"""Which items of an array are not zero, as one bit for each: what members bring together by "or".
+
+Zero is an item whose bits are all 0: -0.0 is none. So an item that is in nobody's support is +0.0, or 0, in
+every sum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duetlink.data.codecs.base import Array
+from duetlink.data.codecs.element import Element
+
+# A multiple of 8 that stays in a core's cache as items and as bools.
+_CHUNK_ITEMS = 1 << 15
+
+Bitmap = NDArray[np.uint8]
+Places = NDArray[np.int64]
+
+
+def nonzero(flat: Array, element: Element) -> NDArray[np.bool_]:
+    """Which items have a bit that is set."""
+    words: NDArray[np.bool_] = flat.view(f"<u{min(element.size_bytes, 8)}") != 0
+    return np.logical_or(words[0::2], words[1::2]) if element.size_bytes == 16 else words
+
+
+def bitmap_of(flat: Array, element: Element) -> Bitmap:
+    """One bit for each item, the first the highest of the first byte; what is beyond the last item is 0."""
+    bitmap = np.empty((flat.size + 7) // 8, np.uint8)
+    for start in range(0, flat.size, _CHUNK_ITEMS):
+        packed = np.packbits(nonzero(flat[start : start + _CHUNK_ITEMS], element))
+        bitmap[start // 8 : start // 8 + packed.size] = packed
+    return bitmap
+
+
+def places_of(bitmap: Bitmap, items: int) -> Places:
+    """Where bits are set, in order; those beyond the last item, which a peer may have set, do not count."""
+    used = np.flatnonzero(bitmap)
+    found, bits = np.unpackbits(bitmap[used]).reshape(-1, 8).nonzero()
+    places: Places = used[found] * 8 + bits
+    return places if not places.size or places[-1] < items else places[places < items]
+
+
+def count(bitmap: Bitmap) -> int:
+    """How many bits are set."""
+    return int(np.bitwise_count(bitmap).sum(dtype=np.int64))
