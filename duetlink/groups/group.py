@@ -13,6 +13,7 @@ from duetlink.groups import averaging, shared_state
 from duetlink.groups.collectives.choice import Explanation
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.operation import here
+from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.life import GroupLife
 from duetlink.groups.members import Member, Members
 from duetlink.groups.records import Records
@@ -165,6 +166,15 @@ class Group:
 
         return self._thread.run(self._life.operate(explain, counts=False))
 
+    @property
+    def sums(self) -> list[SumReport]:
+        """How the last sums of this epoch with a codec of sums were made, 64 at most, the newest last."""
+
+        async def sums(collectives: Collectives) -> list[SumReport]:
+            return list(collectives.sums)
+
+        return self._thread.run(self._life.operate(sums, counts=False))
+
     def close(self, reason: str = "") -> None:
         """Leave: the others are told, and go on. Safe to call twice."""
         if self._thread.stopped:
@@ -229,6 +239,7 @@ class Group:
         *,
         in_place: bool = False,
         algorithm: str | None = None,
+        codec: str | None = None,
         timeout_s: float | None = None,
     ) -> Any:
         """Combine all members' values; everybody has the result, in the same bits.
@@ -238,11 +249,22 @@ class Group:
             op: sum, mean, min, max, prod, and, or, xor; a mean of integers is rounded, halves up.
             in_place: write the result into the value's own arrays. They are as they were if it fails.
             algorithm: one that `explain` lists; the quickest otherwise. The same at all members.
+            codec: how less than whole arrays can be sent for a sum or a mean, the same at all members:
+                `auto`, `union` and `integers` give the dense sum's bits, `int8` to `int32` a bound that
+                `sums` tells. Or a lossless codec for whatever is sent.
             timeout_s: CallTimeout after so long.
         """
         call = here()
         return self._thread.run(
-            self._all_reduce(call, value, op, in_place=in_place, algorithm=algorithm, timeout_s=timeout_s)
+            self._all_reduce(
+                call,
+                value,
+                op,
+                in_place=in_place,
+                algorithm=algorithm,
+                codec=codec,
+                timeout_s=timeout_s,
+            )
         )
 
     def reduce(self, value: Any, root: int = 0, op: str = "sum", *, timeout_s: float | None = None) -> Any:
@@ -329,12 +351,13 @@ class Group:
         *,
         in_place: bool = False,
         algorithm: str | None = None,
+        codec: str | None = None,
         timeout_s: float | None = None,
     ) -> Any:
         return await self._run(
             "all_reduce",
             value,
-            lambda c: c.all_reduce(value, op, in_place=in_place, algorithm=algorithm, call=call),
+            lambda c: c.all_reduce(value, op, in_place=in_place, algorithm=algorithm, codec=codec, call=call),
             timeout_s,
             sums=op in _SUMS,
         )

@@ -43,6 +43,9 @@ def test_four_meet_by_one_code_and_work(make_group: MakeGroup, private_audit_log
 
     sums = together(groups, lambda group: group.all_reduce(np.full(3, 1.0 + (group.rank or 0))))
     assert [found.tolist() for found in sums] == [[10.0] * 3] * 4
+    sums = together(groups, lambda group: group.all_reduce(np.array([0.0, 1.5, 0.0]), codec="union"))
+    assert [found.tolist() for found in sums] == [[0.0, 6.0, 0.0]] * 4
+    assert [(report.way, report.union_items) for report in groups[2].sums] == [("union", 1)]
     means = together(groups, lambda group: group.average({"w": np.float64(group.rank)}, weight=group.rank))
     assert [float(found["w"]) for found in means] == [pytest.approx((0 + 1 + 4 + 9) / 6)] * 4
 

@@ -35,6 +35,7 @@ class Choice:
         self._shared = shared
         self._natural = tuple(range(costs.size))
         self.best = functools.lru_cache(maxsize=256)(self._best)
+        self.best_by_messages = functools.lru_cache(maxsize=256)(self._best_by_messages)
 
     @functools.cached_property
     def ring(self) -> tuple[int, ...]:
@@ -70,6 +71,13 @@ class Choice:
         if not named:
             raise ValueError(f"{kind} has no algorithm {algorithm!r}; it has {', '.join(ALGORITHMS[kind])}")
         return min(named, key=lambda candidate: (candidate.algorithm != SHARED, candidate.predicted_s))
+
+    def _best_by_messages(self, kind: str, size_bytes: int, algorithm: str | None = None) -> Candidate:
+        """The same, of those that send messages although there may be shared memory."""
+        if algorithm is not None:
+            return self.best(kind, size_bytes, 0, algorithm)
+        found = [each for each in self.candidates(kind, size_bytes) if each.algorithm != SHARED]
+        return min(found, key=lambda candidate: candidate.predicted_s)
 
     def _predicted_s(self, kind: str, name: str, order: tuple[int, ...], size_bytes: int, root: int) -> float:
         schedules = [schedule(kind, name, rank, order, root) for rank in range(len(order))]

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import functools
 import struct
+from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Concatenate, ParamSpec, TypeVar
@@ -22,6 +23,8 @@ from duetlink.groups.collectives.engine import INTERRUPTED, Engine, Progress, of
 from duetlink.groups.collectives.flat import FlatOperations, Manner
 from duetlink.groups.collectives.host_memory import Memory, OwnMemory
 from duetlink.groups.collectives.shared import SharedOperations
+from duetlink.groups.collectives.sums import registry
+from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.trees import Tree, from_bytes, take_apart, to_bytes
 from duetlink.groups.transport import Transport
 
@@ -29,6 +32,7 @@ from duetlink.groups.transport import Transport
 _INLINE_BYTES = 1024
 _LENGTH = struct.Struct("<Q")
 _MAX_TOLD_BYTES = 64 * 1024 * 1024
+_REMEMBERED_SUMS = 64
 
 DEFAULT_LIMIT_BYTES = 4 * 1024**3
 
@@ -102,6 +106,7 @@ class Collectives:
         self.flat = FlatOperations(self.engine)
         self.rank = transport.rank
         self.size = transport.size
+        self.sums: deque[SumReport] = deque(maxlen=_REMEMBERED_SUMS)  # the last ones with a codec of sums
         self._limit_bytes = limit_bytes
         self._turn = asyncio.Lock()  # fair: the order of the calls
         self._completed = 0
@@ -182,7 +187,9 @@ class Collectives:
             op: sum, mean, min, max, prod, and, or, xor. A mean of integers is rounded, halves up.
             in_place: write the result into the value's own arrays and return the value.
             algorithm: one that `explain` lists; None takes the quickest.
-            codec: a lossless one, by which pieces travel that it makes smaller.
+            codec: for sums and means, a way to add less than whole arrays, the same at all members
+                (`sums/registry.py`); `sums` then tells how it went. Else a lossless codec, by which pieces
+                travel that it makes smaller.
             call: where it was called, for errors.
             progress: is called with the parts that are done, and how many there are.
         """
@@ -195,7 +202,9 @@ class Collectives:
             direct = in_place and wide == element and tree.is_one_block
             array = tree.flat(element) if direct else await _fresh(tree, element, wide)
             manner = Manner(_what(tree, element), "", call, algorithm, progress, codec)
-            await self.flat.all_reduce(array, wide, op, manner, restore=direct)
+            report = await registry.all_reduce(self.flat, array, wide, op, manner, restore=direct)
+            if report is not None:
+                self.sums.append(report)
             flats[element.name] = array.astype(element.storage, copy=False)
             if direct:
                 return value

@@ -103,6 +103,45 @@ class FlatOperations:
         sizes = [0] * self.engine.size
         await self._by_member("barrier", nothing, nothing, sizes, sizes, UINT8, None, None, manner)
 
+    def order_of(self, items: int, element: Element, algorithm: str | None) -> tuple[Candidate, Whole]:
+        """How an array of so many items would be summed by messages: which algorithm, and in which blocks.
+
+        In which order the members' items are added depends on the block alone.
+        """
+        chosen = self.choice.best_by_messages("all_reduce", items * element.size_bytes, algorithm)
+        if chosen.algorithm == SHARED:
+            raise ValueError("only an algorithm that sends messages has an order of additions by blocks")
+        schedule = self._schedule("all_reduce", chosen, None)
+        return chosen, Whole.of(items, element.size_bytes, schedule.blocks)
+
+    async def all_reduce_blocks(
+        self,
+        array: Array,
+        sizes: Sequence[int],
+        element: Element,
+        op: str,
+        chosen: Candidate,
+        manner: Manner = PLAIN,
+    ) -> None:
+        """Combine arrays that hold some items of each block of a larger one, in the same order of additions.
+
+        `sizes` are the blocks' numbers of items; `chosen` is what `order_of` gave for the larger array.
+        """
+        layout = Blocks.of(sizes, element.size_bytes)
+        work = Work(
+            self._operation("all_reduce", f"{element.name}[{_sizes(sizes)}]", op, None, chosen, manner),
+            self._schedule("all_reduce", chosen, None),
+            array,
+            array,
+            layout,
+            layout,
+            combination(op, element),
+            progress=manner.progress,
+            encoding=_encoding(manner, element),
+        )
+        await self.engine.perform(work)
+        await _finish(array, element, op, self.engine.size)
+
     # -- one block for each member -------------------------------------------------------------------------
 
     async def all_gather(

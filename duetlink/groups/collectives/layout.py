@@ -13,6 +13,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 # One frame: large enough that the work for a frame (about 100 µs of Python at both ends together) does not
 # matter beside its bytes, small enough that several parts of an array of some MiB are under way.
 FRAME_BYTES = 512 * 1024
@@ -50,6 +53,13 @@ class Whole:
     @property
     def parts(self) -> int:
         return max(1, -(-self.items // self.part_items))
+
+    def cuts(self) -> NDArray[np.int64]:
+        """Where the blocks of each part begin, and the last one ends: one row for each part."""
+        starts = np.arange(self.parts, dtype=np.int64)[:, None] * self.part_items
+        sizes = np.minimum(self.part_items, self.items - starts)
+        found: NDArray[np.int64] = starts + sizes * np.arange(self.blocks + 1) // self.blocks
+        return found
 
     def pieces(self, part: int, blocks: Sequence[int]) -> list[Piece]:
         start = part * self.part_items

@@ -1,0 +1,69 @@
+"""Sums of integers under shared exponents: lossless where that is proved, or of a width that is asked for.
+
+First the members' highest and lowest bits of each block are combined by "max". From these all members choose
+the same integers (`data/codecs/integers`), which are summed modulo 2^width. Blocks with NaN, infinities, -0.0
+or subnormal numbers are added as floats, at their places; so are, where the result is to have the dense sum's
+bits, those whose sum is not proven to have them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from duetlink.data.codecs.element import BY_NAME
+from duetlink.data.codecs.integers.lane import Lane
+from duetlink.data.codecs.integers.spans import Spans
+from duetlink.groups.collectives.elements import Array, divide
+from duetlink.groups.collectives.engine import off_loop
+from duetlink.groups.collectives.sums.base import Job, SumReport, check_floats
+from duetlink.groups.collectives.sums.chosen_places import sum_at
+
+WIDTHS = {"int8": 1, "int16": 2, "int32": 4}
+
+
+async def run(job: Job) -> SumReport:
+    """`integers` has the dense sum's bits; `int8`, `int16` and `int32` have a bound, which the report
+    states."""
+    check_floats(job)
+    spans: Spans = await off_loop(job.array.nbytes, Spans.of, job.array, job.element)
+    exponents = spans.flat
+    await job.flat.all_reduce(exponents, BY_NAME["int16"], "max", job.step("exponents"), restore=False)
+    spans = Spans.from_flat(exponents)
+    width_bytes = WIDTHS.get(job.codec)
+    if width_bytes is None:
+        found = Lane.lossless(spans, job.element, job.array.size, job.members)
+    else:
+        found = Lane.lossy(spans, job.element, job.members, width_bytes)
+    if found is None:
+        return await job.dense(f"integers would be no smaller; {_special(spans)}")
+    return await _by_lane(job, found, spans)
+
+
+async def _by_lane(job: Job, lane: Lane, spans: Spans) -> SumReport:
+    places = lane.dense_places(job.array.size)
+    ordered, values = (
+        await sum_at(job, places, "values that are no integers") if places.size else (places, None)
+    )
+    integers: Array = await off_loop(job.array.nbytes, lane.to_integers, job.array)
+    kind = BY_NAME[f"int{8 * lane.width_bytes}"]
+    await job.flat.all_reduce(integers, kind, "sum", job.values_step("integers"), restore=False)
+
+    def put_back() -> None:
+        lane.from_integers(integers, job.array)
+        if job.op == "mean":
+            divide(job.array, job.members, job.element)
+        if values is not None:  # divided already
+            job.array[ordered] = values
+
+    await off_loop(job.array.nbytes, put_back)
+    blocks = int(np.count_nonzero(lane.chosen))
+    why = f"{blocks:,} of {lane.chosen.size:,} blocks as int{8 * lane.width_bytes}; {_special(spans)}"
+    report = job.report("integers", why, dense_items=places.size)
+    return replace(report, bound=lane.bound / (job.members if job.op == "mean" else 1))
+
+
+def _special(spans: Spans) -> str:
+    special = int(np.count_nonzero(spans.special()))
+    return f"{special:,} blocks with NaN, infinity, -0.0 or subnormal numbers go as floats"

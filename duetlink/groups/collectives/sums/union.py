@@ -1,0 +1,49 @@
+"""Union compaction: the members' supports are brought together by "or", then only the values there are added.
+
+Theory. An item that is zero at every member is zero in the sum. The bitmap of all others costs one bit an
+item, or, coded as sparse bytes at each hop, about its entropy. After that all members know the same places,
+and values need no indices: a dense array of the union's size is summed, with the dense array's order of
+additions.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from duetlink.data.codecs.element import UINT8
+from duetlink.data.codecs.support import Bitmap, bitmap_of, count, places_of
+from duetlink.groups.collectives.engine import off_loop
+from duetlink.groups.collectives.sums.base import Job, SumReport, check_sum
+from duetlink.groups.collectives.sums.chosen_places import sum_at
+
+# From this density on, bitmap and values are hardly less than the array (of float32: 31/32).
+DENSE_FROM = 0.9
+
+
+async def union_of_supports(job: Job) -> tuple[Bitmap, int]:
+    """Which items are not zero at some member, and how many those are."""
+    bitmap: Bitmap = await off_loop(job.array.nbytes, bitmap_of, job.array, job.element)
+    await job.flat.all_reduce(bitmap, UINT8, "or", job.step("support", "sparse"), restore=False)
+    if job.array.size % 8:
+        bitmap[-1] &= 0xFF << (-job.array.size % 8) & 0xFF  # a member may have sent anything
+    return bitmap, count(bitmap)
+
+
+async def sum_of_union(job: Job, bitmap: Bitmap, union_items: int, why: str) -> SumReport:
+    """The rest, once the union is known."""
+    places = await off_loop(job.array.nbytes, places_of, bitmap, job.array.size)
+    ordered, values = await sum_at(job, places, "values")
+    job.array[ordered] = values
+    return job.report("union", why, dense_items=union_items, union_items=union_items)
+
+
+async def run(job: Job) -> SumReport:
+    """The same bits as the dense sum by messages, for any kind of item."""
+    check_sum(job)
+    bitmap, union_items = await union_of_supports(job)
+    if union_items > DENSE_FROM * job.array.size:
+        if job.manner.algorithm is None:  # not through shared memory, whose order of additions is another
+            chosen, _ = job.flat.order_of(job.array.size, job.element, None)
+            job = job._replace(manner=replace(job.manner, algorithm=chosen.algorithm))
+        return await job.dense("most items are not zero at some member", union_items)
+    return await sum_of_union(job, bitmap, union_items, "asked for")
