@@ -134,6 +134,7 @@ ERRORS = """
     OperationFailed
     OperationMismatch
     OperationRefused
+    OutOfRange
     PairingError
     PairingTimeout
     PanelUnavailable
