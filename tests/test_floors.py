@@ -59,7 +59,7 @@ FLOORS = {
         ("duet",),
         ("announcement",),
     ),
-    "learning": (("dp",), ("audit",)),
+    "learning": (("dp", "gossip"), ("audit",)),
     "groups": (
         ("transport", "membership", "members", "records"),
         ("collectives", "mesh", "meeting"),

@@ -1,0 +1,453 @@
+"""One member of a gossip, without a socket or a clock: what it sends, what it takes, when its round is over.
+
+A round: the own model goes out in chunks, those of the neighbours come in, and what has arrived is averaged.
+It ends when every neighbour that it waits for is complete, has sent its last chunks, or is a round ahead; at
+the latest when its deadline passes. Nobody is waited for who was silent for three rounds.
+
+Rounds are numbered as in Lamport 1978: who hears of a later one goes on there, so that a member that was
+paused is with the others again after its next round.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from duetlink.errors import OperationMismatch, RemoteProtocolError, UnsupportedValue
+from duetlink.learning.gossip.averaging import Averaging, Heard
+from duetlink.learning.gossip.chunks import (
+    ASK,
+    DATA,
+    HEAD_BYTES,
+    ChunkHead,
+    Encoded,
+    Floats,
+    Strides,
+    ask,
+    asked,
+)
+from duetlink.learning.gossip.graphs import Graph, metropolis_hastings
+from duetlink.learning.gossip.patience import Pace, Patience
+
+Letter = tuple[int, bytes]  # to whom, or of whom; and the datagram
+
+_SILENT_ROUNDS = 3
+_TAIL = 16  # of so many parts of a model the last one, and 4 chunks at least
+_LINGER_S = 0.002  # what was sent before may arrive so much later
+# Where none of the last chunks has come, they may be lost or still on their way: what is left takes half as
+# long again, and a quarter of what the round has taken.
+_DOUBT = 1.5
+_DOUBTFUL_SHARE = 1 / 4
+_BURST = 16  # datagrams to one neighbour at once
+_HOLD_S = 0.002  # where a path has no room, it may have by then
+_MOST_SKIPPED = 1000  # rounds at once; who says more cannot make the numbers end
+_STRIDE = 7919  # a prime: another chunk is the first in each round, so that no chunk is always the last
+
+
+@dataclass(frozen=True, slots=True)
+class Mixed:
+    """What came of one round."""
+
+    round: int
+    received: dict[int, float]  # by neighbour, the share of its chunks that arrived, 0 to 1
+    duration_s: float
+    reason: str  # complete: all is there; spent: all have sent; deadline; alone: nobody was waited for
+    sent_bytes: int
+    late: int  # datagrams of rounds that were over
+    drift: float | None  # of the mean, see averaging.py
+
+    @property
+    def share(self) -> float:
+        """Of all neighbours' chunks, how many arrived."""
+        return sum(self.received.values()) / len(self.received) if self.received else 0.0
+
+
+@dataclass(slots=True)
+class _Inbound:
+    """A neighbour's chunks of one round."""
+
+    round: int
+    heard: Heard
+    count: int = 0
+    first: tuple[int, float] = (0, 0.0)  # which in order, when
+    last: tuple[int, float] = (0, 0.0)
+    asked_s: float | None = None
+
+    @property
+    def spacing_s(self) -> float:
+        """Time between two chunks that were sent one after the other."""
+        (start, start_s), (end, end_s) = self.first, self.last
+        return (end_s - start_s) / (end - start) if end > start else 0.0
+
+
+@dataclass(slots=True)
+class _Outbound:
+    """What is still to be sent to one neighbour."""
+
+    encoded: Encoded
+    degree: int
+    sent: int = 0  # of the chunks, in order
+    next_s: float = 0.0
+    again: deque[int] = field(default_factory=deque)  # positions that it has asked for
+    has_asked: bool = False
+
+
+class GossipNode:
+    """Rank `rank` of a graph. Not to be called from two threads at once."""
+
+    def __init__(
+        self,
+        rank: int,
+        graph: Graph,
+        strides: Strides,
+        averaging: Averaging,
+        *,
+        epoch: int = 0,
+        form: int = 0,
+        repair: bool = False,
+        patience_s: float = 10.0,
+        seed: int | None = None,
+    ) -> None:
+        """`patience_s` is the most that a round may wait; with `repair` lost chunks are asked for once."""
+        self.rank, self.graph, self.strides = rank, graph, strides
+        self.averaging = averaging
+        self.round = 0
+        self.excluded: set[int] = set()
+        self._epoch, self._form, self._repair = epoch, form, repair
+        self._patience = Patience(patience_s)
+        self._most_s = patience_s
+        self._rng = np.random.default_rng(seed)
+        self._paces: dict[int, Pace] = {}
+        self._silent: dict[int, int] = {}  # for how many rounds
+        self._reports: dict[int, tuple[int, float]] = {}  # of the last round: chunks, and seconds between two
+        self._now: dict[int, _Inbound] = {}
+        self._ahead: dict[int, _Inbound] = {}
+        self._out: dict[int, _Outbound] = {}
+        self._weights: dict[int, float] = {}
+        self._active = False
+        self._started_s = 0.0
+        self._sent_bytes = 0
+        self._late = 0
+
+    @property
+    def active(self) -> bool:
+        """Whether a round is on."""
+        return self._active
+
+    # -- a round ---------------------------------------------------------------------------------------------
+
+    def start(self, vector: Floats, now_s: float) -> None:
+        """Begin the next round with this model.
+
+        Raises:
+            UnsupportedValue: the model is not finite any more, or too large for push-sum.
+        """
+        if len(vector) != self.strides.count:
+            raise UnsupportedValue(f"the model has {len(vector)} parameters, and had {self.strides.count}")
+        if not np.isfinite(vector).all():
+            bad = int((~np.isfinite(vector)).sum())
+            raise UnsupportedValue(
+                f"{bad} of {len(vector)} parameters are not finite: this model is not given to the others; "
+                "go back to a checkpoint, or take a smaller learning rate"
+            )
+        newest = max((inbound.round for inbound in self._ahead.values()), default=0)
+        self.round = max(self.round + 1, min(newest, self.round + _MOST_SKIPPED))
+        neighbours = self.graph.at(self.round)
+        self._weights = {
+            other: weight
+            for other, weight in metropolis_hastings(neighbours, self.rank).items()
+            if other not in self.excluded
+        }
+        # with push-sum, what is given to somebody who is not there is given away for good; still, all are
+        # sent something, or two that were cut off would be silent to each other for ever
+        given = {to: 0.0 if self._is_silent(to) else weight for to, weight in self._weights.items()}
+        encoded = dict(self.averaging.give(self.strides.deal(vector), given, self.round, self._rng))
+        self._out = {
+            to: _Outbound(found, len(neighbours[self.rank]), next_s=now_s) for to, found in encoded.items()
+        }
+        self._now = {of: each for of, each in self._ahead.items() if each.round == self.round}
+        self._ahead = {of: each for of, each in self._ahead.items() if each.round > self.round}
+        self._active, self._started_s, self._sent_bytes = True, now_s, 0
+
+    def due(self, now_s: float) -> Iterator[Letter]:
+        """What is to be sent by now. Whoever cannot send one says `held` before taking the next."""
+        if self._active and self._repair:
+            yield from self._asks(now_s)
+        for to, out in self._out.items():
+            for _ in range(_BURST):
+                if out.next_s > now_s:
+                    break
+                if out.again:
+                    position = out.again.popleft()
+                elif self._active and out.sent < self.strides.chunks:
+                    position = (out.sent + self._offset) % self.strides.chunks
+                    out.sent += 1
+                else:
+                    break
+                payload = self._data(to, out, position)
+                pace = self._paces.setdefault(to, Pace())
+                # not from now on: what a sleep that was too long has cost is caught up with
+                out.next_s = max(out.next_s, now_s - 0.01) + len(payload) / pace.bytes_per_s
+                self._sent_bytes += len(payload)
+                yield to, payload
+
+    def held(self, to: int, payload: bytes, now_s: float) -> None:
+        """The path to `to` had no room for the datagram that was just due: it goes again, a little later."""
+        head = ChunkHead.from_wire(payload)
+        if head.kind != DATA:
+            return
+        out = self._out[to]
+        out.again.appendleft(head.position)
+        out.next_s = now_s + _HOLD_S
+        self._sent_bytes -= len(payload)
+
+    def wake_s(self, now_s: float) -> float:
+        """When something is due, or the round may be over, if nothing arrives before."""
+        unsent = (
+            out.next_s
+            for out in self._out.values()
+            if out.again or (self._active and out.sent < self.strides.chunks)
+        )
+        soonest_s = min(unsent, default=now_s + self._most_s)
+        if soonest_s <= now_s or not self._active:
+            return max(soonest_s, now_s)
+        times = [self._started_s + self._patience.wait_s, self._started_s + self._most_s]
+        for of in self._weights:
+            times += [at_s for at_s in (self._spent_s(of), self._given_up_s(of)) if at_s is not None]
+        return min([soonest_s, *(at_s for at_s in times if at_s > now_s)])
+
+    def is_over(self, now_s: float) -> bool:
+        """Whether the round can be finished."""
+        if now_s >= self._started_s + self._most_s:
+            return True
+        if any(out.sent < self.strides.chunks for out in self._out.values()):
+            return False
+        if now_s >= self._started_s + self._patience.wait_s:
+            return True
+        return all(self._is_done(of, now_s) for of in self._waited_for())
+
+    def finish(self, now_s: float) -> tuple[Floats, Mixed]:
+        """The averaged model, shape (parameters,), and what came of the round."""
+        waited_for = self._waited_for()
+        undone = [of for of in waited_for if not self._is_done(of, now_s)]
+        whole = all(of in self._now and self._is_complete(self._now[of]) for of in self._weights)
+        duration_s = now_s - self._started_s
+        if undone:
+            self._patience.missed()
+        elif waited_for:
+            self._patience.took(duration_s)
+        received = {
+            of: self._now[of].count / self.strides.chunks if of in self._now else 0.0 for of in self._weights
+        }
+        for of in self._weights:
+            is_there = of in self._now or of in self._ahead
+            self._silent[of] = 0 if is_there else self._silent.get(of, 0) + 1
+            inbound = self._now.get(of)
+            self._reports[of] = (inbound.count, inbound.spacing_s) if inbound is not None else (0, 0.0)
+        heard = {of: each.heard for of, each in self._now.items() if of in self._weights}
+        mixed = self.averaging.combine(self._weights, heard)
+        reason = "deadline" if undone else "alone" if not waited_for else "complete" if whole else "spent"
+        outcome = Mixed(
+            self.round, received, duration_s, reason, self._sent_bytes, self._late, self.averaging.drift
+        )
+        self._active, self._late, self._now = False, 0, {}
+        return self.strides.gather(mixed), outcome
+
+    # -- what arrives ----------------------------------------------------------------------------------------
+
+    def take(self, of: int, payload: bytes, now_s: float) -> None:
+        """A datagram of rank `of` has arrived.
+
+        Raises:
+            OperationMismatch: that member mixes another model, or by other settings.
+            RemoteProtocolError: what it sent is no chunk, is not finite, or says what cannot be.
+        """
+        if of in self.excluded:
+            return
+        try:
+            head = ChunkHead.from_wire(payload)
+            if head.epoch != self._epoch:
+                return  # on its way since an earlier gossip
+            self._check(of, head)
+            body = memoryview(payload)[HEAD_BYTES:]
+            if head.kind == ASK:
+                self._answer(of, head, body)
+            else:
+                self._take(of, head, body, now_s)
+        except RemoteProtocolError as error:
+            raise type(error)(f"rank {of} sent {error}") from None
+
+    def exclude(self, of: int) -> None:
+        """Have no more to do with that member."""
+        self.excluded.add(of)
+        for held in (self._now, self._ahead, self._out, self._weights):
+            held.pop(of, None)
+
+    # -- for a resume ----------------------------------------------------------------------------------------
+
+    def state(self) -> dict[str, Any]:
+        """Round and averaging between two rounds, as arrays and numbers by name."""
+        return {"round": self.round, **self.averaging.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go on after the round of `state`."""
+        self.round = int(state["round"])
+        self.averaging.restore(state)
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    @property
+    def _offset(self) -> int:
+        return self.round * _STRIDE % self.strides.chunks
+
+    def _data(self, to: int, out: _Outbound, position: int) -> bytes:
+        encoded = out.encoded
+        count, spacing_s = self._reports.get(to, (0, 0.0))
+        head = ChunkHead(
+            DATA,
+            out.degree,
+            self._epoch,
+            self._form,
+            self.round,
+            self.strides.count,
+            position,
+            encoded.scales[position],
+            encoded.masses[position],
+            min(count, 0xFFFF),
+            spacing_s,
+        )
+        body: bytes = encoded.bodies[position].tobytes()
+        return head.to_wire() + body
+
+    def _check(self, of: int, head: ChunkHead) -> None:
+        if head.parameters != self.strides.count:
+            raise OperationMismatch(
+                f"rank {of} mixes a model of {head.parameters} parameters, this member one of "
+                f"{self.strides.count}: all members give models of the same shape"
+            )
+        if head.form != self._form:
+            raise OperationMismatch(
+                f"rank {of} mixes by other settings: names and shapes of parameters, graph, degree, seed, "
+                "precision and push_sum are to be the same at all members"
+            )
+        neighbours = self.graph.at(head.round)
+        if of not in neighbours[self.rank]:
+            raise RemoteProtocolError(f"a chunk of round {head.round}, in which it is no neighbour")
+        if head.degree != len(neighbours[of]):
+            raise RemoteProtocolError(
+                f"that it has {head.degree} neighbours in round {head.round}, where the graph gives it "
+                f"{len(neighbours[of])}"
+            )
+        if head.position >= self.strides.chunks:
+            raise RemoteProtocolError(f"chunk {head.position} of {self.strides.chunks}")
+
+    def _take(self, of: int, head: ChunkHead, body: memoryview, now_s: float) -> None:
+        values = self.averaging.decode(body, head.scale, self.strides.length)
+        if head.round < self.round or (head.round == self.round and not self._active):
+            self._late += 1
+            return
+        slots = self._now if head.round == self.round else self._ahead
+        inbound = slots.get(of)
+        if inbound is None or inbound.round < head.round:
+            inbound = slots[of] = self._inbound(head.round)
+            if head.heard:
+                size_bytes = len(body) + HEAD_BYTES
+                self._paces.setdefault(of, Pace()).told(head.spacing_s, size_bytes)
+        elif inbound.round > head.round:
+            self._late += 1
+            return
+        heard, position = inbound.heard, head.position
+        if heard.have[position]:
+            return
+        order = (position - head.round * _STRIDE) % self.strides.chunks
+        if not inbound.count:
+            inbound.first = (order, now_s)
+        heard.values[position], heard.masses[position], heard.have[position] = values, head.mass, True
+        inbound.count += 1
+        inbound.last = max(inbound.last, (order, now_s))
+
+    def _inbound(self, round_: int) -> _Inbound:
+        shape = (self.strides.chunks, self.strides.length)
+        heard = Heard(
+            np.zeros(shape, self.averaging.dtype),
+            np.zeros(shape[0], np.uint32),
+            np.zeros(shape[0], np.bool_),
+        )
+        return _Inbound(round_, heard)
+
+    def _answer(self, of: int, head: ChunkHead, body: memoryview) -> None:
+        positions = asked(body, self.strides.chunks)
+        out = self._out.get(of)
+        # once in a round, or one small datagram would fetch a model again and again
+        if head.round == self.round and out is not None and not out.has_asked:
+            out.has_asked = True
+            out.again.extend(positions)
+
+    def _asks(self, now_s: float) -> Iterator[Letter]:
+        for of in self._weights:
+            inbound, spent_s = self._now.get(of), self._spent_s(of)
+            if inbound is None or inbound.asked_s is not None or self._is_complete(inbound):
+                continue
+            if spent_s is not None and now_s >= spent_s and of in self._out:
+                inbound.asked_s = now_s
+                neighbours = self.graph.at(self.round)
+                head = ChunkHead(
+                    ASK,
+                    len(neighbours[self.rank]),
+                    self._epoch,
+                    self._form,
+                    self.round,
+                    self.strides.count,
+                    0,
+                    0.0,
+                    0,
+                    0,
+                    0.0,
+                )
+                yield of, ask(head, ~inbound.heard.have)
+
+    def _is_silent(self, of: int) -> bool:
+        return self._silent.get(of, 0) >= _SILENT_ROUNDS and of not in self._ahead
+
+    def _waited_for(self) -> list[int]:
+        return [of for of in self._weights if of in self._now or not self._is_silent(of)]
+
+    def _is_complete(self, inbound: _Inbound) -> bool:
+        return inbound.count == self.strides.chunks
+
+    def _spent_s(self, of: int) -> float | None:
+        """From when on nothing more of this round is to be expected of this neighbour."""
+        inbound, ahead = self._now.get(of), self._ahead.get(of)
+        times = [] if ahead is None else [ahead.first[1] + _LINGER_S]
+        if inbound is not None:
+            order, last_s = inbound.last
+            left = self.strides.chunks - 1 - order
+            if left < max(4, self.strides.chunks // _TAIL):
+                times.append(last_s + left * inbound.spacing_s + _LINGER_S)
+            elif inbound.count > 1:
+                doubt_s = 4 * _LINGER_S + _DOUBTFUL_SHARE * max(0.0, last_s - self._started_s)
+                times.append(last_s + _DOUBT * left * inbound.spacing_s + doubt_s)
+        return min(times, default=None)
+
+    def _given_up_s(self, of: int) -> float | None:
+        """Until when what was asked for may come."""
+        inbound = self._now.get(of)
+        if inbound is None or inbound.asked_s is None:
+            return None
+        return inbound.asked_s + max(5 * _LINGER_S, self._patience.mean_s / 2)
+
+    def _is_done(self, of: int, now_s: float) -> bool:
+        inbound = self._now.get(of)
+        if inbound is not None and self._is_complete(inbound):
+            return True
+        spent_s = self._spent_s(of)
+        if spent_s is None or now_s < spent_s:
+            return False
+        if not self._repair or inbound is None or of not in self._out:
+            return True
+        given_up_s = self._given_up_s(of)
+        return given_up_s is not None and now_s >= given_up_s

@@ -1,0 +1,69 @@
+"""How long a round waits for its neighbours, and how fast it sends to each. Pure: the time comes in."""
+
+from __future__ import annotations
+
+import math
+
+# RFC 6298 §2, for round trips: the mean follows by an eighth, the deviation by a quarter, and four of them
+_MEAN, _DEVIATION, _DEVIATIONS = 1 / 8, 1 / 4, 4
+_LEAST_S = 0.005  # what a busy machine keeps a thread waiting
+
+_FIRST_BYTES_PER_S = 4e6  # 32 Mbit/s
+_LEAST_BYTES_PER_S = 2e3
+_MOST_BYTES_PER_S = 1e9
+_GROWTH = 1.1  # of a pace that all arrived by; 2 until the path was seen to be full
+_BELOW = 0.9  # less of the pace than this arrives: the path is full
+
+
+class Patience:
+    """A deadline for rounds, from how long rounds took."""
+
+    def __init__(self, most_s: float) -> None:
+        self._most_s = most_s
+        self._mean_s: float | None = None
+        self._deviation_s = 0.0
+
+    @property
+    def wait_s(self) -> float:
+        """How long a round may take; the most, before any has been seen."""
+        if self._mean_s is None:
+            return self._most_s
+        return min(self._most_s, max(_LEAST_S, self._mean_s + _DEVIATIONS * self._deviation_s))
+
+    @property
+    def mean_s(self) -> float:
+        return self._most_s if self._mean_s is None else self._mean_s
+
+    def took(self, duration_s: float) -> None:
+        """A round had all it waited for after so long."""
+        if self._mean_s is None:
+            self._mean_s, self._deviation_s = duration_s, duration_s / 2
+        else:
+            self._deviation_s += _DEVIATION * (abs(duration_s - self._mean_s) - self._deviation_s)
+            self._mean_s += _MEAN * (duration_s - self._mean_s)
+
+    def missed(self) -> None:
+        """A round ended by its deadline, and neighbours that are alive were not ready: wait longer."""
+        self.took(min(self._most_s, 2 * self.wait_s))
+
+
+class Pace:
+    """How fast to send to one neighbour: as fast as what was sent arrives there, and a little more.
+
+    Loss does not slow it down, since a network may lose a part of everything; but a path that is full spreads
+    what it delivers, and the time between two arrivals tells how much it takes.
+    """
+
+    def __init__(self) -> None:
+        self.bytes_per_s = _FIRST_BYTES_PER_S
+        self._is_new = True
+
+    def told(self, spacing_s: float, size_bytes: int) -> None:
+        """The neighbour says that so much time lay between one datagram of this size and the next."""
+        delivered = size_bytes / spacing_s if spacing_s > 0 else math.inf
+        if delivered < _BELOW * self.bytes_per_s:
+            self._is_new = False
+            self.bytes_per_s = max(_LEAST_BYTES_PER_S, delivered)
+        else:
+            growth = 2 if self._is_new else _GROWTH
+            self.bytes_per_s = min(_MOST_BYTES_PER_S, growth * self.bytes_per_s)

@@ -1,0 +1,104 @@
+"""A network that is computed: gossip among nodes of one process, in time that nobody has to wait for.
+
+It loses, delays and queues datagrams by chance from a seed. It is a model of a network and not one: use it to
+see what gossip does, and to test it; figures of a real network come from `make gossip`.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from duetlink.learning.gossip.chunks import Floats
+from duetlink.learning.gossip.node import GossipNode, Mixed
+
+# A node's model at the beginning of its round, and for how many seconds it was busy; None: the node dies.
+Train = Callable[[int], tuple[Floats, float] | None]
+# Node, its averaged model, what came of the round, and the time.
+Told = Callable[[int, Floats, Mixed, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedNetwork:
+    """Every node has a line to all others: datagrams queue for its rate, and may be lost on their way."""
+
+    loss: float = 0.0  # share of datagrams, each by itself
+    delay_s: float = 0.01  # one way
+    rate_bytes_per_s: float = 1.25e6  # out of each node; 10 Mbit/s
+    queue_s: float = 0.1  # what would wait longer in front of the line is dropped
+    seed: int = 0
+
+
+def simulate(
+    nodes: Sequence[GossipNode],
+    network: SimulatedNetwork,
+    rounds: int,
+    train: Train,
+    told: Told,
+) -> float:
+    """Let every node make so many rounds; returns the time at the end, in seconds since the beginning.
+
+    Each node goes at its own pace: it trains, mixes, is told, and trains again, while the others' datagrams
+    arrive. `train` and `told` are called in the order of the simulated time.
+    """
+    chance = random.Random(network.seed)
+    order = itertools.count()
+    events: list[tuple[float, int, int, int, bytes]] = []  # time, order, node, sender or what to do, payload
+    free_s = [0.0] * len(nodes)
+    left = [rounds] * len(nodes)
+    models: list[Floats | None] = [None] * len(nodes)
+    dead: set[int] = set()
+    wakes_s = [float("inf")] * len(nodes)
+    begin, look = -1, -2
+    now_s = 0.0
+
+    def plan(at_s: float, node: int, what: int, payload: bytes = b"") -> None:
+        heapq.heappush(events, (at_s, next(order), node, what, payload))
+
+    def prepare(node: int) -> None:
+        if not left[node]:
+            return
+        found = train(node)
+        if found is None:
+            dead.add(node)
+            return
+        models[node], busy_s = found
+        plan(now_s + busy_s, node, begin)
+
+    def act(node: int) -> None:
+        """Send what is due, end the round if it is over, and look again when there may be more to do."""
+        member = nodes[node]
+        for to, payload in member.due(now_s):
+            starts_s = max(now_s, free_s[node])
+            if starts_s - now_s > network.queue_s:
+                continue
+            free_s[node] = starts_s + len(payload) / network.rate_bytes_per_s
+            if chance.random() >= network.loss:
+                plan(free_s[node] + network.delay_s, to, node, payload)
+        if member.active and member.is_over(now_s):
+            vector, mixed = member.finish(now_s)
+            left[node] -= 1
+            told(node, vector, mixed, now_s)
+            prepare(node)
+        wake_s = member.wake_s(now_s)
+        if wake_s < wakes_s[node] or wakes_s[node] <= now_s:
+            wakes_s[node] = wake_s
+            plan(wake_s, node, look)
+
+    for node in range(len(nodes)):
+        prepare(node)
+    while events and any(left[node] and node not in dead for node in range(len(nodes))):
+        now_s, _, node, what, payload = heapq.heappop(events)
+        if node in dead:
+            continue
+        if what == begin:
+            model = models[node]
+            assert model is not None
+            nodes[node].start(model, now_s)
+        elif what != look:
+            nodes[node].take(what, payload, now_s)
+        act(node)
+    return now_s
