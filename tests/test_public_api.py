@@ -93,8 +93,8 @@ MEMBERS = {
     ),
     "duetlink.groups.group:Group": (
         "admit all_gather all_reduce all_to_all average awaitable barrier broadcast close close_doors code "
-        "epoch explain gather members rank recv reduce reduce_scatter scatter send size state sums sync "
-        "verifier wait_ready"
+        "epoch explain gather members on_loss rank recv reduce reduce_scatter rounds scatter send size state "
+        "sums sync verifier wait_ready"
     ),
     "duetlink.groups.members:Member": "name path rank state",
     "duetlink:Mock": "bounds categories from_data labels like rows seed",
@@ -187,7 +187,7 @@ DEEP = {
     "duetlink.codecs.gradients": (
         "Dgc ErrorFeedback GradientCompressor PowerSgd Quantised RandomK TensorState TopK"
     ),
-    "duetlink.learning": "DpSgd Probe Spending Verdict audit most_steps noise_for share_noise",
+    "duetlink.learning": "DpSgd LocalSteps Probe Spending Verdict audit most_steps noise_for share_noise",
     "duetlink.session": "join launch",
     "duetlink.settings": "IceServer Settings",
     "duetlink.testing.codecs": "CodecContract",

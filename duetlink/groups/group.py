@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from types import TracebackType
+from types import FunctionType, MethodType, TracebackType
 from typing import Any, Self, TypeVar
 
 from duetlink.base.runtime.loop import LoopThread
@@ -17,6 +17,7 @@ from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.life import GroupLife
 from duetlink.groups.members import Member, Members
 from duetlink.groups.records import Records
+from duetlink.groups.rounds import Part, Rounds
 
 T = TypeVar("T")
 
@@ -91,6 +92,11 @@ class Group:
         """How many members this epoch has; 0 before the group has begun."""
         now = self._life.standing
         return len(now.epoch.members) if self._life.is_ready and now is not None else 0
+
+    @property
+    def on_loss(self) -> str:
+        """What the loss of a member does to an operation: "raise", or "continue" to try it again."""
+        return self._life.on_loss
 
     @property
     def verifier(self) -> str | None:
@@ -245,7 +251,8 @@ class Group:
         """Combine all members' values; everybody has the result, in the same bits.
 
         Args:
-            value: of the same form at all members.
+            value: of the same form at all members. Or a function of (rank, size) that makes it when the
+                operation begins, in another thread: for what depends on who takes part.
             op: sum, mean, min, max, prod, and, or, xor; a mean of integers is rounded, halves up.
             in_place: write the result into the value's own arrays. They are as they were if it fails.
             algorithm: one that `explain` lists; the quickest otherwise. The same at all members.
@@ -311,6 +318,26 @@ class Group:
         """The next value with that tag from that member, or from any: has `value`, `rank` and `tag`."""
         return self._thread.run(self._recv(here(), of, tag, timeout_s=timeout_s))
 
+    def rounds(
+        self, part: Part, *, quorum: int | None = None, grace_s: float = 10.0, shows_each: bool = False
+    ) -> Rounds:
+        """Sums again and again that go on without those who pause, which `duetlink.learning.LocalSteps` uses.
+        All members make them; `Rounds.open` begins.
+
+        Args:
+            part: what goes from round to round.
+            quorum: how many members have to give something for a round; a majority by default. Where fewer
+                are left, all of them.
+            grace_s: how long a round waits for the others once there is a quorum.
+            shows_each: whether members see what each has given, and not the sum alone.
+
+        Raises:
+            SettingError: a value that cannot be.
+            OperationRefused: `only` allows neither averages nor, for `shows_each`, "all_gather".
+        """
+        self._check("rounds", "all_gather" if shows_each else "average")
+        return Rounds(self._life, self._thread, self._note, part, quorum=quorum, grace_s=grace_s)
+
     # -- the same on the loop thread -------------------------------------------------------------------------
 
     async def _admit(self, call: str, *, timeout_s: float | None = None) -> None:
@@ -354,13 +381,18 @@ class Group:
         codec: str | None = None,
         timeout_s: float | None = None,
     ) -> Any:
-        return await self._run(
-            "all_reduce",
-            value,
-            lambda c: c.all_reduce(value, op, in_place=in_place, algorithm=algorithm, codec=codec, call=call),
-            timeout_s,
-            sums=op in _SUMS,
-        )
+        self._check("all_reduce", "sum" if op in _SUMS else "all_reduce")
+
+        async def all_reduce(collectives: Collectives) -> Any:
+            given = value
+            if isinstance(value, FunctionType | MethodType):
+                given = await asyncio.to_thread(value, collectives.rank, collectives.size)
+            await self._note("all_reduce", given)
+            return await collectives.all_reduce(
+                given, op, in_place=in_place, algorithm=algorithm, codec=codec, call=call
+            )
+
+        return await self._timed("all_reduce", self._life.operate(all_reduce), timeout_s)
 
     async def _reduce(
         self, call: str, value: Any, root: int = 0, op: str = "sum", *, timeout_s: float | None = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -14,6 +14,7 @@ from duetlink.base.wire import schema_pb2 as wire_pb
 from duetlink.errors import (
     DuetError,
     GroupError,
+    LimitExceeded,
     LinkClosed,
     OperationAborted,
     PairingTimeout,
@@ -42,6 +43,11 @@ FOUNDER = 0  # the seat of whoever launched
 _ENDING_S = 2.0
 _LEAVING_S = 5.0  # for the others to agree on going on without this member
 
+# What is kept of a member's words: enough for the topics that there are, little enough to be kept for ever.
+_MOST_TOPICS = 8
+_MOST_TOPIC_CHARACTERS = 32
+_MOST_WORD_BYTES = 256
+
 
 @dataclass(slots=True)
 class Peer:
@@ -53,6 +59,7 @@ class Peer:
     is_greeted: bool = False  # it has this link as well, and can be sent to
     losing: asyncio.TimerHandle | None = None  # counts how long it has been out of reach
     is_linked: bool = False  # to all that were there before it; known to the founder only
+    words: dict[str, bytes] = field(default_factory=dict)  # its latest on each topic
 
 
 class GroupLife:
@@ -72,7 +79,7 @@ class GroupLife:
         self.why_not_ready: DuetError | None = None
         self.on_change: Callable[[], None] = lambda: None
         self._wiring = wiring
-        self._on_loss = on_loss
+        self.on_loss = on_loss
         self._patience_s = patience_s
         self._private = X25519PrivateKey.generate()
         self._url = ""
@@ -337,10 +344,54 @@ class GroupLife:
                 self.peers[seat].is_linked = True
                 self._changed()
                 self._begin_if_all_are_there()
+            case "word":
+                self._keep_word(seat, message.word)
             case other:
                 raise RemoteProtocolError(
                     f"member {seat} sent {other or 'nothing'}, which is not for it to say"
                 )
+
+    def _keep_word(self, seat: int, word: pb.Word) -> None:
+        words = self.peers[seat].words
+        if len(word.topic) > _MOST_TOPIC_CHARACTERS or len(word.content) > _MOST_WORD_BYTES:
+            raise LimitExceeded(
+                f"member {seat} sent {len(word.content)} bytes on a topic, more than are allowed"
+            )
+        if word.topic not in words and len(words) >= _MOST_TOPICS:
+            raise LimitExceeded(f"member {seat} has words on more than {_MOST_TOPICS} topics")
+        words[word.topic] = word.content
+        self._changed()
+
+    # -- words: what a member says to all beside operations --------------------------------------------------
+
+    def say(self, topic: str, content: bytes) -> None:
+        """Tell all who have a link to this member. Who comes later has to be told again."""
+        assert len(topic) <= _MOST_TOPIC_CHARACTERS
+        assert len(content) <= _MOST_WORD_BYTES
+        self._tell(pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
+
+    def heard(self, seat: int, topic: str) -> bytes:
+        """That member's latest word on the topic; empty if there is none."""
+        peer = self.peers.get(seat)
+        return b"" if peer is None else peer.words.get(topic, b"")
+
+    async def wait_change(self, within_s: float | None = None) -> None:
+        """Until a word has come, or the members, links or epoch have changed, or the time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._stir()
+
+    def stir(self) -> None:
+        """Have whoever waits for a change look again."""
+        self._changed()
+
+    def serve(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        """Run it beside operations; `close` waits for it, so it has to end when the group has closed."""
+        return self._spawn(work)
+
+    def check_open(self) -> None:
+        """Raises why the group has closed."""
+        self._check_open()
 
     def _seated(self, seated: pb.Seated) -> None:
         roster = Roster()
@@ -467,7 +518,7 @@ class GroupLife:
                     self._feed(machine.Spoil())
                 if not self._running:
                     self._feed(machine.Ended(well))
-            if self._on_loss == "raise":
+            if self.on_loss == "raise":
                 raise interrupted
             while self.standing.epoch.number == number:
                 self._check_open()
@@ -483,7 +534,7 @@ class GroupLife:
             self._check_open()
             if self._untold is not None:
                 untold, self._untold = self._untold, None
-                if self._on_loss == "raise":
+                if self.on_loss == "raise":
                     raise untold
             joined = self._running and not now.revoked
             if (now.may_begin or joined) and self._collectives is not None and not self._collectives.broken:
@@ -494,8 +545,10 @@ class GroupLife:
         self._running += 1
         return self._collectives
 
-    async def point(self, call: str) -> None:
-        """All members call this: newcomers who wait come in. Returns in the epoch that follows, if any."""
+    async def point(self, call: str, admits: Callable[[int], bool] = lambda seat: True) -> None:
+        """All members call this: newcomers who wait come in, of whom `admits` says yes. Returns in the epoch
+        that follows, if any. Before the first epoch all come in.
+        """
         if self.standing is not None and self.standing.epoch.number == 0 and self.standing.is_member:
             self._at_point = True
             try:
@@ -510,7 +563,9 @@ class GroupLife:
             return
         self._at_point = True
         try:
-            number, told = await self.operate(lambda collectives: self._look_for_newcomers(collectives, call))
+            number, told = await self.operate(
+                lambda collectives: self._look_for_newcomers(collectives, call, admits)
+            )
             assert self.standing is not None
             if told:
                 if (
@@ -524,12 +579,13 @@ class GroupLife:
         finally:
             self._at_point = False
 
-    async def _look_for_newcomers(self, collectives: Collectives, call: str) -> tuple[int, bytes]:
+    async def _look_for_newcomers(
+        self, collectives: Collectives, call: str, admits: Callable[[int], bool]
+    ) -> tuple[int, bytes]:
         """The epoch, and who may come in after it, as the lowest rank knows it."""
         assert self.standing is not None
-        return self.standing.epoch.number, await collectives.broadcast_bytes(
-            bytes(self._newcomers()), 0, call=call
-        )
+        newcomers = bytes(seat for seat in self._newcomers() if admits(seat))
+        return self.standing.epoch.number, await collectives.broadcast_bytes(newcomers, 0, call=call)
 
     def _newcomers(self) -> tuple[int, ...]:
         assert self.standing is not None

@@ -7,18 +7,28 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class GroupMessage(_message.Message):
-    __slots__ = ("seated", "newcomer", "linked", "agreement", "greeting")
+    __slots__ = ("seated", "newcomer", "linked", "agreement", "greeting", "word")
     SEATED_FIELD_NUMBER: _ClassVar[int]
     NEWCOMER_FIELD_NUMBER: _ClassVar[int]
     LINKED_FIELD_NUMBER: _ClassVar[int]
     AGREEMENT_FIELD_NUMBER: _ClassVar[int]
     GREETING_FIELD_NUMBER: _ClassVar[int]
+    WORD_FIELD_NUMBER: _ClassVar[int]
     seated: Seated
     newcomer: Entry
     linked: Linked
     agreement: Agreement
     greeting: Greeting
-    def __init__(self, seated: _Optional[_Union[Seated, _Mapping]] = ..., newcomer: _Optional[_Union[Entry, _Mapping]] = ..., linked: _Optional[_Union[Linked, _Mapping]] = ..., agreement: _Optional[_Union[Agreement, _Mapping]] = ..., greeting: _Optional[_Union[Greeting, _Mapping]] = ...) -> None: ...
+    word: Word
+    def __init__(self, seated: _Optional[_Union[Seated, _Mapping]] = ..., newcomer: _Optional[_Union[Entry, _Mapping]] = ..., linked: _Optional[_Union[Linked, _Mapping]] = ..., agreement: _Optional[_Union[Agreement, _Mapping]] = ..., greeting: _Optional[_Union[Greeting, _Mapping]] = ..., word: _Optional[_Union[Word, _Mapping]] = ...) -> None: ...
+
+class Word(_message.Message):
+    __slots__ = ("topic", "content")
+    TOPIC_FIELD_NUMBER: _ClassVar[int]
+    CONTENT_FIELD_NUMBER: _ClassVar[int]
+    topic: str
+    content: bytes
+    def __init__(self, topic: _Optional[str] = ..., content: _Optional[bytes] = ...) -> None: ...
 
 class Greeting(_message.Message):
     __slots__ = ()
