@@ -59,8 +59,8 @@ class Member:
     def __init__(self, members: Members, rank: int, size: int) -> None:
         self._members, self.rank, self.size = members, rank, size
 
-    def all_reduce(self, array: Any) -> Any:
-        return self._members.add(self.rank, array)
+    def all_reduce(self, make: Callable[[int, int], Any]) -> Any:
+        return self._members.add(self.rank, make(self.rank, self.size))
 
 
 def make(model: nn.Module | None = None, **changed: Any) -> DpSgd:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,17 +20,19 @@ from duetlink.learning.dp.sampling import poisson_sample
 TRUSTS = ("leader", "secure_sum", "none")
 
 
+Share = Callable[[int, int], npt.NDArray[np.float32]]
+
+
 class Adder(Protocol):
     """What a training among several needs: the sum over all members. A `duetlink.group` is one."""
 
     @property
-    def rank(self) -> int: ...
-
-    @property
     def size(self) -> int: ...
 
-    def all_reduce(self, array: npt.NDArray[np.float32], /) -> Any:
-        """The sum of all members' arrays, of the same shape and dtype."""
+    def all_reduce(self, make: Share, /) -> Any:
+        """The sum of what each member makes, of one shape and dtype. `make` is called with (rank, size) once
+        it is settled who takes part, since the share of the noise depends on that.
+        """
 
 
 class DpSgd:
@@ -101,6 +103,11 @@ class DpSgd:
         if trust not in TRUSTS:
             raise SettingError(f"trust is {trust!r}: there are {', '.join(TRUSTS)}")
         size = 1 if group is None else group.size
+        if getattr(group, "on_loss", "raise") != "raise":
+            raise SettingError(
+                "a group that tries a sum again when a member is lost shows one sum with two noises: open it "
+                'with on_loss="raise"'
+            )
         if not 0 <= colluding < size:
             raise SettingError(f"colluding is {colluding} of {size} members: at least one has to be honest")
         self._clipping = CLIPPINGS[clipping](model, loss, clip)
@@ -165,9 +172,15 @@ class DpSgd:
         else:
             gradients = self._clipping.zeros()
         total = torch.cat([gradient.detach().reshape(-1) for gradient in gradients.values()])
-        total += self._own_noise(len(total)).to(total.dtype)
-        if self._group is not None:
-            total = torch.from_numpy(np.asarray(self._group.all_reduce(total.numpy())))
+        if self._group is None:
+            total += self._own_noise(len(total)).to(total.dtype)
+        else:
+            mine = total
+
+            def make(rank: int, size: int) -> npt.NDArray[np.float32]:
+                return (mine + self._own_noise(len(mine), rank, size).to(mine.dtype)).numpy()
+
+            total = torch.from_numpy(np.array(self._group.all_reduce(make)))
         total /= self._batch
         at = 0
         for name, parameter in self._clipping.parameters.items():
@@ -182,14 +195,19 @@ class DpSgd:
             for batch in self.batches(*tensors):
                 self.step(*batch)
 
-    def _own_noise(self, count: int) -> Tensor:
-        """This member's share."""
+    def _own_noise(self, count: int, rank: int = 0, size: int = 1) -> Tensor:
+        """The share of a member of that rank in a sum of so many."""
         scale = self._noise * self._clip
         if self._group is not None:
-            if self._trust == "leader" and self._group.rank != 0:
+            if self._trust == "leader" and rank != 0:
                 scale = 0.0
             elif self._trust == "secure_sum":
-                scale /= math.sqrt(self._group.size - self._colluding)
+                if size <= self._colluding:
+                    raise SettingError(
+                        f"{size} members are left, of whom {self._colluding} may collude: at least one has "
+                        "to be honest"
+                    )
+                scale /= math.sqrt(size - self._colluding)
         if scale == 0.0:
             return torch.zeros(count)
         return torch.from_numpy(self._keystream.normal(count) * scale)
