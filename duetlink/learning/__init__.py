@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from duetlink.learning.audit.probe import Probe, Verdict, audit, share_noise
+    from duetlink.learning.averaging.local_steps import LocalSteps
     from duetlink.learning.dp.accounting import Spending, most_steps, noise_for
     from duetlink.learning.dp.training import DpSgd
 
 __all__ = [
     "DpSgd",
+    "LocalSteps",
     "Probe",
     "Spending",
     "Verdict",
@@ -27,6 +29,7 @@ __all__ = [
 
 _HOMES = {
     "DpSgd": "duetlink.learning.dp.training",
+    "LocalSteps": "duetlink.learning.averaging.local_steps",
     "Probe": "duetlink.learning.audit.probe",
     "Spending": "duetlink.learning.dp.accounting",
     "Verdict": "duetlink.learning.audit.probe",
@@ -40,7 +43,10 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it offers {', '.join(__all__)}")
-    return getattr(importlib.import_module(_HOMES[name]), name)
+    module = importlib.import_module(_HOMES[name])
+    # all of a home at once: to import the package `audit` puts it in the place of the function of that name
+    globals().update({each: getattr(module, each) for each, home in _HOMES.items() if home == _HOMES[name]})
+    return globals()[name]
 
 
 def __dir__() -> list[str]:
