@@ -37,8 +37,8 @@ def bitmap_of(flat: Array, element: Element) -> Bitmap:
 def places_of(bitmap: Bitmap, items: int) -> Places:
     """Where bits are set, in order; those beyond the last item, which a peer may have set, do not count."""
     used = np.flatnonzero(bitmap)
-    found, bits = np.unpackbits(bitmap[used]).reshape(-1, 8).nonzero()
-    places: Places = used[found] * 8 + bits
+    bits = np.flatnonzero(np.unpackbits(bitmap[used]))
+    places: Places = (used[bits >> 3] << 3) + (bits & 7)
     return places if not places.size or places[-1] < items else places[places < items]
 
 

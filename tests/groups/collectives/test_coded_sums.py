@@ -9,14 +9,16 @@ import pytest
 import torch
 
 from duetlink.data.codecs.element import BY_NAME
+from duetlink.data.codecs.sketch.plan import SketchPlan
 from duetlink.errors import OperationMismatch, PeerLost, UnsupportedValue
 from duetlink.groups.collectives import layout
 from duetlink.groups.collectives.algorithms import ALGORITHMS
 from duetlink.groups.collectives.costs import Costs, LinkFigures
 from duetlink.groups.collectives.layout import Whole
-from duetlink.groups.collectives.sums.automatic import SAMPLE, predictions
+from duetlink.groups.collectives.sums.automatic import predictions
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.sums.chosen_places import by_blocks
+from duetlink.groups.collectives.sums.sampling import SAMPLE
 from duetlink.groups.transport import Message
 from tests.groups.collectives.conftest import Group, MakeGroup
 
@@ -96,11 +98,11 @@ async def test_lossless_sums_have_the_dense_sums_bits(
         support = SUPPORTS[(index + size) % 3]
         arrays = sparse_arrays(size, 9001, density, support)
         union = int(np.count_nonzero(np.any(arrays, axis=0)))
-        for codec in ("union", "integers"):
+        for codec in ("union", "integers", "sketch"):
             dense, coded, reports = await both(group, arrays, codec, "ring" if size % 2 else None)
             assert all(same_numbers(each, dense[0]) for each in coded), (codec, density, support)
             assert all(report.lossless for report in reports)
-            if codec == "union":
+            if codec != "integers":
                 assert {report.union_items for report in reports} == {union}
 
 
@@ -109,7 +111,7 @@ async def test_lossless_sums_have_the_dense_sums_bits(
 async def test_adversarial_values(make_group: MakeGroup, size: int, dtype: str) -> None:
     group = make_group(size)
     arrays = adversarial(size, 3000, dtype)
-    for codec in ("union", "integers", "auto"):
+    for codec in ("union", "integers", "sketch", "auto"):
         for op in ("sum", "mean"):
             dense = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], op))
             coded = await group.all(lambda m, o=op, c=codec: m.all_reduce(arrays[m.rank], o, codec=c))
@@ -278,6 +280,54 @@ async def test_auto_goes_by_the_links(make_group: MakeGroup) -> None:
     assert seconds["dense"] < seconds["union"]
 
 
+# -- sketches ------------------------------------------------------------------------------------------------
+
+
+async def test_a_sketch_is_read_whole_and_says_so(make_group: MakeGroup) -> None:
+    group = make_group(4)
+    arrays = sparse_arrays(4, 60_000, 0.01, "independent")
+    union = int(np.count_nonzero(np.any(arrays, axis=0)))
+    dense, coded, reports = await both(group, arrays, "sketch")
+    assert all(same_numbers(each, dense[0]) for each in coded)
+    assert (reports[0].way, reports[0].union_items) == ("sketch", union)
+    assert "all were read whole" in reports[0].why
+    held_by_three = np.count_nonzero(np.sum([array != 0 for array in arrays], axis=0) > 2)
+    assert reports[0].dense_items == held_by_three  # the order of additions matters there
+
+
+@pytest.mark.parametrize(("first", "then"), [(1, "all were read whole"), (0, "went by union compaction")])
+async def test_what_does_not_fit_a_sketch_is_brought_in_another_way(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch, first: int, then: str
+) -> None:
+    """A sample that saw nothing makes the first sketch too small; a second one as small leaves a rest."""
+    group = make_group(3)
+    arrays = sparse_arrays(3, 60_000, 0.02, "half")
+    rounds = []
+
+    def too_small(items: int, load: int, *, seed: int = 0) -> SketchPlan:
+        rounds.append(seed)
+        return SketchPlan(items, 3, 200 if seed == 0 or not first else 1000, seed)
+
+    monkeypatch.setattr(SketchPlan, "for_load", too_small)
+    dense, coded, reports = await both(group, arrays, "sketch")
+    assert all(same_numbers(each, dense[0]) for each in coded)
+    assert then in reports[0].why
+    assert "sketches of 1,800 and" in reports[0].why
+    assert {report.union_items for report in reports} == {int(np.count_nonzero(np.any(arrays, axis=0)))}
+
+
+async def test_numbers_too_far_apart_for_a_sketch_go_by_union(make_group: MakeGroup) -> None:
+    group = make_group(2)
+    arrays = [np.zeros(3000, np.float32) for _ in range(2)]
+    arrays[0][5], arrays[1][5], arrays[1][6] = 1e30, 1e-30, 7.0
+    dense, coded, reports = await both(group, arrays, "sketch")
+    assert all(same_numbers(each, dense[0]) for each in coded)
+    assert (reports[0].way, reports[0].why) == (
+        "union",
+        "the items' exponents are too far apart for one sketch",
+    )
+
+
 # -- what goes wrong -----------------------------------------------------------------------------------------
 
 
@@ -329,7 +379,7 @@ async def test_bits_beyond_the_last_item_mean_nothing(make_group: MakeGroup) -> 
     assert [each.tolist() for each in found] == [7 * [0] + [4.0] + 5 * [0]] * 2
 
 
-@pytest.mark.parametrize("codec", ["union", "integers", "int16", "auto"])
+@pytest.mark.parametrize("codec", ["union", "integers", "int16", "auto", "sketch"])
 async def test_a_loss_on_the_way_leaves_what_was_given(make_group: MakeGroup, codec: str) -> None:
     group = make_group(3)
     slow(group)

@@ -9,13 +9,14 @@ from dataclasses import replace
 from duetlink.data.codecs.element import Element
 from duetlink.groups.collectives.elements import Array, combination
 from duetlink.groups.collectives.flat import FlatOperations, Manner
-from duetlink.groups.collectives.sums import automatic, integers, union
+from duetlink.groups.collectives.sums import automatic, integers, sketch, union
 from duetlink.groups.collectives.sums.base import Job, SumReport
 
 SUMS: Mapping[str, Callable[[Job], Awaitable[SumReport]]] = {
     "auto": automatic.run,
     "union": union.run,
     "integers": integers.run,
+    "sketch": sketch.run,
     **dict.fromkeys(integers.WIDTHS, integers.run),
 }
 

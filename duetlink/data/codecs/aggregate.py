@@ -1,0 +1,152 @@
+"""Chunks that can be added without being decoded: by a relay, or by a peer that lacks what decoding needs.
+
+Theory. Whoever sums needs to know what is added, not what it means. So a chunk says how many items of which
+kind it has, for whose sum they are made (a digest of all that the members have agreed on: the union of their
+supports, exponents, the seed of a sketch), how many members' chunks are in it, and of how many there is room.
+Two chunks of the same sum add up item by item; all else is left to whoever decodes.
+
+    "DLA1" | scheme u8 | element u8 | members u16 | room for u16 | 6 zeros | context 8 bytes | items u64 |
+    checksum u64 | items
+"""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+from dataclasses import dataclass, replace
+from typing import Any, Protocol
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from duetlink.data.codecs.base import Octets
+from duetlink.data.codecs.element import BY_NUMBER, Element
+from duetlink.data.codecs.integers.floats import floats, unfloats
+from duetlink.errors import LimitExceeded, MalformedChunk
+
+# What the items mean, for whoever decodes.
+VALUES, INTEGERS, SKETCH = range(3)
+SCHEMES = ("values", "integers", "sketch")
+MAX_MEMBERS = 65_535
+_MAGIC = b"DLA1"
+_HEAD = struct.Struct("<4sBBHH6s8sQ")
+_CHECKSUM = struct.Struct("<Q")
+HEAD_BYTES = _HEAD.size + _CHECKSUM.size
+
+
+class SupportsAggregate(Protocol):
+    """Adds two chunks into one, without knowing what they hold."""
+
+    def add(self, left: Octets, right: Octets) -> bytes: ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Aggregate:
+    """A chunk that is read: items of one kind that belong to one sum."""
+
+    scheme: int
+    element: Element
+    items: NDArray[Any]  # flat, of the element's storage; may be a view of what was read
+    context: bytes  # 8 bytes
+    members: int = 1
+    room_for: int = MAX_MEMBERS
+
+    def __post_init__(self) -> None:
+        if len(self.context) != 8 or self.items.ndim != 1 or self.items.dtype != self.element.storage:
+            raise ValueError("a flat array of the element's storage, and a context of 8 bytes")
+        if not 1 <= self.members <= self.room_for <= MAX_MEMBERS:
+            raise ValueError(f"{self.members} members, where there is room for {self.room_for}")
+
+    def to_wire(self) -> bytes:
+        """The chunk."""
+        kind, size = self.element.number, self.items.size
+        head = _HEAD.pack(
+            _MAGIC, self.scheme, kind, self.members, self.room_for, bytes(6), self.context, size
+        )
+        data = np.ascontiguousarray(self.items).view(np.uint8).data
+        return b"".join((head, _CHECKSUM.pack(_digest(head, data)), data))
+
+    @classmethod
+    def from_wire(cls, data: Octets, limit_bytes: int) -> Aggregate:
+        """The chunk; its items are a view of `data`.
+
+        Raises:
+            LimitExceeded: it announces more than `limit_bytes` of items.
+            MalformedChunk: it is no chunk of this kind, or was changed on its way.
+        """
+        view = memoryview(data)
+        if len(view) < HEAD_BYTES or view[:4] != _MAGIC:
+            raise MalformedChunk(f"{len(view)} bytes that are no chunk to be added")
+        _, scheme, number, members, room_for, zeros, context, size = _HEAD.unpack_from(view)
+        element = BY_NUMBER.get(number)
+        if element is None or not _adds(element) or scheme >= len(SCHEMES) or any(zeros):
+            raise MalformedChunk(f"a chunk of scheme {scheme} with items of kind {number}")
+        if not 1 <= members <= room_for:
+            raise MalformedChunk(f"a chunk of {members} members, with room for {room_for}")
+        if size * element.size_bytes > limit_bytes:
+            raise LimitExceeded(
+                f"a chunk of {size:,} items of {element.name}; {limit_bytes:,} bytes are taken"
+            )
+        body = view[HEAD_BYTES:]
+        if len(body) != size * element.size_bytes:
+            raise MalformedChunk(f"{len(body)} bytes for {size} items of {element.name}")
+        (digest,) = _CHECKSUM.unpack_from(view, _HEAD.size)
+        if digest != _digest(view[: _HEAD.size], body):
+            raise MalformedChunk("the checksum of a chunk to be added differs")
+        items = np.frombuffer(bytes(body) if view.nbytes % 8 else body, element.storage)
+        return cls(scheme, element, items, context, members, room_for)
+
+    def plus(self, other: Aggregate) -> Aggregate:
+        """The sum of both, in new memory.
+
+        Raises:
+            MalformedChunk: the chunks are not of the same sum, or of more members than there is room for.
+        """
+        for name in ("scheme", "element", "context", "room_for"):
+            if getattr(self, name) != getattr(other, name):
+                raise MalformedChunk(f"two chunks to be added differ in their {name}")
+        if self.items.size != other.items.size:
+            raise MalformedChunk(f"{self.items.size} and {other.items.size} items to be added")
+        members = self.members + other.members
+        if members > self.room_for:
+            raise MalformedChunk(f"chunks of {members} members, where there is room for {self.room_for}")
+        with np.errstate(all="ignore"):
+            left, right = floats(self.items, self.element), floats(other.items, self.element)
+            items = unfloats(left + right, self.element)
+        return replace(self, items=items, members=members)
+
+
+@dataclass(frozen=True, slots=True)
+class Adding:
+    """Adds chunks of any scheme, as long as two of them and their sum fit its memory.
+
+    Integers and sketches give the same sum in whatever order they are added. Values that are floats are added
+    in the order of the calls, each sum rounded.
+    """
+
+    limit_bytes: int = 256 * 1024 * 1024
+
+    def add(self, left: Octets, right: Octets) -> bytes:
+        """The chunk of the sum. Raises MalformedChunk or LimitExceeded, as the parts do."""
+        first = Aggregate.from_wire(left, self.limit_bytes)
+        return first.plus(Aggregate.from_wire(right, self.limit_bytes)).to_wire()
+
+
+def context_of(*agreed: bytes) -> bytes:
+    """8 bytes that are equal where members have agreed on the same."""
+    digest = hashlib.blake2b(digest_size=8)
+    for part in agreed:
+        digest.update(len(part).to_bytes(8, "little"))
+        digest.update(part)
+    return digest.digest()
+
+
+def _adds(element: Element) -> bool:
+    return element.storage.kind in "iufc" and not element.name.startswith("float8")
+
+
+def _digest(head: Octets, body: Octets) -> int:
+    digest = xxhash.xxh3_64(head)
+    digest.update(body)
+    return digest.intdigest()

@@ -1,0 +1,144 @@
+"""A sketch: three cells for every item, in which what is there is summed.
+
+Theory. An invertible Bloom lookup table (Goodrich and Mitzenmacher, arXiv 1101.2245) of integers. Each item
+goes to one cell in each third of a table (partitioned hashing: never twice to the same). A cell sums values,
+keys and checks, all modulo 2^64, so tables of several members add up cell by cell, in any order, by anybody.
+A key is the item's place with a one above it, so the sum of c keys of one place tells both; a cell holds one
+place only if the check, a hash of the place, is c times that of this place. Such a cell gives the item's sum,
+which is then taken away from its other two cells, and so on (`peel.py`). That reads everything while there
+are fewer than 1/1.222 = 0.818 places for a cell, in large tables; small ones need more room.
+
+Many places are spread over segments by one more hash. Each segment has a table of its own, so that what does
+not fit one of them costs only this one. For each there is also a sum of all its values, each times an odd
+number that follows from its place: what was read must have the same.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from duetlink.errors import RemoteProtocolError
+
+HASHES = 3
+LANES = 3  # values, keys, checks
+CELL_BYTES = 8 * LANES
+MAX_ITEMS = 1 << 40
+MAX_MEMBERS = 256  # as many keys of one place fit 48 bits and 16 bits
+MAX_CELLS = 1 << 28
+COUNT_SHIFT = np.uint64(48)
+PLACE_MASK = np.uint64((1 << 48) - 1)
+# Rows of a third for each place that is expected: 1.222 / 3 is the threshold of large tables. Ten more rows
+# do for the spread of small ones.
+ROOM = 1.35
+_SPARE_ROWS = 10
+SEGMENT_LOAD = 4096  # its spread, 1.6 %, is small beside the room
+_WIRE = struct.Struct("<QIIQ")
+
+Words = NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True)
+class SketchPlan:
+    """What members agree on before they make sketches that shall be added.
+
+    Attributes:
+        items: of the array.
+        segments: how many tables there are.
+        rows: cells of a third of a table.
+        seed: of the hashes; another one gives another arrangement.
+    """
+
+    items: int
+    segments: int
+    rows: int
+    seed: int
+
+    def __post_init__(self) -> None:
+        if not 0 < self.items <= MAX_ITEMS or not 0 < self.segments < 1 << 31:
+            raise ValueError(f"{self.items} items in {self.segments} segments")
+        if not 0 < self.rows < 1 << 31 or self.segments * self.rows * HASHES > MAX_CELLS:
+            raise ValueError(f"{self.rows} rows for each of {self.segments} segments")
+        if not 0 <= self.seed < 1 << 64:
+            raise ValueError(f"a seed of {self.seed}")
+
+    @classmethod
+    def for_load(cls, items: int, load: int, *, seed: int = 0) -> SketchPlan:
+        """With room for so many places; more are found out."""
+        segments = max(1, load // SEGMENT_LOAD)
+        return cls(items, segments, int(ROOM * load / segments / HASHES) + 1 + _SPARE_ROWS, seed)
+
+    @property
+    def cells(self) -> int:
+        """Of all tables."""
+        return self.segments * HASHES * self.rows
+
+    @property
+    def words(self) -> int:
+        """8-byte integers that a sketch takes."""
+        return LANES * self.cells + self.segments
+
+    def cells_of(self, places: Words) -> NDArray[np.int64]:
+        """The three cells of each place: a row for each third."""
+        segments = self.segments_of(places) * (HASHES * self.rows)
+        found = np.empty((HASHES, places.size), np.int64)
+        for index in range(HASHES):
+            high = mixed(places, self.seed + index) >> np.uint64(32)
+            found[index] = segments + index * self.rows + ((high * np.uint64(self.rows)) >> np.uint64(32))
+        return found
+
+    def checks_of(self, places: Words) -> Words:
+        return mixed(places, self.seed + HASHES)
+
+    def factors_of(self, places: Words) -> Words:
+        """Odd, so that no error of a value is lost."""
+        return mixed(places, self.seed + HASHES + 1) | np.uint64(1)
+
+    def sketch(self, places: NDArray[np.int64], values: NDArray[np.int64]) -> Words:
+        """The sketch of one member: its places, each once, with the integers there."""
+        found = np.zeros(self.words, np.uint64)
+        value, key, check, totals = self.parts(found)
+        marks, words = places.astype(np.uint64), values.view(np.uint64)
+        checks = self.checks_of(marks)
+        keys = marks + (np.uint64(1) << COUNT_SHIFT)
+        for cells in self.cells_of(marks):
+            np.add.at(value, cells, words)
+            np.add.at(key, cells, keys)
+            np.add.at(check, cells, checks)
+        np.add.at(totals, self.segments_of(marks), words * self.factors_of(marks))
+        return found
+
+    def segments_of(self, places: Words) -> NDArray[np.int64]:
+        if self.segments == 1:
+            return np.zeros(places.size, np.int64)
+        high = mixed(places, self.seed + HASHES + 2) >> np.uint64(32)
+        return ((high * np.uint64(self.segments)) >> np.uint64(32)).astype(np.int64)
+
+    def parts(self, sketch: Words) -> tuple[Words, Words, Words, Words]:
+        """Values, keys, checks and totals of a sketch, as views."""
+        cells = self.cells
+        return sketch[:cells], sketch[cells : 2 * cells], sketch[2 * cells : 3 * cells], sketch[3 * cells :]
+
+    def to_wire(self) -> bytes:
+        """24 bytes, equal where members agree."""
+        return _WIRE.pack(self.items, self.segments, self.rows, self.seed)
+
+    @classmethod
+    def from_wire(cls, data: bytes) -> SketchPlan:
+        """Raises RemoteProtocolError unless it is a plan."""
+        try:
+            return cls(*_WIRE.unpack(data))
+        except (struct.error, ValueError) as error:
+            raise RemoteProtocolError(f"a plan of a sketch that is none: {error}") from None
+
+
+def mixed(places: Words, seed: int) -> Words:
+    """A hash of each: the finaliser of SplitMix64 (Steele, Lea and Flood 2014) after the seed."""
+    start = np.uint64((seed * 0x9E3779B97F4A7C15 + 0x632BE59BD9B4E019) & (2**64 - 1))
+    words: Words = places + start
+    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return words ^ (words >> np.uint64(31))

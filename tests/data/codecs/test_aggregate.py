@@ -1,0 +1,76 @@
+"""Chunks that are added without being decoded."""
+
+from __future__ import annotations
+
+import struct
+
+import numpy as np
+import pytest
+
+from duetlink.data.codecs.aggregate import INTEGERS, VALUES, Adding, Aggregate, context_of
+from duetlink.data.codecs.element import BY_NAME
+from duetlink.errors import LimitExceeded, MalformedChunk
+
+CONTEXT = context_of(b"the union of all supports", b"epoch 3")
+
+
+def chunk(items: list[float], name: str = "int16", *, members: int = 1, room_for: int = 3) -> bytes:
+    element = BY_NAME[name]
+    return Aggregate(
+        INTEGERS, element, np.array(items, element.storage), CONTEXT, members, room_for
+    ).to_wire()
+
+
+def test_integers_add_up_and_wrap_around() -> None:
+    total = Aggregate.from_wire(Adding().add(chunk([1, -2, 32767]), chunk([5, 2, 1], members=2)), 100)
+    assert total.items.tolist() == [6, 0, -32768]
+    assert (total.members, total.room_for, total.context) == (3, 3, CONTEXT)
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64", "complex64", "uint64"])
+def test_values_of_every_kind(name: str) -> None:
+    one = chunk([16256], name) if name == "bfloat16" else chunk([1], name)  # the bits of 1.0
+    total = Aggregate.from_wire(Adding().add(one, one), 100)
+    assert total.items.tolist() == [16384 if name == "bfloat16" else 2]
+
+
+def test_chunks_of_different_sums_are_not_added() -> None:
+    mine = chunk([1, 2, 3])
+    element = BY_NAME["int16"]
+    items = np.zeros(3, "int16")
+    for other in (
+        chunk([1, 2]),
+        chunk([1, 2, 3], "int32"),
+        chunk([1, 2, 3], members=3),  # a fourth, where there is room for three
+        chunk([1, 2, 3], room_for=4),
+        Aggregate(VALUES, element, items, CONTEXT, room_for=3).to_wire(),
+        Aggregate(INTEGERS, element, items, context_of(b"another"), room_for=3).to_wire(),
+    ):
+        with pytest.raises(MalformedChunk):
+            Adding().add(mine, other)
+
+
+def test_a_chunk_that_was_changed_or_lies_about_its_size_is_refused() -> None:
+    good = chunk([1, 2, 3])
+    for at in range(len(good)):
+        with pytest.raises((MalformedChunk, LimitExceeded)):
+            Aggregate.from_wire(good[:at] + bytes([good[at] ^ 1]) + good[at + 1 :], 1000)
+    for wrong in (b"", good[:-1], good + b"x", good[:30]):
+        with pytest.raises(MalformedChunk):
+            Aggregate.from_wire(wrong, 1000)
+    huge = bytearray(good)
+    struct.pack_into("<Q", huge, 24, 2**62)
+    with pytest.raises(LimitExceeded):
+        Aggregate.from_wire(huge, 1000)
+
+
+def test_what_is_no_chunk_is_not_made() -> None:
+    element = BY_NAME["int16"]
+    for items, context, members in (
+        (np.zeros((2, 2), "int16"), CONTEXT, 1),
+        (np.zeros(2, "int32"), CONTEXT, 1),
+        (np.zeros(2, "int16"), b"short", 1),
+        (np.zeros(2, "int16"), CONTEXT, 4),
+    ):
+        with pytest.raises(ValueError):
+            Aggregate(INTEGERS, element, items, context, members, 3)
