@@ -27,9 +27,14 @@ from duetlink.compute.prep.fields import Field as Column
 from duetlink.compute.prep.fields import fields_after
 from duetlink.compute.prep.spec import PrepSpec
 from duetlink.data import values
-from duetlink.data.codecs import chunk
-from duetlink.data.codecs.element import ELEMENTS
+from duetlink.data.codecs import aggregate, chunk
+from duetlink.data.codecs.element import BY_NAME, ELEMENTS
+from duetlink.data.codecs.integers.fixed_point import FixedPoint
+from duetlink.data.codecs.integers.lane import Lane
+from duetlink.data.codecs.integers.spans import BLOCK_ITEMS, Spans
 from duetlink.data.codecs.registry import codecs
+from duetlink.data.codecs.sketch.peel import peel
+from duetlink.data.codecs.sketch.plan import SketchPlan
 from duetlink.data.dedup.manifest import Manifest
 from duetlink.data.values import body as layout
 from duetlink.data.values.schema_pb2 import Array, Arrow, DType, Field, Node, Polars, Scalar
@@ -588,6 +593,70 @@ def _use_gossip(data: bytes) -> None:
         assert np.isfinite(vector).all(), mixed
 
 
+# -- what members send for coded sums ------------------------------------------------------------------------
+
+_SUM_PLAN_BYTES = 24
+_SUM_ITEMS = 600  # of the array that made-up exponents are used on
+
+
+@functools.cache
+def _sum_samples() -> list[bytes]:
+    """After one byte that says what it is: two chunks to be added, a plan with its sketch, exponents."""
+    found = []
+    for name in ("int16", "bfloat16", "uint64", "complex64"):
+        element = BY_NAME[name]
+        items = np.arange(40).astype(element.storage)
+        one = aggregate.Aggregate(aggregate.VALUES, element, items, bytes(8), room_for=3).to_wire()
+        found.append(b"\0" + struct.pack("<I", len(one)) + one + one)
+    for load in (0, 5, 60):
+        plan = SketchPlan.for_load(1000, load)
+        sketch = plan.sketch(np.arange(load) * 7, np.arange(load) - 9)
+        found.append(b"\1" + plan.to_wire() + sketch.tobytes())
+    spans = Spans.of(np.linspace(-2, 2, _SUM_ITEMS, dtype=np.float32), BY_NAME["float32"])
+    found.append(b"\2" + spans.flat.tobytes())
+    found.append(b"\3" + FixedPoint.of_range(3.0, 4).to_wire())
+    return found
+
+
+def _make_sum(rng: random.Random) -> bytes:
+    data = bytearray(rng.choice(_sum_samples()))
+    kind, rest = data[:1], bytes(data[1:])
+    for _ in range(rng.choice((1, 1, 2, 4))):
+        rest = (mutate.octets if rng.random() < 0.4 else mutate.words)(rng, rest)
+    data = bytearray(kind + rest)
+    head = 5 + aggregate.HEAD_BYTES
+    if kind == b"\0" and len(data) > head and rng.random() < 0.8:  # a checksum is no secret
+        (length,) = struct.unpack_from("<I", data, 1)
+        if head <= 5 + length <= len(data):
+            digest = xxhash.xxh3_64(bytes(data[5 : head - 8]) + bytes(data[head : 5 + length]))
+            data[head - 8 : head] = digest.intdigest().to_bytes(8, "little")
+    return bytes(data)
+
+
+def _use_sum(data: bytes) -> None:
+    kind, rest = data[:1], data[1:]
+    if kind == b"\0" and len(rest) >= 4:
+        (length,) = struct.unpack_from("<I", rest)
+        aggregate.Adding(ROOM_BYTES).add(rest[4 : 4 + length], rest[4 + length :])
+    elif kind == b"\1":
+        plan = SketchPlan.from_wire(rest[:_SUM_PLAN_BYTES])
+        words = rest[_SUM_PLAN_BYTES:]
+        read = peel(plan, np.frombuffer(words[: len(words) // 8 * 8], np.uint64).copy())
+        assert read.places.size <= plan.cells
+    elif kind == b"\2":
+        blocks = -(-_SUM_ITEMS // BLOCK_ITEMS)
+        flat = np.frombuffer(rest.ljust(4 * blocks, b"\0")[: 4 * blocks], np.int16)
+        given = np.linspace(-2, 2, _SUM_ITEMS, dtype=np.float32)
+        element = BY_NAME["float32"]
+        spans = Spans.from_flat(flat)
+        for lane in (Lane.lossless(spans, element, given.size, 3), Lane.lossy(spans, element, 3, 2)):
+            if lane is not None:
+                lane.from_integers(lane.to_integers(given), given.copy())
+    else:
+        fixed = FixedPoint.from_wire(rest)
+        fixed.from_ring(fixed.to_ring(np.array([fixed.limit, -fixed.limit])))
+
+
 TARGETS: dict[str, Target] = {
     **{
         name: Target(
@@ -604,6 +673,7 @@ TARGETS: dict[str, Target] = {
     "programs": Target(_make_program, _use_program, _program_samples, size_bytes=_whole),
     "preparations": Target(_make_prep, _use_prep, _prep_samples),
     "gossip": Target(_make_gossip, _use_gossip, _gossip_samples, time_share=0.15),
+    "sums": Target(_make_sum, _use_sum, _sum_samples, time_share=0.15),
     "texts": Target(_make_text, _use_text, _text_samples, _LIBRARY_SLACK_BYTES, from_peer=False),
 }
 
