@@ -295,3 +295,7 @@ class OperationMismatch(GroupError):
 
 class OperationAborted(GroupError):
     """A member gave up an operation: interrupted, out of time, or failed. Inputs are as they were."""
+
+
+class SecureSumFailed(GroupError):
+    """A secure sum cannot be opened any more, or is beyond its range; the message says which."""

@@ -63,7 +63,7 @@ FLOORS = {
     "groups": (
         ("transport", "membership", "members", "records"),
         ("collectives", "mesh", "meeting"),
-        ("averaging", "life"),
+        ("averaging", "life", "secure"),
         ("rounds", "shared_state"),
         ("group",),
         ("opening",),

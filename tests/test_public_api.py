@@ -151,6 +151,7 @@ ERRORS = """
     RequestDenied
     RequestTimeout
     RequestWithdrawn
+    SecureSumFailed
     SettingError
     SignalingRefused
     SignalingUnavailable

@@ -1,0 +1,1 @@
+"""Sums over the members of a group that show nobody's own part of them."""
