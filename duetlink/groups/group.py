@@ -164,11 +164,15 @@ class Group:
 
         self._thread.run(close_doors())
 
-    def explain(self, operation: str, size_bytes: int) -> Explanation:
-        """How that operation would run on an array of that size, and why. Sends nothing."""
+    def explain(self, operation: str, size_bytes: int, *, density: float | None = None) -> Explanation:
+        """How that operation would run on an array of that size, and why. Sends nothing.
+
+        `density` is the share of items that are not zero at some member: for an all-reduce of float32, it
+        also says what each way takes among which `codec="auto"` chooses.
+        """
 
         async def explain(collectives: Collectives) -> Explanation:
-            return collectives.explain(operation, size_bytes)
+            return collectives.explain(operation, size_bytes, density=density)
 
         return self._thread.run(self._life.operate(explain, counts=False))
 
@@ -257,8 +261,8 @@ class Group:
             in_place: write the result into the value's own arrays. They are as they were if it fails.
             algorithm: one that `explain` lists; the quickest otherwise. The same at all members.
             codec: how less than whole arrays can be sent for a sum or a mean, the same at all members:
-                `auto`, `union` and `integers` give the dense sum's bits, `int8` to `int32` a bound that
-                `sums` tells. Or a lossless codec for whatever is sent.
+                `auto`, `union`, `integers` and `sketch` give the dense sum's bits, `int8` to `int32` a bound
+                that `sums` tells, `agreed:0.05` 5 % of the items. Or a lossless codec for whatever is sent.
             timeout_s: CallTimeout after so long.
         """
         call = here()

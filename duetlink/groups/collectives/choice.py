@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from duetlink.groups.collectives.algorithms import ALGORITHMS, BY_MEMBER, schedule
 from duetlink.groups.collectives.costs import Costs, predicted_s
@@ -96,6 +97,7 @@ class Explanation:
     size_bytes: int
     candidates: tuple[Candidate, ...]
     chosen: Candidate
+    codecs: Mapping[str, float] = field(default_factory=dict)  # seconds predicted for sums with one
 
     def __str__(self) -> str:
         lines = [f"{self.kind} of {self.size_bytes:,} bytes among {len(self.chosen.order)} members"]
@@ -105,6 +107,7 @@ class Explanation:
             mark = ">" if candidate == self.chosen else " "
             predicted = f"{candidate.predicted_s * 1000:,.2f} ms"
             lines.append(f"{mark} {candidate.algorithm:<10} {_order(candidate):<{width}} {predicted:>12}")
+        lines += [f"  codec {name:<8} {s * 1000:>{width + 9},.2f} ms" for name, s in self.codecs.items()]
         return "\n".join(lines)
 
     __repr__ = __str__

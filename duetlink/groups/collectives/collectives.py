@@ -8,12 +8,12 @@ import functools
 import struct
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from duetlink.data.codecs.element import BY_NAME, UINT8, Element
+from duetlink.data.codecs.element import BY_NAME, FLOAT32, UINT8, Element
 from duetlink.errors import DuetError, LimitExceeded, OperationMismatch, UnsupportedValue
 from duetlink.groups.collectives import host_memory
 from duetlink.groups.collectives.choice import Explanation
@@ -24,6 +24,7 @@ from duetlink.groups.collectives.flat import FlatOperations, Manner
 from duetlink.groups.collectives.host_memory import Memory, OwnMemory
 from duetlink.groups.collectives.shared import SharedOperations
 from duetlink.groups.collectives.sums import registry
+from duetlink.groups.collectives.sums.automatic import predictions
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.trees import Tree, from_bytes, take_apart, to_bytes
 from duetlink.groups.transport import Transport
@@ -162,9 +163,19 @@ class Collectives:
                     if memory is not None:
                         memory.close()
 
-    def explain(self, kind: str, size_bytes: int) -> Explanation:
-        """How that operation would run on an array of that size, and why. Sends nothing."""
-        return self.flat.choice.explain(kind, size_bytes)
+    def explain(self, kind: str, size_bytes: int, *, density: float | None = None) -> Explanation:
+        """How that operation would run on an array of that size, and why. Sends nothing.
+
+        For an all-reduce of float32 with that density of the union of all supports, also what each way takes
+        among which `codec="auto"` chooses.
+        """
+        found = self.flat.choice.explain(kind, size_bytes)
+        if density is None:
+            return found
+        if kind != "all_reduce" or not 0 <= density <= 1:
+            raise ValueError(f"{kind} with a density of {density}: all_reduce has one, from 0 to 1")
+        items = size_bytes // FLOAT32.size_bytes
+        return replace(found, codecs=predictions(self.flat.choice, items, FLOAT32, density))
 
     # -- sums ----------------------------------------------------------------------------------------------
 

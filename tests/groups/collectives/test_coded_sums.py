@@ -14,10 +14,12 @@ from duetlink.errors import OperationMismatch, PeerLost, UnsupportedValue
 from duetlink.groups.collectives import layout
 from duetlink.groups.collectives.algorithms import ALGORITHMS
 from duetlink.groups.collectives.costs import Costs, LinkFigures
+from duetlink.groups.collectives.flat import Manner
 from duetlink.groups.collectives.layout import Whole
 from duetlink.groups.collectives.sums.automatic import predictions
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.sums.chosen_places import by_blocks
+from duetlink.groups.collectives.sums.registry import all_reduce
 from duetlink.groups.collectives.sums.sampling import SAMPLE
 from duetlink.groups.transport import Message
 from tests.groups.collectives.conftest import Group, MakeGroup
@@ -278,6 +280,11 @@ async def test_auto_goes_by_the_links(make_group: MakeGroup) -> None:
     assert reports[0].way == "dense"
     seconds = predictions(group.members[0].flat.choice, 400_000, BY_NAME["float32"], 0.01)
     assert seconds["dense"] < seconds["union"]
+    explained = str(group.members[0].explain("all_reduce", 1_600_000, density=0.01))
+    assert "codec dense" in explained
+    assert "codec union" in explained
+    with pytest.raises(ValueError):
+        group.members[0].explain("broadcast", 8, density=0.5)
 
 
 # -- sketches ------------------------------------------------------------------------------------------------
@@ -326,6 +333,64 @@ async def test_numbers_too_far_apart_for_a_sketch_go_by_union(make_group: MakeGr
         "union",
         "the items' exponents are too far apart for one sketch",
     )
+
+
+# -- ways that change values ---------------------------------------------------------------------------------
+
+
+async def test_the_papers_scheme_is_near_the_sum_and_counts_its_guesses(make_group: MakeGroup) -> None:
+    group = make_group(2)
+    for density, least_guesses, most_guesses in ((0.02, 1, 200), (0.3, 30_000, 61_000)):
+        arrays = sparse_arrays(2, 200_000, density, "shared")
+        dense, coded, reports = await both(group, arrays, "lhc")
+        assert coded[0].tobytes() == coded[1].tobytes()  # type: ignore[attr-defined]
+        assert least_guesses <= reports[0].estimated_items <= most_guesses
+        assert not reports[0].lossless
+        difference = np.abs(np.asarray(coded[0]) - np.asarray(dense[0]))
+        if density < 0.1:  # what is read is near; what two blocks of equal hashes have is not
+            assert np.quantile(difference, 0.999) < 1e-4 < difference.max()
+        assert np.count_nonzero(difference) > 0.4 * reports[0].union_items  # the last bit alone is half of it
+    with pytest.raises(UnsupportedValue):
+        await group.members[0].all_reduce(np.ones(3), codec="lhc")
+
+
+async def test_members_agree_on_the_longest_rows_of_the_sum(make_group: MakeGroup) -> None:
+    group = make_group(3)
+    arrays = [noise(128 * 100 - 5, rank) * np.float32(0.01) for rank in range(3)]
+    for rank, array in enumerate(arrays):  # what is long at one member only is long in the sum
+        array[128 * (10 * rank + 4) :][:128] *= 1000
+    dense, coded, reports = await both(group, arrays, "agreed:0.03")
+    kept = np.repeat(np.isin(np.arange(100), [4, 14, 24]), 128)[: 128 * 100 - 5]
+    for found in coded:
+        assert isinstance(found, np.ndarray)
+        assert same_numbers(found, np.where(kept, np.asarray(dense[0]), 0))
+    assert reports[0].left_out_items == 97 * 128 - 5
+    for wrong in ("agreed:0", "agreed:2", "agreed:x"):
+        with pytest.raises(UnsupportedValue):
+            await group.members[0].all_reduce(arrays[0], codec=wrong)
+
+
+async def test_with_a_memory_everything_is_sent_in_the_end(make_group: MakeGroup) -> None:
+    group = make_group(2)
+    arrays = [noise(128 * 8, rank) for rank in range(2)]
+    memories = [np.zeros(128 * 8, np.float32) for _ in range(2)]
+    total = np.zeros(128 * 8, np.float32)
+    for first in (True, *(False,) * 30):
+        given = [array.copy() if first else np.zeros_like(array) for array in arrays]
+        await group.all(
+            lambda m, g=given: all_reduce(
+                m.flat,
+                g[m.rank],
+                BY_NAME["float32"],
+                "sum",
+                Manner(codec="agreed:0.125"),
+                memory=memories[m.rank],
+            )
+        )
+        total += given[0]
+        assert np.count_nonzero(given[0]) <= 128
+    assert np.array_equal(total, arrays[0] + arrays[1])
+    assert not np.any(memories)
 
 
 # -- what goes wrong -----------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -26,7 +27,7 @@ class SumReport:
     members: int
     dense_items: int  # items that were added as they are, of all or of the union
     union_items: int | None = None  # items that are not zero at some member, where that was found out
-    bound: float = 0.0  # how far an item may be from the sum, before it is rounded; 0: the dense sum's bits
+    bound: float = 0.0  # how far an item may be from the sum, before it is rounded; inf: nobody knows
     estimated_items: int = 0  # items that are a guess: only the paper's own scheme has any
     left_out_items: int = 0  # items that are not 0 here and did not travel
     predicted_s: Mapping[str, float] = field(default_factory=dict)
@@ -57,7 +58,9 @@ class SumReport:
         if self.lossless:
             return "the bits of the dense sum"
         parts = []
-        if self.bound:
+        if self.bound == math.inf:
+            parts.append("no bound is known")
+        elif self.bound:
             parts.append(f"each item within {self.bound:.3g} of the sum, before rounding")
         if self.estimated_items:
             parts.append(f"{self.estimated_items:,} items are estimates")

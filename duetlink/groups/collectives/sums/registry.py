@@ -9,7 +9,7 @@ from dataclasses import replace
 from duetlink.data.codecs.element import Element
 from duetlink.groups.collectives.elements import Array, combination
 from duetlink.groups.collectives.flat import FlatOperations, Manner
-from duetlink.groups.collectives.sums import automatic, integers, sketch, union
+from duetlink.groups.collectives.sums import agreed, automatic, integers, lhc, sketch, union
 from duetlink.groups.collectives.sums.base import Job, SumReport
 
 SUMS: Mapping[str, Callable[[Job], Awaitable[SumReport]]] = {
@@ -17,12 +17,21 @@ SUMS: Mapping[str, Callable[[Job], Awaitable[SumReport]]] = {
     "union": union.run,
     "integers": integers.run,
     "sketch": sketch.run,
+    "lhc": lhc.run,
+    agreed.NAME: agreed.run,
     **dict.fromkeys(integers.WIDTHS, integers.run),
 }
 
 
 async def all_reduce(
-    flat: FlatOperations, array: Array, element: Element, op: str, manner: Manner, *, restore: bool = True
+    flat: FlatOperations,
+    array: Array,
+    element: Element,
+    op: str,
+    manner: Manner,
+    *,
+    restore: bool = True,
+    memory: Array | None = None,
 ) -> SumReport | None:
     """As `FlatOperations.all_reduce`, in place, by the coded sum that `manner.codec` names.
 
@@ -30,13 +39,21 @@ async def all_reduce(
     if the operation fails, whatever `restore` says. A sum is several operations of the engine: who calls this
     and meets an error in the middle abandons the engine, as `Collectives` does.
 
+    `memory`, of the array's form, is for codecs that leave items out: it is added to the array before, and
+    holds what was left out afterwards. Other codecs do not touch it.
+
     Raises, beside what `FlatOperations.all_reduce` raises:
         UnsupportedValue: the sum is not for this operation, or not for such items.
     """
-    if manner.codec is None or manner.codec not in SUMS:
+    codec = manner.codec
+    way = (
+        None if codec is None else SUMS.get(codec.partition(":")[0] if codec.startswith("agreed") else codec)
+    )
+    if codec is None or way is None:
         await flat.all_reduce(array, element, op, manner, restore=restore)
         return None
     combination(op, element)
     began_s = time.monotonic()
-    report = await SUMS[manner.codec](Job(flat, array, element, op, manner.codec, manner))
+    job = Job(flat, array, element, op, codec, manner)
+    report = await (way(job) if way is not agreed.run else agreed.run(job, memory))
     return replace(report, elapsed_s=time.monotonic() - began_s)

@@ -1,0 +1,101 @@
+"""The largest rows of a sum: members agree on which, then values alone travel. For gradients.
+
+Theory. After ARC-Top-K (arXiv 2510.26709). The array is rows of 128 items. A row times a few random vectors,
+which all members know, is linear, so these products of the sum are the sum of the members' products: a 64th
+of the array's bytes. Their squares estimate the row's length in the sum. All members see the same products,
+choose the same rows, and add these in the dense order, without an index. The support is shared: it does not
+grow with the number of members, as that of a sum of everybody's largest items does.
+
+What was left out is lost, unless the caller keeps a memory of it, which is added to the next array (error
+feedback: Seide and others 2014; Karimireddy and others, arXiv 1901.09847). Then all is sent in the end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from duetlink.data.codecs.element import FLOAT32, Element
+from duetlink.data.codecs.integers.floats import floats, unfloats
+from duetlink.data.codecs.support import Places, nonzero
+from duetlink.errors import UnsupportedValue
+from duetlink.groups.collectives.elements import Array
+from duetlink.groups.collectives.engine import off_loop
+from duetlink.groups.collectives.sums.base import Job, SumReport, check_floats
+from duetlink.groups.collectives.sums.chosen_places import sum_at
+
+NAME = "agreed"
+DENSITY = 0.01
+ROW_ITEMS = 128
+VECTORS = 2
+
+
+def density_in(codec: str) -> float:
+    """That which `agreed:0.05` names; 1 % for `agreed`. Raises UnsupportedValue."""
+    _, _, text = codec.partition(":")
+    try:
+        density = float(text or DENSITY)
+    except ValueError:
+        density = 0.0
+    if not 0 < density <= 1:
+        raise UnsupportedValue(f"codec {codec}: give a density over 0 and up to 1, as in {NAME}:0.05")
+    return density
+
+
+async def run(job: Job, memory: Array | None = None) -> SumReport:
+    """The sum of the chosen rows; all other items become 0.
+
+    `memory`, of the array's form, is added to the array before, and has what was left out afterwards.
+    """
+    check_floats(job)
+    density = density_in(job.codec)
+    target = job.array
+    if memory is not None:
+        job = job._replace(array=await off_loop(job.array.nbytes, _added, job.array, memory, job.element))
+    # the operation's number is the same at all members, and no other one's
+    products: Array = await off_loop(job.array.nbytes, _products, job, job.flat.engine.completed)
+    await job.flat.all_reduce(products, FLOAT32, "sum", job.step("products of rows"), restore=False)
+    places = chosen_places(products, job.array.size, density)
+    ordered, values = await sum_at(job, places, "values of the chosen rows")
+
+    def put_back() -> int:
+        left = job.array.copy()
+        left[places] = 0
+        if memory is not None:
+            memory[...] = left
+        target[...] = 0
+        target[ordered] = values
+        return int(np.count_nonzero(nonzero(left, job.element)))
+
+    left_out = await off_loop(job.array.nbytes, put_back)
+    why = f"{places.size:,} items in the rows that are the longest in the sum"
+    return replace(job.report(NAME, why, dense_items=places.size), left_out_items=left_out)
+
+
+def chosen_places(products: Array, items: int, density: float) -> Places:
+    """The places of the longest rows, in order. A row whose length is not finite counts as the longest."""
+    rows = products.size // VECTORS
+    with np.errstate(all="ignore"):
+        length = np.square(products.reshape(rows, VECTORS)).sum(axis=1)
+    length[np.isnan(length)] = np.inf
+    most = min(rows, int(np.ceil(density * rows)))
+    chosen = np.sort(np.argsort(-length, kind="stable")[:most])
+    places: Places = (chosen[:, None] * ROW_ITEMS + np.arange(ROW_ITEMS)).reshape(-1)
+    return places[places < items]
+
+
+def _products(job: Job, seed: int) -> Array:
+    """Of each row of the array, filled up with zeros, with the vectors of that seed."""
+    vectors = np.random.default_rng(seed).standard_normal((ROW_ITEMS, VECTORS)).astype(np.float32)
+    values = floats(job.array, job.element)
+    short = -values.size % ROW_ITEMS
+    with np.errstate(all="ignore"):
+        rows = np.concatenate([values, np.zeros(short, values.dtype)]) if short else values
+        found: Array = rows.reshape(-1, ROW_ITEMS).astype(np.float32, copy=False) @ vectors
+    return found.reshape(-1)
+
+
+def _added(array: Array, memory: Array, element: Element) -> Array:
+    with np.errstate(all="ignore"):
+        return unfloats(floats(array, element) + floats(memory, element), element)
