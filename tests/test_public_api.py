@@ -26,9 +26,9 @@ ROOT_NAMES = (
 # where a class is defined is not public; what `duet.store` and the like give is
 MEMBERS = {
     "duetlink:Duet": (
-        "accept audit close code code_expires compression doctor fetch history open_port panel pause paused "
-        "peer ping policies ports remote requests resume role send share share_port state statistics store "
-        "table transfers tuning verifier wait_connected wait_done wait_object wait_request watch"
+        "accept asked audit close code code_expires compression doctor fetch history open_port panel pause "
+        "paused peer ping policies ports remote requests resume role send share share_port state statistics "
+        "store table transfers tuning verifier wait_connected wait_done wait_object wait_request watch"
     ),
     "duetlink.duet.store:Store": "search table to_pandas",
     "duetlink.duet.store:Asset": (
@@ -46,6 +46,10 @@ MEMBERS = {
     "duetlink.duet.asking.pending_request:PendingRequest": (
         "log progress reason result result_or_withdraw state withdraw"
     ),
+    "duetlink.duet.asking.own_requests:OwnRequest": (
+        "answer_reason answered asked name number reason state withdraw"
+    ),
+    "duetlink.duet.asking.own_requests:OwnRequestTable": "pending table",
     "duetlink.duet.answering.requests:Request": (
         "answer_reason answered approve arrived asset by code deny expires function group like_this lineage "
         "log mock_result number peer preview progress reason run state times"

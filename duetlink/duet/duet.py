@@ -17,6 +17,7 @@ from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.policies import Policies
 from duetlink.duet.answering.requests import Request, RequestTable
 from duetlink.duet.answering.workplace import budget_words
+from duetlink.duet.asking.own_requests import OwnRequest, OwnRequestTable
 from duetlink.duet.asking.pending_request import wait_future
 from duetlink.duet.asking.place import fetch, place
 from duetlink.duet.asking.pointer import Described
@@ -400,6 +401,12 @@ class Duet:
     def requests(self) -> RequestTable:
         """Requests of the peer, by number: pending ones and the history."""
         return RequestTable([self._request(incoming) for incoming in list(self._life.inbox.requests)])
+
+    @property
+    def asked(self) -> OwnRequestTable:
+        """What this side has asked the peer for, and what became of it: the latest 200 requests."""
+        records = list(self._life.asking.records)
+        return OwnRequestTable([OwnRequest(record, self._thread) for record in records])
 
     @property
     def policies(self) -> Policies:

@@ -118,7 +118,7 @@ class Life:
         await self.recorder.record(Entry(kind=entry.OPENED, reason=f"as {role}{resumed}"), sync=False)
         self.at_end(self._put_down_end)
         self.at_end(self.inbox.close)  # also of a duet that nobody joins: requests of before may expire
-        self.inbox.on_change = self.changed
+        self.inbox.on_change = self.catalogue.on_change = self.changed
         if self._resumed is not None:
             self._resumed.restore(self.catalogue, self.inbox)
 
@@ -143,6 +143,7 @@ class Life:
         link.on_lost = self._lost
         link.on_restored = self._restored
         link.on_change = self.inbox.on_change = self.workplace.on_change = self.changed
+        self.asking.on_change = self.changed
         self.ports.on_change = self.changed
         for desk in (self.catalogue, self.inbox, self.asking, self.giving, self.workplace, self.workbench):
             desk.attach(link)

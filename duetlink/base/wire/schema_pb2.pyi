@@ -402,7 +402,7 @@ class Ask(_message.Message):
     def __init__(self, request_id: _Optional[bytes] = ..., name: _Optional[str] = ..., revision: _Optional[int] = ..., reason: _Optional[str] = ..., path: _Optional[str] = ..., result: _Optional[int] = ..., expires_s: _Optional[float] = ..., statistic: _Optional[bytes] = ..., job: _Optional[_Union[Job, _Mapping]] = ...) -> None: ...
 
 class Answer(_message.Message):
-    __slots__ = ("request_id", "state", "reason", "offer")
+    __slots__ = ("request_id", "state", "reason", "offer", "name")
     class State(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
         __slots__ = ()
         UNSPECIFIED: _ClassVar[Answer.State]
@@ -419,11 +419,13 @@ class Answer(_message.Message):
     STATE_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     OFFER_FIELD_NUMBER: _ClassVar[int]
+    NAME_FIELD_NUMBER: _ClassVar[int]
     request_id: bytes
     state: Answer.State
     reason: str
     offer: TransferOffer
-    def __init__(self, request_id: _Optional[bytes] = ..., state: _Optional[_Union[Answer.State, str]] = ..., reason: _Optional[str] = ..., offer: _Optional[_Union[TransferOffer, _Mapping]] = ...) -> None: ...
+    name: str
+    def __init__(self, request_id: _Optional[bytes] = ..., state: _Optional[_Union[Answer.State, str]] = ..., reason: _Optional[str] = ..., offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., name: _Optional[str] = ...) -> None: ...
 
 class Withdraw(_message.Message):
     __slots__ = ("request_id",)

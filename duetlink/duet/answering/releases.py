@@ -71,7 +71,8 @@ class Releases:
 
     def answer(self, handling: Handling, reply: Reply) -> pb.Answer:
         """As it goes to the peer, which has the offer from here on."""
-        answer = pb.Answer(request_id=reply.asker, state=_STATES[reply.state], reason=reply.reason)
+        state, name = _STATES[reply.state], handling.request.asset.name
+        answer = pb.Answer(request_id=reply.asker, state=state, reason=reply.reason, name=name)
         asker = handling.askers.get(reply.asker)
         if reply.state == APPROVED and asker is not None and asker.offer is not None:
             assert self._link is not None

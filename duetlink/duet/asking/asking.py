@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections import deque
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.base.wire.text import harmless_lines
+from duetlink.base.wire.text import harmless, harmless_lines
 from duetlink.data import values
+from duetlink.duet.asking.own_requests import (
+    APPROVED,
+    COMPLETE,
+    DENIED,
+    FAILED,
+    PENDING,
+    WITHDRAWN,
+    Record,
+)
 from duetlink.duet.objects.asset import REQUEST_ID_BYTES, AssetInfo
 from duetlink.duet.objects.job_log import JobLog
 from duetlink.errors import CallTimeout, LinkClosed, OperationFailed, RemoteProtocolError, RequestDenied
@@ -18,8 +28,8 @@ from duetlink.net.link.link import Link
 from duetlink.net.link.transfer import Transfer
 from duetlink.settings import Settings
 
-ASKING, PENDING, APPROVED, DENIED = "asking", "pending", "approved", "denied"
-WITHDRAWN, COMPLETE, FAILED = "withdrawn", "complete", "failed"
+_KEPT_RECORDS = 200
+_MAX_NAME = 200  # characters, of what the owner calls a result
 _MAX_WORDS = 2_000  # characters of the owner's, in an error
 
 # A result is made before its owner can answer; the owner's limits, not this, end what takes too long.
@@ -55,9 +65,13 @@ class Question:
         self.job = job  # instead of all that: a function to be run
         self.log = JobLog()  # what it prints, as far as its owner lets that out
         self.request_id = secrets.token_bytes(REQUEST_ID_BYTES)
-        self.state = ASKING
+        self.record = Record(asset.name, reason)
         self.transfer: Transfer | None = None
         self.answered: asyncio.Future[pb.Answer] = asyncio.get_running_loop().create_future()
+
+    @property
+    def state(self) -> str:
+        return self.record.state
 
 
 class Asking:
@@ -67,6 +81,9 @@ class Asking:
         self._settings = settings
         self._link: Link | None = None
         self._open: dict[bytes, Question] = {}
+        self.records: deque[Record] = deque(maxlen=_KEPT_RECORDS)
+        self._asked = 0
+        self.on_change: Callable[[], None] = lambda: None
         self._closed: LinkClosed | None = None
         # what was recorded before a result is asked for goes first
         self.before: Callable[[], Awaitable[None]] = _nothing
@@ -99,19 +116,29 @@ class Asking:
         Raises:
             RequestDenied, AssetNotFound, AssetChanged, LinkClosed, TransferFailed, MalformedValue, …
         """
+        record = question.record
+        record.number, record.task = self._asked, asyncio.current_task()
+        self._asked += 1
+        self.records.append(record)
         try:
             value = await self._fetch(question)
         except asyncio.CancelledError:
-            question.state = WITHDRAWN
+            self._settle(record, WITHDRAWN)
             raise
-        except RequestDenied:
-            question.state = DENIED
+        except RequestDenied as denied:
+            self._settle(record, DENIED, denied.reason)
             raise
-        except BaseException:
-            question.state = FAILED
+        except BaseException as error:
+            self._settle(record, FAILED, str(error))
             raise
-        question.state = COMPLETE
+        finally:
+            record.task = None  # it has the value, which is not ours to keep
+        self._settle(record, COMPLETE)
         return value
+
+    def _settle(self, record: Record, state: str, words: str = "") -> None:
+        record.settle(state, words)
+        self.on_change()
 
     async def _fetch(self, question: Question) -> Any:
         link = self._link
@@ -135,8 +162,10 @@ class Asking:
                 statistic=question.statistic,
             )
             answer = await self._call(link, ask, question)
+            if answer.name:
+                question.record.name = harmless(answer.name[:_MAX_NAME])
             if answer.state == pb.Answer.PENDING:
-                question.state = PENDING
+                self._settle(question.record, PENDING)
                 answer = await question.answered
         except (CallTimeout, asyncio.CancelledError):
             # whatever the owner has made of it by now
@@ -152,14 +181,16 @@ class Asking:
             raise OperationFailed(harmless_lines(answer.reason[:_MAX_WORDS]))
         if answer.state != pb.Answer.APPROVED:
             raise RemoteProtocolError(f"the peer answered a request with state {answer.state}")
-        question.state = APPROVED
+        self._settle(question.record, APPROVED)
 
         def started(transfer: Transfer) -> None:
             question.transfer = transfer
             if question.job is None and not question.result:  # those are made again, not asked for by name
                 transfer.origin = question
 
-        body = await link.imports.pull(asset.name, answer.offer, self._settings.max_value_bytes, started)
+        body = await link.imports.pull(
+            question.record.name, answer.offer, self._settings.max_value_bytes, started
+        )
         # away from the loop: building a large frame takes a while
         room = values.Room(self._settings.max_value_bytes)
         return await asyncio.to_thread(values.decode, body, room=room)

@@ -9,7 +9,8 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.duet.asking.asking import ASKING, COMPLETE, DENIED, PENDING, Asking, Question
+from duetlink.duet.asking.asking import Asking, Question
+from duetlink.duet.asking.own_requests import COMPLETE, DENIED, PENDING, WAITING
 from duetlink.duet.display import Table, visible
 from duetlink.duet.objects.job_log import LogLines
 from duetlink.duet.objects.progress import Progress
@@ -57,7 +58,7 @@ class PendingRequest:
             waiting = wait_future(
                 self._future,
                 timeout_s,
-                still=lambda: self._question.state in (ASKING, PENDING),
+                still=lambda: self._question.state in WAITING,
                 on_wait=lambda: progress.show(self._question.transfer),
             )
         if not waiting:

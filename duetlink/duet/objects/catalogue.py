@@ -76,6 +76,7 @@ class Catalogue:
         # called when a revision of this side's is no longer offered
         self.on_retired: Callable[[AssetInfo, str], None] = lambda info, why: None
         self.on_mock: Callable[[], None] = lambda: None  # called when the peer asks for one
+        self.on_change: Callable[[], None] = lambda: None  # called when either side has more, less or another
 
     def attach(self, link: Link) -> None:
         """Tell a fresh peer of everything, and listen to it."""
@@ -130,6 +131,7 @@ class Catalogue:
         if self._link is not None:
             self._link.rpc.tell_nowait(asset.info.to_wire())
             self._preparing.put_nowait(content)
+        self.on_change()
         return asset
 
     def describe(self, offer: Offer, revision: int | None = None) -> AssetInfo:
@@ -159,6 +161,7 @@ class Catalogue:
         self.mine[name] = dataclasses.replace(asset, info=info)
         if self._link is not None:
             self._link.rpc.tell_nowait(info.to_wire())
+        self.on_change()
 
     def unshare(self, info: AssetInfo) -> None:
         """Offer a revision no longer. What has left has left."""
@@ -172,6 +175,7 @@ class Catalogue:
         self.on_retired(info, f"{info.name!r} is no longer shared")
         if self._link is not None and current is not awaited:
             self._link.rpc.tell_nowait(pb.AssetGone(name=info.name, revision=info.revision))
+        self.on_change()
 
     async def kept(self) -> None:
         """Return when what has changed so far comes back after a restart. Raises StateUnavailable."""
@@ -244,6 +248,7 @@ class Catalogue:
         """Keep what the peer gave."""
         self.received[received.info.name] = received
         self._changed.set()
+        self.on_change()
 
     async def fetch_mock(self, info: AssetInfo, limit_bytes: int) -> memoryview:
         """The encoded mock of an asset of the peer's. Raises AssetNotFound, TransferFailed, …"""
@@ -270,8 +275,10 @@ class Catalogue:
         info = AssetInfo.from_wire(notice)
         self.peer[info.name] = info
         self._changed.set()
+        self.on_change()
 
     def _gone(self, gone: pb.AssetGone) -> None:
         known = self.peer.get(gone.name)
         if known is not None and known.revision == gone.revision:
             del self.peer[gone.name]
+            self.on_change()
