@@ -15,7 +15,7 @@ from pathlib import Path
 from duetlink.base.audit import read
 from duetlink.base.audit.entry import UNREADABLE, Entry
 from duetlink.base.audit.verify import Report, verify
-from duetlink.duet.display import Table, size_text
+from duetlink.duet.display import Table, by_words, size_text
 from duetlink.errors import AuditBroken, AuditUnavailable, SettingError
 
 ALL = "all"
@@ -207,7 +207,17 @@ def _row(entry: Entry) -> tuple[str, ...]:
         size = f"{size_text(entry.left_bytes or 0)} of {size}"
     words = entry.answer_reason or entry.reason or entry.verifier
     number = "" if entry.number < 0 else str(entry.number)
-    return (number, when, what, entry.peer, f"{entry.name}{revision}", size, entry.by, words, entry.path)
+    return (
+        number,
+        when,
+        what,
+        entry.peer,
+        f"{entry.name}{revision}",
+        size,
+        by_words(entry.by),
+        words,
+        entry.path,
+    )
 
 
 def _csv_row(entry: Entry) -> list[str]:

@@ -101,6 +101,11 @@ def visible(text: str) -> str:
     return shown if len(text) <= MAX_CELL else shown[:MAX_CELL] + "…"
 
 
+def by_words(by: str) -> str:
+    """Who answered, in words for the person on this side."""
+    return "you" if by == "person" else by
+
+
 def size_text(size_bytes: float) -> str:
     """Bytes in decimal units, three digits: 1.07 GB."""
     for unit in ("B", "kB", "MB", "GB"):

@@ -16,7 +16,7 @@ from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.policy import Policy, literal
 from duetlink.duet.answering.states import PENDING
 from duetlink.duet.code import Code
-from duetlink.duet.display import Table, imported_pandas, size_text, visible
+from duetlink.duet.display import Table, by_words, imported_pandas, size_text, visible
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.job_log import LogLines
 from duetlink.duet.objects.preview import preview_of
@@ -342,7 +342,7 @@ class RequestTable(Sequence[Request]):
                 request.asset.name,
                 _words(request.asset),
                 request.reason,
-                request.by,
+                by_words(request.by),
                 request.answer_reason,
                 _when(request.arrived.astimezone()),
             )
