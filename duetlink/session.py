@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiortc import RTCIceServer
 
-from duetlink.duet.announcement import show_answer, show_code, show_others
+from duetlink.duet.announcement import show_answer, show_code, show_joined, show_others
 from duetlink.duet.cell import Run, current_run
 from duetlink.duet.duet import Duet, duets
 from duetlink.duet.examination import Examination
@@ -117,7 +117,8 @@ def join(
     settings: Settings | None = None,
     keep: bool = False,
 ) -> Duet:
-    """Join the duet that waits under `code`, as the data scientist. Returns connected.
+    """Join the duet that waits under `code`, as the data scientist. Returns connected; in a notebook with
+    its panel shown.
 
     In a notebook, running the cell again replaces the duet that it made, once the new one is connected: the
     old one is closed, and its peer told why. With `keep` it lives on. See `duetlink.duets`.
@@ -149,6 +150,7 @@ def join(
         raise
     if not keep:
         duets.replace(run)  # not before: a code that is used up must not cost the link that there is
+    show_joined(duet)
     return duet
 
 

@@ -28,6 +28,13 @@ def show_code(duet: Duet) -> None:
     show_text(f"Send this line to the one person who may join:\n\n    {line}\n\n{after}", code=line)
 
 
+def show_joined(duet: Duet) -> None:
+    """Show the panel of a duet that is connected, in a notebook."""
+    if in_notebook():
+        with contextlib.suppress(PanelUnavailable):
+            duet.panel()
+
+
 def show_answer(answer: str) -> None:
     """Show the text that the owner has to be given, in pairing by hand."""
     line = f'duet.accept("{answer}")'

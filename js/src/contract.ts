@@ -128,6 +128,43 @@ export interface RequestsState {
   policies: PolicyRow[];
 }
 
+/** One request of this side's; `number` is its place in the order of asking. */
+export interface OwnRequestRow {
+  number: number;
+  state: "asking" | "pending" | "approved" | "denied" | "withdrawn" | "complete" | "failed";
+  name: Foreign;
+  reason: string;
+  answer_reason: Foreign;
+  asked_s: number;
+  answered_s: number | null;
+}
+
+/** Trait `asked`: what this side has asked for, the pending ones first, then the latest. */
+export interface AskedState {
+  pending: number;
+  total: number;
+  rows: OwnRequestRow[];
+}
+
+/** One object of the store. `look`: it is here or has a mock, which `shared_detail` shows. */
+export interface SharedRow {
+  name: Foreign;
+  whose: "peer" | "received" | "mine" | "awaiting";
+  kind: Foreign;
+  detail: Foreign;
+  size_bytes: number;
+  description: Foreign;
+  mock: Foreign;
+  budget: Foreign;
+  look: boolean;
+}
+
+/** Trait `shared`: what either side shares or has given, the peer's first. */
+export interface SharedState {
+  total: number;
+  rows: SharedRow[];
+}
+
 /** One transfer. `paused_here` and `paused_there` say who keeps it back; it runs where neither does. */
 export interface TransferRow {
   number: number;
@@ -233,6 +270,27 @@ export interface Notice {
   text: string;
 }
 
+/**
+ * A new request, to be told outside the panel as well: who asks for what, and why. `run`: `what` is a
+ * function, to be run here.
+ */
+export interface Asked {
+  kind: "asked";
+  who: Foreign;
+  what: Foreign;
+  why: Foreign;
+  run: boolean;
+}
+
+/** The peer has answered a request of this side's: to be told outside the panel as well. */
+export interface Answered {
+  kind: "answered";
+  who: Foreign;
+  what: Foreign;
+  answer: "approved" | "denied";
+  why: Foreign;
+}
+
 /** A page has begun to show the panel: answered with code, history and decisions. */
 export interface Hello {
   kind: "hello";
@@ -260,6 +318,8 @@ export interface Poll {
  * policy_like        {number, count}               -> PolicyDraft: what `add_policy_like` would add
  * add_policy_like    {number, revision, count}     answers the request, and others like it
  * remove_policy      {name}
+ * withdraw           {number}                      one of this side's own requests
+ * shared_detail      {name}                        -> str: its mock, or what was given
  * audit              {text, kind}                  -> AuditPage: entries with that text, of that kind
  * verify_audit       {}                            -> str: that nothing was changed; fails where it was
  * export_audit       {ending}                      -> Export: of this duet, as "jsonl" or "csv"

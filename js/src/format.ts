@@ -48,6 +48,12 @@ export function moment(unixSeconds: number, nowMs: number): string {
   return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${clock(unixSeconds)}`;
 }
 
+/** When something ends: the coming midnight by name. */
+export function ending(unixSeconds: number, nowMs: number): string {
+  const midnight = new Date(nowMs).setHours(24, 0, 0, 0);
+  return unixSeconds * 1000 === midnight ? "midnight" : moment(unixSeconds, nowMs);
+}
+
 /** How many times smaller it was on the wire: 2.1×. */
 export function ratio(doneBytes: number, wireBytes: number): string {
   return doneBytes > 0 && wireBytes > 0 ? `${threeDigits(doneBytes / wireBytes)}×` : UNKNOWN;

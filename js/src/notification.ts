@@ -1,4 +1,6 @@
 import type { Model } from "./afm";
+import type { Answered, Asked } from "./contract";
+import { visible } from "./foreign";
 
 interface TrustHandler {
   markTrusted(element: Element): void;
@@ -6,6 +8,13 @@ interface TrustHandler {
 
 interface JupyterLabManager {
   rendermime?: { trustHandler?: TrustHandler };
+}
+
+/** Who, what and why; JupyterLab shows 140 characters. */
+export function news(message: Asked | Answered): string {
+  const verb = message.kind === "answered" ? message.answer : message.run ? "asks to run" : "asks for";
+  const reason = message.why && `: “${visible(message.why, 60)}”`;
+  return `${visible(message.who, 30)} ${verb} ${visible(message.what, 40)}${reason}`;
 }
 
 /** Tells `text` by JupyterLab's own notification; elsewhere nothing happens.

@@ -1,4 +1,4 @@
-import { effect, signal } from "@preact/signals";
+import { computed, effect, signal } from "@preact/signals";
 import type { Connection } from "./connection";
 import { PAGE_SIGN_S, SCHEMA } from "./contract";
 import type { PanelState } from "./state";
@@ -6,6 +6,8 @@ import type { PanelState } from "./state";
 const BEAT_MS = 1000;
 const PULL_AFTER_MS = 2000;
 const SILENT_AFTER_MS = 3000;
+/** Then the panel looks dead: at most ten seconds after its kernel has ended, with the beat and a late tick. */
+const GONE_AFTER_MS = 6000;
 const HELLO_AGAIN_MS = 2000;
 
 /** What goes on while a view of the panel is on the screen: the page says so to the kernel, once in a while
@@ -17,6 +19,12 @@ export class Pulse {
   readonly now = signal(Date.now());
   /** Since when no data has come, of a kernel that should send some; null where all is well. */
   readonly silentSince = signal<number | null>(null);
+  /** Silent for so long that the kernel must be taken for ended. */
+  readonly gone = computed(() => {
+    const sinceMs = this.silentSince.value;
+    if (sinceMs === null) return false;
+    return this.now.value - Math.max(sinceMs, this.#state.heardMs.value) >= GONE_AFTER_MS;
+  });
 
   #state: PanelState;
   #connection: Connection;
@@ -108,8 +116,7 @@ export class Pulse {
       this.#asked = true;
       this.#connection.send({ kind: "poll" });
     }
-    const due = state === "connected" || state === "reconnecting";
-    this.silentSince.value = due && now - lastMs >= SILENT_AFTER_MS ? lastMs : null;
+    this.silentSince.value = state !== "closed" && now - lastMs >= SILENT_AFTER_MS ? lastMs : null;
     this.now.value = now;
   }
 

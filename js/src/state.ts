@@ -1,6 +1,9 @@
 import { batch, signal } from "@preact/signals";
 import type { Model } from "./afm";
 import {
+  type Answered,
+  type Asked,
+  type AskedState,
   type Code,
   type DecisionRow,
   type Decisions,
@@ -10,6 +13,7 @@ import {
   type RequestDetail,
   type RequestsState,
   SCHEMA,
+  type SharedState,
   type Tick,
   type TransfersState,
   type TuningState,
@@ -17,8 +21,8 @@ import {
 import { floats, History } from "./history";
 import { advanced, type Course } from "./speeds";
 
-export type Tab = "link" | "throughput" | "requests" | "transfers" | "audit";
-export type Message = Code | HistoryMessage | Decisions | Tick | Notice;
+export type Tab = "link" | "throughput" | "shared" | "requests" | "transfers" | "audit";
+export type Message = Code | HistoryMessage | Decisions | Tick | Notice | Asked | Answered;
 
 const DECISIONS_KEPT = 512;
 
@@ -40,6 +44,8 @@ const NO_LINK: LinkState = {
 };
 const NO_TUNING: TuningState = { compression: null, codecs: [], sending_codec: null, receiving_codec: null };
 const NO_REQUESTS: RequestsState = { pending: 0, total: 0, rows: [], policies: [] };
+const NO_ASKED: AskedState = { pending: 0, total: 0, rows: [] };
+const NO_SHARED: SharedState = { total: 0, rows: [] };
 const NO_TRANSFERS: TransfersState = { running: 0, total: 0, rows: [] };
 
 /** All that the panel knows, of one model, for all of its views. Views only read it. */
@@ -47,6 +53,8 @@ export class PanelState {
   readonly link = signal(NO_LINK);
   readonly tuning = signal(NO_TUNING);
   readonly requests = signal(NO_REQUESTS);
+  readonly asked = signal(NO_ASKED);
+  readonly shared = signal(NO_SHARED);
   readonly transfers = signal(NO_TRANSFERS);
 
   readonly code = signal<Code | null>(null);
@@ -58,6 +66,9 @@ export class PanelState {
   readonly greetings = signal(0);
   /** What the kernel has told of requests, by number and revision. */
   readonly details = signal<ReadonlyMap<string, RequestDetail>>(new Map());
+
+  /** When the kernel has said or changed anything, a tick or not. */
+  readonly heardMs = signal(0);
 
   readonly history = new History();
   /** Changes when the history has a further whole second: charts need no redrawing in between. */
@@ -73,6 +84,8 @@ export class PanelState {
       link: [this.link, NO_LINK],
       tuning: [this.tuning, NO_TUNING],
       requests: [this.requests, NO_REQUESTS],
+      asked: [this.asked, NO_ASKED],
+      shared: [this.shared, NO_SHARED],
       transfers: [this.transfers, NO_TRANSFERS],
     } as const;
     for (const [name, [target, none]] of Object.entries(traits)) {
@@ -80,9 +93,13 @@ export class PanelState {
         // a trait that Python has not set yet is empty
         (target as { value: unknown }).value = { ...none, ...(model.get(name) as object | null) };
       };
+      const change = () => {
+        this.heardMs.value = Date.now();
+        read();
+      };
       read();
-      model.on(`change:${name}`, read);
-      ended.addEventListener("abort", () => model.off(`change:${name}`, read));
+      model.on(`change:${name}`, change);
+      ended.addEventListener("abort", () => model.off(`change:${name}`, change));
     }
   }
 

@@ -2,15 +2,6 @@ import type { LinkState, PathRow } from "./contract";
 
 // The words that people see for what the contract names. One place, so that no view has its own.
 
-export const PATHS: Record<string, string> = {
-  local: "local",
-  tcp: "direct",
-  punched: "punched",
-  udp: "tunnel",
-  relay: "relayed",
-  channel: "channel",
-};
-
 export const PATH_MEANINGS: Record<string, string> = {
   local: "both on one machine, through shared memory",
   tcp: "straight to the peer's address, by TCP",
@@ -34,7 +25,3 @@ export const PATH_STATES: Record<PathRow["state"], string> = {
   down: "down",
   idle: "not needed",
 };
-
-export function pathWord(name: string): string {
-  return Object.hasOwn(PATHS, name) ? PATHS[name]! : name;
-}

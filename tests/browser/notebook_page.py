@@ -71,6 +71,10 @@ class NotebookPage:
         self.page.reload(wait_until="commit")
         self._wait_for("() => window.notebookPage?.isReady()")
 
+    def end_kernel(self) -> None:
+        """End the kernel, as a server does that is shut down; the window stays."""
+        self._server.end_kernels(self._path)
+
     def close(self) -> None:
         """Close the window and end the kernel."""
         try:

@@ -47,7 +47,7 @@ def link(
     mine = panel(owner.run(f"{setting}duet = duetlink.launch(name='Olga', settings=settings)"))
     line = mine.get_by_text("duet = duetlink.join").inner_text()
     joining = line.replace(")", ", name='Sven', settings=settings)")
-    theirs = panel(scientist.run(f"{setting}{joining}\nduet"))
+    theirs = panel(scientist.run(f"{setting}{joining}"))
     for shown, peer in ((mine, "Sven"), (theirs, "Olga")):
         expect(shown.locator("header")).to_contain_text("Connected")
         expect(shown.locator("header")).to_contain_text(peer)
@@ -55,10 +55,10 @@ def link(
 
 
 @pytest.mark.parametrize("frontend", ["lab", "notebook"])
-def test_pairing_and_a_request_approved_by_clicks_while_a_cell_is_busy(
+def test_pairing_and_requests_answered_while_a_cell_is_busy_until_the_kernel_ends(
     open_notebook: OpenNotebook, frontend: Frontend, tmp_path: Path
 ) -> None:
-    owner, scientist, mine, _ = link(open_notebook, frontend)
+    owner, scientist, mine, theirs = link(open_notebook, frontend)
     owner.run("import numpy as np\n_ = duet.share(np.arange(1000.0), 'x', description='numbers')")
     end = tmp_path / "end"
     busy = owner.begin(BUSY.format(end=str(end)))
@@ -74,6 +74,26 @@ def test_pairing_and_a_request_approved_by_clicks_while_a_cell_is_busy(
     end.touch()
     assert scientist.run("print(asked.result(60).sum())").text() == "499500.0"
     busy.wait()
+
+    # by Enter, which submits no form inside JupyterLab
+    owner.run("_ = duet.share([1], 'y')")
+    scientist.run("refused = duet.wait_object('y', 60).request('all of it')")
+    requests.get_by_role("button", name="Deny…").click()
+    reason = requests.get_by_label("Reason to deny y")
+    reason.fill("not yet")
+    # for half a second after the list has changed, nothing is answered
+    expect(requests.get_by_role("button", name="Deny", exact=True)).to_be_enabled()
+    reason.press("Enter")
+    expect(tab(theirs, "Requests").get_by_role("table", name="Asked by you")).to_contain_text("not yet")
+    expect(tab(theirs, "Shared")).to_contain_text("numbers")
+    cap = tab(mine, "Throughput").get_by_label("rate cap")
+    cap.fill("7")
+    cap.press("Enter")
+    expect(tab(theirs, "Throughput").get_by_label("rate cap")).to_have_value("7")
+
+    owner.begin("import os; os._exit(1)")
+    expect(mine).to_have_attribute("data-gone", "true", timeout=10_000)
+    expect(mine.locator("header")).to_contain_text("The kernel does not answer")
 
 
 def test_the_code_is_shown_where_all_cells_were_run_at_once(
@@ -164,8 +184,11 @@ def test_it_is_used_by_keyboard_alone(open_notebook: OpenNotebook) -> None:
     assert scientist.run("print(asked.result(60))").text() == "[1, 2, 3]"
 
 
-def test_a_saved_notebook_holds_no_code_and_a_readable_state(open_notebook: OpenNotebook) -> None:
-    owner = open_notebook("owner")
+@pytest.mark.parametrize("frontend", ["lab", "notebook"])
+def test_a_saved_notebook_holds_no_code_and_shows_a_readable_state(
+    open_notebook: OpenNotebook, frontend: Frontend
+) -> None:
+    owner = open_notebook("owner", frontend)
     mine = panel(owner.run("import duetlink\nduet = duetlink.launch(name='Olga')"))
     code = mine.locator("code.code").inner_text()
     assert code.count("-") == 2
@@ -173,15 +196,22 @@ def test_a_saved_notebook_holds_no_code_and_a_readable_state(open_notebook: Open
     saved = owner.saved()
     assert code.split("@")[0] not in saved
     outputs = json.loads(saved)["cells"][1]["outputs"]
-    assert "waiting" in "".join(outputs[0]["data"]["text/plain"])
+    assert "waiting" in "".join(outputs[1]["data"]["text/plain"])
+    expect(owner.page.locator(".duetlink-kept")).to_be_hidden()  # the panel is there
     owner.run("duet.close()")
     expect(mine.locator("header")).to_contain_text("Closed")
     owner.page.evaluate("notebookPage.panel().context.save()")
     outputs = json.loads(owner.saved())["cells"][1]["outputs"]
-    assert "closed" in "".join(outputs[0]["data"]["text/html"])
+    assert "closed" in "".join(outputs[1]["data"]["text/html"])
     page, _ = HTMLExporter().from_notebook_node(nbformat.reads(owner.saved(), as_version=4))
     assert "this side closed the duet" in page
     assert code.split("@")[0] not in page
+    # another day, another kernel
+    owner.end_kernel()
+    owner.load()
+    expect(owner.page.locator(".duetlink-kept")).to_contain_text("this side closed the duet")
+    expect(owner.page.locator(".duetlink-kept")).to_be_visible()
+    expect(owner.page.get_by_text("model not found")).to_be_hidden()
 
 
 def test_a_new_request_is_announced_outside_the_panel(open_notebook: OpenNotebook) -> None:
@@ -191,4 +221,4 @@ def test_a_new_request_is_announced_outside_the_panel(open_notebook: OpenNoteboo
     notifications = owner.page.locator(".jp-Notification-Status")
     expect(notifications).to_contain_text("1")
     notifications.click()
-    expect(owner.page.locator(".jp-Notification-Center")).to_contain_text("request 0 waits for your answer")
+    expect(owner.page.locator(".jp-Notification-Center")).to_contain_text("Sven asks for x: “why”")

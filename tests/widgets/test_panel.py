@@ -18,7 +18,7 @@ from tests.conftest import DuetPair, MakeDuets
 from tests.widgets.conftest import ShowPanel
 from tests.widgets.recording import Recording
 
-TRAITS = ("link", "tuning", "requests", "transfers")
+TRAITS = ("link", "tuning", "requests", "asked", "shared", "transfers")
 PAGE = "page-1"
 
 
@@ -49,7 +49,7 @@ def test_the_code_is_told_to_a_page_and_is_in_no_trait_and_no_table(show: ShowPa
         assert code["expires_s"] == owner.code_expires.timestamp()
         assert page.trait("link")["state"] == "waiting"
         assert str(owner.code) not in as_text(page)
-        assert str(owner.code) not in json.dumps(page.panel._bundle())
+        assert str(owner.code) not in json.dumps(page.panel._repr_mimebundle_())
         assert all(str(owner.code) not in str(sent.content) for sent in page.sent if sent.method != "custom")
 
 
@@ -168,7 +168,9 @@ def test_a_request_is_approved_for_the_revision_that_was_seen(duets: DuetPair, s
     asked = scientist.wait_object("x", 10).request("for the mean")
     row = page.trait("requests", lambda requests: requests["pending"] == 1)["rows"][0]
     assert (row["who"], row["name"], row["reason"]) == ("Sven", "x", "for the mean")
-    assert page.wait("notice").content["text"] == "duetlink: request 0 waits for your answer in the panel"
+    assert page.wait("asked").content == {
+        "kind": "asked", "who": "Sven", "what": "x", "why": "for the mean", "run": False,
+    }  # fmt: skip
     detail = page.command("request_detail", number=0)["result"]
     assert detail == {
         "number": 0, "revision": 1, "reason": "for the mean", "description": "three numbers",

@@ -111,7 +111,7 @@ def test_a_row_says_who_answered(duets: DuetPair, show: ShowPanel) -> None:
     _, row = asked(duets, page)
     assert row["by"] == ""
     page.command("deny", number=row["number"], reason="")
-    assert page.panel.requests["rows"][0]["by"] == "person"
+    assert page.panel.requests["rows"][0]["by"] == "you"
 
 
 # -- the audit log -----------------------------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_the_log_is_told_newest_first_and_searched(duets: DuetPair, show: ShowPa
     assert [one["number"] for one in rows] == sorted((one["number"] for one in rows), reverse=True)
     answered = next(one for one in rows if one["kind"] == "answer")
     assert (answered["state"], answered["by"], answered["name"], answered["peer"]) == (
-        "approved", "person", "scans", "Sven",
+        "approved", "you", "scans", "Sven",
     )  # fmt: skip
     assert [one["kind"] for one in entries(page, kind="request")] == ["request"]
     assert [one["kind"] for one in entries(page, text="FOR THE Mean", kind="request")] == ["request"]

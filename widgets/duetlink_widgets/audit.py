@@ -11,6 +11,7 @@ from typing import Any
 from duetlink import Duet
 from duetlink.base.audit.entry import Entry
 from duetlink.duet.audit import moment
+from duetlink.duet.display import by_words
 from duetlink.errors import LimitExceeded, SettingError
 from duetlink_widgets.contract import AuditPage, AuditRow, Export, Foreign
 
@@ -51,7 +52,8 @@ def export(duet: Duet, ending: str) -> dict[str, Any]:
 
 
 def _searched(entry: Entry) -> str:
-    texts = (entry.kind, entry.state, entry.peer, entry.name, entry.by, entry.reason, entry.answer_reason)
+    by = by_words(entry.by)
+    texts = (entry.kind, entry.state, entry.peer, entry.name, by, entry.reason, entry.answer_reason)
     return "\n".join(texts).casefold()
 
 
@@ -66,7 +68,7 @@ def _row(entry: Entry) -> AuditRow:
         entry.revision,
         entry.size_bytes,
         entry.left_bytes,
-        entry.by,
+        by_words(entry.by),
         Foreign(entry.answer_reason or entry.reason or entry.verifier),
         entry.path,
     )

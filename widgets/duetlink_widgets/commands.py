@@ -11,12 +11,17 @@ from dataclasses import asdict
 from typing import Any
 
 from duetlink import Duet
+from duetlink.base.wire.text import harmless_lines
 from duetlink.duet.answering.requests import Request
+from duetlink.duet.asking.own_requests import OwnRequest
+from duetlink.duet.asking.pointer import ReceivedObject
+from duetlink.duet.objects.preview import preview_text
 from duetlink.errors import RequestAnswered, SettingError
 from duetlink_widgets import audit
 from duetlink_widgets.contract import Foreign, PolicyDraft, RequestDetail
 
 Args = Mapping[str, Any]
+_LONGEST_LOOK = 4000  # characters
 
 
 def run(duet: Duet, name: object, args: object) -> Any:
@@ -80,6 +85,21 @@ def _add_policy_like(duet: Duet, args: Args) -> None:
     duet.policies.add(_seen(duet, args).like_this(count=args.get("count")))
 
 
+def _own(duet: Duet, args: Args) -> OwnRequest:
+    number = _number(args)
+    for request in duet.asked:
+        if request.number == number:
+            return request
+    raise SettingError(f"request {number} of this side is not kept any more; duet.asked has the latest")
+
+
+def _shared_detail(duet: Duet, args: Args) -> str:
+    """What may be seen here of an object: the mock of what is shared, and what was given as it is."""
+    entry = duet.store[_text(args, "name")]
+    shown = entry.get() if isinstance(entry, ReceivedObject) else getattr(entry, "mock", None)
+    return harmless_lines(preview_text(shown, _LONGEST_LOOK))
+
+
 def _set_compression(duet: Duet, args: Args) -> None:
     duet.compression.set(**args)
 
@@ -109,6 +129,8 @@ COMMANDS: dict[str, Callable[[Duet, Args], Any]] = {
     "request_detail": _request_detail,
     "policy_like": _policy_like,
     "add_policy_like": _add_policy_like,
+    "withdraw": lambda duet, args: _own(duet, args).withdraw(),
+    "shared_detail": _shared_detail,
     "remove_policy": lambda duet, args: duet.policies.remove(str(args.get("name"))),
     "audit": lambda duet, args: audit.page(duet, _text(args, "text"), _text(args, "kind")),
     "verify_audit": lambda duet, args: str(duet.audit.verify()),

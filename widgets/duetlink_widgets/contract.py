@@ -4,7 +4,7 @@ Traits hold what a saved notebook may show: coarse, without secrets, 32 KiB toge
 writes them. All else are messages, `{"kind": ..., ...}`:
 
     page -> kernel   hello, visible, poll, command
-    kernel -> page   code, history, decisions, tick, ack, notice
+    kernel -> page   code, history, decisions, tick, ack, notice, asked, answered
 
 Peers' words are in fields of type `Foreign`: the page shows them as text, with what could hide or reorder
 characters made visible.
@@ -133,7 +133,7 @@ class RequestRow:
     times: int
     arrived_s: float  # Unix time
     answered_s: float | None
-    by: str = ""  # who answered: "person", or "policy NAME"
+    by: str = ""  # who answered: "you", or "policy NAME"
     function: str = ""  # its name, where one is to be run; else what is asked for is there already
     made: bool = True  # what would leave is known: an object is there, or the function has been run
     progress: float | None = None  # how far a function is by its own word, from 0 to 1
@@ -157,6 +157,51 @@ class RequestsState:
     total: int
     rows: list[RequestRow]
     policies: list[PolicyRow] = field(default_factory=list)  # in the order in which they are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRequestRow:
+    """One request of this side's; `number` is its place in the order of asking."""
+
+    number: int
+    state: Literal["asking", "pending", "approved", "denied", "withdrawn", "complete", "failed"]
+    name: Foreign
+    reason: str
+    answer_reason: Foreign
+    asked_s: float  # Unix time
+    answered_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class AskedState:
+    """Trait `asked`: what this side has asked for, the pending ones first, then the latest."""
+
+    pending: int
+    total: int
+    rows: list[OwnRequestRow]
+
+
+@dataclass(frozen=True, slots=True)
+class SharedRow:
+    """One object of the store. `look`: it is here or has a mock, which `shared_detail` shows."""
+
+    name: Foreign
+    whose: Literal["peer", "received", "mine", "awaiting"]
+    kind: Foreign
+    detail: Foreign
+    size_bytes: int
+    description: Foreign
+    mock: Foreign
+    budget: Foreign
+    look: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SharedState:
+    """Trait `shared`: what either side shares or has given, the peer's first."""
+
+    total: int
+    rows: list[SharedRow]
 
 
 @dataclass(frozen=True, slots=True)
@@ -286,6 +331,30 @@ class Notice:
     text: str
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A new request, to be told outside the panel as well: who asks for what, and why. `run`: `what` is a
+    function, to be run here.
+    """
+
+    kind: Literal["asked"]
+    who: Foreign
+    what: Foreign
+    why: Foreign
+    run: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The peer has answered a request of this side's: to be told outside the panel as well."""
+
+    kind: Literal["answered"]
+    who: Foreign
+    what: Foreign
+    answer: Literal["approved", "denied"]
+    why: Foreign
+
+
 # -- messages to the kernel ------------------------------------------------------------------------------
 
 
@@ -323,6 +392,8 @@ class Command:
     policy_like        {number, count}               -> PolicyDraft: what `add_policy_like` would add
     add_policy_like    {number, revision, count}     answers the request, and others like it
     remove_policy      {name}
+    withdraw           {number}                      one of this side's own requests
+    shared_detail      {name}                        -> str: its mock, or what was given
     audit              {text, kind}                  -> AuditPage: entries with that text, of that kind
     verify_audit       {}                            -> str: that nothing was changed; fails where it was
     export_audit       {ending}                      -> Export: of this duet, as "jsonl" or "csv"

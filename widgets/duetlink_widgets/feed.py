@@ -11,12 +11,13 @@ import asyncio
 import contextlib
 import itertools
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any, Protocol
 
 from duetlink import Duet
 from duetlink.base.runtime.loop import LoopThread
+from duetlink.duet.asking.own_requests import OwnRequest
 from duetlink.duet.compression import MadeDecision
 from duetlink.errors import DuetError, LinkClosed
 from duetlink_widgets import snapshot
@@ -39,6 +40,7 @@ from duetlink_widgets.timeline import Timeline
 PUBLISH_S = 0.1  # changes within this time are published together
 NOTICE_S = 5.0  # no more than one in this time
 _MOST_PAGES = 16
+_ANSWERS = ("approved", "complete", "denied")
 _MOST_COMMANDS = 32  # at a time
 
 
@@ -67,6 +69,7 @@ class Feed:
         self._decisions: list[MadeDecision] = []
         self._tuning: dict[str, Any] | None = None
         self._pending: set[int] = set()
+        self._waiting: set[int] = set()  # this side's own requests
         self._noticed_s = -NOTICE_S
         self._sequence = itertools.count()
         self._thread = LoopThread("duetlink-panel")
@@ -111,6 +114,8 @@ class Feed:
         states = {
             "link": snapshot.as_trait(snapshot.link_state(self._duet)),
             "requests": snapshot.as_trait(snapshot.requests_state(self._duet)),
+            "asked": snapshot.as_trait(snapshot.asked_state(self._duet)),
+            "shared": snapshot.as_trait(snapshot.shared_state(self._duet)),
             "transfers": snapshot.as_trait(snapshot.transfers_state(self._duet)),
         }
         if self._tuning is not None:
@@ -118,6 +123,7 @@ class Feed:
         self._outlet.publish(states)
         self._tell_decisions()
         self._notice_requests()
+        self._notice_answers()
 
     def _tell_decisions(self) -> None:
         new = [
@@ -141,10 +147,14 @@ class Feed:
         if not new or time.monotonic() - self._noticed_s < NOTICE_S:
             return
         self._noticed_s = time.monotonic()
-        number = max(new)
-        self._outlet.say(
-            asdict(Notice("notice", f"duetlink: request {number} waits for your answer in the panel"))
-        )
+        self._outlet.say(asdict(snapshot.asked(self._duet.requests[max(new)])))
+
+    def _notice_answers(self) -> None:
+        """Of what has waited for a person: what is answered at once needs no notice."""
+        waited, self._waiting = self._waiting, _pending(self._duet.asked)
+        for request in self._duet.asked:
+            if request.number in waited - self._waiting and request.state in _ANSWERS:
+                self._outlet.say(asdict(snapshot.answered(self._duet, request)))
 
     # -- what is heard ---------------------------------------------------------------------------------------
 
@@ -235,6 +245,10 @@ class Feed:
             ack = Ack("ack", command_id, True, "", result)
         self._publish()  # the page has the effect when it has the answer
         self._outlet.say(asdict(ack))
+
+
+def _pending(requests: Iterable[OwnRequest]) -> set[int]:
+    return {request.number for request in requests if request.state == "pending"}
 
 
 def _code(duet: Duet) -> Code:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -20,22 +21,35 @@ if not _BUNDLE.exists():
     raise FileNotFoundError(f"{_BUNDLE} is not built; run `make js` in the project, or install a wheel")
 
 
+# An output of its own, since JupyterLab prefers a widget to a table even where the widget is no more. The
+# first two rules hide it while the panel is on the page, the third hides "model not found" above it.
+_KEPT = """<div class="duetlink-kept" data-panel="{key}">{table}</div><style>
+body:has(.duetlink-panel[data-key="{key}"]) .duetlink-kept[data-panel="{key}"],
+body:has(.duetlink-panel[data-key="{key}"]) .jp-OutputArea-child:has(.duetlink-kept[data-panel="{key}"]),
+.jp-OutputArea-child:has(.jupyter-widgets):not(:has(.duetlink-panel)):has(
+  + .jp-OutputArea-child .duetlink-kept[data-panel="{key}"]) {{ display: none; }}
+</style>"""
+
+
 class Panel(anywidget.AnyWidget):
     """Shows a duet live, and takes clicks. Its traits are written by the feed's thread alone.
 
-    Where there is no widget manager, and in a saved notebook, a table of the state stands in its place, which
-    is renewed when the state changes. No trait and no table holds the session code.
+    Below it stands a table of the state, renewed when the state changes and hidden while the panel is there:
+    it is what a saved notebook shows. No trait and no table holds the session code.
     """
 
     _esm = _BUNDLE
 
+    key = traitlets.Unicode().tag(sync=True)  # by which the page finds the tables of this panel
     link = traitlets.Dict().tag(sync=True)
     tuning = traitlets.Dict().tag(sync=True)
     requests = traitlets.Dict().tag(sync=True)
+    asked = traitlets.Dict().tag(sync=True)
+    shared = traitlets.Dict().tag(sync=True)
     transfers = traitlets.Dict().tag(sync=True)
 
     def __init__(self, duet: Duet) -> None:
-        super().__init__()
+        super().__init__(key=secrets.token_hex(8))
         _answer_where_asked(self.comm)
         self._duet = duet
         self._displays: list[str] = []
@@ -46,7 +60,8 @@ class Panel(anywidget.AnyWidget):
     def display(self) -> None:
         """Show it below the cell that runs."""
         self._shown_state = _state(self._duet)
-        handle = display(self._bundle(), raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        display(self._view(), raw=True)  # type: ignore[no-untyped-call]
+        handle = display(self._table(), raw=True, display_id=True)  # type: ignore[no-untyped-call]
         if handle is not None:
             self._displays.append(handle.display_id)
 
@@ -75,22 +90,19 @@ class Panel(anywidget.AnyWidget):
         """What a saved notebook shows: as of the latest change of state."""
         self._shown_state = _state(self._duet)
         for display_id in self._displays:
-            update_display(self._bundle(), raw=True, display_id=display_id)  # type: ignore[no-untyped-call]
+            update_display(self._table(), raw=True, display_id=display_id)  # type: ignore[no-untyped-call]
 
-    def _bundle(self) -> dict[str, Any]:
+    def _view(self) -> dict[str, Any]:
+        view = {"version_major": 2, "version_minor": 0, "model_id": self.model_id}
+        # nbconvert wants words for everything; the table below has them
+        return {"application/vnd.jupyter.widget-view+json": view, "text/plain": ""}
+
+    def _table(self) -> dict[str, Any]:
         table: Table = self._duet.table()
-        return {
-            "application/vnd.jupyter.widget-view+json": {
-                "version_major": 2,
-                "version_minor": 0,
-                "model_id": self.model_id,
-            },
-            "text/html": table._repr_html_(),
-            "text/plain": repr(table),
-        }
+        return {"text/html": _KEPT.format(key=self.key, table=table._repr_html_()), "text/plain": repr(table)}
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        return self._bundle(), {}
+        return self._view() | self._table(), {}
 
 
 def _state(duet: Duet) -> str:

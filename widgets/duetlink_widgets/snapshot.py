@@ -12,33 +12,45 @@ from typing import Any, TypeVar, cast
 from duetlink import Duet
 from duetlink.data.codecs import Codec
 from duetlink.duet.answering.requests import Request
+from duetlink.duet.asking.own_requests import WAITING, OwnRequest
+from duetlink.duet.asking.pointer import Described, Pointer, ReceivedObject
 from duetlink.duet.compression import MadeDecision
-from duetlink.duet.display import size_text
+from duetlink.duet.display import by_words, size_text
+from duetlink.duet.store import Asset, AwaitedAsset
 from duetlink.duet.transfers import SharedTransfer
 from duetlink.errors import LinkClosed
 from duetlink.net.link.traffic import Statistics
 from duetlink_widgets.contract import (
     SCHEMA,
+    Answered,
+    Asked,
+    AskedState,
     CodecChoice,
     CompressionFields,
     DecisionRow,
     Foreign,
     LinkState,
+    OwnRequestRow,
     PathRow,
     PolicyRow,
     RequestRow,
     RequestsState,
+    SharedRow,
+    SharedState,
     TransferRow,
     TransfersState,
     TuningState,
 )
 
-_REQUESTS_BYTES = 12 * 1024  # what the rows of a trait may take; the rest is in duet.requests
+_REQUESTS_BYTES = 9 * 1024  # what the rows of a trait may take; the rest is in duet.requests
 _POLICIES_BYTES = 3 * 1024
-_TRANSFERS_BYTES = 7 * 1024
+_TRANSFERS_BYTES = 5 * 1024
+_ASKED_BYTES = 4 * 1024
+_SHARED_BYTES = 5 * 1024
 _LONGEST_TEXT = 160  # characters of one cell
+_WHOSE = {Pointer: "peer", ReceivedObject: "received", Asset: "mine", AwaitedAsset: "awaiting"}
 
-Row = TypeVar("Row", RequestRow, TransferRow, PolicyRow)
+Row = TypeVar("Row", RequestRow, TransferRow, PolicyRow, OwnRequestRow, SharedRow)
 
 
 def link_state(duet: Duet) -> LinkState:
@@ -159,10 +171,69 @@ def _request_row(request: Request) -> RequestRow:
         times=request.times,
         arrived_s=request.arrived.timestamp(),
         answered_s=request.answered.timestamp() if request.answered is not None else None,
-        by=request.by,
+        by=by_words(request.by),
         function=_cut(request.function),
         made=not asset.is_unmade,
         progress=request.progress if request.state == "running" else None,
+    )
+
+
+def asked(request: Request) -> Asked:
+    """A new request, for those who do not look at the panel."""
+    name = Foreign(_cut(request.asset.name))
+    return Asked("asked", _foreign(request.peer), name, _foreign(request.reason), bool(request.function))
+
+
+def answered(duet: Duet, request: OwnRequest) -> Answered:
+    """The answer to a request of this side's, for those who do not look at the panel."""
+    answer = "denied" if request.state == "denied" else "approved"
+    who = _foreign(duet.peer or "the peer")
+    return Answered(
+        "answered", who, _foreign(request.name), cast(Any, answer), _foreign(request.answer_reason)
+    )
+
+
+def asked_state(duet: Duet) -> AskedState:
+    """This side's own part of the `Requests` tab."""
+    own = duet.asked
+    ended = [request for request in own if request.state not in WAITING]
+    rows = (_own_row(request) for request in chain(own.pending, reversed(ended)))
+    total = max((request.number for request in own), default=-1) + 1
+    return AskedState(len(own.pending), total, _within(rows, _ASKED_BYTES))
+
+
+def _own_row(request: OwnRequest) -> OwnRequestRow:
+    return OwnRequestRow(
+        request.number,
+        cast(Any, request.state),
+        _foreign(request.name),
+        _cut(request.reason),
+        _foreign(request.answer_reason),
+        request.asked.timestamp(),
+        None if request.answered is None else request.answered.timestamp(),
+    )
+
+
+def shared_state(duet: Duet) -> SharedState:
+    """`Shared` tab."""
+    store = duet.store
+    names = list(store)
+    rows = (_shared_row(entry) for name in names if (entry := store.get(name)) is not None)
+    return SharedState(len(names), _within(rows, _SHARED_BYTES))
+
+
+def _shared_row(entry: Described) -> SharedRow:
+    whose = _WHOSE[type(entry)]
+    return SharedRow(
+        _foreign(entry.name),
+        cast(Any, whose),
+        _foreign(entry.kind),
+        _foreign(entry.detail),
+        entry.size_bytes,
+        _foreign(entry.description),
+        _foreign(entry.mock_words),
+        _foreign(entry.budget),
+        whose == "received" or (whose != "awaiting" and bool(entry.mock_words)),
     )
 
 
@@ -223,7 +294,10 @@ def decisions(duet: Duet) -> list[MadeDecision]:
         return []
 
 
-def as_trait(state: LinkState | TuningState | RequestsState | TransfersState) -> dict[str, Any]:
+State = LinkState | TuningState | RequestsState | AskedState | SharedState | TransfersState
+
+
+def as_trait(state: State) -> dict[str, Any]:
     """As values of JSON, without NaN or infinity."""
     wire: dict[str, Any] = json.loads(json.dumps(asdict(state), allow_nan=False))
     return wire

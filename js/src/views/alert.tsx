@@ -18,7 +18,7 @@ export function Alert() {
   return (
     <>
       <Announcements />
-      {row && view.tab.value !== "requests" && (
+      {row && !view.panel.pulse.gone.value && view.tab.value !== "requests" && (
         <div class="alert">
           <Icon shape="request" />
           <span class="grow">

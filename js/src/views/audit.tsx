@@ -3,7 +3,6 @@ import { KINDS } from "../audit";
 import type { Ack, AuditRow, Export } from "../contract";
 import { download } from "../download";
 import { clock, count, moment, size, thousands } from "../format";
-import { pathWord } from "../words";
 import { CommandButton, Refusal } from "./buttons";
 import { Row } from "./fields";
 import { useView } from "./view";
@@ -101,7 +100,7 @@ function Entries() {
               <th scope="col" class="what">
                 what
               </th>
-              <th scope="col">who</th>
+              <th scope="col">with</th>
               <th scope="col">object (revision)</th>
               <th scope="col" class="number snug">
                 bytes
@@ -142,7 +141,7 @@ function Entry({ row }: { row: AuditRow }) {
       <td class="number">{bytes(row)}</td>
       <td data-label="by">{row.by && <Words text={row.by} limit={80} />}</td>
       <td class="dim paragraph">{row.words && <Words text={row.words} limit={300} />}</td>
-      <td class="snug">{row.path && <Words text={pathWord(row.path)} limit={12} />}</td>
+      <td class="snug">{row.path && <Words text={row.path} limit={12} />}</td>
     </tr>
   );
 }

@@ -43,7 +43,12 @@ export function Controls() {
     });
   };
   return (
-    <section class="controls" aria-label="Compression" aria-busy={phase !== undefined && phase !== "failed"}>
+    <section
+      class="controls"
+      aria-label="Compression"
+      aria-busy={phase !== undefined && phase !== "failed"}
+      inert={state.link.value.state === "closed"}
+    >
       <div class="bar">
         <h3>Compression</h3>
         <span class="dim" role="status">
@@ -85,12 +90,12 @@ export function Controls() {
           {(id) => (
             <NumberField
               id={id}
-              value={now.max_relative_error}
-              unit="relative"
+              value={now.max_relative_error === null ? null : now.max_relative_error * 100}
+              unit="% off"
               placeholder="any"
               least={0}
-              most={1}
-              onSet={(value) => set({ max_relative_error: value })}
+              most={100}
+              onSet={(value) => set({ max_relative_error: value === null ? null : value / 100 })}
             />
           )}
         </Row>
@@ -112,7 +117,7 @@ export function Controls() {
           checked={now.lossless_only}
           onSet={(lossless_only) => set({ lossless_only })}
         />
-        <Check label="freeze the plan in force" checked={now.pin} onSet={(pin) => set({ pin })} />
+        <Check label="keep the codecs of now" checked={now.pin} onSet={(pin) => set({ pin })} />
       </div>
       <div class="bar">
         <CommandButton

@@ -1,7 +1,6 @@
 import { useSignal } from "@preact/signals";
 import { clock, megabytes } from "../format";
 import { decisionKey } from "../state";
-import { pathWord } from "../words";
 import { useView } from "./view";
 import { Words } from "./words";
 
@@ -29,10 +28,10 @@ export function Decisions() {
             <th scope="col">from → to</th>
             <th scope="col">why</th>
             <th scope="col" class="number snug">
-              expected
+              expected, MB/s
             </th>
             <th scope="col" class="number snug">
-              measured
+              measured, MB/s
             </th>
           </tr>
         </thead>
@@ -42,7 +41,7 @@ export function Decisions() {
               <td class="number">{clock(row.when_s)}</td>
               <td>{row.side === "here" ? "here" : "peer"}</td>
               <td>
-                <Words text={row.name} limit={60} /> <span class="dim">{pathWord(row.path)}</span>
+                <Words text={row.name} limit={60} /> <span class="dim">{row.path}</span>
               </td>
               <td class="paragraph">
                 <Words text={row.before || "–"} /> → <Words text={row.after} />

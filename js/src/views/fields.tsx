@@ -1,4 +1,4 @@
-import type { JSX } from "preact";
+import type { JSX, TargetedKeyboardEvent } from "preact";
 import { useView } from "./view";
 
 export function Row({ label, children }: { label: string; children: (id: string) => JSX.Element }) {
@@ -23,6 +23,16 @@ interface NumberProps {
   onSet: (value: number | null) => void;
 }
 
+/** Inside JupyterLab's notebooks no Enter submits a form or commits a field, so the key itself is listened to. */
+export function onEnter(act: (field: HTMLInputElement) => void) {
+  return (event: TargetedKeyboardEvent<HTMLInputElement>) => {
+    // an input method takes Enter to end a word
+    if (event.key !== "Enter" || event.isComposing) return;
+    event.preventDefault();
+    act(event.currentTarget);
+  };
+}
+
 /** Takes effect when it is left, or with Enter; empty is none. */
 export function NumberField({ id, value, unit, placeholder, onSet, ...limits }: NumberProps) {
   const commit = (field: HTMLInputElement) => {
@@ -41,6 +51,7 @@ export function NumberField({ id, value, unit, placeholder, onSet, ...limits }: 
         required={limits.required ?? false}
         placeholder={placeholder}
         value={value ?? ""}
+        onKeyDown={onEnter(commit)}
         onChange={(event) => commit(event.currentTarget)}
       />
       <span class="dim">{unit}</span>

@@ -1,6 +1,6 @@
 import { useComputed } from "@preact/signals";
 import { clock, count, latency, megabytes } from "../format";
-import { LINK_STATES, PATH_MEANINGS, pathWord } from "../words";
+import { LINK_STATES, PATH_MEANINGS } from "../words";
 import { CommandButton, ConfirmButton, Refusal } from "./buttons";
 import { Icon } from "./icon";
 import { choose, useView } from "./view";
@@ -11,12 +11,13 @@ export function Header() {
   const { state } = view.panel;
   const link = state.link.value;
   const { pending } = state.requests.value;
-  const open = link.state !== "closed";
+  const gone = view.panel.pulse.gone.value;
+  const open = link.state !== "closed" && !gone;
   return (
     <header class="header">
       <div class="who">
-        <Icon shape={link.state} />
-        <strong>{LINK_STATES[link.state]}</strong>
+        <Icon shape={gone ? "closed" : link.state} />
+        <strong>{gone ? "The kernel does not answer" : LINK_STATES[link.state]}</strong>
         {link.peer !== null && (
           <span class="peer">
             <span class="sr">with </span>
@@ -31,7 +32,7 @@ export function Header() {
         )}
         <Silence />
       </div>
-      <Figures />
+      {gone ? <Gone /> : <Figures />}
       <div class="actions">
         <button
           type="button"
@@ -64,7 +65,7 @@ export function Header() {
 function Silence() {
   const { state, pulse } = useView().panel;
   const sinceMs = pulse.silentSince.value;
-  if (sinceMs === null) return null;
+  if (sinceMs === null || pulse.gone.value) return null;
   return (
     <span class="silence" role="status">
       no data from kernel since {clock(sinceMs / 1000)}
@@ -75,6 +76,21 @@ function Silence() {
   );
 }
 
+/** Nothing else in the panel is true any more, perhaps. */
+function Gone() {
+  const { state, pulse } = useView().panel;
+  const opener = state.link.value.role === "owner" ? "launch" : "join";
+  return (
+    <p class="why" role="status">
+      No data since {clock(pulse.silentSince.value! / 1000)}. If the kernel has ended or was restarted, this
+      duet has ended with it: run duetlink.{opener}(…) again. A kernel that is only busy comes back by itself.
+      {state.tick.value === null && state.link.value.summary && (
+        <Words text={` (${state.link.value.summary})`} limit={300} />
+      )}
+    </p>
+  );
+}
+
 /** Four times a second only the texts of these change: each is bound to its own signal. */
 function Figures() {
   const { state } = useView().panel;
@@ -82,12 +98,11 @@ function Figures() {
   const received = useComputed(() => megabytes(state.tick.value?.received_bytes_per_s));
   const roundTrip = useComputed(() => latency(state.tick.value?.round_trip_s));
   const { path, paused } = state.link.value;
-  const { sending_codec, receiving_codec } = state.tuning.value;
   return (
     <dl class="figures">
       <div>
         <dt>path</dt>
-        <dd title={path ? PATH_MEANINGS[path] : undefined}>{path ? pathWord(path) : "–"}</dd>
+        <dd title={path ? PATH_MEANINGS[path] : undefined}>{path || "–"}</dd>
       </div>
       <div>
         <dt>{paused ? "sending paused" : "sending"}</dt>
@@ -104,12 +119,6 @@ function Figures() {
       <div class="time">
         <dt>round trip</dt>
         <dd>{roundTrip}</dd>
-      </div>
-      <div class="codec">
-        <dt>codec out / in</dt>
-        <dd>
-          {sending_codec ?? "–"} / {receiving_codec ?? "–"}
-        </dd>
       </div>
     </dl>
   );

@@ -2,16 +2,16 @@ import { useSignal } from "@preact/signals";
 import { copy } from "../clipboard";
 import type { Code, PathRow } from "../contract";
 import { count, duration, share, size, speed } from "../format";
-import { PATH_MEANINGS, PATH_STATES, pathWord } from "../words";
+import { PATH_MEANINGS, PATH_STATES } from "../words";
 import { useView } from "./view";
 import { Words } from "./words";
 
 const COPIED_MS = 2000;
 
 export function LinkTab() {
-  const { state } = useView().panel;
+  const { state, pulse } = useView().panel;
   const link = state.link.value;
-  const code = state.code.value;
+  const code = pulse.gone.value ? null : state.code.value;
   return (
     <div class="link">
       {link.state === "waiting" && code && <Invitation code={code} />}
@@ -20,7 +20,7 @@ export function LinkTab() {
           <Words text={link.why} limit={400} />
         </p>
       )}
-      {link.paths.length > 0 && <Paths rows={link.paths} inUse={link.path} />}
+      {link.state !== "closed" && link.paths.length > 0 && <Paths rows={link.paths} inUse={link.path} />}
       {link.peer !== null && <Facts />}
     </div>
   );
@@ -93,7 +93,7 @@ function Paths({ rows, inUse }: { rows: readonly PathRow[]; inUse: string | null
       <tbody>
         {rows.map((row) => (
           <tr key={row.name} class={row.name === inUse ? "in-use" : undefined}>
-            <th scope="row">{pathWord(row.name)}</th>
+            <th scope="row">{row.name}</th>
             <td class="snug">
               <span class={`dot ${row.state}`} />
               {row.name === inUse ? "in use" : PATH_STATES[row.state]}
@@ -114,7 +114,6 @@ function Paths({ rows, inUse }: { rows: readonly PathRow[]; inUse: string | null
 
 function Facts() {
   const link = useView().panel.state.link.value;
-  const moved = link.sent_bytes + link.received_bytes;
   return (
     <dl class="facts">
       <div>
@@ -129,7 +128,7 @@ function Facts() {
           </div>
           <div>
             <dt>arrays</dt>
-            <dd>{link.path === "local" ? "through shared memory" : `by Flight, ${pathWord(link.path)}`}</dd>
+            <dd>{link.path === "local" ? "through shared memory" : `by Flight, ${link.path}`}</dd>
           </div>
         </>
       )}
@@ -140,13 +139,6 @@ function Facts() {
       <div>
         <dt>received</dt>
         <dd>{size(link.received_bytes)}</dd>
-      </div>
-      <div>
-        <dt>kept off the wire</dt>
-        <dd>
-          {size(link.saved_bytes)}
-          {moved > 0 && link.saved_bytes > 0 && ` (${Math.round((100 * link.saved_bytes) / moved)} %)`}
-        </dd>
       </div>
       <div>
         <dt>reconnects</dt>

@@ -2,7 +2,7 @@ import { useSignal } from "@preact/signals";
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import type { PolicyDraft, RequestRow } from "../contract";
 import { visible } from "../foreign";
-import { moment } from "../format";
+import { ending } from "../format";
 import { CommandButton, Refusal } from "./buttons";
 import { NumberField } from "./fields";
 import { useView } from "./view";
@@ -33,6 +33,7 @@ export function PolicyLike({ row, dead, onMove, onCancel }: PolicyLikeProps) {
   const [key] = useState(() => `policy_like ${row.number} ${++opened}`);
   const draft = useDraft(row, times.value, key);
   useLayoutEffect(() => void onMove(), [draft]);
+  const timesId = `${id}-times-${row.number}`;
   const busy = panel.connection.progress.value.get(key)?.phase === "busy";
   return (
     <div
@@ -43,45 +44,34 @@ export function PolicyLike({ row, dead, onMove, onCancel }: PolicyLikeProps) {
       ref={place}
       onKeyDown={(event) => event.key === "Escape" && onCancel()}
     >
-      <p>From now on this is approved without asking you:</p>
-      <dl class="facts" aria-live="polite">
-        <div>
-          <dt>which, how much</dt>
-          <dd>
-            {draft ? (
-              <Words text={draft.words} limit={2000} />
-            ) : (
-              <span class="dim">{busy ? "Kernel busy…" : "Asking the kernel…"}</span>
-            )}
-          </dd>
-        </div>
-        <div>
-          <dt>until</dt>
-          <dd>{draft ? moment(draft.until_s, panel.pulse.now.value) : "–"}</dd>
-        </div>
-        <div>
-          <dt>as policy</dt>
-          <dd>{draft ? <Words text={draft.name} limit={200} /> : "–"}</dd>
-        </div>
-        <div>
-          <dt>
-            <label for={`${id}-times-${row.number}`}>how many times</label>
-          </dt>
-          <dd>
-            <NumberField
-              id={`${id}-times-${row.number}`}
-              value={times.value}
-              unit={`at most, 1 to ${MOST_TIMES}`}
-              placeholder=""
-              least={1}
-              most={MOST_TIMES}
-              step={1}
-              required
-              onSet={(value) => (times.value = value ?? TIMES)}
-            />
-          </dd>
-        </div>
-      </dl>
+      <p class="sentence">
+        <Words text={row.who} limit={40} /> may {row.function ? "run" : "have"} <Words text={row.name} />{" "}
+        again, <label for={timesId}>at most</label>{" "}
+        <NumberField
+          id={timesId}
+          value={times.value}
+          unit="times"
+          placeholder=""
+          least={1}
+          most={MOST_TIMES}
+          step={1}
+          required
+          onSet={(value) => (times.value = value ?? TIMES)}
+        />
+        , until {draft ? ending(draft.until_s, panel.pulse.now.value) : "…"}, without asking you.
+      </p>
+      <div aria-live="polite">
+        {draft ? (
+          <details>
+            <summary class="dim">
+              The policy “<Words text={draft.name} limit={200} />” in full
+            </summary>
+            <Words text={draft.words} limit={2000} />
+          </details>
+        ) : (
+          <span class="dim">{busy ? "Kernel busy…" : "Asking the kernel…"}</span>
+        )}
+      </div>
       <div class="answers">
         <CommandButton
           command="add_policy_like"

@@ -6,6 +6,8 @@ import { visible } from "../foreign";
 import { clock, size } from "../format";
 import { Answered } from "./answered";
 import { CommandButton, Refusal } from "./buttons";
+import { onEnter } from "./fields";
+import { OwnRequests } from "./own_requests";
 import { Policies } from "./policies";
 import { PolicyLike } from "./policy_like";
 import { Detail } from "./request_detail";
@@ -51,12 +53,13 @@ export function RequestsTab() {
   };
   return (
     <div class="requests">
-      {pending.length === 0 && <p class="dim">Nothing waits for an answer.</p>}
+      {pending.length === 0 && <p class="dim">Nothing waits for your answer.</p>}
       <ul ref={list} onKeyDown={move}>
         {pending.map((row) => (
           <Pending key={row.number} row={row} dead={dead} onMove={() => moves.value++} />
         ))}
       </ul>
+      <OwnRequests />
       {policies.length > 0 && <Policies rows={policies} />}
       {answered.length > 0 && <Answered rows={answered} more={total - rows.length} />}
     </div>
@@ -201,12 +204,11 @@ function Denial({ row, dead, onCancel }: { row: RequestRow; dead: boolean; onCan
   useEffect(() => field.current?.focus(), []);
   const phase = connection.progress.value.get(keyOf("deny", { number: row.number }))?.phase;
   const disabled = dead || phase === "sent" || phase === "busy";
-  const submit = (event: SubmitEvent) => {
-    event.preventDefault();
+  const deny = () => {
     if (!disabled) void connection.run("deny", { number: row.number, reason: reason.value });
   };
   return (
-    <form class="answers" onSubmit={submit} onKeyDown={(event) => event.key === "Escape" && onCancel()}>
+    <div class="answers" role="group" onKeyDown={(event) => event.key === "Escape" && onCancel()}>
       <input
         ref={field}
         type="text"
@@ -215,13 +217,14 @@ function Denial({ row, dead, onCancel }: { row: RequestRow; dead: boolean; onCan
         maxLength={500}
         value={reason}
         onInput={(event) => (reason.value = event.currentTarget.value)}
+        onKeyDown={onEnter(deny)}
       />
-      <button type="submit" class="primary" aria-disabled={disabled}>
+      <button type="button" class="primary" aria-disabled={disabled} onClick={deny}>
         {phase === "busy" ? "Kernel busy…" : "Deny"}
       </button>
       <button type="button" class="plain" onClick={onCancel}>
         Cancel
       </button>
-    </form>
+    </div>
   );
 }

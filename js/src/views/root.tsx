@@ -1,4 +1,4 @@
-import { signal } from "@preact/signals";
+import { effect, signal } from "@preact/signals";
 import { render } from "preact";
 import type { Panel } from "../panel";
 import css from "../panel.css";
@@ -17,6 +17,7 @@ export function show(panel: Panel, el: HTMLElement, ended: AbortSignal): void {
   root.setAttribute("aria-label", "Duet");
   // JupyterLab would take the letters typed here for its own: `d d` on a button deletes the cell
   root.dataset.lmSuppressShortcuts = "true";
+  root.dataset.key = panel.key;
   el.append(root);
 
   const view: View = {
@@ -37,6 +38,9 @@ export function show(panel: Panel, el: HTMLElement, ended: AbortSignal): void {
     if (shown) settleTheme();
     view.shown.value = shown;
   });
+  const stopGone = effect(() => {
+    root.dataset.gone = String(panel.pulse.gone.value);
+  });
   render(
     <ViewContext.Provider value={view}>
       <style>{css}</style>
@@ -47,6 +51,7 @@ export function show(panel: Panel, el: HTMLElement, ended: AbortSignal): void {
     root,
   );
   ended.addEventListener("abort", () => {
+    stopGone();
     render(null, root);
     root.remove();
   });

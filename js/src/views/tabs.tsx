@@ -4,6 +4,7 @@ import type { Tab } from "../state";
 import { AuditTab } from "./audit";
 import { LinkTab } from "./link";
 import { RequestsTab } from "./requests";
+import { SharedTab } from "./shared";
 import { ThroughputTab } from "./throughput";
 import { TransfersTab } from "./transfers";
 import { choose, useView } from "./view";
@@ -11,6 +12,7 @@ import { choose, useView } from "./view";
 const TABS: { name: Tab; title: string; content: () => JSX.Element }[] = [
   { name: "link", title: "Link", content: LinkTab },
   { name: "throughput", title: "Throughput", content: ThroughputTab },
+  { name: "shared", title: "Shared", content: SharedTab },
   { name: "requests", title: "Requests", content: RequestsTab },
   { name: "transfers", title: "Transfers", content: TransfersTab },
   { name: "audit", title: "Audit", content: AuditTab },
@@ -62,6 +64,7 @@ export function Tabs() {
         id={`${view.id}-content`}
         aria-labelledby={`${view.id}-tab-${current.name}`}
         tabIndex={0}
+        inert={view.panel.pulse.gone.value}
       >
         <current.content key={current.name} />
       </div>

@@ -1,4 +1,5 @@
 import { useSignal } from "@preact/signals";
+import { size } from "../format";
 import { Charts } from "./charts";
 import { Controls } from "./controls";
 import { Decisions } from "./decisions";
@@ -7,12 +8,27 @@ import { useView } from "./view";
 
 const MINUTES = [1, 5, 15];
 
+/** What compression and deduplication were good for. */
+function Headline() {
+  const { saved_bytes, sent_bytes, received_bytes } = useView().panel.state.link.value;
+  const moved = sent_bytes + received_bytes;
+  if (moved === 0) return null;
+  if (saved_bytes === 0) return <p class="headline">{size(moved)} have moved, all of it over the wire</p>;
+  return (
+    <p class="headline">
+      <strong>{size(saved_bytes)}</strong> of {size(moved)} kept off the wire (
+      {Math.round((100 * saved_bytes) / moved)} %)
+    </p>
+  );
+}
+
 export function ThroughputTab() {
   const { panel, id } = useView();
   const minutes = useSignal(panel.state.minutes);
   const asTable = useSignal(false);
   return (
     <div class="throughput">
+      <Headline />
       <section class="charts">
         <div class="bar">
           <fieldset class="choice">

@@ -2,11 +2,13 @@ import { keyOf } from "../connection";
 import type { TransferRow } from "../contract";
 import { visible } from "../foreign";
 import { count, duration, percent, ratio, size, speed } from "../format";
-import { pathWord } from "../words";
 import { CommandButton, ConfirmButton, Refusal } from "./buttons";
 import { Icon } from "./icon";
 import { useView } from "./view";
 import { Words } from "./words";
+
+/** What is smaller and has arrived is one line. */
+const SMALL_BYTES = 1_000_000;
 
 export function TransfersTab() {
   const { state } = useView().panel;
@@ -32,6 +34,7 @@ function Transfer({ row }: { row: TransferRow }) {
   const now = course ?? row;
   const name = visible(row.name, 60);
   const args = { number: row.number };
+  if (row.state === "complete" && row.size_bytes < SMALL_BYTES) return <Small row={row} />;
   const commands = ["pause_transfer", "resume_transfer", "cancel_transfer", "retry_transfer"];
   return (
     <li class="transfer" data-state={row.state}>
@@ -94,7 +97,7 @@ function Transfer({ row }: { row: TransferRow }) {
         </div>
         <div>
           <dt>path</dt>
-          <dd>{pathWord(now.path)}</dd>
+          <dd>{now.path}</dd>
         </div>
         <div>
           <dt>time</dt>
@@ -102,6 +105,22 @@ function Transfer({ row }: { row: TransferRow }) {
         </div>
       </dl>
       <Refusal keys={commands.map((command) => keyOf(command, args))} />
+    </li>
+  );
+}
+
+/** Nobody looks for the speed of what took no time. */
+function Small({ row }: { row: TransferRow }) {
+  return (
+    <li class="transfer" data-state={row.state}>
+      <div class="transfer-name">
+        <Icon shape={row.direction} />
+        <span class="sr">{row.direction === "in" ? "received " : "sent "}</span>
+        <Words text={row.name} limit={80} />
+        <span class="dim grow">{row.state}</span>
+        <span class="done">{size(row.size_bytes)}</span>
+        <span class="dim">{row.path}</span>
+      </div>
     </li>
   );
 }

@@ -11,6 +11,7 @@ from duetlink_widgets.contract import (
     HISTORY_COLUMNS,
     SCHEMA,
     Ack,
+    AskedState,
     AuditPage,
     AuditRow,
     Code,
@@ -23,6 +24,7 @@ from duetlink_widgets.contract import (
     History,
     LinkState,
     Notice,
+    OwnRequestRow,
     PathRow,
     PolicyDraft,
     PolicyRow,
@@ -30,6 +32,8 @@ from duetlink_widgets.contract import (
     RequestRow,
     RequestsState,
     Running,
+    SharedRow,
+    SharedState,
     Tick,
     TransferRow,
     TransfersState,
@@ -149,7 +153,7 @@ REQUESTS = RequestsState(
             times=1,
             arrived_s=NOW_S - 400,
             answered_s=NOW_S - 380,
-            by="person",
+            by="you",
         ),
         RequestRow(
             number=26,
@@ -177,6 +181,42 @@ REQUESTS = RequestsState(
         PolicyRow("the rest", "ask", "any request", ""),
     ],
 )
+ASKED = AskedState(
+    pending=1,
+    total=12,
+    rows=[
+        OwnRequestRow(11, "pending", Foreign("ages.mean()"), "for table 1", Foreign(""), NOW_S - 30.0, None),
+        OwnRequestRow(
+            10,
+            "denied",
+            Foreign("patients"),
+            "",
+            Foreign("names are in it"),
+            NOW_S - 90.0,
+            NOW_S - 80.0,
+        ),
+        OwnRequestRow(
+            9, "complete", Foreign("labels"), "training", Foreign(""), NOW_S - 200.0, NOW_S - 199.0
+        ),
+    ],
+)
+SHARED = SharedState(
+    total=5,
+    rows=[
+        SharedRow(
+            Foreign("people"), "peer", Foreign("pandas.DataFrame"), Foreign("400 rows × 3 columns"), 12_800,
+            Foreign("a survey of 2025"), Foreign("auto"), Foreign("epsilon 1 of 3 left"), True,
+        ),
+        SharedRow(
+            Foreign("photos"), "peer", Foreign("list"), Foreign("12 items"), 3_000_000, Foreign(""),
+            Foreign(""), Foreign(""), False,
+        ),
+        SharedRow(
+            Foreign("weights"), "mine", Foreign("numpy.ndarray"), Foreign("float32 (64, 64)"), 16_384,
+            Foreign(""), Foreign("zeros"), Foreign(""), True,
+        ),
+    ],
+)  # fmt: skip
 DRAFT = PolicyDraft(
     name="like request 28",
     words="assets scans; tags pilot, ct; kinds numpy array; peers Sven's notebook; no other tags;"
@@ -278,10 +318,10 @@ AUDIT = AuditPage(
             kind="release",
             state="cancelled",
             left_bytes=31_400_000,
-            by="person",
+            by="you",
             path="tcp",
         ),
-        replace(_OF_SCANS, number=1239, when_s=NOW_S - 20.5, kind="answer", state="approved", by="person"),
+        replace(_OF_SCANS, number=1239, when_s=NOW_S - 20.5, kind="answer", state="approved", by="you"),
         replace(
             _OF_SCANS,
             number=1238,
@@ -336,6 +376,8 @@ EMPTY_TRAITS: dict[str, Any] = {
     "link": asdict(WAITING),
     "tuning": asdict(TuningState(None, [], None, None)),
     "requests": asdict(RequestsState(0, 0, [])),
+    "asked": asdict(AskedState(0, 0, [])),
+    "shared": asdict(SharedState(0, [])),
     "transfers": asdict(TransfersState(0, 0, [])),
 }
 

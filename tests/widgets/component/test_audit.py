@@ -46,9 +46,9 @@ def test_an_entry_says_when_what_who_how_much_by_whom_and_how(show: Show) -> Non
             "Sven's notebook",
             "scans (3)",
             "31.4 MB of 71.3 MB",
-            "person",
+            "you",
             "",
-            "direct",
+            "tcp",
         ]
     )
     expect(rows.nth(4).get_by_role("cell").nth(4)).to_have_text("9.63 kB")

@@ -45,7 +45,7 @@ def test_policies_stand_in_their_order_with_what_they_let_out(show: Show) -> Non
         "small labelsapproveassets labels*; up to 10 kB; 20 times2 times, 2,408 elements"
     )
     answered = view.get_by_role("table", name="Answered").get_by_role("row")
-    expect(answered.nth(1)).to_contain_text("person")
+    expect(answered.nth(1)).to_contain_text("you")
     expect(answered.nth(2)).to_contain_text("policy small labels")
 
 
@@ -81,7 +81,7 @@ def test_what_would_be_in_force_is_read_before_it_is(show: Show) -> None:
     first = open_form(shown)
     assert named(shown, "policy_like") == [{"number": 28, "count": 10}]
     add = first.get_by_role("button", name=ADD)
-    expect(first.get_by_label("how many times")).to_be_focused()
+    expect(first.get_by_label("at most")).to_be_focused()
     expect(first).to_contain_text("Asking the kernel…")
     expect(add).to_be_disabled()
     shown.pass_s(0.8)
@@ -89,7 +89,11 @@ def test_what_would_be_in_force_is_read_before_it_is(show: Show) -> None:
     add.click(force=True)
     assert named(shown, "add_policy_like") == []
     answer(shown)
-    for words in (states.DRAFT.words, "like request 28", "2026-09-22 00:00:00"):
+    expect(first.locator(".sentence")).to_have_text(
+        "Sven's notebook may have scans again, at most times, until midnight, without asking you."
+    )
+    expect(first.get_by_role("spinbutton", name="at most")).to_have_value("10")
+    for words in (states.DRAFT.words, "like request 28"):
         expect(first).to_contain_text(words)
     # what is read stands there only now
     expect(add).to_be_disabled()
@@ -110,7 +114,7 @@ def test_another_count_is_another_draft(show: Show) -> None:
     first = open_form(shown)
     answer(shown)
     shown.pass_s(0.6)
-    times = first.get_by_label("how many times")
+    times = first.get_by_label("at most")
     times.fill("25")
     times.press("Enter")
     assert named(shown, "policy_like")[1:] == [{"number": 28, "count": 25}]
@@ -137,7 +141,7 @@ def test_a_count_that_cannot_be_is_taken_back(show: Show, typed: str) -> None:
     shown = show()
     first = open_form(shown)
     answer(shown)
-    times = first.get_by_label("how many times")
+    times = first.get_by_label("at most")
     times.fill(typed)
     times.press("Tab")
     expect(times).to_have_value("10")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, replace
 
 import pytest
 from playwright.sync_api import expect
 
+from duetlink_widgets.contract import Asked, Foreign
 from tests.widgets.component import states
 from tests.widgets.component.conftest import Show
 from tests.widgets.component.shown import Shown
@@ -131,13 +133,35 @@ def test_silence_is_said_with_its_beginning_and_ends_with_the_next_tick(show: Sh
     expect(view.locator(".plots")).to_have_attribute("data-stale", "false")
 
 
-@pytest.mark.parametrize("state", ["waiting", "closed"])
-def test_no_data_is_no_trouble_where_none_is_due(show: Show, state: str) -> None:
-    link = replace(states.CONNECTED, state=state)  # type: ignore[arg-type]
-    shown = show(traits=states.TRAITS | {"link": asdict(link)})
+def test_no_data_is_no_trouble_once_the_duet_is_closed(show: Show) -> None:
+    shown = show(traits=states.TRAITS | {"link": asdict(replace(states.CONNECTED, state="closed"))})
     view = shown.view()
     shown.pass_s(10)
     expect(view).not_to_contain_text("no data from kernel")
+    expect(view).to_have_attribute("data-gone", "false")
+
+
+def test_within_ten_seconds_the_panel_of_a_kernel_that_ended_looks_dead(show: Show) -> None:
+    shown = show(traits=states.EMPTY_TRAITS)
+    view = shown.view()
+    shown.receive(states.CODE)
+    shown.greet()
+    expect(view.locator(".code")).to_be_visible()
+    view.get_by_role("button", name="Disconnect").click()
+    view.get_by_role("button", name="Disconnect").click()
+    shown.pass_s(10)
+    header = view.locator("header")
+    expect(header).to_contain_text("The kernel does not answer")
+    expect(header).to_contain_text("run duetlink.launch(…) again")
+    expect(header.get_by_role("button", name=re.compile("Disconnect|Kernel busy"))).to_have_count(0)
+    expect(view).to_have_attribute("data-gone", "true")
+    expect(view.locator(".code, .line")).to_have_count(0)
+    assert view.get_by_role("tabpanel").evaluate("content => content.inert")
+    # it was only busy
+    shown.receive(states.tick(2))
+    expect(header).to_contain_text("Waiting for the peer")
+    expect(view).to_have_attribute("data-gone", "false")
+    expect(view.locator(".code")).to_be_visible()
 
 
 def test_a_saved_notebook_without_a_kernel_says_what_it_was(show: Show) -> None:
@@ -150,13 +174,25 @@ def test_a_saved_notebook_without_a_kernel_says_what_it_was(show: Show) -> None:
 def test_a_notice_is_told_in_every_view_and_once_by_jupyterlab(show: Show) -> None:
     shown = show()
     views = [shown.view("first"), shown.view("second")]
-    shown.receive(states.notice("duetlink: request 28 waits for your answer in the panel"))
+    shown.receive(states.notice("duetlink was updated: reload this page"))
     for view in views:
-        expect(view.locator("[aria-live=polite]")).to_have_text(
-            "duetlink: request 28 waits for your answer in the panel"
-        )
+        expect(view.locator("[aria-live=polite]")).to_have_text("duetlink was updated: reload this page")
     [notified] = shown.page.evaluate("model.notified")
     assert notified["command"] == "apputils:notify"
-    assert notified["args"]["message"] == "duetlink: request 28 waits for your answer in the panel"
+    assert notified["args"]["message"] == "duetlink was updated: reload this page"
     assert notified["trusted"]
     assert shown.page.locator("[data-commandlinker-command]").count() == 0
+
+
+def test_a_new_request_is_told_by_jupyterlab_with_who_what_and_why(show: Show) -> None:
+    shown = show()
+    shown.view()
+    asked = Asked("asked", Foreign("lab"), Foreign("ages.mean()"), Foreign("just curious"), False)
+    shown.receive(asdict(asked))
+    shown.receive(asdict(replace(asked, why=Foreign(""), what=Foreign("total(ages)"), run=True)))
+    shown.receive(asdict(replace(asked, who=Foreign("\u202elab\n" * 50))))
+    plain, function, hostile = shown.page.evaluate("model.notified.map(({args}) => args.message)")
+    assert plain == "lab asks for ages.mean(): “just curious”"
+    assert function == "lab asks to run total(ages)"
+    assert hostile.startswith("\\u202elab\\n")
+    assert len(hostile) < 260

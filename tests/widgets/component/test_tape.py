@@ -55,7 +55,7 @@ def test_the_page_shows_what_the_kernel_has_said(chromium: Browser, tape: list[S
         header = view.locator("header")
         expect(header).to_contain_text("Connected")
         expect(header).to_contain_text("Sven")
-        expect(header).to_contain_text("direct")
+        expect(header).to_contain_text("tcp")
         view.get_by_role("tab", name="Requests").click()
         expect(view.get_by_role("tabpanel")).to_contain_text("approved")
         view.get_by_role("tab", name="Transfers").click()
