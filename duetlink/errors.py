@@ -7,6 +7,8 @@ to do next. No class here carries a secret: messages may end up in a saved noteb
 
 from __future__ import annotations
 
+from duetlink import tracebacks
+
 
 class DuetError(Exception):
     """Root of all duetlink errors."""
@@ -14,6 +16,10 @@ class DuetError(Exception):
     def __str__(self) -> str:
         # KeyError.__str__ shows the repr of its argument; a sentence should be shown as a sentence.
         return Exception.__str__(self)
+
+    def _render_traceback_(self) -> list[str]:
+        """What IPython prints: the message is what matters, and not the frames within duetlink."""
+        return tracebacks.rendered(self)
 
 
 class SettingError(DuetError, ValueError):

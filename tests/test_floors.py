@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # `compute` know nothing of each other, nor do `duet` and `groups`. The root (`__init__`) is above all of
 # them; nobody imports it.
 WINGS = (
+    ("tracebacks",),
     ("errors", "version"),
     ("settings",),
     ("base",),
@@ -50,14 +51,14 @@ FLOORS = {
     "compute": (("prep",), ("operations",), ("mocks", "privacy"), ("worker",)),
     "duet": (
         ("cell", "display", "examination", "panel"),
-        ("audit", "code", "compression", "open_duets"),
+        ("audit", "code", "compression", "open_duets", "statistics"),
         ("objects",),
         ("asking", "answering"),
         ("state", "store", "ports"),
         ("life",),
         ("transfers",),
         ("duet",),
-        ("announcement",),
+        ("announcement", "completion"),
     ),
     "learning": (("averaging", "dp", "gossip"), ("audit",)),
     "groups": (

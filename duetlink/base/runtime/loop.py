@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+from duetlink import tracebacks
 from duetlink.base.runtime.turns import turns
 from duetlink.errors import LinkClosed, LocalProtocolError
 
@@ -81,7 +82,9 @@ class LoopThread:
             if future is None:
                 coroutine.close()
             raise
-        except BaseException:
+        except BaseException as error:
+            if isinstance(error, KeyboardInterrupt):
+                tracebacks.shorten(error)
             if (future is None or not future.done()) and not self._loop.is_closed():
                 self._loop.call_soon_threadsafe(call.cancel)
                 self._settle()
