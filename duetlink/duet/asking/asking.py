@@ -73,6 +73,11 @@ class Question:
     def state(self) -> str:
         return self.record.state
 
+    @property
+    def title(self) -> str:
+        """What is asked for, in a sentence: an asset by its name, in quotes, a result as its owner calls it."""
+        return self.record.name if self.result or self.job is not None else repr(self.asset.name)
+
 
 class Asking:
     """Requests of this side that wait for the peer."""
@@ -102,6 +107,11 @@ class Asking:
             if not question.answered.done():
                 question.answered.set_exception(type(error)(str(error)))
                 question.answered.exception()
+
+    @property
+    def peer_name(self) -> str:
+        """What the peer calls itself. Any thread may ask."""
+        return self._link.peer_name if self._link is not None else "the peer"
 
     def check_open(self) -> None:
         """Raise LinkClosed where the duet is closed. Any thread may call."""

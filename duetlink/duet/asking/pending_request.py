@@ -8,12 +8,14 @@ import time
 from collections.abc import Callable, Generator
 from typing import Any
 
+from duetlink import tracebacks
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.duet.asking.asking import Asking, Question
 from duetlink.duet.asking.own_requests import COMPLETE, DENIED, PENDING, WAITING
 from duetlink.duet.display import Table, visible
 from duetlink.duet.objects.job_log import LogLines
 from duetlink.duet.objects.progress import Progress
+from duetlink.duet.objects.waiting import WaitingLine
 from duetlink.errors import RequestTimeout, RequestWithdrawn
 
 
@@ -24,6 +26,7 @@ class PendingRequest:
         """`make` is called on the loop thread: a question owns a future of it. Raises LinkClosed."""
         asking.check_open()
         self._thread = thread
+        self._asking = asking
         self._question = thread.run(_made(make))
         self._future: concurrent.futures.Future[Any] = thread.submit(asking.fetch(self._question))
 
@@ -47,37 +50,50 @@ class PendingRequest:
         return self._question.log.fraction
 
     def result(self, timeout_s: float | None = None) -> Any:
-        """Wait for the value, showing progress of a transfer that takes more than a second.
+        """Wait for the value. What takes more than a second is shown: what is waited for, then the progress
+        of the transfer.
 
         `timeout_s` bounds the wait for the owner's answer; the request stays pending after it.
 
         Raises:
             RequestDenied, RequestTimeout, RequestWithdrawn, AssetChanged, TransferFailed, LinkClosed.
         """
-        with Progress(self._question.asset.name) as progress:
-            waiting = wait_future(
-                self._future,
-                timeout_s,
-                still=lambda: self._question.state in WAITING,
-                on_wait=lambda: progress.show(self._question.transfer),
+        return self._result(timeout_s, "stop waiting")
+
+    def result_or_withdraw(self, timeout_s: float | None = None) -> Any:
+        """`result`; whatever keeps it from coming, an interrupt too, withdraws the request."""
+        try:
+            return self._result(timeout_s, "withdraw the request")
+        except BaseException:
+            self.withdraw()
+            raise
+
+    def _result(self, timeout_s: float | None, interrupt: str) -> Any:
+        question = self._question
+        peer = visible(self._asking.peer_name)
+        with WaitingLine("", interrupt) as line, Progress(question.asset.name, peer) as progress:
+
+            def show() -> None:
+                if question.state in WAITING:
+                    line.what = f"asked {peer} for {visible(question.title)}"  # the owner may have named it
+                    line.show()
+                else:
+                    line.end(question.state)
+                    progress.show(question.transfer)
+
+            answered = wait_future(
+                self._future, timeout_s, still=lambda: question.state in WAITING, on_wait=show
             )
-        if not waiting:
+            line.end(question.state if answered else "no answer")
+        if not answered:
             raise RequestTimeout(
-                f"no answer to the request for {self._question.asset.name!r} within {timeout_s:g} s; "
+                f"no answer to the request for {question.asset.name!r} within {timeout_s:g} s; "
                 "ask again with a longer one, or use request(), which waits in the owner's queue"
             )
         try:
             return self._future.result()
         except concurrent.futures.CancelledError:
-            raise RequestWithdrawn(f"the request for {self._question.asset.name!r} was withdrawn") from None
-
-    def result_or_withdraw(self, timeout_s: float | None = None) -> Any:
-        """`result`; whatever keeps it from coming, an interrupt too, withdraws the request."""
-        try:
-            return self.result(timeout_s)
-        except BaseException:
-            self.withdraw()
-            raise
+            raise RequestWithdrawn(f"the request for {question.asset.name!r} was withdrawn") from None
 
     def withdraw(self) -> None:
         """Take the request back, or cancel its transfer. Without effect once it has ended."""
@@ -107,6 +123,19 @@ def wait_future(
     on_wait: Callable[[], None],
 ) -> bool:
     """Wait for `future`, looking up ten times a second; False if `timeout_s` passed while `still()`."""
+    try:
+        return _wait(future, timeout_s, still, on_wait)
+    except KeyboardInterrupt as interrupt:
+        tracebacks.shorten(interrupt)
+        raise
+
+
+def _wait(
+    future: concurrent.futures.Future[Any],
+    timeout_s: float | None,
+    still: Callable[[], bool],
+    on_wait: Callable[[], None],
+) -> bool:
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
     while not future.done():
         tick_s = 0.1

@@ -5,30 +5,53 @@ from __future__ import annotations
 from types import TracebackType
 from typing import Any, Self
 
-from duetlink.net.link.transfer import Transfer
+from duetlink.net.link.transfer import Transfer, TransferStatus
 
 DELAY_S = 1.0
+
+# no rate, and no time that is left: nobody knows for how long it is paused
+_PAUSED = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{postfix}]"
 
 
 class Progress:
     """Draws one transfer with tqdm. Use on the thread that waits: output belongs to its cell."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, peer: str) -> None:
+        """Of the object with this name, to or from a peer of that name."""
         self._name = name
+        self._peer = peer
         self._bar: Any = None
+        self._paused_s = 0.0  # of the transfer's pauses: the bar's clock leaves those out that it has seen
 
     def show(self, transfer: Transfer | None) -> None:
         """Draw `transfer` as it is now; nothing before it has taken DELAY_S."""
         if transfer is None:
             return
+        status = transfer.status()
         if self._bar is None:
-            if transfer.status().duration_s < DELAY_S:
+            if status.duration_s < DELAY_S:
                 return
             self._bar = _tqdm()(total=transfer.size_bytes, unit="B", unit_scale=True, desc=self._name)
-        self._bar.set_postfix_str(transfer.path, refresh=False)
-        self._bar.update(transfer.done_bytes - self._bar.n)
+            self._paused_s = status.paused_s
+        bar = self._bar
+        if bar.disable:  # TQDM_DISABLE
+            return
+        who = self._paused_by(status)
+        bar.bar_format = _PAUSED if who else None
+        bar.set_postfix_str(f"paused by {who}" if who else transfer.path, refresh=bool(who))
+        if who:
+            return
+        longer_s, self._paused_s = status.paused_s - self._paused_s, status.paused_s
+        bar.start_t += longer_s
+        bar.last_print_t += longer_s
+        bar.update(transfer.done_bytes - bar.n)
         if transfer.done_bytes == transfer.size_bytes:
             self.close()
+
+    def _paused_by(self, status: TransferStatus) -> str:
+        """Who keeps it back; empty: nobody."""
+        who = (["you"] if status.paused_here else []) + ([self._peer] if status.paused_there else [])
+        return " and ".join(who)
 
     def close(self) -> None:
         if self._bar is not None:

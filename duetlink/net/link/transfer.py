@@ -30,11 +30,13 @@ class TransferStatus:
     why: str = ""
     paused_here: bool = False
     paused_there: bool = False
+    paused_s: float = 0.0  # how much of the duration it was paused
 
     @property
     def bytes_per_s(self) -> float:
-        """The average rate since the transfer began."""
-        return self.done_bytes / self.duration_s if self.duration_s > 0 else 0.0
+        """The average rate since the transfer began, without the time in which it was paused."""
+        moving_s = self.duration_s - self.paused_s
+        return self.done_bytes / moving_s if moving_s > 0 else 0.0
 
 
 class Transfer:
@@ -54,6 +56,8 @@ class Transfer:
         self.state = RUNNING
         self.why = ""
         self.paused_here = self.paused_there = False
+        self._paused_since_s: float | None = None
+        self._paused_s = 0.0  # in pauses that have ended
         self.on_change: Callable[[], None] = lambda: None  # it was paused, resumed, or has ended
         # set by what moves it
         self.on_pause: Callable[[bool], None] = lambda paused: None
@@ -89,13 +93,24 @@ class Transfer:
         if not self.running or now == before:
             return False
         self.paused_here, self.paused_there = now
+        self._count_pause()
         return True
+
+    def _count_pause(self) -> None:
+        """A pause may have begun or ended."""
+        now_s = time.monotonic()
+        if self.paused:
+            self._paused_since_s = self._paused_since_s or now_s
+        elif self._paused_since_s is not None:
+            self._paused_s += now_s - self._paused_since_s
+            self._paused_since_s = None
 
     def end(self, state: str, why: str = "") -> None:
         if not self.running:
             return
         self.state, self.why = state, why
         self.paused_here = self.paused_there = False
+        self._count_pause()
         self._ended_s = time.monotonic()
         # the record outlives what moved it, and must not hold its memory
         self.on_pause, self.on_cancel = lambda paused: None, lambda: None
@@ -112,6 +127,7 @@ class Transfer:
 
     def status(self) -> TransferStatus:
         until_s = time.monotonic() if self._ended_s is None else self._ended_s
+        since_s = self._paused_since_s
         return TransferStatus(
             harmless(self.name),
             self.direction,
@@ -125,4 +141,5 @@ class Transfer:
             self.why,
             self.paused_here,
             self.paused_there,
+            self._paused_s + (until_s - since_s if since_s is not None else 0.0),
         )

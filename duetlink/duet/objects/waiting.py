@@ -1,0 +1,75 @@
+"""One line that says what a call waits for, once it has waited for a second."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import Any, Self
+
+from duetlink.duet.panel import in_notebook
+
+DELAY_S = 1.0  # of a shorter wait nobody wonders what it is for
+
+
+class WaitingLine:
+    """Shows one line while a call waits, and ends it with what has come of it.
+
+    In a notebook the line is replaced when it ends. Elsewhere it goes to stderr, as progress bars do. Use it
+    on the thread that waits: output belongs to its cell.
+    """
+
+    def __init__(self, what: str, interrupt: str) -> None:
+        """`what` is waited for; `interrupt` says what an interrupt does, such as `withdraw the request`."""
+        self.what = what
+        self._interrupt = interrupt
+        self._begun_s = time.monotonic()
+        self._handle: Any = None  # of the notebook's output
+        self._is_shown = self._has_ended = False
+
+    def show(self) -> None:
+        """Draw the line, if that has not been done and the wait takes longer than DELAY_S."""
+        if self._is_shown or self._has_ended or time.monotonic() - self._begun_s < DELAY_S:
+            return
+        self._is_shown = True
+        if in_notebook():
+            from IPython.display import display
+
+            words = f"{self.what} … (interrupt to {self._interrupt})"
+            self._handle = display(_bundle(words), raw=True, display_id=True)  # type: ignore[no-untyped-call]
+        else:
+            _write(f"{self.what} … (Ctrl-C to {self._interrupt}) ")
+
+    def end(self, outcome: str) -> None:
+        """Say what has come of it, if the line is shown. Only the first call counts."""
+        if self._has_ended:
+            return
+        self._has_ended = True
+        if not self._is_shown:
+            return
+        words = f"{outcome} after {time.monotonic() - self._begun_s:.0f} s"
+        if self._handle is not None:
+            self._handle.update(_bundle(f"{self.what}: {words}"), raw=True)
+        else:
+            _write(f"{words}\n")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is None:
+            self.end("done")
+        else:
+            self.end("interrupted" if issubclass(kind, KeyboardInterrupt) else "given up")
+
+
+def _bundle(words: str) -> dict[str, str]:
+    return {"text/plain": words}
+
+
+def _write(words: str) -> None:
+    if sys.stderr is not None:  # a program without a console has none
+        sys.stderr.write(words)
+        sys.stderr.flush()
