@@ -20,19 +20,21 @@ from duetlink.duet.answering.workplace import budget_words
 from duetlink.duet.asking.own_requests import OwnRequest, OwnRequestTable
 from duetlink.duet.asking.pending_request import wait_future
 from duetlink.duet.asking.place import fetch, place
-from duetlink.duet.asking.pointer import Described
+from duetlink.duet.asking.pointer import Pointer
 from duetlink.duet.audit import Audit
 from duetlink.duet.compression import SharedCompression, TuningView
-from duetlink.duet.display import Table, size_text
+from duetlink.duet.display import Table, size_text, visible
 from duetlink.duet.examination import Examination, Examine
 from duetlink.duet.life import CLOSED, CONNECTED, RECONNECTING, Life
 from duetlink.duet.objects.budget import Budget
 from duetlink.duet.objects.catalogue import Offer
 from duetlink.duet.objects.offering import Offering
 from duetlink.duet.objects.progress import Progress
+from duetlink.duet.objects.waiting import WaitingLine
 from duetlink.duet.open_duets import OpenDuets
 from duetlink.duet.panel import Panel, make_panel
 from duetlink.duet.ports import OpenPort, PortTable, SharedPort, checked_name, checked_port
+from duetlink.duet.statistics import ShownStatistics, milliseconds, rate_text
 from duetlink.duet.store import Asset, Store
 from duetlink.duet.transfers import SharedTransfer, TransferTable
 from duetlink.errors import (
@@ -46,7 +48,7 @@ from duetlink.errors import (
 from duetlink.net.link.history import Second
 from duetlink.net.link.link import Link
 from duetlink.net.link.shared_endpoint import EndpointUse
-from duetlink.net.link.traffic import Statistics
+from duetlink.net.signaling.pasted import code_in
 
 T = TypeVar("T")
 
@@ -113,7 +115,10 @@ class Duet:
             DuetError: pairing failed or the duet is closed, as `state` says.
         """
         connected = self._life.connected
-        if not wait_future(connected, timeout_s, still=lambda: True, on_wait=lambda: None):
+        with WaitingLine("waiting for somebody to join with the code", "stop waiting") as line:
+            came = wait_future(connected, timeout_s, still=lambda: True, on_wait=line.show)
+            line.end("connected" if came and connected.exception() is None else "nobody has joined")
+        if not came:
             raise PairingTimeout(
                 f"nobody has joined within {timeout_s:g} s; the code is still valid: {self.code}"
             )
@@ -128,16 +133,18 @@ class Duet:
         take = self._life.accept
         if take is None:
             raise LocalProtocolError("this duet pairs through a signaling server; no text is to be pasted")
-        self._thread.run(_awaited(take(answer)))
+        self._thread.run(_awaited(take(code_in(answer))))
         self.wait_connected()
 
     def ping(self) -> float:
         """One round trip over the control channel, in seconds. Raises LinkClosed, CallTimeout."""
         return self._thread.run(self._link().ping())
 
-    def statistics(self) -> Statistics:
-        """A frozen snapshot of the link: state, path, round trip, bytes and rate each way, transfers."""
-        return self._life.statistics()
+    def statistics(self) -> ShownStatistics:
+        """A frozen snapshot of the link: state, path, round trip, bytes and rate each way, transfers.
+        It shows itself as a table.
+        """
+        return ShownStatistics.of(self._life.statistics())
 
     def history(self, since_s: float = 0) -> tuple[Second, ...]:
         """What moved in each second of the last quarter of an hour, from `since_s` on (Unix time). Seconds in
@@ -250,16 +257,18 @@ class Duet:
         """Every object that either side shares or has given, by name."""
         return Store(self._life.catalogue, self._life.asking, self._thread, self._life.workbench)
 
-    def wait_object(self, name: str, timeout_s: float | None = None, *, revision: int = 0) -> Described:
+    def wait_object(self, name: str, timeout_s: float | None = None, *, revision: int = 0) -> Pointer:
         """What the peer shares or has given under `name`, waiting for it to appear, in this `revision` at
-        least.
+        least: a pointer, or what is here already, which has `get` as well.
 
         Raises:
             AssetNotFound: it has not appeared within `timeout_s`.
             LinkClosed: the link has closed.
         """
+        appears = self._life.catalogue.wait_for(name, revision)
+        what = f"waiting for {self._peer_words} to share {visible(repr(name))}"
         try:
-            self._wait_for(self._life.catalogue.wait_for(name, revision), timeout_s)
+            self._wait_for(appears, timeout_s, what)
         except TimeoutError:
             which = f"revision {revision} of {name!r}" if revision else repr(name)
             raise AssetNotFound(f"the peer has shared no {which} within {timeout_s:g} s") from None
@@ -289,7 +298,7 @@ class Duet:
         with self._marked(lossy, name) as mark:
             offer = self._offering.ready(obj, name, description, tags, mark)
             gift = self._life.giving.prepare(offer)
-            with Progress(name) as progress:
+            with Progress(name, self.peer or "") as progress:
                 self._thread.run(self._life.giving.give(gift), on_wait=lambda: progress.show(gift.transfer))
 
     # -- work on what is elsewhere ---------------------------------------------------------------------------
@@ -431,13 +440,22 @@ class Duet:
             LinkClosed: the link has closed.
         """
 
+        arrives = self._life.inbox.wait_pending()
         try:
-            return self._request(self._wait_for(self._life.inbox.wait_pending(), timeout_s))
+            return self._request(
+                self._wait_for(arrives, timeout_s, f"waiting for a request of {self._peer_words}")
+            )
         except TimeoutError:
             raise RequestTimeout(f"no request has arrived within {timeout_s:g} s") from None
 
-    def _wait_for(self, waiting: Coroutine[Any, Any, T], timeout_s: float | None) -> T:
-        """Run `waiting`; TimeoutError after `timeout_s`, LinkClosed when the duet closes."""
+    @property
+    def _peer_words(self) -> str:
+        return visible(self.peer) if self.peer is not None else "whoever joins"
+
+    def _wait_for(self, waiting: Coroutine[Any, Any, T], timeout_s: float | None, what: str) -> T:
+        """Run `waiting`, saying `what` it is where that takes long; TimeoutError after `timeout_s`,
+        LinkClosed when the duet closes.
+        """
 
         async def wait() -> T:
             task = asyncio.ensure_future(waiting)
@@ -451,7 +469,8 @@ class Duet:
             finally:
                 task.cancel()
 
-        return self._thread.run(wait())
+        with WaitingLine(what, "stop waiting") as line:
+            return self._thread.run(wait(), on_wait=line.show)
 
     def _request(self, incoming: Incoming) -> Request:
         return Request(incoming, self._life.inbox, self._thread)
@@ -484,12 +503,12 @@ class Duet:
             rows += [
                 ("peer", f"{self.peer} (verifier: {self.verifier})"),
                 ("path", statistics.path or "none yet"),
-                ("sent", f"{size_text(statistics.sent_bytes)}, {_rate(statistics.sent_bytes_per_s)}"),
+                ("sent", f"{size_text(statistics.sent_bytes)}, {rate_text(statistics.sent_bytes_per_s)}"),
                 (
                     "received",
-                    f"{size_text(statistics.received_bytes)}, {_rate(statistics.received_bytes_per_s)}",
+                    f"{size_text(statistics.received_bytes)}, {rate_text(statistics.received_bytes_per_s)}",
                 ),
-                ("round trip", _milliseconds(statistics.round_trip_s)),
+                ("round trip", milliseconds(statistics.round_trip_s)),
                 ("requests", f"{len(self.requests.pending)} pending of {len(self.requests)}"),
                 ("store", f"{len(self.store)} objects"),
             ]
@@ -527,14 +546,6 @@ class Duet:
 
 async def _awaited(step: Awaitable[None]) -> None:
     await step
-
-
-def _rate(bytes_per_s: float) -> str:
-    return f"{size_text(bytes_per_s)}/s"
-
-
-def _milliseconds(time_s: float | None) -> str:
-    return "not measured yet" if time_s is None else f"{time_s * 1000:.1f} ms"
 
 
 duets: OpenDuets[Duet] = OpenDuets()  # of this kernel

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.duet.asking.asking import Asking
+from duetlink.duet.asking.columns import names_and_dtypes
 from duetlink.duet.asking.pointer import Described, Pointer, ReceivedObject
 from duetlink.duet.asking.workbench import Workbench
 from duetlink.duet.display import Table, imported_pandas, shortened, size_text
@@ -57,8 +58,13 @@ class AwaitedAsset(Described):
         self._thread.run(_unshare(self._catalogue, self._info))
 
 
-class Store(Mapping[str, Described]):
-    """A live view. Where both sides use one name, the peer's object comes first, then what it gave."""
+class Store(Mapping[str, Pointer]):
+    """A live view. Where both sides use one name, the peer's object comes first, then what it gave.
+
+    An item is a `Pointer` for what the peer shares, a `ReceivedObject` for what it gave, an `Asset` or
+    `AwaitedAsset` for what is this side's. To a type checker each is a `Pointer`, which has what is done with
+    most of them: `get`, `request`, and any attribute.
+    """
 
     def __init__(
         self,
@@ -91,9 +97,18 @@ class Store(Mapping[str, Described]):
         )
 
     def _entries(self) -> list[Described]:
-        return [entry for name in self if (entry := self.get(name)) is not None]  # not taken back meanwhile
+        return [entry for name in self if (entry := self._found(name)) is not None]
 
-    def __getitem__(self, name: str) -> Described:
+    def _found(self, name: str) -> Described | None:
+        try:
+            return self._entry(name)
+        except AssetNotFound:  # taken back meanwhile
+            return None
+
+    def __getitem__(self, name: str) -> Pointer:
+        return cast(Pointer, self._entry(name))
+
+    def _entry(self, name: str) -> Described:
         if self._names is not None and name not in self._names:
             raise AssetNotFound(f"what was searched for has no {name!r}; duet.store has all")
         if (info := self._catalogue.peer.get(name)) is not None:
@@ -115,10 +130,18 @@ class Store(Mapping[str, Described]):
     def __len__(self) -> int:
         return len(list(iter(self)))
 
+    def _ipython_key_completions_(self) -> list[str]:
+        """What IPython offers between the brackets of `duet.store[…]`."""
+        return list(self)
+
     def table(self) -> Table:
-        """All objects; of many, the first and the last by when they came."""
-        rows = [self._row(name) for name in shortened(list(self), _omitted)]
-        headers = ("name", "whose", "type", "size", "description", "tags", "mock", "budget")
+        """All objects, of many, the first and the last by when they came; of frames, their columns with
+        dtypes, as far as there is a mock that says them.
+        """
+        names = shortened(list(self), _omitted)
+        self._workbench.glance([info for name in names if (info := self._catalogue.peer.get(name))])
+        rows = [self._row(name) for name in names]
+        headers = ("name", "whose", "type", "size", "columns", "description", "tags", "mock", "budget")
         kept = [
             column for column, name in enumerate(headers) if column < 4 or any(row[column] for row in rows)
         ]
@@ -130,19 +153,28 @@ class Store(Mapping[str, Described]):
         )
 
     def _row(self, name: str) -> tuple[str, ...]:
-        entry = self.get(name)
+        entry = self._found(name)
         if entry is None:  # what stands for those that are not shown, or was taken back meanwhile
-            return (name, "", "", "", "", "", "", "")
+            return (name, "", "", "", "", "", "", "", "")
         return (
             name,
             _PLACES[type(entry)],
             f"{entry.kind} {entry.detail}",
             size_text(entry.size_bytes),
+            self._columns(entry),
             entry.description,
             ", ".join(entry.tags),
             entry.mock_words,
             entry.budget,
         )
+
+    def _columns(self, entry: Described) -> str:
+        """Names and dtypes in a line, by what is here: of what is the peer's or this side's, its mock."""
+        if isinstance(entry, ReceivedObject):
+            return names_and_dtypes(entry.get())
+        if isinstance(entry, Asset):
+            return names_and_dtypes(entry.mock)
+        return names_and_dtypes(self._workbench.here(entry._info)) if isinstance(entry, Pointer) else ""
 
     def __repr__(self) -> str:
         return repr(self.table())

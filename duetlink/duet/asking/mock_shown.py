@@ -11,15 +11,15 @@ from duetlink.duet.objects.preview import preview_text
 _LONGEST = 40_000  # characters: more than the 60 rows to which pandas shortens a frame of 20 columns
 
 
-def text_of(mock: Any) -> str:
+def text_of(mock: Any, longest: int = _LONGEST) -> str:
     """Its `repr`, shortened, line by line as the library wrote it; control characters are escapes."""
     try:
-        return harmless_lines(preview_text(mock, _LONGEST))
+        return harmless_lines(preview_text(mock, longest))
     except Exception as error:  # of a library's repr
         return f"not shown: {type(error).__name__}"
 
 
-def html_of(title: str, mock: Any) -> str:
+def html_of(title: str, mock: Any, longest: int = _LONGEST) -> str:
     """A line of HTML above the library's own HTML of the mock, or above its text where it has none."""
     show = getattr(mock, "_repr_html_", None)
     try:
@@ -27,5 +27,5 @@ def html_of(title: str, mock: Any) -> str:
     except Exception:  # of a library's repr; the text says so
         body = None
     if body is None:
-        body = f"<pre>{html.escape(text_of(mock))}</pre>"
+        body = f"<pre>{html.escape(text_of(mock, longest))}</pre>"
     return f"<div><em>{html.escape(title)}</em>{body}</div>"

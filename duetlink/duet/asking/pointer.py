@@ -7,7 +7,9 @@ from typing import Any
 
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire.text import harmless
+from duetlink.duet.asking import mock_shown
 from duetlink.duet.asking.asking import Asking, Question
+from duetlink.duet.asking.columns import Column, columns_of
 from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.asking.program import Program
 from duetlink.duet.asking.remote import Remote
@@ -16,6 +18,9 @@ from duetlink.duet.display import Table, size_text, visible
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Received
 from duetlink.errors import OperationRefused
+
+_MADE_UP = "its mock, made up"
+_LONGEST_MOCK = 300  # characters of a mock that is no frame: some lines
 
 
 class Described:
@@ -133,8 +138,29 @@ class Pointer(Remote, Described):
     def __hash__(self) -> int:
         return super().__hash__() if self._info.mock else id(self)
 
-    __repr__ = Described.__repr__
-    _repr_html_ = Described._repr_html_
+    def __repr__(self) -> str:
+        title = Described.__repr__(self)
+        if not self._info.mock:
+            return f"{title[:-1]}; no mock, so that only .get(reason=…) works>"
+        mock = self._workbench.glance([self._info])[0]
+        if mock is None:
+            return title
+        columns = columns_of(mock)
+        if columns:
+            return f"{title}\n{_columns_table('', columns)!r}"
+        return f"{title[:-1]}; {_MADE_UP}:\n{mock_shown.text_of(mock, _LONGEST_MOCK)}>"
+
+    def _repr_html_(self) -> str:
+        shown = Described._repr_html_(self)
+        mock = self._workbench.glance([self._info])[0]
+        if mock is None:
+            return f"<div>{shown}{_next_step(self._info)}</div>"
+        columns = columns_of(mock)
+        if columns:
+            shown += _columns_table("columns", columns)._repr_html_()
+        else:
+            shown += mock_shown.html_of(f"{_MADE_UP}:", mock, _LONGEST_MOCK)
+        return f"<div>{shown}{_next_step(self._info)}</div>"
 
     def _check_own(self) -> None:
         raise OperationRefused(
@@ -168,6 +194,17 @@ class Pointer(Remote, Described):
         if key or more:
             return self._look_up(key, more)
         return self.request(reason).result_or_withdraw(timeout_s)
+
+
+def _columns_table(title: str, columns: list[Column]) -> Table:
+    return Table(title, ("column", "dtype", _MADE_UP), columns)
+
+
+def _next_step(info: AssetInfo) -> str:
+    """What one does with a pointer, for whoever sees one for the first time."""
+    asks = "<code>.get(reason=…)</code> asks the owner for it"
+    works = "; operations work on the mock at once, and on the real object at the owner" if info.mock else ""
+    return f"<div><i>{asks}{works}</i></div>"
 
 
 class ReceivedObject(Described):

@@ -7,6 +7,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import threading
+from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
@@ -22,10 +23,12 @@ from duetlink.duet.asking.remote import Remote, Result
 from duetlink.duet.asking.sizes import hidden_of_asset
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Catalogue
-from duetlink.errors import LinkClosed, NoMock
+from duetlink.errors import DuetError, LinkClosed, NoMock
 from duetlink.net.link.link import Link
 
 MOST_MOCK_BYTES = 256 * 1024 * 1024  # of one asset
+GLANCE_S = 2.0  # nobody waits longer for a line that is printed
+_MOST_GLANCES = 20  # of a store with more assets, the first ones show their columns
 _MODULES = {"python": "builtins"}  # of a list, where its name is another
 
 
@@ -134,10 +137,43 @@ class Workbench:
                     ".get(reason=…), or ask its owner to share it with mock='auto'"
                 )
             assert self._thread is not None
-            body = self._thread.run(self._catalogue.fetch_mock(info, MOST_MOCK_BYTES))
-            self._mocks[key] = values.decode(body, room=values.Room(MOST_MOCK_BYTES), gradients=False)
-            self.load()
+            self._keep(info, self._thread.run(self._catalogue.fetch_mock(info, MOST_MOCK_BYTES)))
         return self._mocks[key]
+
+    def glance(self, infos: Sequence[AssetInfo]) -> list[Any]:
+        """The mocks of these assets, to be shown; None for one that there is not, or that is not here within
+        GLANCE_S. Raises nothing.
+        """
+        missing = [info for info in infos if info.mock and (info.name, info.revision) not in self._mocks]
+        if missing and self._thread is not None:
+            try:
+                self._asking.check_open()
+                bodies = self._thread.run(self._fetched(missing[:_MOST_GLANCES]))
+                for info, body in zip(missing, bodies, strict=False):
+                    if body is not None:
+                        self._keep(info, body)
+            except DuetError:
+                pass  # what is shown goes without
+        return [self.here(info) for info in infos]
+
+    def here(self, info: AssetInfo) -> Any:
+        """The mock of an asset, if it has been fetched before; else None."""
+        return self._mocks.get((info.name, info.revision))
+
+    async def _fetched(self, infos: Sequence[AssetInfo]) -> list[memoryview | None]:
+        async def fetched(info: AssetInfo) -> memoryview | None:
+            try:
+                async with asyncio.timeout(GLANCE_S):
+                    return await self._catalogue.fetch_mock(info, MOST_MOCK_BYTES)
+            except (DuetError, TimeoutError):
+                return None
+
+        return await asyncio.gather(*map(fetched, infos))
+
+    def _keep(self, info: AssetInfo, body: memoryview) -> None:
+        mock = values.decode(body, room=values.Room(MOST_MOCK_BYTES), gradients=False)
+        self._mocks[info.name, info.revision] = mock
+        self.load()
 
     def hidden(self, info: AssetInfo) -> int:
         """The mask of the sizes of an asset: those of its mock that its description does not confirm."""

@@ -1,0 +1,76 @@
+"""What `duet.statistics()` returns: a snapshot of the link that shows itself as a table."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from dataclasses import dataclass
+from typing import Self
+
+from duetlink.duet.display import Table, size_text
+from duetlink.net.link.traffic import Statistics
+from duetlink.net.paths.ladder import PathStatus
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class ShownStatistics(Statistics):
+    """A link at one moment; sizes in bytes, rates in bytes per second, times in seconds."""
+
+    @classmethod
+    def of(cls, statistics: Statistics) -> Self:
+        fields = dataclasses.fields(Statistics)
+        return cls(**{field.name: getattr(statistics, field.name) for field in fields})
+
+    def table(self) -> Table:
+        """The link, each path that was tried, and how many transfers there are in which state."""
+        rows = [
+            ("state", self.state),
+            ("path in use", self.path or "none yet"),
+            ("round trip", milliseconds(self.round_trip_s)),
+            ("sent", _moved(self.sent_bytes, self.sent_wire_bytes, self.sent_bytes_per_s)),
+            ("received", _moved(self.received_bytes, self.received_wire_bytes, self.received_bytes_per_s)),
+            *((f"path {path.name}", _path_words(path)) for path in self.paths),
+            ("transfers", self._transfer_words()),
+        ]
+        if self.reconnects:
+            rows.append(("reconnects", str(self.reconnects)))
+        return Table("Statistics", ("", ""), rows)
+
+    def _transfer_words(self) -> str:
+        if not self.transfers:
+            return "none"
+        states = Counter(transfer.state for transfer in self.transfers)
+        counted = ", ".join(f"{count} {state}" for state, count in states.items())
+        return f"{counted}; see duet.transfers"
+
+    def __repr__(self) -> str:
+        return repr(self.table())
+
+    def _repr_html_(self) -> str:
+        return self.table()._repr_html_()
+
+
+def rate_text(bytes_per_s: float) -> str:
+    """Bytes per second in decimal units: 1.07 MB/s."""
+    return f"{size_text(bytes_per_s)}/s"
+
+
+def milliseconds(time_s: float | None) -> str:
+    return "not measured yet" if time_s is None else f"{time_s * 1000:.1f} ms"
+
+
+def _moved(size_bytes: int, wire_bytes: int, bytes_per_s: float) -> str:
+    words = f"{size_text(size_bytes)}, {rate_text(bytes_per_s)} now"
+    saved_bytes = size_bytes - wire_bytes
+    return words if saved_bytes <= 0 else f"{words}; {size_text(saved_bytes)} of it did not have to move"
+
+
+def _path_words(path: PathStatus) -> str:
+    words = [path.state]
+    if path.bytes_per_s:
+        words.append(f"{'at least ' if path.at_least else ''}{rate_text(path.bytes_per_s)}")
+    if path.loss:
+        words.append(f"{path.loss:.1%} of packets lost")
+    if path.why:
+        words.append(path.why)
+    return ", ".join(words)
