@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from duetlink.duet.announcement import show_text
 from duetlink.groups.group import Group
 from duetlink.groups.opening import open_group
+from duetlink.net.signaling.pasted import code_in
 from duetlink.settings import Settings
 
 
@@ -52,6 +53,7 @@ def group(
     settings = Settings.from_environment() if settings is None else settings
     if signaling is not None:
         settings = dataclasses.replace(settings, signaling=signaling)
+    code = None if code is None else code_in(code)
     made = open_group(code, settings, size=size, name=name, on_loss=on_loss, patience_s=patience_s, only=only)
     try:
         if code is None:

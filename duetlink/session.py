@@ -14,6 +14,7 @@ from aiortc import RTCIceServer
 
 from duetlink.duet.announcement import show_answer, show_code, show_joined, show_others
 from duetlink.duet.cell import Run, current_run
+from duetlink.duet.completion import offer_completions
 from duetlink.duet.duet import Duet, duets
 from duetlink.duet.examination import Examination
 from duetlink.duet.life import Life, cancelled
@@ -44,6 +45,7 @@ from duetlink.net.signaling import (
     pair_scientist,
 )
 from duetlink.net.signaling.paste import PREFIX as PASTE_PREFIX
+from duetlink.net.signaling.pasted import code_in
 from duetlink.settings import Settings
 from duetlink.version import PROTOCOL_MAX, PROTOCOL_MIN, __version__
 
@@ -104,6 +106,7 @@ def launch(
     if not keep:
         duets.replace(run)  # before what it keeps is opened again
     duet = _launch(name, settings, resume, run)
+    offer_completions()
     show_code(duet)
     show_others(len(duets.others(duet)))
     return duet
@@ -120,6 +123,8 @@ def join(
     """Join the duet that waits under `code`, as the data scientist. Returns connected; in a notebook with
     its panel shown.
 
+    The whole line that the owner sends may be pasted as the code: `join('duetlink.join("7-…")')`.
+
     In a notebook, running the cell again replaces the duet that it made, once the new one is connected: the
     old one is closed, and its peer told why. With `keep` it lives on. See `duetlink.duets`.
 
@@ -130,7 +135,8 @@ def join(
         PeerUnreachable, PairingTimeout: the peer was met, but no connection came about.
     """
     settings = _settings(settings, signaling)
-    by_hand = isinstance(code, str) and code.strip().startswith(PASTE_PREFIX)
+    code = code_in(code)
+    by_hand = isinstance(code, str) and code.startswith(PASTE_PREFIX)
     parsed = None if by_hand else SessionCode.parse(code)
     use = shared_endpoint.use()
     thread, life = use.thread, Life(settings)
@@ -143,11 +149,12 @@ def join(
         if parsed is not None:
             thread.run(opening.join(parsed))
         else:
-            show_answer(thread.run(opening.join_by_hand(code.strip())))
+            show_answer(thread.run(opening.join_by_hand(code)))
             duet.wait_connected(settings.code_lifetime_s)
     except BaseException:
         duet.close()
         raise
+    offer_completions()
     if not keep:
         duets.replace(run)  # not before: a code that is used up must not cost the link that there is
     show_joined(duet)
