@@ -14,13 +14,13 @@ from duetlink.duet.answering import review
 from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.policy import Policy, literal
-from duetlink.duet.answering.states import PENDING
+from duetlink.duet.answering.states import PENDING, PERSON
 from duetlink.duet.code import Code
 from duetlink.duet.display import Table, by_words, imported_pandas, size_text, visible
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.job_log import LogLines
 from duetlink.duet.objects.preview import preview_of
-from duetlink.errors import DuetError, SettingError
+from duetlink.errors import SettingError
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -136,6 +136,7 @@ class Request:
 
     def preview(self) -> str:
         """The beginning of what would leave, as text; of an object over 16 MiB, of what it was made from.
+        What a cell prints of it is saved with the notebook; what the panel shows of it is not.
 
         Raises AssetNotFound, AssetChanged: what was asked for is no longer shared.
         """
@@ -244,15 +245,9 @@ class Request:
         shown = RequestTable([self])._repr_html_()
         if self.lineage is not None:
             shown += f"<div>how it is made, {_rows(self.group)}:</div>{self.code._repr_html_()}"
-        if self._incoming.state == PENDING:
-            shown += f"<div>what would leave:</div>{LogLines(self._preview_lines())._repr_html_()}"
+        if self._incoming.state == PENDING:  # an output is saved with the notebook: the value is not in it
+            shown += "<div>what would leave: see <code>.preview()</code>, or the panel</div>"
         return shown
-
-    def _preview_lines(self) -> list[str]:
-        try:
-            return self.preview().split("\n")
-        except DuetError as error:  # it is shared no more, or has changed
-            return [str(error)]
 
 
 def _rows(group: int | None) -> str:
@@ -264,6 +259,11 @@ def _rows(group: int | None) -> str:
 def _words(asset: AssetInfo) -> str:
     what = f"{asset.kind} {asset.detail}".rstrip()  # a number has no detail
     return asset.detail if asset.is_unmade else f"{what}, {size_text(asset.size_bytes)}"
+
+
+def by_words(by: str) -> str:
+    """Who answered, for whoever sits here."""
+    return "you" if by == PERSON else by
 
 
 def _end_of_day(now: datetime.datetime) -> datetime.datetime:
