@@ -72,7 +72,7 @@ def _remedy(obj: object) -> str:
         if isinstance(obj, base):
             return f"it is more than a {base.__name__}; send {base.__name__}(…) of it"
     if isinstance(obj, (types.FunctionType, types.BuiltinFunctionType, type)):
-        return "code does not travel; send the data that it works on"
+        return "code does not travel; send the data that it works on, or have it run there: @duet.remote"
     if isinstance(obj, Iterator):
         return "send list(…) of it"
     return "send its data as builtins, arrays or frames"

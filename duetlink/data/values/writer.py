@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from duetlink.data.values import body
 from duetlink.data.values.base import MAX_DEPTH, MAX_NODES, Encoded, Part, Summary
 from duetlink.data.values.registry import library_of, value_type
+from duetlink.data.values.remedy import noun_of, remedy_of
 from duetlink.data.values.schema_pb2 import Node
 from duetlink.errors import UnsupportedValue
 
@@ -69,9 +70,7 @@ class ObjectWriter:
     def _write(self, obj: object) -> None:
         library = library_of(type(obj))
         if library is None:
-            raise self.unsupported(
-                obj, "send its data as builtins, arrays or frames, such as a dict of its fields"
-            )
+            raise self.unsupported(obj, remedy_of(obj))
         handler = value_type(library)
         counting = self._counting
         if counting:
@@ -126,10 +125,7 @@ class ObjectWriter:
         return chunk
 
     def unsupported(self, obj: object, remedy: str) -> UnsupportedValue:
-        type_ = type(obj)
-        return UnsupportedValue(
-            f"{''.join(self._path)} is a {type_.__module__}.{type_.__qualname__}: {remedy}"
-        )
+        return UnsupportedValue(f"{''.join(self._path)} is a {noun_of(obj)}: {remedy}")
 
     def finish(self, obj: object, detail: str) -> tuple[bytes, Summary]:
         try:

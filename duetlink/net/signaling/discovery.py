@@ -128,7 +128,8 @@ def runtime_directory(environment: Mapping[str, str] | None = None) -> Path:
     try:
         from jupyter_core.paths import jupyter_runtime_dir
     except ImportError:
-        return Path(platformdirs.user_runtime_dir("jupyter"))
+        # where Jupyter has it; `user_runtime_dir` is another place, and complains without XDG_RUNTIME_DIR
+        return Path(platformdirs.user_data_dir("jupyter", appauthor=False), "runtime")
     return Path(jupyter_runtime_dir())
 
 

@@ -96,8 +96,8 @@ def choose(name: str, directory: Path | None) -> Lesson:
     if lesson is None:
         raise DemoFailed(f"there are no owner.ipynb and scientist.ipynb in {directory}")
     if missing := lesson.missing:
-        extras = "demo,torch" if "torch" in missing else "demo"
-        raise MissingLibrary(f"{lesson.name} needs {', '.join(missing)}: pip install 'duetlink[{extras}]'")
+        # by their own names: duetlink itself may have come as a wheel, from no index
+        raise MissingLibrary(f"{lesson.name} needs {', '.join(missing)}: pip install {' '.join(missing)}")
     return lesson
 
 

@@ -23,7 +23,7 @@ def udp_finding(servers: Sequence[Finding]) -> Finding:
             "udp",
             "unknown",
             "Nobody outside was asked by UDP: no STUN server is configured.",
-            "set DUETLINK_ICE_SERVERS (docs/connecting.md, A path)",
+            'set DUETLINK_ICE_SERVERS, such as \'[{"urls": "stun:stun.example.org"}]\'',
             details,
         )
     if answered[False]:

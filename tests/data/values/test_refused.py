@@ -35,7 +35,7 @@ class Weights(OrderedDict[str, int]):
         (defaultdict(list), r"collections.defaultdict: .*send dict\(…\)"),
         (Counter("a"), r"collections.Counter: .*send dict\(…\)"),
         (Weights(), "Weights: "),
-        (lambda: 1, "builtins.function: code does not travel"),
+        (lambda: 1, "a function: code does not travel; .* @duet.remote"),
         (int, "builtins.type: code does not travel"),
         (iter([1]), r"send list\(…\)"),
         (ValueError("x"), "builtins.ValueError"),

@@ -10,6 +10,7 @@ import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
+import platformdirs
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -196,7 +197,10 @@ def test_the_outward_address_is_none_or_another_machines_way_in() -> None:
 def test_the_runtime_directory_is_jupyters(monkeypatch: pytest.MonkeyPatch) -> None:
     assert runtime_directory({"JUPYTER_RUNTIME_DIR": "/somewhere"}) == Path("/somewhere")
     monkeypatch.setitem(sys.modules, "jupyter_core.paths", None)
-    assert "jupyter" in str(runtime_directory({}))
+    monkeypatch.setattr(
+        platformdirs, "user_data_dir", lambda name, appauthor: f"/home/ada/.local/share/{name}"
+    )
+    assert runtime_directory({}) == Path("/home/ada/.local/share/jupyter/runtime")
 
 
 async def test_a_process_that_ends_withdraws_its_announcement(tmp_path: Path) -> None:

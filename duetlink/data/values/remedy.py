@@ -1,0 +1,30 @@
+"""What to send in place of an object that cannot travel, for the kinds that people try."""
+
+from __future__ import annotations
+
+import io
+import types
+
+_GENERAL = "send its data as builtins, arrays or frames, such as a dict of its fields"
+
+
+def noun_of(obj: object) -> str:
+    """What it is, for a sentence: `function`, or the name of its type."""
+    if isinstance(obj, (types.FunctionType, types.BuiltinFunctionType, types.MethodType)):
+        return "function"
+    type_ = type(obj)
+    return f"{type_.__module__}.{type_.__qualname__}"
+
+
+def remedy_of(obj: object) -> str:
+    """What to do about an object of a library that has no values here."""
+    if isinstance(obj, io.IOBase):
+        return "read it first, and send what .read() returns"
+    if isinstance(obj, types.MethodType):
+        return "code does not travel; send the data that it works on"
+    if callable(getattr(obj, "get_params", None)) and callable(getattr(obj, "fit", None)):
+        learned = sorted(name for name in vars(obj) if name.endswith("_") and not name.startswith("_"))
+        arrays = f"the arrays that it has learned, {', '.join(f'.{name}' for name in learned[:4])}"
+        fitted = arrays if learned else "its .get_params()"
+        return f"send {fitted}; to fit one at the peer: duet.remote(estimator)"
+    return _GENERAL
