@@ -143,12 +143,16 @@ def _address(host: str, port: int, tls: bool) -> str:
     "--timeout", "timeout_s", default=180.0, show_default=True, help="Seconds that all of it may take."
 )
 @click.option("--notebooks", type=_DIRECTORY, help="A directory with an owner.ipynb and a scientist.ipynb.")
+@click.option("--open", "open_", is_flag=True, help="Play none: open them side by side in JupyterLab.")
 @click.pass_context
-def demo(ctx: click.Context, name: str, list_: bool, timeout_s: float, notebooks: Path | None) -> None:
+def demo(
+    ctx: click.Context, name: str, list_: bool, timeout_s: float, notebooks: Path | None, open_: bool
+) -> None:
     """Play a lesson's notebooks against each other in Jupyter kernels, and say what happened.
 
     NAME is one that --list shows, or its number; the first without it. What it writes goes to
-    duetlink-demo/NAME in the current directory: the notebooks with their outputs, and the audit log.
+    duetlink-demo/NAME in the current directory: the notebooks with their outputs, and the audit log. With
+    --open they are copied to duetlink-demo/NAME/by-hand, for you to play both parts.
     """
     from duetlink.tools.demo.lesson import choose, lessons
 
@@ -157,6 +161,10 @@ def demo(ctx: click.Context, name: str, list_: bool, timeout_s: float, notebooks
             click.echo(f"{lesson.name:<16}{lesson.title}")
         return
     chosen = choose(name, notebooks)
+    if open_:
+        from duetlink.tools.demo.lab import open_side_by_side
+
+        ctx.exit(open_side_by_side(_console(), chosen, Path.cwd()))
     from duetlink.tools.demo.play import play  # what it imports is there
 
     try:
@@ -332,7 +340,9 @@ def coverage(missing: str | None) -> None:
 
 @main.command(short_help="Every setting, and the value in force.")
 def settings() -> None:
-    """Show every setting: the value in force, its default, its environment variable, its meaning."""
+    """Show every setting: the value in force, its default where that is another, its meaning, its
+    environment variable.
+    """
     import dataclasses
 
     from rich.table import Table
@@ -342,19 +352,20 @@ def settings() -> None:
 
     in_force = Settings.from_environment()
     table = Table(box=None, pad_edge=False, header_style="bold")
-    widths = {"in force": 40, "default": 40}  # a file's name may be long
-    for header in ("setting", *widths, "meaning, environment variable"):
-        table.add_column(header, overflow="fold", max_width=widths.get(header))
+    table.add_column("setting")
+    table.add_column("in force", overflow="fold", max_width=36)  # a file's name may be long
+    table.add_column("meaning, environment variable", overflow="fold")
     for field in dataclasses.fields(Settings):
         value = getattr(in_force, field.name)
         variable = field.metadata["env"]
         meaning = Text(field.metadata["doc"])
         if variable:
             meaning.append(f"\n{variable}", "cyan")
-        changed = "" if value == field.default else "bold green"
-        table.add_row(
-            field.name, Text(_shown(field.name, value), changed), _shown(field.name, field.default), meaning
-        )
+        shown = Text(_shown(field.name, value))
+        if value != field.default:
+            shown.stylize("bold green")
+            shown.append(f"\n(default: {_shown(field.name, field.default)})", "default not bold")
+        table.add_row(field.name, shown, meaning)
     _console().print(table)
 
 

@@ -132,6 +132,7 @@ async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -
     audit = Settings.from_environment(environment).audit_file
     for path in (*saved, *([audit] if audit is not None else [])):
         console.print(f"  {path}", style="dim", soft_wrap=True)
+    console.print(f"To play both parts yourself: duetlink demo {lesson.name} --open", style="dim")
     return 0
 
 

@@ -1,0 +1,104 @@
+"""The notebooks of a lesson side by side in JupyterLab, for a person who plays both parts."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+
+from duetlink.errors import MissingLibrary
+from duetlink.tools.demo.errors import DemoFailed
+from duetlink.tools.demo.lesson import Lesson
+from duetlink.tools.demo.play import OUTPUT
+
+WORKSPACE = "duetlink"
+_BY_HAND = "by-hand"
+_LAYOUT = ".jupyterlab"  # of JupyterLab: what is opened where; beside the notebooks, not among the user's own
+
+
+def open_side_by_side(console: Console, lesson: Lesson, directory: Path) -> int:
+    """Copy the notebooks of `lesson` to `duetlink-demo/NAME/by-hand` in `directory`, open them side by side
+    in JupyterLab, and return its exit status when it has ended. Copies that are there already stay as they
+    are.
+
+    Raises:
+        MissingLibrary: there is no JupyterLab.
+        DemoFailed: nothing can be written there.
+    """
+    if importlib.util.find_spec("jupyterlab") is None:
+        raise MissingLibrary("--open needs jupyterlab: pip install jupyterlab")
+    place = directory / OUTPUT / lesson.name / _BY_HAND
+    try:
+        names = _copied(lesson, place)
+        lay_out(names, place / _LAYOUT)
+    except OSError as error:
+        raise DemoFailed(
+            f"{place}, where the notebooks go, cannot be written to: {error.strerror or error}; run duetlink "
+            "demo in a directory of yours"
+        ) from None
+    console.print(f"JupyterLab opens {' and '.join(names)} in {place}", soft_wrap=True)
+    console.print("Run the owner's cells first: one of them shows the code that the scientist joins with.")
+    process = subprocess.Popen(
+        command(place), env={"DUETLINK_AUDIT_PATH": str(place / "audit.jsonl")} | os.environ
+    )
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is JupyterLab's, which asks whether to end
+    try:
+        return process.wait()
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def command(place: Path) -> list[str]:
+    """What runs JupyterLab with this interpreter, on the notebooks in `place`."""
+    as_root = ["--allow-root"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []
+    return [
+        *(sys.executable, "-m", "jupyterlab", *as_root),
+        f"--ServerApp.root_dir={place}",
+        f"--LabApp.workspaces_dir={place / _LAYOUT}",
+        f"--LabApp.default_url=/lab/workspaces/{WORKSPACE}",
+    ]
+
+
+def lay_out(names: Sequence[str], directory: Path) -> None:
+    """Write the workspace that shows notebooks of these names side by side."""
+    from jupyterlab_server.workspaces_handler import WorkspacesManager
+
+    directory.mkdir(parents=True, exist_ok=True)
+    WorkspacesManager(str(directory)).save(WORKSPACE, json.dumps(workspace(names)))
+
+
+def workspace(names: Sequence[str]) -> dict[str, Any]:
+    """A workspace as JupyterLab saves it: https://jupyterlab.readthedocs.io/en/stable/user/workspaces.html."""
+    tabs = [{"type": "tab-area", "currentIndex": 0, "widgets": [f"notebook:{name}"]} for name in names]
+    dock = {
+        "type": "split-area",
+        "orientation": "horizontal",
+        "sizes": [1 / len(names)] * len(names),
+        "children": tabs,
+    }
+    layout = {
+        "main": {"dock": dock, "current": f"notebook:{names[0]}"},
+        "left": {"collapsed": True, "visible": True, "widgets": []},
+        "right": {"collapsed": True, "visible": True, "widgets": []},
+        "down": {"size": 0, "widgets": []},
+        "relativeSizes": [0, 1, 0],
+    }
+    opened = {f"notebook:{name}": {"data": {"path": name, "factory": "Notebook"}} for name in names}
+    return {"data": {"layout-restorer:data": layout} | opened, "metadata": {"id": WORKSPACE}}
+
+
+def _copied(lesson: Lesson, place: Path) -> list[str]:
+    place.mkdir(parents=True, exist_ok=True)
+    for notebook in lesson.notebooks:
+        with contextlib.suppress(FileExistsError), (place / notebook.name).open("xb") as copy:
+            copy.write(notebook.read_bytes())
+    return [notebook.name for notebook in lesson.notebooks]
