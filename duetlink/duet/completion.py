@@ -24,13 +24,13 @@ _NOT_IN_NAMES = " \t\"'([{,=+-*/%&|^~<>:;!"
 def offer_completions() -> None:
     """Let IPython ask `names_behind`, if this runs in it. Again is harmless."""
     ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
+    shell: Any = ipython.get_ipython() if ipython is not None else None
     matchers = getattr(getattr(shell, "Completer", None), "custom_matchers", None)
     if matchers is None or any(getattr(known, "matcher_identifier", "") == _NAME for known in matchers):
         return
     from IPython.core.completer import SimpleCompletion, context_matcher
 
-    @context_matcher(identifier=_NAME)
+    @context_matcher(identifier=_NAME)  # type: ignore[untyped-decorator]
     def match(context: Any) -> dict[str, Any]:
         begun, names = offered(context.text_until_cursor, shell.user_ns)
         found = [SimpleCompletion(name, type="instance") for name in names if name.startswith(begun)]
@@ -115,15 +115,20 @@ def _found(node: ast.expr, variables: Mapping[str, Any]) -> Any:
             return of.store if node.attr == "store" else None
         return _part(of, node.attr)
     if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
-        of = _found(node.value, variables)
-        return of[node.slice.value] if isinstance(of, Store) else _part(of, node.slice.value)
+        of, key = _found(node.value, variables), node.slice.value
+        return of[key] if isinstance(of, Store) and isinstance(key, str) else _part(of, key)
     return None
 
 
 def _part(of: Any, name: Any) -> _Mock | None:
     """A column of a pointer's mock, or an accessor such as `.str`, by its name."""
-    remote, mock = (of.remote, of.mock) if isinstance(of, _Mock) else (of, getattr(of, "_mock", None))
-    if not isinstance(remote, Remote) or not isinstance(name, str):
+    if isinstance(of, _Mock):
+        remote, mock = of.remote, of.mock
+    elif isinstance(of, Remote):
+        remote, mock = of, of._mock
+    else:
+        return None
+    if not isinstance(name, str):
         return None
     if name in getattr(mock, "columns", ()):
         return _Mock(remote, mock[name])
