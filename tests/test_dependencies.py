@@ -22,6 +22,7 @@ DISTRIBUTIONS = {
     "joblib": "scikit-learn",  # which is not to be had without it
     "jupyter_client": "jupyter-client",
     "jupyter_core": "jupyter-core",
+    "jupyterlab_server": "jupyterlab-server",
     "sklearn": "scikit-learn",
 }
 # anywidget draws with it, and would take a version 7, in which our panel is not tried
