@@ -14,7 +14,7 @@ from duetlink.duet.answering import review
 from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.policy import Policy, literal
-from duetlink.duet.answering.states import PENDING, PERSON
+from duetlink.duet.answering.states import PENDING
 from duetlink.duet.code import Code
 from duetlink.duet.display import Table, by_words, imported_pandas, size_text, visible
 from duetlink.duet.objects.asset import AssetInfo
@@ -259,11 +259,6 @@ def _rows(group: int | None) -> str:
 def _words(asset: AssetInfo) -> str:
     what = f"{asset.kind} {asset.detail}".rstrip()  # a number has no detail
     return asset.detail if asset.is_unmade else f"{what}, {size_text(asset.size_bytes)}"
-
-
-def by_words(by: str) -> str:
-    """Who answered, for whoever sits here."""
-    return "you" if by == PERSON else by
 
 
 def _end_of_day(now: datetime.datetime) -> datetime.datetime:

@@ -75,7 +75,7 @@ class Question:
 
     @property
     def title(self) -> str:
-        """What is asked for, in a sentence: an asset by its name, in quotes, a result as its owner calls it."""
+        """What is asked for, in a sentence: an asset by its name, in quotes; a result as its owner does."""
         return self.record.name if self.result or self.job is not None else repr(self.asset.name)
 
 
