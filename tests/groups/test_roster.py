@@ -82,8 +82,9 @@ def test_whoever_was_told_another_roster_meets_nobody() -> None:
 
 
 def test_a_key_that_gives_no_secret_is_refused() -> None:
-    with pytest.raises(RemoteProtocolError, match="no usable"):
-        roster(entry(1), Entry(bytes(32), "zero")).pair_key(private(1), 0, 1)
+    for point in (bytes(32), b"\1" + bytes(31)):  # of low order: RFC 7748 §6.1
+        with pytest.raises(RemoteProtocolError, match="the key of 'zero' gives no secret"):
+            Entry(point, "zero")
 
 
 def test_a_key_has_one_seat_and_the_right_length() -> None:

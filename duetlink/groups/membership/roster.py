@@ -27,6 +27,8 @@ from duetlink.net.signaling.wordlist import words_of
 KEY_BYTES = 32
 MOST_NAME = 64  # characters
 _VERIFIER_BYTES = 3
+# A point of low order gives no secret with any private key (RFC 7748 §6.1): one is enough to find it.
+_ANY = X25519PrivateKey.from_private_bytes(bytes(range(32)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,12 @@ class Entry:
     def __post_init__(self) -> None:
         if len(self.key) != KEY_BYTES:
             raise RemoteProtocolError(f"a member's key has {KEY_BYTES} bytes, this has {len(self.key)}")
+        try:
+            _ANY.exchange(X25519PublicKey.from_public_bytes(self.key))
+        except ValueError:
+            raise RemoteProtocolError(
+                f"the key of {harmless(self.name[:MOST_NAME])!r} gives no secret"
+            ) from None
         object.__setattr__(self, "name", harmless(self.name[:MOST_NAME]))
 
 
@@ -68,13 +76,7 @@ class Roster:
         return words_of(self._chains[-1][:_VERIFIER_BYTES])
 
     def pair_key(self, private: X25519PrivateKey, mine: int, theirs: int) -> SessionKey:
-        """The key of the link between these two seats; the lower one takes the owner's part.
-
-        Raises RemoteProtocolError for a public key that gives no secret (RFC 7748 §6.1).
-        """
-        try:
-            shared = private.exchange(X25519PublicKey.from_public_bytes(self.entries[theirs].key))
-        except ValueError:
-            raise RemoteProtocolError(f"the key of member {theirs} is no usable X25519 key") from None
+        """The key of the link between these two seats; the lower one takes the owner's part."""
+        shared = private.exchange(X25519PublicKey.from_public_bytes(self.entries[theirs].key))
         hkdf = HKDF(SHA256(), SECRET_BYTES, salt=self._chains[max(mine, theirs)], info=b"duetlink/1 pair")
         return SessionKey.from_secret(hkdf.derive(shared), Role.OWNER if mine < theirs else Role.SCIENTIST)
