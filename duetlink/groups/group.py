@@ -9,7 +9,8 @@ from typing import Any, Self, TypeVar
 
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import CallTimeout, DuetError, LinkClosed, OperationRefused, PairingTimeout
-from duetlink.groups import averaging, shared_state
+from duetlink.groups import averaging, shared_state, watching
+from duetlink.groups.call import Call, ProgressBar
 from duetlink.groups.collectives.choice import Explanation
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.operation import here
@@ -18,6 +19,7 @@ from duetlink.groups.life import GroupLife
 from duetlink.groups.members import Member, Members
 from duetlink.groups.records import Records
 from duetlink.groups.rounds import Part, Rounds
+from duetlink.groups.status import GroupStatus
 
 T = TypeVar("T")
 
@@ -57,13 +59,17 @@ class Group:
         self._thread = thread
         self._records = records
         self._only = None if only is None else frozenset(only)
+        self._calls: list[Call] = []  # under way, the oldest first
+        self._beginning = asyncio.Lock()  # operations begin in the order of their calls
+        self._watchers: list[Callable[[], None]] = []
+        life.on_change = self._tell_watchers
         self._entered = -1  # the last epoch that the audit log knows of
 
     # -- how it stands ---------------------------------------------------------------------------------------
 
     @property
     def code(self) -> str | None:
-        """The session code, for all who may come; None at those who joined."""
+        """The session code, for all who may come; whoever is in may pass it on."""
         return self._life.code
 
     @property
@@ -133,6 +139,39 @@ class Group:
                 Member(ranks.get(seat), life.roster.entries[seat].name, best.name if best else None, state)
             )
         return Members(found)
+
+    def status(self) -> GroupStatus:
+        """The group at this moment, as plain data: members, links, what runs, who is slow. Sends nothing."""
+        life, calls = self._life, list(self._calls)
+        return GroupStatus(
+            self.state,
+            self.code,
+            self.verifier,
+            self.epoch,
+            self.rank,
+            self.size,
+            watching.members_of(life, self.members),
+            watching.links_of(life),
+            watching.operation_of(calls[0], life.collectives) if calls else None,
+        )
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Have `callback` called whenever members, links or the epoch change; returns what ends that.
+
+        It is called on duetlink's own thread: it may take note, and must not wait or call operations. How far
+        an operation is, `status` tells.
+        """
+        self._watchers.append(callback)
+
+        def stop() -> None:
+            if callback in self._watchers:
+                self._watchers.remove(callback)
+
+        return stop
+
+    def _tell_watchers(self) -> None:
+        for callback in list(self._watchers):
+            self._thread.loop.call_soon(callback)  # an error of its own must not disturb the group
 
     def wait_ready(self, timeout_s: float | None = None) -> Group:
         """Return this group once everybody is there and it has begun.
@@ -219,7 +258,7 @@ class Group:
 
     def admit(self, *, timeout_s: float | None = None) -> None:
         """Let those in who have joined since. All members call it; `average` does it by itself."""
-        self._thread.run(self._admit(here(), timeout_s=timeout_s))
+        self._wait(call := Call(here()), self._admit(call, timeout_s=timeout_s))
 
     def average(self, value: Any, weight: float | None = None, *, timeout_s: float | None = None) -> Any:
         """The mean of all members' values, the same bits for everybody.
@@ -232,7 +271,7 @@ class Group:
 
         Newcomers who wait come in first, where the group was launched without a size.
         """
-        return self._thread.run(self._average(here(), value, weight, timeout_s=timeout_s))
+        return self._wait(call := Call(here()), self._average(call, value, weight, timeout_s=timeout_s))
 
     def sync(self, state: Any, *, timeout_s: float | None = None) -> Any:
         """The state that most members hold (of several, that of the lowest rank), at all of them.
@@ -240,7 +279,7 @@ class Group:
         Digests are compared, and only arrays that differ are sent. `state` is an array, a dict of arrays, or
         a torch module, which is changed in place.
         """
-        return self._thread.run(self._sync(here(), state, timeout_s=timeout_s))
+        return self._wait(call := Call(here()), self._sync(call, state, timeout_s=timeout_s))
 
     def all_reduce(
         self,
@@ -265,8 +304,9 @@ class Group:
                 that `sums` tells, `agreed:0.05` 5 % of the items. Or a lossless codec for whatever is sent.
             timeout_s: CallTimeout after so long.
         """
-        call = here()
-        return self._thread.run(
+        call = Call(here())
+        return self._wait(
+            call,
             self._all_reduce(
                 call,
                 value,
@@ -275,52 +315,52 @@ class Group:
                 algorithm=algorithm,
                 codec=codec,
                 timeout_s=timeout_s,
-            )
+            ),
         )
 
     def reduce(self, value: Any, root: int = 0, op: str = "sum", *, timeout_s: float | None = None) -> Any:
         """The same; only `root` has the result, the others None."""
-        return self._thread.run(self._reduce(here(), value, root, op, timeout_s=timeout_s))
+        return self._wait(call := Call(here()), self._reduce(call, value, root, op, timeout_s=timeout_s))
 
     def reduce_scatter(
         self, values: Sequence[Any], op: str = "sum", *, timeout_s: float | None = None
     ) -> Any:
         """Combine all members' `values[rank]` for every rank; each has the one of its own rank."""
-        return self._thread.run(self._reduce_scatter(here(), values, op, timeout_s=timeout_s))
+        return self._wait(call := Call(here()), self._reduce_scatter(call, values, op, timeout_s=timeout_s))
 
     def broadcast(self, value: Any = None, root: int = 0, *, timeout_s: float | None = None) -> Any:
         """Bring the root's value to all; the others need give none."""
-        return self._thread.run(self._broadcast(here(), value, root, timeout_s=timeout_s))
+        return self._wait(call := Call(here()), self._broadcast(call, value, root, timeout_s=timeout_s))
 
     def all_gather(self, value: Any, *, timeout_s: float | None = None) -> list[Any]:
         """Bring every member's value to all, by rank."""
-        return self._thread.run(self._all_gather(here(), value, timeout_s=timeout_s))
+        return self._wait(call := Call(here()), self._all_gather(call, value, timeout_s=timeout_s))
 
     def gather(self, value: Any, root: int = 0, *, timeout_s: float | None = None) -> list[Any] | None:
         """Bring every member's value to the root, by rank; the others have None."""
-        return self._thread.run(self._gather(here(), value, root, timeout_s=timeout_s))
+        return self._wait(call := Call(here()), self._gather(call, value, root, timeout_s=timeout_s))
 
     def scatter(
         self, values: Sequence[Any] | None = None, root: int = 0, *, timeout_s: float | None = None
     ) -> Any:
         """Bring `values[rank]` of the root to each; the others give none."""
-        return self._thread.run(self._scatter(here(), values, root, timeout_s=timeout_s))
+        return self._wait(call := Call(here()), self._scatter(call, values, root, timeout_s=timeout_s))
 
     def all_to_all(self, values: Sequence[Any], *, timeout_s: float | None = None) -> list[Any]:
         """Bring `values[j]` of each member to member j, who has them by rank."""
-        return self._thread.run(self._all_to_all(here(), values, timeout_s=timeout_s))
+        return self._wait(call := Call(here()), self._all_to_all(call, values, timeout_s=timeout_s))
 
     def barrier(self, *, timeout_s: float | None = None) -> None:
         """Return when every member has called this."""
-        self._thread.run(self._barrier(here(), timeout_s=timeout_s))
+        self._wait(call := Call(here()), self._barrier(call, timeout_s=timeout_s))
 
     def send(self, value: Any, to: int, tag: int = 0, *, timeout_s: float | None = None) -> None:
         """Send a value to one member, who calls `recv`."""
-        self._thread.run(self._send(here(), value, to, tag, timeout_s=timeout_s))
+        self._wait(call := Call(here()), self._send(call, value, to, tag, timeout_s=timeout_s))
 
     def recv(self, of: int | None = None, tag: int = 0, *, timeout_s: float | None = None) -> Any:
         """The next value with that tag from that member, or from any: has `value`, `rank` and `tag`."""
-        return self._thread.run(self._recv(here(), of, tag, timeout_s=timeout_s))
+        return self._wait(call := Call(here()), self._recv(call, of, tag, timeout_s=timeout_s))
 
     def rounds(
         self, part: Part, *, quorum: int | None = None, grace_s: float = 10.0, shows_each: bool = False
@@ -344,39 +384,45 @@ class Group:
 
     # -- the same on the loop thread -------------------------------------------------------------------------
 
-    async def _admit(self, call: str, *, timeout_s: float | None = None) -> None:
-        await self._timed("admit", self._life.point(f"admit at {call}"), timeout_s)
+    async def _admit(self, call: Call, *, timeout_s: float | None = None) -> None:
+        async with self._beginning:
+            pass
+        await self._timed(call, "admit", self._life.point(f"admit at {call.place}"), timeout_s)
 
     async def _average(
-        self, call: str, value: Any, weight: float | None = None, *, timeout_s: float | None = None
+        self, call: Call, value: Any, weight: float | None = None, *, timeout_s: float | None = None
     ) -> Any:
         self._check("average", "average")
 
         async def whole() -> Any:
+            async with self._beginning:
+                pass
             if self._life.grows:
-                await self._life.point(f"average at {call}")
+                await self._life.point(f"average at {call.place}")
 
             async def average(collectives: Collectives) -> Any:
-                await self._note("average", averaging.state_of(value))
-                return await averaging.average(collectives, value, weight, call)
+                async with self._beginning:
+                    await self._note("average", averaging.state_of(value))
+                return await averaging.average(collectives, value, weight, call.place)
 
             return await self._life.operate(average)
 
-        return await self._timed("average", whole(), timeout_s)
+        return await self._timed(call, "average", whole(), timeout_s)
 
-    async def _sync(self, call: str, state: Any, *, timeout_s: float | None = None) -> Any:
+    async def _sync(self, call: Call, state: Any, *, timeout_s: float | None = None) -> Any:
         self._check("sync", "sync")
 
         async def sync(collectives: Collectives) -> Any:
-            await self._note("sync", averaging.state_of(state))
-            result, _ = await shared_state.sync(collectives, state, call)
+            async with self._beginning:
+                await self._note("sync", averaging.state_of(state))
+            result, _ = await shared_state.sync(collectives, state, call.place)
             return result
 
-        return await self._timed("sync", self._life.operate(sync), timeout_s)
+        return await self._timed(call, "sync", self._life.operate(sync), timeout_s)
 
     async def _all_reduce(
         self,
-        call: str,
+        call: Call,
         value: Any,
         op: str = "sum",
         *,
@@ -388,86 +434,124 @@ class Group:
         self._check("all_reduce", "sum" if op in _SUMS else "all_reduce")
 
         async def all_reduce(collectives: Collectives) -> Any:
-            given = value
-            if isinstance(value, FunctionType | MethodType):
-                given = await asyncio.to_thread(value, collectives.rank, collectives.size)
-            await self._note("all_reduce", given)
+            async with self._beginning:
+                given = value
+                if isinstance(value, FunctionType | MethodType):
+                    given = await asyncio.to_thread(value, collectives.rank, collectives.size)
+                await self._note("all_reduce", given)
             return await collectives.all_reduce(
-                given, op, in_place=in_place, algorithm=algorithm, codec=codec, call=call
+                given, op, in_place=in_place, algorithm=algorithm, codec=codec, call=call.place
             )
 
-        return await self._timed("all_reduce", self._life.operate(all_reduce), timeout_s)
+        return await self._timed(call, "all_reduce", self._life.operate(all_reduce), timeout_s)
 
     async def _reduce(
-        self, call: str, value: Any, root: int = 0, op: str = "sum", *, timeout_s: float | None = None
+        self, call: Call, value: Any, root: int = 0, op: str = "sum", *, timeout_s: float | None = None
     ) -> Any:
         return await self._run(
-            "reduce", value, lambda c: c.reduce(value, root, op, call=call), timeout_s, sums=op in _SUMS
+            call,
+            "reduce",
+            value,
+            lambda c: c.reduce(value, root, op, call=call.place),
+            timeout_s,
+            sums=op in _SUMS,
         )
 
     async def _reduce_scatter(
-        self, call: str, values: Sequence[Any], op: str = "sum", *, timeout_s: float | None = None
+        self, call: Call, values: Sequence[Any], op: str = "sum", *, timeout_s: float | None = None
     ) -> Any:
         return await self._run(
+            call,
             "reduce_scatter",
             values,
-            lambda c: c.reduce_scatter(values, op, call=call),
+            lambda c: c.reduce_scatter(values, op, call=call.place),
             timeout_s,
             sums=op in _SUMS,
         )
 
     async def _broadcast(
-        self, call: str, value: Any = None, root: int = 0, *, timeout_s: float | None = None
+        self, call: Call, value: Any = None, root: int = 0, *, timeout_s: float | None = None
     ) -> Any:
         return await self._run(
-            "broadcast", value, lambda c: c.broadcast(value, root, call=call), timeout_s, root=root
+            call,
+            "broadcast",
+            value,
+            lambda c: c.broadcast(value, root, call=call.place),
+            timeout_s,
+            root=root,
         )
 
-    async def _all_gather(self, call: str, value: Any, *, timeout_s: float | None = None) -> Any:
-        return await self._run("all_gather", value, lambda c: c.all_gather(value, call=call), timeout_s)
+    async def _all_gather(self, call: Call, value: Any, *, timeout_s: float | None = None) -> Any:
+        return await self._run(
+            call, "all_gather", value, lambda c: c.all_gather(value, call=call.place), timeout_s
+        )
 
     async def _gather(
-        self, call: str, value: Any, root: int = 0, *, timeout_s: float | None = None
+        self, call: Call, value: Any, root: int = 0, *, timeout_s: float | None = None
     ) -> list[Any] | None:
         return await self._run(
-            "gather", value, lambda c: c.gather(value, root, call=call), timeout_s, to=root
+            call, "gather", value, lambda c: c.gather(value, root, call=call.place), timeout_s, to=root
         )
 
     async def _scatter(
         self,
-        call: str,
+        call: Call,
         values: Sequence[Any] | None = None,
         root: int = 0,
         *,
         timeout_s: float | None = None,
     ) -> Any:
         return await self._run(
-            "scatter", values, lambda c: c.scatter(values, root, call=call), timeout_s, root=root
+            call, "scatter", values, lambda c: c.scatter(values, root, call=call.place), timeout_s, root=root
         )
 
-    async def _all_to_all(self, call: str, values: Sequence[Any], *, timeout_s: float | None = None) -> Any:
-        return await self._run("all_to_all", values, lambda c: c.all_to_all(values, call=call), timeout_s)
+    async def _all_to_all(self, call: Call, values: Sequence[Any], *, timeout_s: float | None = None) -> Any:
+        return await self._run(
+            call, "all_to_all", values, lambda c: c.all_to_all(values, call=call.place), timeout_s
+        )
 
-    async def _barrier(self, call: str, *, timeout_s: float | None = None) -> None:
+    async def _barrier(self, call: Call, *, timeout_s: float | None = None) -> None:
         async def barrier(collectives: Collectives) -> None:
-            await collectives.barrier(call=call)
+            async with self._beginning:
+                pass
+            await collectives.barrier(call=call.place)
 
-        await self._timed("barrier", self._life.operate(barrier), timeout_s)
+        await self._timed(call, "barrier", self._life.operate(barrier), timeout_s)
 
     async def _send(
-        self, call: str, value: Any, to: int, tag: int = 0, *, timeout_s: float | None = None
+        self, call: Call, value: Any, to: int, tag: int = 0, *, timeout_s: float | None = None
     ) -> None:
-        await self._run("send", value, lambda c: c.send(value, to, tag), timeout_s, to=to, counts=False)
+        await self._run(
+            call,
+            "send",
+            value,
+            lambda c: c.send(value, to, tag, moved=call.note),
+            timeout_s,
+            to=to,
+            counts=False,
+        )
 
     async def _recv(
-        self, call: str, of: int | None = None, tag: int = 0, *, timeout_s: float | None = None
+        self, call: Call, of: int | None = None, tag: int = 0, *, timeout_s: float | None = None
     ) -> Any:
-        return await self._run("recv", None, lambda c: c.recv(of, tag), timeout_s, counts=False)
+        return await self._run(
+            call, "recv", None, lambda c: c.recv(of, tag, moved=call.note), timeout_s, counts=False
+        )
 
     # -- inside ----------------------------------------------------------------------------------------------
 
+    def _wait(self, call: Call, work: Coroutine[Any, Any, T]) -> T:
+        """Run it, and draw how far it is where it takes longer than a second."""
+
+        def draw() -> None:
+            bar.show(watching.operation_of(call, self._life.collectives))
+
+        with ProgressBar(lambda: [member.name for member in self.members]) as bar:
+            return self._thread.run(work, on_wait=draw)
+
     async def _run(
         self,
+        call: Call,
         name: str,
         value: Any,
         work: Callable[[Collectives], Awaitable[T]],
@@ -482,14 +566,17 @@ class Group:
         self._check(name, "sum" if sums else name)
 
         async def noted(collectives: Collectives) -> T:
-            if value is not None and root in (None, collectives.rank) and to != collectives.rank:
-                await self._note(name, value, to)
+            async with self._beginning:
+                if value is not None and root in (None, collectives.rank) and to != collectives.rank:
+                    await self._note(name, value, to)
             return await work(collectives)
 
-        return await self._timed(name, self._life.operate(noted, counts=counts), timeout_s)
+        return await self._timed(call, name, self._life.operate(noted, counts=counts), timeout_s)
 
-    async def _timed(self, name: str, work: Coroutine[Any, Any, T], timeout_s: float | None) -> T:
+    async def _timed(self, call: Call, name: str, work: Coroutine[Any, Any, T], timeout_s: float | None) -> T:
         timeout = asyncio.timeout(timeout_s)
+        call.name = name
+        self._calls.append(call)
         try:
             async with timeout:
                 return await work
@@ -497,8 +584,10 @@ class Group:
             if isinstance(error, DuetError) or not timeout.expired():
                 raise
             raise CallTimeout(
-                f"{name} has not finished within {timeout_s:g} s: see group.members for who is slow"
+                f"{name} has not finished within {timeout_s:g} s: see group.status() for who is slow"
             ) from None
+        finally:
+            self._calls.remove(call)
 
     def _check(self, name: str, as_what: str) -> None:
         if self._only is not None and as_what not in self._only:
@@ -544,6 +633,6 @@ class AwaitableGroup:
         group, method = self._group, getattr(self._group, f"_{name}")
 
         def called(*args: Any, **kwargs: Any) -> Awaitable[Any]:
-            return asyncio.wrap_future(group._thread.submit(method(here(), *args, **kwargs)))
+            return asyncio.wrap_future(group._thread.submit(method(Call(here()), *args, **kwargs)))
 
         return called

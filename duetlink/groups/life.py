@@ -23,6 +23,8 @@ from duetlink.errors import (
     WrongCode,
 )
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.costs import LinkFigures
+from duetlink.groups.figures import measured
 from duetlink.groups.meeting.door import Door
 from duetlink.groups.meeting.wiring import Wiring
 from duetlink.groups.membership import machine, messages
@@ -87,7 +89,6 @@ class GroupLife:
         self._mesh: Mesh | None = None
         self._mesh_members: frozenset[int] = frozenset()
         self._collectives: Collectives | None = None
-        self._has_agreed = False
         self._running = 0
         self._even = True  # whether who was interrupted by the last change may simply try again
         self._untold: PeerLost | None = None  # a loss that no operation has raised here
@@ -142,6 +143,11 @@ class GroupLife:
     def is_founder(self) -> bool:
         """Whether this member launched the group, and knows who has links to all."""
         return self.standing is not None and self.standing.me == FOUNDER
+
+    @property
+    def collectives(self) -> Collectives | None:
+        """Those of the epoch that there is; None before the first."""
+        return self._collectives
 
     @property
     def is_ready(self) -> bool:
@@ -338,6 +344,7 @@ class GroupLife:
             case "greeting" if self.standing is not None:
                 self.peers[seat].is_greeted = True
                 self._say_linked()
+                self._changed()
             case "linked" if self.standing is not None and self.standing.me == FOUNDER:
                 if message.linked.seat != seat:
                     raise RemoteProtocolError(f"member {seat} speaks for member {message.linked.seat}")
@@ -479,8 +486,12 @@ class GroupLife:
 
         self._mesh = Mesh(epoch.number, rank, streams, violated)
         names = [self.roster.entries[seat].name for seat in epoch.members]
-        self._collectives = Collectives(self._mesh, names=names)
-        self._has_agreed = False
+        found = {rank: link for rank, link in enumerate(links) if link is not None}
+
+        async def figures() -> dict[int, LinkFigures]:
+            return await measured(found)
+
+        self._collectives = Collectives(self._mesh, names=names, figures=figures)
 
     # -- operations ------------------------------------------------------------------------------------------
 
@@ -500,9 +511,6 @@ class GroupLife:
             number = self.standing.epoch.number
             well = 0
             try:
-                if not self._has_agreed and counts:
-                    await collectives.agree({})
-                    self._has_agreed = True
                 result = await work(collectives)
                 well = int(counts)
                 return result

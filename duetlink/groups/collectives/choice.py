@@ -63,7 +63,7 @@ class Choice:
         if kind not in ALGORITHMS:
             raise ValueError(f"no operation {kind!r}; there are {', '.join(ALGORITHMS)}")
         candidates = tuple(self.candidates(kind, size_bytes))
-        return Explanation(kind, size_bytes, candidates, self.best(kind, size_bytes))
+        return Explanation(kind, size_bytes, candidates, self.best(kind, size_bytes), self.costs)
 
     def _best(self, kind: str, size_bytes: int, root: int = 0, algorithm: str | None = None) -> Candidate:
         """The first of the quickest, of those with that name if one is given; shared memory if there is."""
@@ -97,6 +97,7 @@ class Explanation:
     size_bytes: int
     candidates: tuple[Candidate, ...]
     chosen: Candidate
+    costs: Costs  # what it was predicted from
     codecs: Mapping[str, float] = field(default_factory=dict)  # seconds predicted for sums with one
 
     def __str__(self) -> str:
@@ -108,6 +109,8 @@ class Explanation:
             predicted = f"{candidate.predicted_s * 1000:,.2f} ms"
             lines.append(f"{mark} {candidate.algorithm:<10} {_order(candidate):<{width}} {predicted:>12}")
         lines += [f"  codec {name:<8} {s * 1000:>{width + 9},.2f} ms" for name, s in self.codecs.items()]
+        if self.chosen.algorithm != SHARED:
+            lines += _links(self.costs, self.size_bytes)
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -115,3 +118,22 @@ class Explanation:
 
 def _order(candidate: Candidate) -> str:
     return "-".join(map(str, candidate.order))
+
+
+def _links(costs: Costs, size_bytes: int) -> list[str]:
+    """What the prediction rests on: the slowest link, and how many are relayed or not measured."""
+    pairs = [(a, b) for a in range(costs.size) for b in range(costs.size) if a != b]
+    if not pairs:
+        return []
+    of, to = max(pairs, key=lambda pair: costs.link(*pair).seconds(size_bytes))
+    slowest = costs.link(of, to)
+    by = f"by {slowest.path}, " if slowest.path else ""
+    lines = [
+        f"  slowest link: {of} to {to}, {by}{slowest.latency_s * 1000:,.1f} ms, "
+        f"{slowest.rate_bytes_per_s / 1e6:,.1f} MB/s" + ("" if slowest.measured else " (not measured)")
+    ]
+    if relayed := sum(costs.link(*pair).relayed for pair in pairs):
+        lines.append(f"  relayed: {relayed} of {len(pairs)} directions")
+    if unknown := sum(not costs.link(*pair).measured for pair in pairs):
+        lines.append(f"  not measured: {unknown} of {len(pairs)} directions, which are guesses")
+    return lines

@@ -7,7 +7,7 @@ import contextlib
 import functools
 import struct
 from collections import deque
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -22,6 +22,7 @@ from duetlink.groups.collectives.elements import Array, combination
 from duetlink.groups.collectives.engine import INTERRUPTED, Engine, Progress, off_loop
 from duetlink.groups.collectives.flat import FlatOperations, Manner
 from duetlink.groups.collectives.host_memory import Memory, OwnMemory
+from duetlink.groups.collectives.messages import Moved
 from duetlink.groups.collectives.shared import SharedOperations
 from duetlink.groups.collectives.sums import registry
 from duetlink.groups.collectives.sums.automatic import predictions
@@ -47,7 +48,8 @@ def in_turn(
 ) -> Callable[Concatenate[Collectives, P], Coroutine[Any, Any, T]]:
     """One call after the other, although a call may be several operations of the engine.
 
-    A call that ends in the middle ends the epoch's operations: the others wait for the rest of it.
+    The first call of all agrees on the figures of links before it does anything else. A call that ends in the
+    middle ends the epoch's operations: the others wait for the rest of it.
     """
 
     async def called(self: Collectives, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -57,6 +59,8 @@ def in_turn(
             async with self._turn:
                 before = self.engine.completed
                 try:
+                    await self._agree_first()
+                    self.engine.done_bytes = self.engine.total_bytes = 0
                     result = await method(self, *args, **kwargs)
                 finally:
                     begun = self.engine.completed > before
@@ -100,15 +104,24 @@ class Collectives:
     """
 
     def __init__(
-        self, transport: Transport, *, names: Sequence[str] = (), limit_bytes: int = DEFAULT_LIMIT_BYTES
+        self,
+        transport: Transport,
+        *,
+        names: Sequence[str] = (),
+        limit_bytes: int = DEFAULT_LIMIT_BYTES,
+        figures: Callable[[], Awaitable[Mapping[int, LinkFigures]]] | None = None,
     ) -> None:
-        """`names` are the members' by rank, for errors; no larger value than `limit_bytes` is received."""
+        """`names` are the members' by rank, for errors; no larger value than `limit_bytes` is received.
+
+        With `figures`, at all members or at none, the first call begins with `agree(await figures())`.
+        """
         self.engine = Engine(transport, names)
         self.flat = FlatOperations(self.engine)
         self.rank = transport.rank
         self.size = transport.size
         self.sums: deque[SumReport] = deque(maxlen=_REMEMBERED_SUMS)  # the last ones with a codec of sums
         self._limit_bytes = limit_bytes
+        self._figures = figures
         self._turn = asyncio.Lock()  # fair: the order of the calls
         self._completed = 0
 
@@ -131,14 +144,24 @@ class Collectives:
     async def agree(self, figures: Mapping[int, LinkFigures] | None = None) -> None:
         """Tell all what this member has measured of its links, by rank, and find out who shares a host.
 
-        All members call this, or none. Where all of them are on one host, operations go through memory that
-        they share from then on; else by the algorithm that the figures of all predict to be the quickest.
+        Each measures how quickly bytes come from the others. All members call this, or none. Where all of
+        them are on one host, operations go through memory that they share from then on; else by the algorithm
+        that the figures of all predict to be the quickest.
         """
+        await self._agree(figures)
+
+    async def _agree_first(self) -> None:
+        if self._figures is not None:
+            figures, self._figures = self._figures, None
+            await self._agree(await figures())
+
+    async def _agree(self, figures: Mapping[int, LinkFigures] | None) -> None:
         rows = await self._tell_each(row_to_wire(figures or {}, self.size), "agree", "")
         links = tuple(row_from_wire(row) for row in rows)
         if any(len(row) != self.size for row in links):
             raise OperationMismatch("the members told figures of links for groups of different sizes")
-        self.flat.agree(Costs(links), await self._share_memory() if self.size > 1 else None)
+        from_each = tuple(zip(*links, strict=True))
+        self.flat.agree(Costs(from_each), await self._share_memory() if self.size > 1 else None)
 
     async def _share_memory(self) -> SharedOperations | None:
         """Memory that all members map; None unless all of them can."""
@@ -399,8 +422,10 @@ class Collectives:
 
     # -- from one to one -----------------------------------------------------------------------------------
 
-    async def send(self, value: object, to: int, tag: int = 0) -> None:
+    async def send(self, value: object, to: int, tag: int = 0, *, moved: Moved | None = None) -> None:
         """Send a value to one member. A large one waits until it is received there.
+
+        `moved` is told the bytes of a large one that have left.
 
         Raises:
             PeerLost: that member is gone.
@@ -408,10 +433,10 @@ class Collectives:
         """
         self._check_rank(to)
         tree = take_apart(value)
-        await self.engine.messages.send(to, tag, tree.to_wire(), to_bytes(tree).data)
+        await self.engine.messages.send(to, tag, tree.to_wire(), to_bytes(tree).data, moved)
 
-    async def recv(self, of: int | None = None, tag: int = 0) -> Received:
-        """The next value with that tag from that member, or from any.
+    async def recv(self, of: int | None = None, tag: int = 0, *, moved: Moved | None = None) -> Received:
+        """The next value with that tag from that member, or from any. `moved` as for `send`.
 
         Raises:
             PeerLost: that member is gone.
@@ -428,7 +453,7 @@ class Collectives:
             await self.engine.messages.refuse(letter)
             raise
         data = np.empty(letter.size_bytes, np.uint8)
-        await self.engine.messages.accept(letter, data.data)
+        await self.engine.messages.accept(letter, data.data, moved)
         return Received(form.with_items(from_bytes(form, data)), letter.of, tag)
 
     # -- inside --------------------------------------------------------------------------------------------

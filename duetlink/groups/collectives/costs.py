@@ -24,16 +24,20 @@ ADD_S_PER_BYTE = 0.3e-9
 RELAYED_FACTOR = 2.0
 PARTS_AT_ONCE = 4
 
-_ROW = struct.Struct("<dd?")
+# As rows name the path of a link; one that is not among them is told as the first.
+_PATHS = ("", "local", "tcp", "punched", "udp", "relay", "channel")
+_ROW = struct.Struct("<dd??B")
 
 
 @dataclass(frozen=True, slots=True)
 class LinkFigures:
     """What is known of the link to one member. The defaults are those of an ordinary LAN."""
 
-    latency_s: float = 0.0005
+    latency_s: float = 0.0005  # one way
     rate_bytes_per_s: float = 100e6
     relayed: bool = False
+    path: str = ""  # by which its bytes come; empty where nothing is known
+    measured: bool = False  # whether the rate is; else it is a guess
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.latency_s) and self.latency_s >= 0):
@@ -55,7 +59,7 @@ UNKNOWN = LinkFigures()
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """The links of a group: `links[a][b]` is what a measured of the link to b. Equal at all members."""
+    """The links of a group: `links[a][b]` is how bytes go from a to b, as b measured. Equal at all."""
 
     links: tuple[tuple[LinkFigures, ...], ...]
 
@@ -74,14 +78,26 @@ class Costs:
 def row_to_wire(figures: Mapping[int, LinkFigures], size: int) -> bytes:
     """One member's figures for all members, of equal length at all."""
     found = (figures.get(rank, UNKNOWN) for rank in range(size))
-    return b"".join(_ROW.pack(each.latency_s, each.rate_bytes_per_s, each.relayed) for each in found)
+    return b"".join(
+        _ROW.pack(
+            each.latency_s,
+            each.rate_bytes_per_s,
+            each.relayed,
+            each.measured,
+            _PATHS.index(each.path) if each.path in _PATHS else 0,
+        )
+        for each in found
+    )
 
 
 def row_from_wire(data: bytes) -> tuple[LinkFigures, ...]:
     """Raises RemoteProtocolError unless it is a row of figures that can be computed with."""
     try:
-        return tuple(LinkFigures(*values) for values in _ROW.iter_unpack(data))
-    except (ValueError, struct.error) as error:
+        return tuple(
+            LinkFigures(latency_s, rate, relayed, _PATHS[path], measured)
+            for latency_s, rate, relayed, measured, path in _ROW.iter_unpack(data)
+        )
+    except (ValueError, IndexError, struct.error) as error:
         raise RemoteProtocolError(f"figures of links that are none: {error}") from None
 
 

@@ -41,6 +41,7 @@ from duetlink.groups.collectives.layout import Layout
 from duetlink.groups.collectives.messages import Messages
 from duetlink.groups.collectives.operation import Operation
 from duetlink.groups.collectives.schedule import How, Receive, Round, Schedule, Send
+from duetlink.groups.collectives.waiting import Waiting
 from duetlink.groups.transport import Message, Transport
 
 # Parts under way at once: while one is added, others are sent and received.
@@ -97,6 +98,10 @@ class Engine:
         self.size = transport.size
         self.completed = 0  # operations that ended with a result here; the number of the one that runs
         self.broken: DuetError | None = None
+        # of the call that runs: what is there, and what there will be as far as is known by now
+        self.done_bytes = 0
+        self.total_bytes = 0
+        self.waiting = Waiting()
         self._names = list(names)
         self._transport = transport
         self._turn = asyncio.Lock()  # fair: the order of the calls
@@ -119,6 +124,13 @@ class Engine:
         """`rank 2 (ann)`."""
         known = self._names[rank] if rank < len(self._names) else ""
         return f"rank {rank} ({known})" if known else f"rank {rank}"
+
+    @property
+    def awaited(self) -> tuple[int, ...]:
+        """Ranks that what runs here waits for; where some have not begun, those. Any thread may ask."""
+        awaited = self.waiting.ranks
+        silent = tuple(rank for rank in awaited if self.completed not in self._ahead[rank].calls)
+        return silent or awaited
 
     async def close(self) -> None:
         """End the readers; what runs or waits gets LinkClosed. Safe to call twice."""
@@ -159,6 +171,8 @@ class Engine:
         self._running = work.operation
         self._introduced.clear()
         self._encodes = True
+        self.total_bytes += work.taken.nbytes
+        done_bytes = self.done_bytes + work.taken.nbytes
         try:
             for rank in self._ahead:
                 self._compare(rank)
@@ -172,6 +186,7 @@ class Engine:
                 ahead.calls.pop(self.completed, None)
                 ahead.pieces.pop(self.completed, None)
             self.completed += 1
+            self.done_bytes = done_bytes
         except BaseException as error:
             self._task = None
             if backup is not None:
@@ -209,6 +224,7 @@ class Engine:
             for part in todo:
                 await self._walk_part(work, part)
                 done += 1
+                self.done_bytes += work.taken.nbytes // parts
                 if work.progress is not None:
                     work.progress(done, parts)
 
@@ -377,9 +393,11 @@ class Engine:
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._wanted[of, part] = future
         timer = asyncio.get_running_loop().call_later(WAIT_S, self.announce, of)
+        self.waiting.begin(of)
         try:
             return await future
         finally:
+            self.waiting.end(of)
             timer.cancel()
 
     def _compare(self, of: int) -> None:

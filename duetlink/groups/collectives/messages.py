@@ -22,6 +22,9 @@ MAX_FORM_BYTES = 8 * 1024 * 1024
 MAX_WAITING = 1024  # offers of one member that nobody has received yet; then it is read no further
 
 
+Moved = Callable[[int, int], None]  # bytes of a message that have moved, of how many
+
+
 class SendTo(Protocol):
     """`Transport.send`."""
 
@@ -57,6 +60,7 @@ class _Landing:
     into: memoryview | None
     left_bytes: int
     done: asyncio.Future[None]
+    moved: Moved | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +89,9 @@ class Messages:
         self._room = asyncio.Event()
         self._failed = False
 
-    async def send(self, to: int, tag: int, form: bytes, content: memoryview) -> None:
+    async def send(
+        self, to: int, tag: int, form: bytes, content: memoryview, moved: Moved | None = None
+    ) -> None:
         """Send a message. A large one waits until it is received.
 
         Cancelled before that, it is taken back.
@@ -113,6 +119,8 @@ class Messages:
             head = Numbered(Kind.CONTENT, offer.number).to_wire()
             for start in range(0, len(content), CONTENT_BYTES):
                 await self._send(to, head, content[start : start + CONTENT_BYTES])
+                if moved is not None:
+                    moved(min(start + CONTENT_BYTES, len(content)), len(content))
         except asyncio.CancelledError:
             with contextlib.suppress(DuetError):
                 await self._send(to, Numbered(Kind.WITHDRAWAL, offer.number).to_wire(), memoryview(b""))
@@ -142,7 +150,7 @@ class Messages:
             with contextlib.suppress(ValueError):
                 self._wishes.remove(wish)
 
-    async def accept(self, letter: Letter, into: memoryview) -> None:
+    async def accept(self, letter: Letter, into: memoryview, moved: Moved | None = None) -> None:
         """Take the content of a letter into memory of its size."""
         if letter.is_eager:
             into[:] = letter.body[letter.offer.form_bytes :]
@@ -152,7 +160,8 @@ class Messages:
             await self._answer(letter, refused=False)
             return
         done = asyncio.get_running_loop().create_future()
-        landing = self._landings[letter.of, letter.offer.number] = _Landing(into, letter.size_bytes, done)
+        landing = _Landing(into, letter.size_bytes, done, moved)
+        self._landings[letter.of, letter.offer.number] = landing
         try:
             await self._answer(letter, refused=False)
             await done
@@ -246,6 +255,8 @@ class Messages:
             start = len(landing.into) - landing.left_bytes
             landing.into[start : start + len(body)] = body.cast("B")
         landing.left_bytes -= len(body)
+        if landing.moved is not None and landing.into is not None:
+            landing.moved(len(landing.into) - landing.left_bytes, len(landing.into))
         if landing.left_bytes == 0:
             del self._landings[of, number]
             if not landing.done.done():

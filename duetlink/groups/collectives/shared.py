@@ -98,16 +98,21 @@ class SharedOperations:
         """Until that is so of all others."""
         late = self._late(ready, self._others)
         began_s = time.monotonic()
+        awaited: list[int] = []
         told = False
-        while late:
-            os.sched_yield()
-            waited_s = time.monotonic() - began_s
-            if waited_s > _SPIN_S:
-                await asyncio.sleep(0 if waited_s < _TURNS_S else _PAUSE_S)
-            late = self._late(ready, late)
-            if waited_s > WAIT_S and not told:
-                told = True
-                self._announce(late)
+        try:
+            while late:
+                os.sched_yield()
+                waited_s = time.monotonic() - began_s
+                if waited_s > _SPIN_S:
+                    awaited = self._await(awaited, late)
+                    await asyncio.sleep(0 if waited_s < _TURNS_S else _PAUSE_S)
+                late = self._late(ready, late)
+                if waited_s > WAIT_S and not told:
+                    told = True
+                    self._announce(late)
+        finally:
+            self._await(awaited, [])
 
     async def _drive_in_thread(self, walk: Walk) -> None:
         loop = asyncio.get_running_loop()
@@ -129,22 +134,31 @@ class SharedOperations:
             late = self._late(ready, self._others)
             began_s = time.monotonic()
             pauses = iter(_THREAD_PAUSES_S)
+            awaited: list[int] = []
             told = False
             while late and not stop.is_set():
                 waited_s = time.monotonic() - began_s
                 if waited_s < _SPIN_S:
                     os.sched_yield()
                 else:
+                    awaited = self._await(awaited, late)
                     time.sleep(next(pauses, _THREAD_PAUSES_S[-1]))
                 late = self._late(ready, late)
                 if waited_s > WAIT_S and not told:
                     told = True
                     loop.call_soon_threadsafe(self._announce, late)
+            self._await(awaited, [])
             if stop.is_set():
                 return
 
     def _late(self, ready: Ready, others: list[tuple[int, Memory]]) -> list[tuple[int, Memory]]:
         return [(rank, memory) for rank, memory in others if not ready(memory)]
+
+    def _await(self, before: list[int], late: list[tuple[int, Memory]]) -> list[int]:
+        """Who is waited for from now on."""
+        ranks = [rank for rank, _ in late]
+        self._engine.waiting.follow(before, ranks)
+        return ranks
 
     def _announce(self, late: list[tuple[int, Memory]]) -> None:
         for rank, _ in late:
@@ -184,6 +198,7 @@ class SharedOperations:
                 yield from self._reduce_shares(work.combine, chunk, keeps)
             elif keeps:
                 _combine(work.combine, self._rooms(), chunk)
+            self._engine.done_bytes += chunk.nbytes
 
     def _reduce_shares(self, combine: Combine, chunk: Array, keeps: bool) -> Walk:
         number, size, rank, step = self._chunk - 1, self._engine.size, self._engine.rank, chunk.itemsize
@@ -207,11 +222,12 @@ class SharedOperations:
             yield from self._meet(work, [(0, chunk)] if here else [])
             if not here:
                 _read(self._rooms()[root], chunk)
+            self._engine.done_bytes += chunk.nbytes
 
     def _gather(self, work: Work, root: int | None) -> Walk:
         """Each one's block has its own room for itself."""
         array, rank = work.taken, self._engine.rank
-        for pieces in _columns(work, ROOM_BYTES // array.itemsize):
+        for pieces in self._columns(work, ROOM_BYTES // array.itemsize):
             start, stop = pieces[rank]
             yield from self._meet(work, [(0, array[start:stop])])
             if root in (None, rank):
@@ -222,7 +238,7 @@ class SharedOperations:
     def _scatter(self, work: Work, root: int) -> Walk:
         array, rank = work.taken, self._engine.rank
         slot = self._slot_bytes()
-        for pieces in _columns(work, slot // array.itemsize):
+        for pieces in self._columns(work, slot // array.itemsize):
             blocks = [(slot * to, array[start:stop]) for to, (start, stop) in enumerate(pieces)]
             yield from self._meet(work, blocks if rank == root else [])
             start, stop = pieces[rank]
@@ -233,11 +249,17 @@ class SharedOperations:
         assert work.combine is not None
         array, rank = work.taken, self._engine.rank
         slot = self._slot_bytes()
-        for pieces in _columns(work, slot // array.itemsize):
+        for pieces in self._columns(work, slot // array.itemsize):
             blocks = [(slot * to, array[start:stop]) for to, (start, stop) in enumerate(pieces)]
             yield from self._meet(work, blocks)
             start, stop = pieces[rank]
             _combine(work.combine, self._rooms(slot * rank), array[start:stop])
+
+    def _columns(self, work: Work, items: int) -> Iterator[list[tuple[int, int]]]:
+        """One chunk after the other; each is done when the next one is asked for."""
+        for pieces in _columns(work, items):
+            yield pieces
+            self._engine.done_bytes += sum(stop - start for start, stop in pieces) * work.taken.itemsize
 
     def _slot_bytes(self) -> int:
         """The room that each member's block has of a room, where one holds the blocks of all."""

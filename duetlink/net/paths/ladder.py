@@ -163,6 +163,16 @@ class Ladder:
         while any(status.state == OPENING for status in self._status.values()):
             await self._changed.wait()
 
+    async def wait_measured(self) -> None:
+        """Wait until a path is up, and the speed of the best one is known or is not being measured."""
+        while (best := self.best) is None or (
+            best.measurable
+            and self._status[best.name].bytes_per_s is None
+            and self._measuring is not None
+            and not self._measuring.done()
+        ):
+            await self._changed.wait()
+
     async def wait_better_than(self, path: Path, avoid: Mapping[str, str]) -> Path:
         """Wait until another path is up, not in `avoid`, and to be preferred to `path`."""
         while True:

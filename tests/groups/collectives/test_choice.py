@@ -92,8 +92,12 @@ def test_the_explanation_is_a_table_of_all_candidates() -> None:
     lines = str(explanation).splitlines()
     assert lines[0] == "all_reduce of 67,108,864 bytes among 4 members"
     assert lines[1].split() == ["algorithm", "order", "predicted"]
-    assert [line.split()[0] for line in lines[2:] if not line.startswith(">")] == [
+    assert [line.split()[0] for line in lines[2:-2] if not line.startswith(">")] == [
         *("naive", "naive", "butterfly", "butterfly", "tree", "tree", "halving", "halving")
+    ]
+    assert lines[-2:] == [
+        "  slowest link: 0 to 1, 1.0 ms, 2.5 MB/s (not measured)",
+        "  not measured: 12 of 12 directions, which are guesses",
     ]
     (chosen,) = [line for line in lines if line.startswith(">")]
     assert chosen.split()[:3] == [">", "ring", "0-2-1-3"]

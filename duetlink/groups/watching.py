@@ -1,0 +1,68 @@
+"""What `group.status()` is made of: this member's own view, and what the others told when the epoch began."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Sequence
+
+from duetlink.base.wire.text import harmless
+from duetlink.groups.call import Call
+from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.costs import LinkFigures
+from duetlink.groups.figures import figures_of
+from duetlink.groups.life import GroupLife
+from duetlink.groups.members import Member
+from duetlink.groups.status import LinkStatus, MemberStatus, OperationStatus
+
+
+def members_of(life: GroupLife, members: Sequence[Member]) -> tuple[MemberStatus, ...]:
+    """All members, with how long they have been waited for here."""
+    collectives = life.collectives
+
+    def waited_s(rank: int | None) -> float:
+        return 0.0 if rank is None or collectives is None else collectives.engine.waiting.seconds(rank)
+
+    return tuple(
+        MemberStatus(each.rank, harmless(each.name), each.state, waited_s(each.rank)) for each in members
+    )
+
+
+def links_of(life: GroupLife) -> tuple[LinkStatus, ...]:
+    """Both directions of every link of the epoch."""
+    collectives, now = life.collectives, life.standing
+    if collectives is None or now is None or not life.is_ready:
+        return ()
+    seats = now.epoch.members
+    if len(seats) != collectives.size or now.me not in seats:
+        return ()  # the epoch changes at this moment
+    me = seats.index(now.me)
+    ours: dict[int, LinkFigures] = {}
+    for rank, seat in enumerate(seats):
+        peer = life.peers.get(seat)
+        if peer is not None and peer.link is not None:
+            ours[rank] = figures_of(peer.link)
+    found = []
+    for of, to in itertools.permutations(range(len(seats)), 2):
+        figures = collectives.flat.choice.costs.link(of, to)
+        known = ours.get(of if to == me else to) if me in (of, to) else figures
+        if known is None or not known.path:
+            found.append(LinkStatus(of, to, None, None, None, me in (of, to)))
+            continue
+        rate = known if to == me else figures  # how quickly bytes come, only the receiver has measured
+        bytes_per_s = rate.rate_bytes_per_s if rate.measured else None
+        found.append(LinkStatus(of, to, known.path, 2 * known.latency_s, bytes_per_s, me in (of, to)))
+    return tuple(found)
+
+
+def operation_of(call: Call, collectives: Collectives | None) -> OperationStatus | None:
+    """How far it is; None before it has begun."""
+    if not call.name:
+        return None
+    done_bytes, total_bytes, waiting = 0, 0, ()
+    if call.moved is not None:
+        done_bytes, total_bytes = call.moved
+    elif collectives is not None and call.name not in ("send", "recv"):
+        engine = collectives.engine
+        done_bytes, total_bytes, waiting = engine.done_bytes, engine.total_bytes, engine.awaited
+    return OperationStatus(str(call), time.monotonic() - call.began_s, done_bytes, total_bytes, waiting)

@@ -1,0 +1,133 @@
+"""What a group tells of itself while it works, who is waited for, and how it is interrupted."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import signal
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from duetlink import errors
+from duetlink.groups import call
+from duetlink.groups.call import ProgressBar
+from duetlink.groups.group import Group
+from duetlink.groups.status import LinkStatus, OperationStatus
+
+from .conftest import MakeGroup, together, until
+
+
+def waited_for(group: Group) -> tuple[int, ...]:
+    running = group.status().operation
+    return running.waiting_for if running is not None else ()
+
+
+def test_a_group_tells_of_members_links_and_what_runs(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(call, "DELAY_S", 0.05)
+    groups = make_group(3)
+    assert groups[0].status().operation is None
+    changes: list[int] = []
+    stop = groups[1].watch(lambda: changes.append(1))
+    summed: list[Any] = []
+    early = [
+        threading.Thread(target=lambda group=group: summed.append(group.all_reduce(np.ones(5)).tolist()))
+        for group in groups[:2]
+    ]
+    for thread in early:
+        thread.start()
+    until(lambda: all(group.status().members[2].waited_s > 0.3 for group in groups[:2]))
+    running = groups[0].status().operation
+    assert running is not None
+    assert running.call.startswith("all_reduce at test_status.py:")
+    assert waited_for(groups[0]) == waited_for(groups[1]) == (2,)
+    assert groups[2].all_reduce(np.ones(5)).tolist() == [3.0] * 5
+    for thread in early:
+        thread.join()
+    assert summed == [[3.0] * 5] * 2
+    assert "waiting for 2 member 2" in capsys.readouterr().err
+
+    status = groups[0].status()
+    assert (status.state, status.epoch, status.rank, status.size) == ("ready", 1, 0, 3)
+    assert (status.code, status.verifier) == (groups[2].code, groups[2].verifier)
+    assert [(member.rank, member.name) for member in status.members] == [
+        (0, "member 0"),
+        (1, "member 1"),
+        (2, "member 2"),
+    ]
+    assert status.members[2].waited_s > 0.3
+    assert status.members[0].waited_s == 0.0
+    assert len(status.links) == 6
+    own = [link for link in status.links if link.now]
+    assert [(link.of, link.to, link.path) for link in own] == [
+        (0, 1, "local"),
+        (0, 2, "local"),
+        (1, 0, "local"),
+        (2, 0, "local"),
+    ]
+    assert all(link.round_trip_s is not None and link.round_trip_s < 5 for link in own)
+    others = [link for link in status.links if not link.now]  # as they told when the epoch began
+    assert [(link.of, link.to, link.path) for link in others] == [(1, 2, "local"), (2, 1, "local")]
+    assert json.loads(json.dumps(dataclasses.asdict(status)))["size"] == 3
+    changes.clear()
+    groups[2].close()
+    until(lambda: groups[1].epoch == 2)
+    assert changes
+    stop()
+    assert groups[1].status().links[0] == LinkStatus(0, 1, "local", *own_figures(groups[1]), True)
+
+
+def own_figures(group: Group) -> tuple[float | None, float | None]:
+    link = group.status().links[0]
+    return link.round_trip_s, link.bytes_per_s
+
+
+def test_members_may_begin_operations_together_or_one_after_the_other(make_group: MakeGroup) -> None:
+    groups = make_group(2)
+
+    async def at_once() -> Any:
+        calls = groups[0].awaitable
+        return await asyncio.gather(calls.all_reduce(1), calls.all_gather(2), calls.all_reduce(3))
+
+    def one_by_one() -> list[Any]:
+        return [groups[1].all_reduce(1), groups[1].all_gather(2), groups[1].all_reduce(3)]
+
+    found = together([0, 1], lambda rank: one_by_one() if rank else asyncio.run(at_once()))  # type: ignore[arg-type,list-item]
+    assert found == [[2, [2, 2], 6]] * 2
+
+
+def test_ctrl_c_ends_an_operation_everywhere_and_the_next_one_runs(make_group: MakeGroup) -> None:
+    groups = make_group(2)
+    together(groups, lambda group: group.barrier())
+    given = np.ones(100_000)
+
+    def interrupt() -> None:
+        until(lambda: waited_for(groups[0]) == (1,))
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt)
+    interrupting.start()
+    with pytest.raises(KeyboardInterrupt):
+        groups[0].all_reduce(given, in_place=True)
+    interrupting.join()
+    assert given.sum() == 100_000
+    with pytest.raises(errors.OperationAborted, match=r"rank 0 \(member 0\) gave up all_reduce"):
+        groups[1].all_reduce(np.ones(100_000))
+    assert together(groups, lambda group: group.all_reduce(1)) == [2, 2]
+
+
+def test_a_bar_is_drawn_of_what_takes_longer_than_a_second(capsys: pytest.CaptureFixture[str]) -> None:
+    with ProgressBar(lambda: ["ann", "b\x1ben"]) as bar:
+        bar.show(OperationStatus("all_reduce at cell 3:1", 0.9, 0, 8_000_000, ()))
+        assert capsys.readouterr().err == ""
+        bar.show(OperationStatus("all_reduce at cell 3:1", 1.1, 2_000_000, 8_000_000, (1,)))
+        drawn = capsys.readouterr().err
+        assert "all_reduce:  25%" in drawn
+        assert "2.00M/8.00M" in drawn
+        assert r"waiting for 1 b\x1ben" in drawn
+    assert "8.00M/8.00M" in capsys.readouterr().err
