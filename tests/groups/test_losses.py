@@ -1,0 +1,161 @@
+"""A member dies in the middle of each kind of operation: who it was, inputs as they were, and what follows.
+
+Members are whole `GroupLife`s on links in memory; one is killed at a random message of the operation.
+`test_killed_members.py` does the same with processes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import os
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from duetlink.errors import PeerLost
+from duetlink.groups import averaging, shared_state
+from duetlink.groups.collectives import host_memory
+from duetlink.groups.collectives.collectives import Collectives
+from tests.groups.memory_links import MemoryMember, Network, grown
+
+SIZE = 4
+ITEMS = 400_000  # of float64: more than one part each
+SEEDS = int(os.environ.get("DUETLINK_SEEDS", "2"))
+
+Values = Any
+Operation = Callable[[Collectives, Values], Awaitable[Any]]
+
+
+async def pass_on(members: Collectives, values: Values) -> Any:
+    return await asyncio.gather(
+        members.send(values["x"], (members.rank + 1) % SIZE), members.recv((members.rank - 1) % SIZE)
+    )
+
+
+def quarters(values: Values) -> list[Any]:
+    return list(np.split(values["x"], SIZE))
+
+
+OPERATIONS: dict[str, Operation] = {
+    "all_reduce": lambda c, v: c.all_reduce(v, in_place=True),
+    "all_reduce by a ring": lambda c, v: c.all_reduce(v["x"], "max", in_place=True, algorithm="ring"),
+    "reduce": lambda c, v: c.reduce(v, 1),
+    "broadcast": lambda c, v: c.broadcast(v, 1, in_place=True),
+    "reduce_scatter": lambda c, v: c.reduce_scatter(quarters(v)),
+    "all_gather": lambda c, v: c.all_gather(v),
+    "gather": lambda c, v: c.gather(v, 1),
+    "scatter": lambda c, v: c.scatter(quarters(v) if c.rank == 1 else None, 1),
+    "all_to_all": lambda c, v: c.all_to_all(quarters(v)),
+    "barrier": lambda c, v: c.barrier(),
+    "send and recv": pass_on,
+    "average": lambda c, v: averaging.average(c, v, c.rank + 1.0, ""),
+    "sync": lambda c, v: shared_state.sync(c, v, ""),
+}
+WRITES = {"all_reduce", "all_reduce by a ring", "broadcast"}  # into what was given
+
+
+def given(rank: int) -> Values:
+    return {"x": np.full(ITEMS, rank + 1.0), "n": np.array([rank])}
+
+
+@pytest.fixture
+async def network(request: pytest.FixtureRequest) -> AsyncIterator[Network]:
+    network = Network(seed=hash_of(request.node.name))
+    yield network
+    await network.close()
+
+
+def discard(_: object) -> None:
+    return None
+
+
+def hash_of(name: str) -> int:
+    return sum((index + 1) * ord(letter) for index, letter in enumerate(name))
+
+
+async def survive(member: MemoryMember, work: Callable[[Collectives], Awaitable[Any]]) -> tuple[Any, Any]:
+    """The losses that this member hears of until a sum among who is left has ended well; and that sum."""
+    losses = []
+    try:
+        await member.life.operate(work)
+    except PeerLost as lost:
+        losses.append((lost.rank, lost.name))
+    while True:
+        try:
+            return losses, await member.life.operate(lambda members: members.all_reduce(member.seat))
+        except PeerLost as lost:
+            losses.append((lost.rank, lost.name))
+
+
+@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_a_member_that_dies_at_any_message_is_named_and_the_others_go_on(
+    network: Network, name: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_memory, "supported", lambda: False)
+    members = await grown(network, SIZE)
+    victim = network.random.choice(members)
+    operation = OPERATIONS[name]
+    messages = itertools.count()
+    network.on_message = lambda of, to: discard(next(messages))
+    values = [given(rank) for rank in range(SIZE)]
+
+    async def call(member: MemoryMember) -> Any:
+        return await member.life.operate(lambda collectives: operation(collectives, values[member.seat]))
+
+    await asyncio.gather(*(call(member) for member in members))  # the figures of links are known by now
+    first = next(messages)
+    await asyncio.gather(*(call(member) for member in members))
+    count = next(messages) - first - 1
+    values = [given(rank) for rank in range(SIZE)]
+    fatal = network.random.randint(0, count - 1)
+    sent = itertools.count()
+
+    def watch(of: str, to: str) -> None:
+        if next(sent) == fatal:
+            victim.kill()
+
+    network.on_message = watch
+    doomed = asyncio.ensure_future(call(victim))
+    others = [member for member in members if member is not victim]
+    async with asyncio.timeout(20):
+        found = await asyncio.gather(
+            *(survive(each, lambda c: operation(c, values[members[c.rank].seat])) for each in others)
+        )
+    doomed.cancel()
+    with contextlib.suppress(asyncio.CancelledError, Exception):
+        await doomed
+    left = sum(member.seat for member in others)
+    assert found == [([(victim.seat, victim.name)], left)] * (SIZE - 1), f"killed at {fatal} of {count}"
+    for member in others:
+        now, before = values[member.seat], given(member.seat)
+        if name in WRITES and (now["x"] != before["x"]).any():
+            continue  # it had ended well there
+        assert (now["x"] == before["x"]).all()
+        assert (now["n"] == before["n"]).all()
+    await asyncio.gather(*(member.close() for member in members))
+
+
+@pytest.mark.parametrize("name", [name for name in OPERATIONS if name != "send and recv"])
+async def test_a_member_that_dies_before_its_part_is_in_shared_memory(network: Network, name: str) -> None:
+    members = await grown(network, SIZE)
+    await asyncio.gather(*(each.life.operate(lambda c: c.barrier()) for each in members))
+    victim = network.random.choice(members)
+    values = [given(rank) for rank in range(SIZE)]
+    others = [member for member in members if member is not victim]
+    running = [
+        asyncio.ensure_future(survive(each, lambda c: OPERATIONS[name](c, values[c.rank]))) for each in others
+    ]
+    await asyncio.sleep(0.02)
+    victim.kill()
+    async with asyncio.timeout(20):
+        found = await asyncio.gather(*running)
+    left = sum(member.seat for member in others)
+    assert found == [([(victim.seat, victim.name)], left)] * (SIZE - 1)
+    for member in others:
+        assert (values[member.seat]["x"] == given(member.seat)["x"]).all()
+    await asyncio.gather(*(member.close() for member in members))
