@@ -89,6 +89,7 @@ async def _make(
             await life.close()
             raise
         return Group(life, use.thread, records, only)
+    life.code = str(code)
     mailbox = await _mailbox(code, settings)
     try:
         life.join(await wiring.join(mailbox, code), mailbox.url)

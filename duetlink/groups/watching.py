@@ -59,7 +59,8 @@ def operation_of(call: Call, collectives: Collectives | None) -> OperationStatus
     """How far it is; None before it has begun."""
     if not call.name:
         return None
-    done_bytes, total_bytes, waiting = 0, 0, ()
+    done_bytes, total_bytes = 0, 0
+    waiting: tuple[int, ...] = ()
     if call.moved is not None:
         done_bytes, total_bytes = call.moved
     elif collectives is not None and call.name not in ("send", "recv"):
