@@ -40,7 +40,8 @@ def group(
             operation runs among those who are left. "continue" tries again by itself.
         patience_s: how long a member may be out of reach before it counts as lost.
         only: the operations that may be called here, such as ("average", "sum"); others raise
-            OperationRefused. "sum" stands for all_reduce, reduce and reduce_scatter with sum or mean.
+            OperationRefused. "sum" stands for all_reduce, reduce and reduce_scatter with sum or mean;
+            "secure_sum" for all_reduce and average with secure=True.
 
     Raises:
         SettingError: an argument or variable cannot be used.

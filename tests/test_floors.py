@@ -64,7 +64,8 @@ FLOORS = {
     "groups": (
         ("transport", "membership", "members", "records", "status"),
         ("collectives", "mesh", "meeting", "call"),
-        ("averaging", "figures", "secure"),
+        ("averaging", "figures"),
+        ("secure",),
         ("life",),
         ("rounds", "shared_state", "watching"),
         ("group",),

@@ -45,9 +45,9 @@ async def average(collectives: Collectives, value: Any, weight: float | None, ca
     total = float(await collectives.all_reduce(np.float64(weight), "sum", call=f"{call}, weight"))  # type: ignore[arg-type]
     if not total > 0:
         raise UnsupportedValue(f"the members' weights add up to {total}; one at least must be over 0")
-    scaled = _each(state, lambda leaf: _scaled(leaf, weight / total))
+    scaled = each_leaf(state, lambda leaf: _scaled(leaf, weight / total))
     summed = await collectives.all_reduce(scaled, "sum", call=call)
-    return put_back(value, _like(state, summed))
+    return put_back(value, like(state, summed))
 
 
 def _scaled(leaf: Any, share: float) -> Any:
@@ -59,26 +59,37 @@ def _scaled(leaf: Any, share: float) -> Any:
     return array * array.dtype.type(share) if array.dtype.kind == "f" else array * np.float64(share)
 
 
-def _like(before: Any, after: Any) -> Any:
+def as_float64(leaf: Any) -> Any:
+    """An array or tensor of float64. Raises UnsupportedValue for what has no mean."""
+    if _is_tensor(leaf):
+        return leaf.detach().double()
+    array = np.asarray(leaf)
+    if array.dtype.kind not in "fiub":
+        raise UnsupportedValue(f"an array of {array.dtype} has no mean")
+    return array.astype(np.float64)
+
+
+def like(before: Any, after: Any) -> Any:
     """`after` with the dtypes of `before`: what was scaled as float64 is rounded back."""
     if isinstance(before, Mapping):
-        return {name: _like(leaf, after[name]) for name, leaf in before.items()}
+        return {name: like(leaf, after[name]) for name, leaf in before.items()}
     if isinstance(before, list | tuple):
-        return type(before)(_like(one, other) for one, other in zip(before, after, strict=True))
+        return type(before)(like(one, other) for one, other in zip(before, after, strict=True))
     if _is_tensor(before):
-        return after if before.is_floating_point() else after.round().to(before.dtype)
+        return (after if before.is_floating_point() else after.round()).to(before.dtype)
     array = np.asarray(before)
     if array.dtype.kind == "f":
-        return after
+        return after.astype(array.dtype, copy=False) if isinstance(before, np.ndarray) else after
     back = np.rint(after).astype(array.dtype)
     return back if isinstance(before, np.ndarray) else back.item()
 
 
-def _each(value: Any, function: Any) -> Any:
+def each_leaf(value: Any, function: Any) -> Any:
+    """The value with what the function gives for each array in it."""
     if isinstance(value, Mapping):
-        return {name: _each(leaf, function) for name, leaf in value.items()}
+        return {name: each_leaf(leaf, function) for name, leaf in value.items()}
     if isinstance(value, list | tuple):
-        return type(value)(_each(leaf, function) for leaf in value)
+        return type(value)(each_leaf(leaf, function) for leaf in value)
     return function(value)
 
 

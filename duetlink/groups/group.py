@@ -8,7 +8,14 @@ from types import FunctionType, MethodType, TracebackType
 from typing import Any, Self, TypeVar
 
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.errors import CallTimeout, DuetError, LinkClosed, OperationRefused, PairingTimeout
+from duetlink.errors import (
+    CallTimeout,
+    DuetError,
+    LinkClosed,
+    OperationRefused,
+    PairingTimeout,
+    SettingError,
+)
 from duetlink.groups import averaging, shared_state, watching
 from duetlink.groups.call import Call, ProgressBar
 from duetlink.groups.collectives.choice import Explanation
@@ -19,6 +26,9 @@ from duetlink.groups.life import GroupLife
 from duetlink.groups.members import Member, Members
 from duetlink.groups.records import Records
 from duetlink.groups.rounds import Part, Rounds
+from duetlink.groups.secure import averages
+from duetlink.groups.secure.party import Party
+from duetlink.groups.secure.sums import SecureSum
 from duetlink.groups.status import GroupStatus
 
 T = TypeVar("T")
@@ -260,18 +270,41 @@ class Group:
         """Let those in who have joined since. All members call it; `average` does it by itself."""
         self._wait(call := Call(here()), self._admit(call, timeout_s=timeout_s))
 
-    def average(self, value: Any, weight: float | None = None, *, timeout_s: float | None = None) -> Any:
+    def average(
+        self,
+        value: Any,
+        weight: float | None = None,
+        *,
+        secure: bool = False,
+        limit: float | None = None,
+        colluding: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Any:
         """The mean of all members' values, the same bits for everybody.
 
         Args:
             value: arrays as for `all_reduce`, which come back as new ones; or a torch module, whose
                 parameters and buffers are replaced once all of them are there.
             weight: how much this member's counts, such as its number of rows. All give one, or none.
+            secure, limit, colluding: as for `all_reduce`. A secure weight is at most 2^20, and all learn the
+                sum of the weights.
             timeout_s: CallTimeout after so long; the value is then as it was.
 
         Newcomers who wait come in first, where the group was launched without a size.
         """
-        return self._wait(call := Call(here()), self._average(call, value, weight, timeout_s=timeout_s))
+        call = Call(here())
+        return self._wait(
+            call,
+            self._average(
+                call,
+                value,
+                weight,
+                secure=secure,
+                limit=limit,
+                colluding=colluding,
+                timeout_s=timeout_s,
+            ),
+        )
 
     def sync(self, state: Any, *, timeout_s: float | None = None) -> Any:
         """The state that most members hold (of several, that of the lowest rank), at all of them.
@@ -289,6 +322,10 @@ class Group:
         in_place: bool = False,
         algorithm: str | None = None,
         codec: str | None = None,
+        secure: bool = False,
+        limit: float | None = None,
+        noise: float = 0.0,
+        colluding: int | None = None,
         timeout_s: float | None = None,
     ) -> Any:
         """Combine all members' values; everybody has the result, in the same bits.
@@ -302,6 +339,13 @@ class Group:
             codec: how less than whole arrays can be sent for a sum or a mean, the same at all members:
                 `auto`, `union`, `integers` and `sketch` give the dense sum's bits, `int8` to `int32` a bound
                 that `sums` tells, `agreed:0.05` 5 % of the items. Or a lossless codec for whatever is sent.
+            secure: of a sum or a mean, show nothing of anybody's value but the result. Among three or more.
+            limit: with `secure`, no item of any member is larger, or smaller than its negative; else
+                OutOfRange. Floats are rounded to steps, which are the finer the smaller this is. None: 10^6
+                for floats, in 64 bits; with a limit, float32 and smaller travel in 32.
+            noise: with `secure`, standard deviation of discrete Gaussian noise on each item of the sum.
+            colluding: with `secure`, how many members may put together what they have: the noise of the
+                others alone is what was asked for. All but two if None.
             timeout_s: CallTimeout after so long.
         """
         call = Call(here())
@@ -314,6 +358,10 @@ class Group:
                 in_place=in_place,
                 algorithm=algorithm,
                 codec=codec,
+                secure=secure,
+                limit=limit,
+                noise=noise,
+                colluding=colluding,
                 timeout_s=timeout_s,
             ),
         )
@@ -390,9 +438,18 @@ class Group:
         await self._timed(call, "admit", self._life.point(f"admit at {call.place}"), timeout_s)
 
     async def _average(
-        self, call: Call, value: Any, weight: float | None = None, *, timeout_s: float | None = None
+        self,
+        call: Call,
+        value: Any,
+        weight: float | None = None,
+        *,
+        secure: bool = False,
+        limit: float | None = None,
+        colluding: int | None = None,
+        timeout_s: float | None = None,
     ) -> Any:
-        self._check("average", "average")
+        self._check_secure("average", "average", secure, limit=limit, colluding=colluding)
+        sums = SecureSum()
 
         async def whole() -> Any:
             async with self._beginning:
@@ -401,9 +458,14 @@ class Group:
                 await self._life.point(f"average at {call.place}")
 
             async def average(collectives: Collectives) -> Any:
+                party = Party(*self._life.roll())
                 async with self._beginning:
-                    await self._note("average", averaging.state_of(value))
-                return await averaging.average(collectives, value, weight, call.place)
+                    await self._note("secure_average" if secure else "average", averaging.state_of(value))
+                if not secure:
+                    return await averaging.average(collectives, value, weight, call.place)
+                return await averages.average(
+                    sums, collectives, party, value, weight, limit=limit, colluding=colluding, call=call.place
+                )
 
             return await self._life.operate(average)
 
@@ -429,16 +491,37 @@ class Group:
         in_place: bool = False,
         algorithm: str | None = None,
         codec: str | None = None,
+        secure: bool = False,
+        limit: float | None = None,
+        noise: float = 0.0,
+        colluding: int | None = None,
         timeout_s: float | None = None,
     ) -> Any:
-        self._check("all_reduce", "sum" if op in _SUMS else "all_reduce")
+        as_what = "sum" if op in _SUMS else "all_reduce"
+        ranges = {"limit": limit, "noise": noise or None, "colluding": colluding}
+        self._check_secure("all_reduce", as_what, secure, **ranges)
+        if secure and (in_place or algorithm is not None or codec is not None):
+            raise SettingError("in_place, algorithm and codec are for sums that are not secure")
+        sums = SecureSum()
 
         async def all_reduce(collectives: Collectives) -> Any:
+            party = Party(*self._life.roll())
             async with self._beginning:
                 given = value
                 if isinstance(value, FunctionType | MethodType):
                     given = await asyncio.to_thread(value, collectives.rank, collectives.size)
-                await self._note("all_reduce", given)
+                await self._note("secure_all_reduce" if secure else "all_reduce", given)
+            if secure:
+                return await sums.all_reduce(
+                    collectives,
+                    party,
+                    given,
+                    op,
+                    limit=limit,
+                    noise=noise,
+                    colluding=colluding,
+                    call=call.place,
+                )
             return await collectives.all_reduce(
                 given, op, in_place=in_place, algorithm=algorithm, codec=codec, call=call.place
             )
@@ -594,6 +677,13 @@ class Group:
             raise OperationRefused(
                 f"{name} is not among what this group allows here: only={tuple(sorted(self._only))}"
             )
+
+    def _check_secure(self, name: str, as_what: str, secure: bool, **ranges: object) -> None:
+        """The same for what may be a secure sum, which needs less than a plain one."""
+        if not secure and (given := [key for key, value in ranges.items() if value is not None]):
+            raise SettingError(f"{', '.join(given)} is for secure sums: say secure=True")
+        is_less = secure and self._only is not None and as_what not in self._only
+        self._check(name, "secure_sum" if is_less else as_what)
 
     async def _note(self, name: str, value: Any, to: int | None = None) -> None:
         life = self._life

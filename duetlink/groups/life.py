@@ -534,6 +534,12 @@ class GroupLife:
             if not self._even:
                 raise interrupted
 
+    def roll(self) -> tuple[int, tuple[bytes, ...]]:
+        """The number of this epoch, and its members' keys by rank. Call it where an operation runs."""
+        assert self.standing is not None
+        epoch = self.standing.epoch
+        return epoch.number, tuple(self.roster.entries[seat].key for seat in epoch.members)
+
     async def _begin(self) -> Collectives:
         await self.wait_ready()
         while True:

@@ -32,6 +32,7 @@ _ONLY = (
     "recv",
     "reduce",
     "scatter",
+    "secure_sum",
     "send",
     "sum",
     "sync",

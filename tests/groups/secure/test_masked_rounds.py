@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
@@ -17,7 +16,6 @@ from duetlink.errors import (
     RemoteProtocolError,
     SecureSumFailed,
 )
-from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.secure.introduction import DIGEST_BYTES, Held, Introduction, Stage, digest
 from duetlink.groups.secure.keystream import Residues
 from duetlink.groups.secure.masked_round import MaskedRound, Way, Wire, way_on
@@ -25,27 +23,16 @@ from duetlink.groups.secure.member_secrets import self_key
 from duetlink.groups.secure.party import Party
 from duetlink.groups.secure.residue_sum import ResidueSum
 from duetlink.groups.transport import Message
-from duetlink.testing.transports import MemoryNetwork
-
-KEYS = [bytes([number]) * 32 for number in range(16)]
+from tests.groups.secure.conftest import KEYS, Epoch, MakeEpoch
 
 
-class Epoch:
-    """Members of one epoch within one process, each with its own sum under way."""
+class SumEpoch:
+    """An epoch in which each seat has a sum under way."""
 
-    def __init__(self, number: int, seats: Sequence[int], sums: dict[int, ResidueSum]) -> None:
-        self.network = MemoryNetwork(len(seats))
-        self.seats = list(seats)
-        self.party = Party(number, tuple(KEYS[seat] for seat in seats))
-        names = [f"member {seat}" for seat in seats]
-        self.members = [Collectives(transport, names=names) for transport in self.network.transports]
+    def __init__(self, epoch: Epoch, sums: dict[int, ResidueSum]) -> None:
+        self.network, self.seats = epoch.network, epoch.seats
+        self.party, self.members, self.all = epoch.party, epoch.members, epoch.all
         self.sums = sums
-
-    async def all(self, call: Callable[[int], Awaitable[object]]) -> list[object]:
-        """What the call gives for every rank; an error where it raises one."""
-        async with asyncio.timeout(30):
-            calls = (call(rank) for rank in range(len(self.seats)))
-            return await asyncio.gather(*calls, return_exceptions=True)
 
     async def sum(
         self, give: Callable[[int], list[Residues]], *, terms: bytes = b"", colluding: int | None = None
@@ -71,20 +58,15 @@ class Epoch:
         return await self.all(one)
 
 
-MakeEpoch = Callable[..., Epoch]
+MakeSum = Callable[..., SumEpoch]
 
 
 @pytest.fixture
-async def make_epoch() -> AsyncIterator[MakeEpoch]:
-    made: list[Epoch] = []
+def make_sum(make_epoch: MakeEpoch) -> MakeSum:
+    def make(seats: Sequence[int], number: int = 1, sums: dict[int, ResidueSum] | None = None) -> SumEpoch:
+        return SumEpoch(make_epoch(seats, number), {} if sums is None else sums)
 
-    def make(seats: Sequence[int], number: int = 1, sums: dict[int, ResidueSum] | None = None) -> Epoch:
-        made.append(Epoch(number, seats, {} if sums is None else sums))
-        return made[-1]
-
-    yield make
-    for epoch in made:
-        await asyncio.gather(*(member.close() for member in epoch.members))
+    return make
 
 
 def values(seat: int, items: int = 100) -> list[Residues]:
@@ -110,21 +92,21 @@ def check_sums(found: Sequence[object], seats: Sequence[int], items: int = 100) 
 
 
 @pytest.mark.parametrize("size", [3, 4, 5, 9])
-async def test_the_sum_is_exact_whatever_the_size(make_epoch: MakeEpoch, size: int) -> None:
-    epoch = make_epoch(range(size))
+async def test_the_sum_is_exact_whatever_the_size(make_sum: MakeSum, size: int) -> None:
+    epoch = make_sum(range(size))
     for items in (0, 1, 16, 16 * size + 1) if size < 9 else (100,):
         epoch.sums.clear()
         check_sums(await epoch.sum(lambda seat, items=items: values(seat, items)), range(size), items)  # type: ignore[misc]
 
 
-async def test_a_sum_of_two_is_refused_with_the_reason(make_epoch: MakeEpoch) -> None:
-    for error in await make_epoch([0, 1]).sum(values):
+async def test_a_sum_of_two_is_refused_with_the_reason(make_sum: MakeSum) -> None:
+    for error in await make_sum([0, 1]).sum(values):
         assert isinstance(error, GroupError)
         assert "each takes its own value off the sum and has the other's" in str(error)
 
 
-async def test_all_but_one_that_collude_are_refused(make_epoch: MakeEpoch) -> None:
-    for error in await make_epoch(range(4)).sum(values, colluding=3):
+async def test_all_but_one_that_collude_are_refused(make_sum: MakeSum) -> None:
+    for error in await make_sum(range(4)).sum(values, colluding=3):
         assert isinstance(error, GroupError)
         assert "have that of a single one" in str(error)
 
@@ -132,7 +114,7 @@ async def test_all_but_one_that_collude_are_refused(make_epoch: MakeEpoch) -> No
 # -- what travels ------------------------------------------------------------------------------------------
 
 
-def watch(epoch: Epoch) -> dict[int, bytearray]:
+def watch(epoch: SumEpoch) -> dict[int, bytearray]:
     """What each rank sends in frames of more than 3,000 bytes."""
     seen: dict[int, bytearray] = {rank: bytearray() for rank in range(len(epoch.seats))}
 
@@ -151,8 +133,8 @@ def deviation(counts: np.ndarray, wanted: np.ndarray) -> float:
     return float((((counts - wanted) ** 2 / wanted).sum() - freedom) / np.sqrt(2 * freedom))
 
 
-async def test_a_member_s_frames_cannot_be_told_from_random_bits(make_epoch: MakeEpoch) -> None:
-    epoch = make_epoch(range(3))
+async def test_a_member_s_frames_cannot_be_told_from_random_bits(make_sum: MakeSum) -> None:
+    epoch = make_sum(range(3))
     seen = watch(epoch)
     zeros = np.zeros(60_000, np.uint32)
     for found in await epoch.sum(lambda seat: [zeros.copy()]):
@@ -172,8 +154,8 @@ async def test_a_member_s_frames_cannot_be_told_from_random_bits(make_epoch: Mak
         assert np.abs(per_place - 0.5).max() < 5 * np.sqrt(0.25 / (bits.size / 32))
 
 
-async def test_the_same_values_look_different_in_every_round(make_epoch: MakeEpoch) -> None:
-    epoch = make_epoch(range(3))
+async def test_the_same_values_look_different_in_every_round(make_sum: MakeSum) -> None:
+    epoch = make_sum(range(3))
     seen = watch(epoch)
     rounds = []
     for _ in range(2):
@@ -203,7 +185,7 @@ async def test_masks_of_two_that_were_told_different_lists_do_not_cancel() -> No
 # -- losses ------------------------------------------------------------------------------------------------
 
 
-def lose_at(epoch: Epoch, victim: int, number: int) -> None:
+def lose_at(epoch: SumEpoch, victim: int, number: int) -> None:
     """Lose that rank at its so many-th message, counted from 0."""
     sent = 0
 
@@ -219,9 +201,9 @@ def lose_at(epoch: Epoch, victim: int, number: int) -> None:
     epoch.network.on_send = on_send
 
 
-async def count_messages(make_epoch: MakeEpoch, size: int, rank: int) -> int:
+async def count_messages(make_sum: MakeSum, size: int, rank: int) -> int:
     """How many messages that rank sends in a whole sum."""
-    epoch = make_epoch(range(size))
+    epoch = make_sum(range(size))
     sent = 0
 
     def on_send(of: int, to: int, message: Message) -> Message:
@@ -236,13 +218,13 @@ async def count_messages(make_epoch: MakeEpoch, size: int, rank: int) -> int:
 
 @pytest.mark.parametrize(("size", "victim"), [(3, 0), (4, 1), (4, 3)])
 async def test_a_loss_at_any_message_leaves_a_sum_with_or_without_the_lost_or_a_reason(
-    make_epoch: MakeEpoch, size: int, victim: int
+    make_sum: MakeSum, size: int, victim: int
 ) -> None:
     """Never both sums, and never one that is neither."""
     outcomes = []
-    for number in range(await count_messages(make_epoch, size, victim)):
+    for number in range(await count_messages(make_sum, size, victim)):
         sums: dict[int, ResidueSum] = {}
-        epoch = make_epoch(range(size), 1, sums)
+        epoch = make_sum(range(size), 1, sums)
         lose_at(epoch, victim, number)
         before = await epoch.sum(values)
         left = [seat for seat in range(size) if seat != victim]
@@ -252,7 +234,7 @@ async def test_a_loss_at_any_message_leaves_a_sum_with_or_without_the_lost_or_a_
             outcomes.append("done")
             continue
         stages = {Stage.NONE if (kept := sums[seat]._kept) is None else kept.held.stage for seat in left}
-        after = await make_epoch(left, 2, sums).sum(values)
+        after = await make_sum(left, 2, sums).sum(values)
         if all(isinstance(each, list) for each in after):
             shown = left if Stage.NONE in stages else range(size)
             check_sums(after, shown)
@@ -268,13 +250,13 @@ async def test_a_loss_at_any_message_leaves_a_sum_with_or_without_the_lost_or_a_
     assert outcomes == sorted(outcomes, key=order.index)
 
 
-async def test_two_that_are_lost_begin_it_anew_or_end_it_once_masks_were_told(make_epoch: MakeEpoch) -> None:
+async def test_two_that_are_lost_begin_it_anew_or_end_it_once_masks_were_told(make_sum: MakeSum) -> None:
     for stage in (Stage.COMMITTED, Stage.REVEALED):
         sums: dict[int, ResidueSum] = {}
-        epoch = make_epoch(range(6), 1, sums)
+        epoch = make_sum(range(6), 1, sums)
 
         def on_send(
-            of: int, to: int, message: Message, *, epoch: Epoch = epoch, stage: Stage = stage
+            of: int, to: int, message: Message, *, epoch: SumEpoch = epoch, stage: Stage = stage
         ) -> Message:
             kept = [each._kept for each in epoch.sums.values()]
             if len(kept) == 6 and all(each is not None and each.held.stage >= stage for each in kept):
@@ -284,7 +266,7 @@ async def test_two_that_are_lost_begin_it_anew_or_end_it_once_masks_were_told(ma
 
         epoch.network.on_send = on_send
         assert {type(each) for each in await epoch.sum(values)} == {PeerLost}
-        after = await make_epoch([0, 2, 3, 5], 2, sums).sum(values)
+        after = await make_sum([0, 2, 3, 5], 2, sums).sum(values)
         if stage is Stage.COMMITTED:
             check_sums(after, [0, 2, 3, 5])
         else:
@@ -293,7 +275,7 @@ async def test_two_that_are_lost_begin_it_anew_or_end_it_once_masks_were_told(ma
 
 
 async def test_what_a_burnt_round_has_sent_shows_nothing_beside_the_next_sum(
-    make_epoch: MakeEpoch, monkeypatch: pytest.MonkeyPatch
+    make_sum: MakeSum, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Both together are what an owner has: without self-masks their difference would be the lost value."""
     sums: dict[int, ResidueSum] = {}
@@ -306,11 +288,11 @@ async def test_what_a_burnt_round_has_sent_shows_nothing_beside_the_next_sum(
 
     monkeypatch.setattr(MaskedRound, "commit", interrupted)
     items = 4 * 4096
-    await make_epoch(range(4), 1, sums).sum(lambda seat: values(seat, items)[:1])
+    await make_sum(range(4), 1, sums).sum(lambda seat: values(seat, items)[:1])
     kept = sums[0]._kept
     assert kept is not None
     assert kept.held.stage is Stage.COMMITTED  # it has all blocks, the lost member's too
-    found = await make_epoch([0, 1, 2], 2, sums).sum(lambda seat: values(seat, items)[:1])
+    found = await make_sum([0, 1, 2], 2, sums).sum(lambda seat: values(seat, items)[:1])
     assert isinstance(found[0], list)
     np.testing.assert_array_equal(found[0][0], total([0, 1, 2], items)[0])
     block = kept.lanes[0].total - found[0][0][:4096]
@@ -332,19 +314,19 @@ def test_what_members_conclude_from_what_they_hold() -> None:
 
 
 async def test_whoever_came_in_meanwhile_makes_those_that_have_told_nothing_begin_anew(
-    make_epoch: MakeEpoch,
+    make_sum: MakeSum,
 ) -> None:
     sums: dict[int, ResidueSum] = {}
-    epoch = make_epoch(range(4), 1, sums)
+    epoch = make_sum(range(4), 1, sums)
     lose_at(epoch, 3, 3)  # the first message of the masked values
     assert {type(each) for each in await epoch.sum(values)} == {PeerLost}
-    check_sums(await make_epoch([0, 1, 2, 7], 2, sums).sum(values), [0, 1, 2, 7])
+    check_sums(await make_sum([0, 1, 2, 7], 2, sums).sum(values), [0, 1, 2, 7])
 
 
 # -- members that do not keep to the protocol ----------------------------------------------------------------
 
 
-def alter(epoch: Epoch, liar: int, to: int, number: int, change: Callable[[bytearray], None]) -> None:
+def alter(epoch: SumEpoch, liar: int, to: int, number: int, change: Callable[[bytearray], None]) -> None:
     """Change what the liar sends to that rank as the so many-th step, counted from 0."""
     sent = 0
 
@@ -392,9 +374,9 @@ KEY_AT = 1 + 2 * DIGEST_BYTES
     ids=["no stage", "list", "share", "weak key", "two keys", "commitment", "seed"],
 )
 async def test_garbage_is_found_and_its_sender_named(
-    make_epoch: MakeEpoch, step: int, change: Callable[[bytearray], None], words: str
+    make_sum: MakeSum, step: int, change: Callable[[bytearray], None], words: str
 ) -> None:
-    epoch = make_epoch(range(4))
+    epoch = make_sum(range(4))
     alter(epoch, 2, 1, step, change)
     found = await epoch.sum(lambda seat: [values(seat, 64)[0]])
     kinds = {type(each) for each in found}
@@ -403,8 +385,8 @@ async def test_garbage_is_found_and_its_sender_named(
         raise next(each for each in found if isinstance(each, RemoteProtocolError | OperationMismatch))
 
 
-async def test_a_changed_member_list_is_found(make_epoch: MakeEpoch) -> None:
-    epoch = make_epoch(range(3))
+async def test_a_changed_member_list_is_found(make_sum: MakeSum) -> None:
+    epoch = make_sum(range(3))
     honest = epoch.party
 
     async def one(rank: int) -> object:
@@ -425,8 +407,8 @@ async def test_a_changed_member_list_is_found(make_epoch: MakeEpoch) -> None:
         assert "has another list of members" in str(error)
 
 
-async def test_other_terms_are_found(make_epoch: MakeEpoch) -> None:
-    epoch = make_epoch(range(3))
+async def test_other_terms_are_found(make_sum: MakeSum) -> None:
+    epoch = make_sum(range(3))
     calls = iter((b"limit 1", b"limit 2", b"limit 1"))
 
     async def one(rank: int) -> object:
@@ -441,9 +423,9 @@ async def test_other_terms_are_found(make_epoch: MakeEpoch) -> None:
         assert isinstance(error, OperationMismatch)
 
 
-async def test_an_introduction_of_an_earlier_round_gives_no_old_masks(make_epoch: MakeEpoch) -> None:
+async def test_an_introduction_of_an_earlier_round_gives_no_old_masks(make_sum: MakeSum) -> None:
     """A member that tells its old keys again: the others' are new, and so are all masks with it."""
-    epoch = make_epoch(range(3))
+    epoch = make_sum(range(3))
     seen: dict[int, bytes] = {}
     seen_masked: list[bytes] = []
 
@@ -466,19 +448,19 @@ async def test_an_introduction_of_an_earlier_round_gives_no_old_masks(make_epoch
     assert abs(int(apart.sum()) - apart.size / 2) < 5 * np.sqrt(apart.size / 4)
 
 
-async def test_a_false_share_of_a_lost_member_is_found_and_named(make_epoch: MakeEpoch) -> None:
+async def test_a_false_share_of_a_lost_member_is_found_and_named(make_sum: MakeSum) -> None:
     sums: dict[int, ResidueSum] = {}
-    await _interrupted_while_opening(make_epoch, sums)
-    epoch = make_epoch([0, 1, 3], 2, sums)
+    await _interrupted_while_opening(make_sum, sums)
+    epoch = make_sum([0, 1, 3], 2, sums)
     alter(epoch, 2, 0, 1, flip(32))  # seat 3 to seat 0: after its seed, its share
     found = await epoch.sum(values)
     with pytest.raises(RemoteProtocolError, match=r"rank 2 \(member 3\) told a share"):
         raise next(each for each in found if isinstance(each, RemoteProtocolError))
 
 
-async def test_a_lost_member_that_dealt_false_shares_is_found(make_epoch: MakeEpoch) -> None:
+async def test_a_lost_member_that_dealt_false_shares_is_found(make_sum: MakeSum) -> None:
     sums: dict[int, ResidueSum] = {}
-    await _interrupted_while_opening(make_epoch, sums)
+    await _interrupted_while_opening(make_sum, sums)
     for each in sums.values():
         kept = each._kept
         assert kept is not None
@@ -486,13 +468,13 @@ async def test_a_lost_member_that_dealt_false_shares_is_found(make_epoch: MakeEp
         kept.introductions[2] = Introduction(
             old.held, old.party, old.public_key, digest("seed", b"other"), old.share_digests, old.share
         )
-    for error in await make_epoch([0, 1, 3], 2, sums).sum(values):
+    for error in await make_sum([0, 1, 3], 2, sums).sum(values):
         assert isinstance(error, SecureSumFailed)
 
 
-async def _interrupted_while_opening(make_epoch: MakeEpoch, sums: dict[int, ResidueSum]) -> None:
+async def _interrupted_while_opening(make_sum: MakeSum, sums: dict[int, ResidueSum]) -> None:
     """Four members, of whom the third is lost once all have told their seeds."""
-    epoch = make_epoch(range(4), 1, sums)
+    epoch = make_sum(range(4), 1, sums)
 
     def on_send(of: int, to: int, message: Message) -> Message:
         kept = [each._kept for each in sums.values()]

@@ -1,0 +1,182 @@
+"""How the items of one kind become residues with noise, and what their sum says.
+
+Nothing of the values decides how: a range is declared, or is the one of `DEFAULT_LIMIT`. An exponent that
+members agree on would be finer, and would show all of them the largest value that there is.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from duetlink.data.codecs.element import Element
+from duetlink.data.codecs.integers.fixed_point import FixedPoint
+from duetlink.data.codecs.integers.floats import floats, unfloats
+from duetlink.errors import OutOfRange, SecureSumFailed, SettingError, UnsupportedValue
+from duetlink.groups.collectives.elements import Array, divide
+from duetlink.groups.secure.keystream import Residues
+from duetlink.groups.secure.noise import MOST_SIGMA, discrete_gaussian
+
+# For floats where no limit is declared: in 64 bits, in steps of 2^-34 or finer whoever takes part.
+DEFAULT_LIMIT = 1e6
+# Sums use a 16th of the ring. Garbage leaves that in 15 of 16 items.
+_GUARD_BITS = 4
+# With noise no finer steps are needed: 2^20 of them in a standard deviation.
+_FINEST_SIGMA = 2**20
+# A standard deviation of fewer steps would be rounded up by more than 1/64.
+_COARSEST_SIGMA = 64
+# Noise beyond has a probability of 10^-57 for each item.
+_MOST_DEVIATIONS = 16
+_CHUNK_ITEMS = 1 << 18
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """Of one kind of items.
+
+    Attributes:
+        element: the kind.
+        fixed: of floats; None for integers, whose step is 1.
+        limit: no member's item is larger, or smaller than its negative.
+        members: whose items are added.
+        share_sigma: standard deviation of each member's part of the noise, in steps; 0 is no noise.
+    """
+
+    element: Element
+    fixed: FixedPoint | None
+    limit: float
+    members: int
+    share_sigma: int = 0
+
+    @classmethod
+    def of(cls, element: Element, members: int, limit: float | None, noise: float, honest: int) -> Range:
+        """For items of this kind.
+
+        Args:
+            limit: of each item; None takes 10^6 for floats, and for integers what 64 bits allow.
+            noise: standard deviation of the noise that `honest` members add together.
+
+        Raises:
+            UnsupportedValue: sums of this kind are not made.
+            SettingError: the limit or the noise is no such thing, or the two do not fit each other.
+        """
+        if limit is not None and not (math.isfinite(limit) and limit > 0):
+            raise SettingError(f"limit is {limit!r}: it is above 0 and finite")
+        if not (math.isfinite(noise) and noise >= 0):
+            raise SettingError(f"noise is {noise!r}: it is a finite number, 0 or above")
+        share = noise / math.sqrt(honest)
+        if not element.is_float:
+            if element.storage.kind not in "iu":
+                raise UnsupportedValue(
+                    f"{element.name} has no secure sum; integers and floats have (convert a bool to uint8)"
+                )
+            sigma = math.ceil(share)
+            return cls(element, None, _of_integers(members, limit, sigma), members, _checked(sigma))
+        if element.name.startswith("float8"):
+            raise UnsupportedValue(f"{element.name} cannot be added; convert it to float16 or bfloat16 first")
+        bits = 64 if limit is None or element.size_bytes > 4 else 32
+        limit = DEFAULT_LIMIT if limit is None else float(limit)
+        room = limit + _MOST_DEVIATIONS * share  # of all members' noise together, each has at most this part
+        try:
+            finest = FixedPoint.of_range(room, members, bits=bits, noise_bits=_GUARD_BITS).fraction_bits
+            if not share:
+                return cls(element, FixedPoint(bits, finest, limit, members), limit, members)
+            fraction_bits = min(finest, math.floor(math.log2(_FINEST_SIGMA / share)))
+            sigma = math.ceil(math.ldexp(share, fraction_bits))
+            fixed = FixedPoint(bits, fraction_bits, limit, members)
+        except ValueError as error:
+            raise SettingError(f"limit {limit:g} with noise {noise:g} cannot be: {error}") from None
+        if sigma < _COARSEST_SIGMA:
+            raise SettingError(
+                f"noise {noise:g} is too small beside a limit of {limit:g}: the steps of {bits} bits are "
+                f"{fixed.step:g}. Declare a smaller limit, or give float64"
+            )
+        return cls(element, fixed, limit, members, _checked(sigma))
+
+    @property
+    def storage(self) -> np.dtype[Any]:
+        """Of residues."""
+        return np.dtype("<u8") if self.fixed is None else self.fixed.storage
+
+    @property
+    def step(self) -> float:
+        """The difference between two neighbouring residues."""
+        return 1.0 if self.fixed is None else self.fixed.step
+
+    def encode(self, array: Array) -> Residues:
+        """Residues of a flat array of this kind, with this member's noise, in new memory.
+
+        Raises:
+            OutOfRange: an item is beyond the limit, or no number. Nothing is clipped.
+        """
+        out: Residues = np.empty(len(array), self.storage)
+        for start in range(0, len(array), _CHUNK_ITEMS):
+            items, into = array[start : start + _CHUNK_ITEMS], out[start : start + _CHUNK_ITEMS]
+            into[...] = self._integers(items) if self.fixed is None else self._reals(self.fixed, items)
+            if self.share_sigma:
+                noise = discrete_gaussian(self.share_sigma, len(into))
+                np.add(into, noise.astype(into.dtype), out=into)
+        return out
+
+    def decode(self, total: Residues, op: str) -> Array:
+        """The sum or the mean that the members' residues give together, of the element's storage.
+
+        Raises:
+            SecureSumFailed: it is beyond what all members' items can give.
+            OutOfRange: it does not fit the kind of integers.
+        """
+        signed = total.view(f"<i{total.itemsize}")
+        most = self.members * (self.limit / self.step + _MOST_DEVIATIONS * self.share_sigma + 1)
+        if len(signed) and not (-most <= int(signed.min()) and int(signed.max()) <= most):
+            raise SecureSumFailed(
+                f"a sum is beyond {self.members} times the limit of {self.limit:g}: a member has not added "
+                "what it was to add, and which one cannot be told from a sum that shows nobody's part"
+            )
+        if self.fixed is None:
+            return self._as_integers(signed, op)
+        out: Array = np.empty(len(total), self.element.storage)
+        for start in range(0, len(total), _CHUNK_ITEMS):
+            found = self.fixed.from_ring(total[start : start + _CHUNK_ITEMS])
+            if op == "mean":
+                found /= self.members
+            out[start : start + _CHUNK_ITEMS] = unfloats(found, self.element)
+        return out
+
+    def _reals(self, fixed: FixedPoint, items: Array) -> Residues:
+        try:
+            found: Residues = fixed.to_ring(floats(items, self.element))
+        except OutOfRange as error:
+            raise OutOfRange(f"{error}; a secure sum has limit=") from None
+        return found
+
+    def _integers(self, items: Array) -> Residues:
+        if len(items) and not (-self.limit <= int(items.min()) and int(items.max()) <= self.limit):
+            raise OutOfRange(
+                f"integers beyond the range of ±{self.limit:,.0f} that {self.members} members can add up"
+            )
+        return np.asarray(items.astype(np.int64).view("<u8"))
+
+    def _as_integers(self, signed: Array, op: str) -> Array:
+        if op == "mean":
+            signed = signed.copy()
+            divide(signed, self.members, self.element)
+        kind = np.iinfo(self.element.name)
+        if len(signed) and not (kind.min <= int(signed.min()) and int(signed.max()) <= kind.max):
+            raise OutOfRange(f"a sum does not fit {self.element.name}; give int64")
+        return signed.astype(self.element.storage)
+
+
+def _of_integers(members: int, limit: float | None, sigma: int) -> float:
+    most = (2**63 >> _GUARD_BITS) // members - _MOST_DEVIATIONS * sigma
+    if limit is not None and limit > most:
+        raise SettingError(f"limit is {limit:g}: {members} members can add up integers to {most:,}")
+    return most if limit is None else limit
+
+
+def _checked(sigma: int) -> int:
+    if sigma > MOST_SIGMA:
+        raise SettingError(f"noise of {sigma} steps for each member: {MOST_SIGMA:,} can be drawn exactly")
+    return sigma

@@ -1,0 +1,127 @@
+"""Secure sums of values: what `Group` calls, and what it gives back."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from duetlink.errors import OutOfRange, SettingError, UnsupportedValue
+from duetlink.groups.collectives.collectives import Collectives, in_turn
+from duetlink.groups.collectives.engine import off_loop
+from duetlink.groups.collectives.trees import Tree, take_apart
+from duetlink.groups.secure.keystream import Residues
+from duetlink.groups.secure.masked_round import Wire
+from duetlink.groups.secure.party import Party
+from duetlink.groups.secure.ranges import Range
+from duetlink.groups.secure.residue_sum import ResidueSum
+
+OPERATIONS = ("sum", "mean")
+
+
+class SecureSum:
+    """One call of a secure sum. It is kept from one epoch to the next where a loss has interrupted it."""
+
+    def __init__(self) -> None:
+        self.residues = ResidueSum()
+        # of the attempt that is finished, maybe in an epoch of fewer members than had encoded their values
+        self.ranges: Sequence[Range] = ()
+
+    async def all_reduce(
+        self,
+        collectives: Collectives,
+        party: Party,
+        value: object,
+        op: str = "sum",
+        *,
+        limit: float | None = None,
+        noise: float = 0.0,
+        colluding: int | None = None,
+        call: str = "",
+    ) -> object:
+        """The sum or mean of all members' values, which shows no more of each than the result does.
+
+        Args:
+            collectives: of the epoch that there is now.
+            party: its members.
+            value: of the same form at all members: floats and integers.
+            op: sum or mean. The result is exact but for the rounding of each float to a step.
+            limit: no item of any member is larger, or smaller than its negative. None: 10^6 for floats, in
+                64 bits. With a limit, floats of up to 32 bits travel in 32.
+            noise: standard deviation of the discrete Gaussian noise on each item of the sum, in the item's
+                unit, without the part of the members that collude, who know theirs.
+            colluding: how many members may put together what they have; all but two if None.
+            call: where it was called, for errors.
+
+        Raises:
+            GroupError: there are fewer than three members.
+            SettingError: an argument cannot be.
+            OutOfRange: an item is beyond the limit. The others get OperationAborted, without the value.
+            SecureSumFailed: the sum shows that somebody gave garbage, or a loss came at the wrong moment.
+            OperationMismatch, OperationAborted, PeerLost, RemoteProtocolError, MissingLibrary,
+            UnsupportedValue: as every operation.
+        """
+        if op not in OPERATIONS:
+            raise UnsupportedValue(f"a secure {op!r} is not made; there are {', '.join(OPERATIONS)}")
+        size = party.size
+        colluding = max(size - 2, 1) if colluding is None else colluding
+        if colluding < 0:
+            raise SettingError(f"colluding is {colluding}: it is a number of members")
+        tree = take_apart(value)
+        if not tree.leaves:
+            raise UnsupportedValue("there is no array in this value")
+        honest = max(size - colluding, 1)
+        ranges = [Range.of(element, size, limit, noise, honest) for element in tree.elements]
+        asked = _Asked(tree, op, ranges, limit, noise, colluding)
+        return await secure_sum(collectives, self, party, asked, call=call)
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What one attempt is to add up."""
+
+    tree: Tree
+    op: str
+    ranges: Sequence[Range]
+    limit: float | None
+    noise: float
+    colluding: int
+
+    @property
+    def terms(self) -> bytes:
+        """The same where members have called the same."""
+        return repr((self.tree.what, self.op, self.limit, self.noise, self.colluding)).encode()
+
+
+@in_turn
+async def secure_sum(
+    self: Collectives, secure: SecureSum, party: Party, asked: _Asked, *, call: str = ""
+) -> object:
+    async def make() -> list[Residues]:
+        secure.ranges = asked.ranges
+        found = []
+        for each in asked.ranges:
+            flat = asked.tree.flat(each.element)
+            try:
+                found.append(await off_loop(flat.nbytes, each.encode, flat, least_bytes=_least(each)))
+            except OutOfRange:
+                # the others are told who it was, and nothing of the value
+                self.engine.abandon(f"a secure sum at {call}", "a value of its is beyond the declared range")
+                raise
+        return found
+
+    wire = Wire(self.flat, asked.tree.what, call)
+    totals = await secure.residues.run(
+        wire, party, asked.terms, asked.colluding, make, is_noisy=asked.noise > 0
+    )
+    flats: dict[str, Any] = {}
+    for each, total in zip(secure.ranges, totals, strict=True):
+        decode = functools.partial(each.decode, op=asked.op)
+        flats[each.element.name] = await off_loop(total.nbytes, decode, total)
+    return asked.tree.with_items(flats)
+
+
+def _least(each: Range) -> int:
+    """Bytes from which on encoding leaves the loop: noise takes half a microsecond for each item."""
+    return 16 * 1024 if each.share_sigma else 1024 * 1024
