@@ -11,7 +11,7 @@ export PATH := $(PATH):$(CURDIR)/.venv/bin
 test check: export OMP_NUM_THREADS := 1
 test check: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help setup test check lint js demo lab bench soak fuzz engines torch shots proto clean system-packages
+.PHONY: help setup test check lint js demo lab bench soak fuzz engines torch types shots proto clean system-packages
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 12
@@ -71,6 +71,9 @@ $(ENGINES):
 	$(PYTHON) -m venv .engines
 	.engines/bin/pip install --quiet flwr pysail pyspark-client distributed
 	@touch $(ENGINES)
+
+types: setup  ## pyright on the code that people copy; mypy has its turn in the tests (a minute; npm)
+	$(BIN)/python -m tests.typed
 
 shots: setup  ## the pictures of the README
 	$(BIN)/python -m tests.browser.shots

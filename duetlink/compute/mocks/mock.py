@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 import numbers
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,9 +55,9 @@ class Mock:
     """
 
     rows: int | None = None
-    bounds: Mapping[Hashable, Pair] | Pair | None = None
-    categories: Mapping[Hashable, Sequence[object]] | Sequence[object] | None = None
-    like: Mapping[Hashable, str] | str | None = None
+    bounds: Mapping[Any, Pair] | Pair | None = None
+    categories: Mapping[Any, Sequence[object]] | Sequence[object] | None = None
+    like: Mapping[Any, str] | str | None = None
     labels: Sequence[object] | None = None
     from_data: tuple[str, ...] = ()
     seed: int = 0

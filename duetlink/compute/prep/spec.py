@@ -6,7 +6,7 @@ import dataclasses
 import hashlib
 import html
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
@@ -84,9 +84,7 @@ class PrepSpec:
         """Keep these columns, in this order."""
         return self._with(Select(columns))
 
-    def one_hot(
-        self, column: str, categories: list[Category] | tuple[Category, ...], *, unknown: str = ERROR
-    ) -> Self:
+    def one_hot(self, column: str, categories: Sequence[Category], *, unknown: str = ERROR) -> Self:
         """Columns `column=category` of int8, 1 or 0, in place of a column of texts, whole numbers or truth
         values. An item that is in no category ends the run, or has 0 in all with `unknown="ignore"`.
         """

@@ -50,6 +50,11 @@ class Request:
         return self.asset.lineage
 
     @property
+    def operations(self) -> tuple[str, ...]:
+        """The operations by which the peer made it, by name; none where it is an asset itself."""
+        return self.lineage.operations if self.lineage is not None else ()
+
+    @property
     def code(self) -> Code:
         """The same as Python, coloured in a notebook; empty for an asset."""
         return Code(self.lineage.code if self.lineage is not None else "")

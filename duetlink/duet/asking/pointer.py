@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire.text import harmless
@@ -101,7 +101,14 @@ class Described:
         return Table(f"{type(self).__name__} {info.name}", ("", ""), rows)._repr_html_()
 
 
-class Pointer(Remote, Described):
+if TYPE_CHECKING:
+    # to a type checker a pointer may stand wherever an array, a frame or a tensor does
+    _Anything = Any
+else:
+    _Anything = object
+
+
+class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
     """A handle on an object that the peer shares. It holds no content; `get` asks for it.
 
     Where its owner gives a mock, it behaves like the object: operators, NumPy's and torch's functions,

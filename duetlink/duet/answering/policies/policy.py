@@ -6,7 +6,7 @@ import dataclasses
 import datetime
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from duetlink.duet.display import size_text
 from duetlink.duet.objects.asset import MAX_NAME
@@ -83,6 +83,36 @@ class Policy:
     reason: str = ""
     announce: bool = False
     log: bool = False
+
+    if TYPE_CHECKING:  # a pattern may be given alone
+
+        def __init__(
+            self,
+            action: str,
+            *,
+            name: str = "",
+            assets: str | Iterable[str] = (),
+            tags: str | Iterable[str] = (),
+            no_other_tags: bool = False,
+            kinds: str | Iterable[str] = (),
+            operations: str | Iterable[str] = (),
+            lineage: str | Iterable[str] = (),
+            code: str | Iterable[str] = (),
+            min_group: int | None = None,
+            peers: str | Iterable[str] = (),
+            max_bytes: int | None = None,
+            max_elements: int | None = None,
+            count: int | None = None,
+            total_bytes: int | None = None,
+            total_elements: int | None = None,
+            rate: tuple[int, float] | None = None,
+            after: datetime.datetime | None = None,
+            until: datetime.datetime | None = None,
+            hours: tuple[datetime.time, datetime.time] | None = None,
+            reason: str = "",
+            announce: bool = False,
+            log: bool = False,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         if self.action not in ACTIONS:
