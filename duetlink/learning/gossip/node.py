@@ -37,7 +37,8 @@ Letter = tuple[int, bytes]  # to whom, or of whom; and the datagram
 
 _SILENT_ROUNDS = 3
 _TAIL = 16  # of so many parts of a model the last one, and 4 chunks at least
-_LINGER_S = 0.002  # what was sent before may arrive so much later
+_LINGER_S = 0.002  # what was sent before may arrive so much later, at least,
+_LINGER_SHARE = 1 / 10  # and so much of a round: the longer it takes, the more is held up on the way
 # Where none of the last chunks has come, they may be lost or still on their way: what is left takes half as
 # long again, and a quarter of what the round has taken.
 _DOUBT = 1.5
@@ -88,6 +89,7 @@ class _Inbound:
 class _Outbound:
     """What is still to be sent to one neighbour."""
 
+    round: int
     encoded: Encoded
     degree: int
     sent: int = 0  # of the chunks, in order
@@ -117,6 +119,7 @@ class GossipNode:
         self.averaging = averaging
         self.round = 0
         self.excluded: set[int] = set()
+        self._told: set[int] = set()  # of these, who was sent a last chunk
         self._epoch, self._form, self._repair = epoch, form, repair
         self._patience = Patience(patience_s)
         self._most_s = patience_s
@@ -127,6 +130,7 @@ class GossipNode:
         self._now: dict[int, _Inbound] = {}
         self._ahead: dict[int, _Inbound] = {}
         self._out: dict[int, _Outbound] = {}
+        self._before: dict[int, _Outbound] = {}  # of the round before, for who asks late
         self._weights: dict[int, float] = {}
         self._active = False
         self._started_s = 0.0
@@ -165,10 +169,18 @@ class GossipNode:
         # with push-sum, what is given to somebody who is not there is given away for good; still, all are
         # sent something, or two that were cut off would be silent to each other for ever
         given = {to: 0.0 if self._is_silent(to) else weight for to, weight in self._weights.items()}
+        # whoever was excluded hears one chunk, by which it knows what is amiss, and no more
+        last = {to for to in neighbours[self.rank] if to in self.excluded - self._told}
+        self._told |= last
+        given |= dict.fromkeys(last, 0.0)
         encoded = dict(self.averaging.give(self.strides.deal(vector), given, self.round, self._rng))
+        self._before = self._out
         self._out = {
-            to: _Outbound(found, len(neighbours[self.rank]), next_s=now_s) for to, found in encoded.items()
+            to: _Outbound(self.round, found, len(neighbours[self.rank]), next_s=now_s)
+            for to, found in encoded.items()
         }
+        for to in last:
+            self._out[to].sent = self.strides.chunks - 1
         self._now = {of: each for of, each in self._ahead.items() if each.round == self.round}
         self._ahead = {of: each for of, each in self._ahead.items() if each.round > self.round}
         self._active, self._started_s, self._sent_bytes = True, now_s, 0
@@ -177,13 +189,13 @@ class GossipNode:
         """What is to be sent by now. Whoever cannot send one says `held` before taking the next."""
         if self._active and self._repair:
             yield from self._asks(now_s)
-        for to, out in self._out.items():
+        for to, out in [*self._before.items(), *self._out.items()]:
             for _ in range(_BURST):
                 if out.next_s > now_s:
                     break
                 if out.again:
                     position = out.again.popleft()
-                elif self._active and out.sent < self.strides.chunks:
+                elif self._active and out.round == self.round and out.sent < self.strides.chunks:
                     position = (out.sent + self._offset) % self.strides.chunks
                     out.sent += 1
                 else:
@@ -201,6 +213,8 @@ class GossipNode:
         if head.kind != DATA:
             return
         out = self._out[to]
+        if head.round != out.round:
+            out = self._before[to]
         out.again.appendleft(head.position)
         out.next_s = now_s + _HOLD_S
         self._sent_bytes -= len(payload)
@@ -209,13 +223,13 @@ class GossipNode:
         """When something is due, or the round may be over, if nothing arrives before."""
         unsent = (
             out.next_s
-            for out in self._out.values()
-            if out.again or (self._active and out.sent < self.strides.chunks)
+            for out in (*self._before.values(), *self._out.values())
+            if out.again or (self._active and out.round == self.round and out.sent < self.strides.chunks)
         )
         soonest_s = min(unsent, default=now_s + self._most_s)
         if soonest_s <= now_s or not self._active:
             return max(soonest_s, now_s)
-        times = [self._started_s + self._patience.wait_s, self._started_s + self._most_s]
+        times = [self._deadline_s, self._started_s + self._most_s]
         for of in self._weights:
             times += [at_s for at_s in (self._spent_s(of), self._given_up_s(of)) if at_s is not None]
         return min([soonest_s, *(at_s for at_s in times if at_s > now_s)])
@@ -224,11 +238,13 @@ class GossipNode:
         """Whether the round can be finished."""
         if now_s >= self._started_s + self._most_s:
             return True
-        if any(out.sent < self.strides.chunks for out in self._out.values()):
-            return False
-        if now_s >= self._started_s + self._patience.wait_s:
-            return True
-        return all(self._is_done(of, now_s) for of in self._waited_for())
+        unsent = [to for to, out in self._out.items() if out.sent < self.strides.chunks]
+        if now_s >= self._deadline_s:
+            # a path that is slow gets its time; one to somebody who says nothing does not
+            return not any(to in self._now or to in self._ahead for to in unsent)
+        return not any(to in self._waited_for() for to in unsent) and all(
+            self._is_done(of, now_s) for of in self._waited_for()
+        )
 
     def finish(self, now_s: float) -> tuple[Floats, Mixed]:
         """The averaged model, shape (parameters,), and what came of the round."""
@@ -239,7 +255,8 @@ class GossipNode:
         if undone:
             self._patience.missed()
         elif waited_for:
-            self._patience.took(duration_s)
+            # without what it lingered at the end: that follows from this
+            self._patience.took(max(0.0, max(self._last_s(of) for of in waited_for) - self._started_s))
         received = {
             of: self._now[of].count / self.strides.chunks if of in self._now else 0.0 for of in self._weights
         }
@@ -284,7 +301,7 @@ class GossipNode:
     def exclude(self, of: int) -> None:
         """Have no more to do with that member."""
         self.excluded.add(of)
-        for held in (self._now, self._ahead, self._out, self._weights):
+        for held in (self._now, self._ahead, self._weights):
             held.pop(of, None)
 
     # -- for a resume ----------------------------------------------------------------------------------------
@@ -312,7 +329,7 @@ class GossipNode:
             out.degree,
             self._epoch,
             self._form,
-            self.round,
+            out.round,
             self.strides.count,
             position,
             encoded.scales[position],
@@ -382,8 +399,10 @@ class GossipNode:
     def _answer(self, of: int, head: ChunkHead, body: memoryview) -> None:
         positions = asked(body, self.strides.chunks)
         out = self._out.get(of)
+        if out is None or out.round != head.round:
+            out = self._before.get(of)  # this member is in its next round already
         # once in a round, or one small datagram would fetch a model again and again
-        if head.round == self.round and out is not None and not out.has_asked:
+        if out is not None and head.round == out.round and not out.has_asked:
             out.has_asked = True
             out.again.extend(positions)
 
@@ -410,6 +429,27 @@ class GossipNode:
                 )
                 yield of, ask(head, ~inbound.heard.have)
 
+    @property
+    def _deadline_s(self) -> float:
+        repair_s = self._repair_s if self._repair else 0.0
+        return self._started_s + self._patience.wait_s + self._linger_s + repair_s
+
+    @property
+    def _repair_s(self) -> float:
+        """How long what was asked for may take."""
+        return max(5 * self._linger_s, self._patience.mean_s)
+
+    def _last_s(self, of: int) -> float:
+        """When the last of what counts came from that neighbour."""
+        inbound, ahead = self._now.get(of), self._ahead.get(of)
+        if inbound is not None:
+            return inbound.last[1]
+        return self._started_s if ahead is None else ahead.first[1]
+
+    @property
+    def _linger_s(self) -> float:
+        return max(_LINGER_S, _LINGER_SHARE * self._patience.mean_s)
+
     def _is_silent(self, of: int) -> bool:
         return self._silent.get(of, 0) >= _SILENT_ROUNDS and of not in self._ahead
 
@@ -422,14 +462,14 @@ class GossipNode:
     def _spent_s(self, of: int) -> float | None:
         """From when on nothing more of this round is to be expected of this neighbour."""
         inbound, ahead = self._now.get(of), self._ahead.get(of)
-        times = [] if ahead is None else [ahead.first[1] + _LINGER_S]
+        times = [] if ahead is None else [ahead.first[1] + self._linger_s]
         if inbound is not None:
             order, last_s = inbound.last
             left = self.strides.chunks - 1 - order
             if left < max(4, self.strides.chunks // _TAIL):
-                times.append(last_s + left * inbound.spacing_s + _LINGER_S)
+                times.append(last_s + left * inbound.spacing_s + self._linger_s)
             elif inbound.count > 1:
-                doubt_s = 4 * _LINGER_S + _DOUBTFUL_SHARE * max(0.0, last_s - self._started_s)
+                doubt_s = 4 * self._linger_s + _DOUBTFUL_SHARE * max(0.0, last_s - self._started_s)
                 times.append(last_s + _DOUBT * left * inbound.spacing_s + doubt_s)
         return min(times, default=None)
 
@@ -438,7 +478,7 @@ class GossipNode:
         inbound = self._now.get(of)
         if inbound is None or inbound.asked_s is None:
             return None
-        return inbound.asked_s + max(5 * _LINGER_S, self._patience.mean_s / 2)
+        return inbound.asked_s + self._repair_s
 
     def _is_done(self, of: int, now_s: float) -> bool:
         inbound = self._now.get(of)

@@ -6,6 +6,7 @@ import math
 
 # RFC 6298 §2, for round trips: the mean follows by an eighth, the deviation by a quarter, and four of them
 _MEAN, _DEVIATION, _DEVIATIONS = 1 / 8, 1 / 4, 4
+_LONGER, _MOST_LONGER = 1.5, 4.0  # than the deadline: what a round counts as that was not ready, or took long
 _LEAST_S = 0.005  # what a busy machine keeps a thread waiting
 
 _FIRST_BYTES_PER_S = 4e6  # 32 Mbit/s
@@ -39,12 +40,14 @@ class Patience:
         if self._mean_s is None:
             self._mean_s, self._deviation_s = duration_s, duration_s / 2
         else:
+            # of a machine that slept, the round took hours
+            duration_s = min(duration_s, _MOST_LONGER * self.wait_s)
             self._deviation_s += _DEVIATION * (abs(duration_s - self._mean_s) - self._deviation_s)
             self._mean_s += _MEAN * (duration_s - self._mean_s)
 
     def missed(self) -> None:
         """A round ended by its deadline, and neighbours that are alive were not ready: wait longer."""
-        self.took(min(self._most_s, 2 * self.wait_s))
+        self.took(min(self._most_s, _LONGER * self.wait_s))
 
 
 class Pace:
