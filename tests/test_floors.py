@@ -67,7 +67,7 @@ FLOORS = {
         ("averaging", "figures"),
         ("secure",),
         ("life",),
-        ("rounds", "shared_state", "watching"),
+        ("post", "rounds", "shared_state", "watching"),
         ("group",),
         ("opening",),
         ("torch",),

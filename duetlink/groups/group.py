@@ -24,6 +24,7 @@ from duetlink.groups.collectives.operation import here
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.life import GroupLife
 from duetlink.groups.members import Member, Members
+from duetlink.groups.post import GroupPost
 from duetlink.groups.records import Records
 from duetlink.groups.rounds import Part, Rounds
 from duetlink.groups.secure import averages
@@ -74,6 +75,7 @@ class Group:
         self._watchers: list[Callable[[], None]] = []
         life.on_change = self._tell_watchers
         self._entered = -1  # the last epoch that the audit log knows of
+        self._posts: dict[int, int] = {}  # how many were opened in this epoch
 
     # -- how it stands ---------------------------------------------------------------------------------------
 
@@ -233,6 +235,33 @@ class Group:
             return list(collectives.sums)
 
         return self._thread.run(self._life.operate(sums, counts=False))
+
+    def post(self, over: str = "datagrams") -> GroupPost:
+        """Datagrams to and from single members of this epoch, whoever of them goes later: what
+        `duetlink.learning.Gossip` is made with. One at a time; all members open theirs. The audit log says
+        how much was sent, when it is closed.
+
+        Raises:
+            SettingError: `over` is neither "datagrams" nor "streams".
+        """
+        return self._thread.run(self._post(over))
+
+    async def _post(self, over: str) -> GroupPost:
+        self._check("gossip", "gossip")
+        await self._life.wait_ready()
+        now = self._life.standing
+        assert now is not None
+        links = [self._life.peers[seat].link if seat != now.me else None for seat in now.epoch.members]
+        await self._note("gossip", None)
+
+        async def closed(sent_bytes: int) -> None:
+            await self._note("gossip", None, size_bytes=sent_bytes)
+
+        # whoever opens another one in the same epoch does not take what is on its way for the last one
+        serial = self._posts.get(now.epoch.number, 0)
+        self._posts = {now.epoch.number: serial + 1}
+        number = (now.epoch.number << 8 | serial & 0xFF) & 0xFFFFFFFF
+        return GroupPost(self._thread, now.epoch.members.index(now.me), number, links, over, closed)
 
     def close(self, reason: str = "") -> None:
         """Leave: the others are told, and go on. Safe to call twice."""
@@ -685,7 +714,9 @@ class Group:
         is_less = secure and self._only is not None and as_what not in self._only
         self._check(name, "secure_sum" if is_less else as_what)
 
-    async def _note(self, name: str, value: Any, to: int | None = None) -> None:
+    async def _note(
+        self, name: str, value: Any, to: int | None = None, *, size_bytes: int | None = None
+    ) -> None:
         life = self._life
         if life.standing is None:
             raise LinkClosed("the group is closed")
@@ -703,7 +734,7 @@ class Group:
             name,
             ", ".join(others),
             type(value).__name__,
-            averaging.size_of(value),
+            averaging.size_of(value) if size_bytes is None else size_bytes,
             life.standing.epoch.number,
         )
 

@@ -29,6 +29,7 @@ _ONLY = (
     "average",
     "broadcast",
     "gather",
+    "gossip",
     "recv",
     "reduce",
     "scatter",

@@ -1,0 +1,200 @@
+"""Datagrams to single members, beside the operations: nothing is promised of them, and nobody is waited for.
+
+Whoever was in the epoch when it was opened keeps its rank here, also when members go and the group is in
+another epoch. What is sent to one that is gone is lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from typing import Any
+
+from duetlink.base.runtime.loop import LoopThread
+from duetlink.errors import (
+    CallTimeout,
+    DuetError,
+    LimitExceeded,
+    LinkClosed,
+    PathUnavailable,
+    SettingError,
+    StreamClosed,
+)
+from duetlink.net.link.link import Link
+from duetlink.net.streams.stream import Stream
+
+_WAYS = ("datagrams", "streams")
+_PURPOSE = "group/post"
+_STREAM_BYTES = 32 * 1024  # of one message: large ones gain nothing, and a pause would lose more of them
+_MOST_QUEUED = 64  # of them to one member
+_WINDOW_BYTES = 4 * 1024 * 1024
+_MOST_WAITING = 8192  # datagrams that nobody has received
+# Where there was no room for so long, there is no path: what is sent is lost, instead of tried again.
+_STUCK_S = 0.2
+
+
+class GroupPost:
+    """Made by `group.post()`. `send` and `receive` are for one thread at a time, the others for any."""
+
+    def __init__(
+        self,
+        thread: LoopThread,
+        rank: int,
+        epoch: int,
+        links: Sequence[Link | None],
+        over: str,
+        on_closed: Callable[[int], Awaitable[None]],
+    ) -> None:
+        """On the loop thread. `links` are by rank; `on_closed` is told how many bytes were sent."""
+        if over not in _WAYS:
+            raise SettingError(f"over is {over!r}: there are {', '.join(_WAYS)}")
+        self.rank, self.size, self.epoch = rank, len(links), epoch
+        self._thread = thread
+        self._links = links
+        self._on_closed = on_closed
+        self._sent_bytes = 0
+        self._stuck_s: dict[int, float] = {}
+        self._inbox: deque[tuple[int, bytes]] = deque(maxlen=_MOST_WAITING)
+        self._stirred = threading.Condition()
+        self._woken = False
+        self._closed = False
+        self._queues: dict[int, asyncio.Queue[bytes]] = {}
+        self._purpose = f"{_PURPOSE}/epoch-{epoch}"
+        self._tasks: list[asyncio.Task[None]] = []
+        self.mtu_bytes = _STREAM_BYTES
+        for other, link in enumerate(links):
+            if link is None:
+                continue
+            if over == "datagrams":
+                self.mtu_bytes = link.datagrams.mtu_bytes
+                self._spawn(self._datagrams_of(other, link))
+            else:
+                self._queues[other] = asyncio.Queue(_MOST_QUEUED)
+                if rank < other:
+                    self._spawn(self._open(other, link))
+                else:
+                    link.streams.on_open(
+                        self._purpose, self._taker(other), window_bytes=_WINDOW_BYTES, most=1
+                    )
+
+    def send(self, letters: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+        """Send each datagram to its rank, without waiting; returns those for which there is no room now."""
+        if not letters:
+            return []
+        try:
+            return self._thread.submit(self._send(letters)).result()
+        except (DuetError, asyncio.CancelledError):
+            return []  # the group is closed: they are lost
+
+    def receive(self, timeout_s: float) -> list[tuple[int, bytes]]:
+        """What has arrived, with the rank of the sender; waits so long for the first, or for `wake`."""
+        with self._stirred:
+            if not self._inbox and not self._woken:
+                self._stirred.wait(timeout_s)
+            self._woken = False
+            found = list(self._inbox)
+            self._inbox.clear()
+            return found
+
+    def wake(self) -> None:
+        """Have `receive` return."""
+        with self._stirred:
+            self._woken = True
+            self._stirred.notify()
+
+    def close(self) -> None:
+        """Stop receiving; the group goes on. Safe to call twice."""
+        if not self._closed and not self._thread.stopped:
+            self._closed = True
+            with contextlib.suppress(DuetError):
+                self._thread.run(self._close())
+
+    # -- on the loop thread ----------------------------------------------------------------------------------
+
+    async def _send(self, letters: Sequence[tuple[int, bytes]]) -> list[tuple[int, bytes]]:
+        unsent = []
+        now_s = time.monotonic()
+        for to, payload in letters:
+            if self._put(to, payload):
+                self._sent_bytes += len(payload)
+                self._stuck_s.pop(to, None)
+            elif now_s - self._stuck_s.setdefault(to, now_s) < _STUCK_S:
+                unsent.append((to, payload))
+        return unsent
+
+    def _put(self, to: int, payload: bytes) -> bool:
+        if to in self._queues:
+            try:
+                self._queues[to].put_nowait(payload)
+            except asyncio.QueueFull:
+                return False
+            return True
+        link = self._links[to]
+        if link is None:
+            return True
+        dropped = link.datagrams.dropped
+        try:
+            link.datagrams.send(payload)
+        except LinkClosed:
+            return True
+        return link.datagrams.dropped == dropped
+
+    def _arrived(self, of: int, payload: bytes) -> None:
+        with self._stirred:
+            self._inbox.append((of, payload))
+            self._stirred.notify()
+
+    async def _datagrams_of(self, of: int, link: Link) -> None:
+        while True:
+            self._arrived(of, await link.datagrams.receive())
+
+    async def _open(self, other: int, link: Link) -> None:
+        stream = await link.streams.open(self._purpose, window_bytes=_WINDOW_BYTES)
+        try:
+            await self._carry(other, stream)
+        finally:
+            stream.close()
+
+    def _taker(self, other: int) -> Callable[[Stream], Coroutine[Any, Any, None]]:
+        async def take(stream: Stream) -> None:
+            await self._carry(other, stream)  # the stream is closed when this returns
+
+        return take
+
+    async def _carry(self, other: int, stream: Stream) -> None:
+        sending = asyncio.ensure_future(self._pour(self._queues[other], stream))
+        try:
+            while True:
+                message = await stream.receive()
+                if len(message.body) > _STREAM_BYTES:
+                    raise LimitExceeded(f"rank {other} sent {len(message.body)} bytes in one message")
+                self._arrived(other, bytes(message.body))
+        except (StreamClosed, LinkClosed, PathUnavailable, LimitExceeded):
+            return  # whoever is gone is heard no more
+        finally:
+            sending.cancel()
+            await asyncio.gather(sending, return_exceptions=True)
+
+    async def _pour(self, queue: asyncio.Queue[bytes], stream: Stream) -> None:
+        while True:
+            await stream.send(b"", memoryview(await queue.get()))
+
+    async def _close(self) -> None:
+        for other, link in enumerate(self._links):
+            if link is not None and other in self._queues and other < self.rank:
+                link.streams.off(self._purpose)
+        for task in self._tasks:
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._on_closed(self._sent_bytes)
+
+    def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        async def quiet() -> None:
+            with contextlib.suppress(StreamClosed, LinkClosed, PathUnavailable, CallTimeout):
+                await work
+
+        self._tasks.append(asyncio.ensure_future(quiet()))
