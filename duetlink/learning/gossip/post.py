@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import deque
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -37,32 +35,3 @@ class Post(Protocol):
 
     def close(self) -> None:
         """Free everything. Safe to call twice."""
-
-
-class Inbox:
-    """Holds what has arrived until it is received; beyond `most`, the oldest is dropped. For any thread."""
-
-    def __init__(self, most: int) -> None:
-        self._letters: deque[Letter] = deque(maxlen=most)
-        self._stirred = threading.Condition()
-        self._woken = False
-
-    def put(self, of: int, payload: bytes) -> None:
-        with self._stirred:
-            self._letters.append((of, payload))
-            self._stirred.notify()
-
-    def wake(self) -> None:
-        with self._stirred:
-            self._woken = True
-            self._stirred.notify()
-
-    def receive(self, timeout_s: float) -> list[Letter]:
-        """All that is there; waits for the first."""
-        with self._stirred:
-            if not self._letters and not self._woken:
-                self._stirred.wait(timeout_s)
-            self._woken = False
-            found = list(self._letters)
-            self._letters.clear()
-            return found
