@@ -1,4 +1,4 @@
-"""Training that tells the truth: private training with an account that holds, alone or in a group.
+"""Training that tells the truth: private training with an account that holds, and gossip that bears loss.
 
 Needs torch and dp-accounting: `pip install "duetlink[learning]"`. They are loaded with the first name that
 needs them (PEP 562), so that a process which only passes models on stays light.
@@ -14,9 +14,11 @@ if TYPE_CHECKING:
     from duetlink.learning.averaging.local_steps import LocalSteps
     from duetlink.learning.dp.accounting import Spending, most_steps, noise_for
     from duetlink.learning.dp.training import DpSgd
+    from duetlink.learning.gossip.training import Gossip
 
 __all__ = [
     "DpSgd",
+    "Gossip",
     "LocalSteps",
     "Probe",
     "Spending",
@@ -29,6 +31,7 @@ __all__ = [
 
 _HOMES = {
     "DpSgd": "duetlink.learning.dp.training",
+    "Gossip": "duetlink.learning.gossip.training",
     "LocalSteps": "duetlink.learning.averaging.local_steps",
     "Probe": "duetlink.learning.audit.probe",
     "Spending": "duetlink.learning.dp.accounting",

@@ -1,0 +1,225 @@
+"""Gossip for a torch model: it is averaged with those of the neighbours, in place."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Protocol, Self
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from duetlink.errors import SettingError
+from duetlink.learning.gossip.averaging import Averaging, Fallback, PushSum
+from duetlink.learning.gossip.chunks import Floats, Strides, form_of, item_bytes
+from duetlink.learning.gossip.courier import Courier
+from duetlink.learning.gossip.graphs import Graph
+from duetlink.learning.gossip.node import GossipNode, Mixed
+from duetlink.learning.gossip.post import Post
+
+_FORMAT = "duetlink gossip 1"
+
+
+class Meeting(Protocol):
+    """What makes a post for all its members, who call it alike. A `duetlink.group` is one."""
+
+    def post(self, over: str) -> Post: ...
+
+
+class Gossip:
+    """Averages `model` with those of the neighbours in a graph, and never waits for a member that is gone.
+
+    D-PSGD (Lian et al. 2017): each member trains on data of its own, and calls `mix` every few steps. Its
+    model goes to its neighbours as datagrams that need not all arrive: of what is missing, one's own value
+    stands in. A round ends when the neighbours have sent, or when a deadline has passed that follows from how
+    long rounds have taken.
+
+        gossip = Gossip(model, group)
+        for step, (x, y) in enumerate(batches):
+            optimizer.zero_grad(), loss(model(x), y).backward(), optimizer.step()
+            if step % 9 == 8:
+                gossip.mix()
+
+    All members make it with models of the same shape and the same arguments, and should begin with the same
+    parameters: `group.sync(model)`. What a model has learnt travels to neighbours, encrypted; rows do not.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        group: Meeting | Post,
+        *,
+        graph: str = "ring",
+        degree: int = 3,
+        seed: int = 0,
+        over: str = "datagrams",
+        precision: str = "int16",
+        push_sum: bool = False,
+        repair: bool = False,
+        patience_s: float = 10.0,
+    ) -> None:
+        """
+        Args:
+            model: its parameters and floating-point buffers are averaged, as float32.
+            group: a `duetlink.group`, or a `Post`.
+            graph: "ring", "full", "regular", "small-world", or "random", which is another in each round.
+            degree: neighbours of each member, where the graph takes one.
+            seed: of the graph; the same at all members.
+            over: "datagrams", which may be lost, or "streams", which wait for what was lost.
+            precision: how a parameter travels: "int16" or "int8" with a scale for each chunk, rounded up or
+                down by chance, or "float32".
+            push_sum: keep the mean over all members as it is, whatever is lost. Parameters travel as 32 bits.
+            repair: ask once in each round for what was lost.
+            patience_s: the most that a round may take.
+
+        Raises:
+            SettingError: a value that cannot be, or a model without parameters.
+        """
+        self._tensors = _floats(model)
+        post = group.post(over) if hasattr(group, "post") else group
+        try:
+            count = sum(tensor.numel() for tensor in self._tensors.values())
+            strides = Strides.fitting(count, post.mtu_bytes, 4 if push_sum else item_bytes(precision))
+            chosen = Graph(graph, post.size, degree, seed)
+            shapes = [(name, tuple(tensor.shape)) for name, tensor in self._tensors.items()]
+            averaging: Averaging = (
+                PushSum(strides.chunks, strides.length)
+                if push_sum
+                else Fallback(post.rank, post.size, strides.chunks, precision)
+            )
+            node = GossipNode(
+                post.rank,
+                chosen,
+                strides,
+                averaging,
+                epoch=getattr(post, "epoch", 0),
+                form=form_of(shapes, chosen, averaging.precision, strides.chunks),
+                repair=repair,
+                patience_s=patience_s,
+            )
+        except BaseException:
+            post.close()
+            raise
+        self._model = model
+        self._courier = Courier(node, post)
+
+    @property
+    def round(self) -> int:
+        """The number of the last round. Others may have made more."""
+        return self._courier.node.round
+
+    def mix(self) -> Mixed:
+        """One round: give the model to the neighbours, and average it with what has come of theirs.
+
+        Raises:
+            OperationMismatch: a neighbour mixes another model, or by other settings. It is left out from now
+                on, the round was made with the others, and the next call goes on.
+            RemoteProtocolError: the same, where a neighbour sent what is not finite, or broke the protocol.
+            UnsupportedValue: this model is not finite; nothing was sent.
+            LinkClosed: the gossip is closed.
+        """
+        before = self._vector()
+        after, mixed = self._courier.mix(before)
+        self._add(after - before)
+        if faults := self._courier.faults():
+            raise faults[0]
+        return mixed
+
+    def state_dict(self) -> dict[str, Any]:
+        """Where this member is, for `load_state_dict`: tensors, numbers and texts. Between two rounds."""
+        state = self._courier.node.state()
+        return {name: _packed(item) for name, item in state.items()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from what `state_dict` gave. Raises SettingError where it is of another gossip."""
+        try:
+            self._courier.node.restore({name: _unpacked(item) for name, item in state.items()})
+        except (KeyError, ValueError, TypeError) as error:
+            raise SettingError(f"this is no state of a gossip with these arguments: {error!r}") from None
+
+    def save(self, path: str | Path, optimizer: torch.optim.Optimizer | None = None) -> None:
+        """Keep model, optimizer and round in a file, in one go: until then, what was there is there."""
+        whole = {
+            "format": _FORMAT,
+            "model": self._model.state_dict(),
+            "optimizer": optimizer.state_dict() if optimizer is not None else None,
+            "gossip": self.state_dict(),
+        }
+        beside = Path(f"{path}.{os.getpid()}.tmp")
+        try:
+            with beside.open("wb") as file:
+                torch.save(whole, file)
+                file.flush()
+                os.fsync(file.fileno())
+            beside.replace(path)
+        finally:
+            beside.unlink(missing_ok=True)
+
+    def load(self, path: str | Path, optimizer: torch.optim.Optimizer | None = None) -> None:
+        """Go on from what `save` has kept. Raises SettingError where the file is no such thing."""
+        try:
+            whole = torch.load(path, weights_only=True)  # no code of whoever wrote the file
+            known = whole["format"] == _FORMAT
+        except FileNotFoundError:
+            raise
+        except Exception as error:
+            raise SettingError(f"{path} cannot be read: {type(error).__name__} {error}") from None
+        if not known:
+            raise SettingError(f"{path} is of another format than {_FORMAT!r}")
+        self._model.load_state_dict(whole["model"])
+        if optimizer is not None and whole["optimizer"] is not None:
+            optimizer.load_state_dict(whole["optimizer"])
+        self.load_state_dict(whole["gossip"])
+
+    def close(self) -> None:
+        """Take part no more; the others go on. Safe to call twice."""
+        self._courier.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _vector(self) -> Floats:
+        parts = [tensor.detach().to("cpu", torch.float32).reshape(-1) for tensor in self._tensors.values()]
+        vector: Floats = torch.cat(parts).numpy()
+        return vector
+
+    def _add(self, change: Floats) -> None:
+        """A parameter of which nothing has arrived keeps its bits."""
+        at, whole = 0, torch.from_numpy(change)
+        with torch.no_grad():
+            for tensor in self._tensors.values():
+                part = whole[at : at + tensor.numel()].view(tensor.shape)
+                tensor.add_(part.to(tensor.device, tensor.dtype))
+                at += tensor.numel()
+
+
+def _floats(model: nn.Module) -> dict[str, Tensor]:
+    """What has a mean: counters of batches have none."""
+    named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    found = {name: tensor for name, tensor in named.items() if tensor.is_floating_point() and tensor.numel()}
+    if not found:
+        raise SettingError("the model has no parameters of floating point, so there is nothing to average")
+    return found
+
+
+def _packed(item: Any) -> Any:
+    """An array as a tensor of bytes, with dtype and shape: torch has not all of NumPy's kinds."""
+    if not isinstance(item, np.ndarray):
+        return item
+    octets = np.frombuffer(item.tobytes(), np.uint8).copy()
+    return {"dtype": item.dtype.str, "shape": list(item.shape), "bytes": torch.from_numpy(octets)}
+
+
+def _unpacked(item: Any) -> Any:
+    if not isinstance(item, Mapping):
+        return item
+    octets = item["bytes"].numpy().tobytes()
+    return np.frombuffer(octets, np.dtype(item["dtype"])).reshape(item["shape"]).copy()

@@ -1,0 +1,170 @@
+"""Gossip for torch models: what is averaged, that it learns, and that it goes on after a restart."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from duetlink.errors import OperationMismatch, SettingError, UnsupportedValue
+from duetlink.learning import Gossip
+from duetlink.learning.gossip.udp import UdpPost
+from tests.learning.test_gossip_udp import bound, pair_secrets
+
+Posts = list[UdpPost]
+
+
+def make_posts(size: int) -> Posts:
+    socks: list[socket.socket] = [bound() for _ in range(size)]
+    addresses = [[sock.getsockname()] for sock in socks]
+    shared = pair_secrets(size)
+    return [UdpPost(sock, rank, addresses, shared[rank]) for rank, sock in enumerate(socks)]
+
+
+def together(calls: list[Any]) -> list[Any]:
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return [future.result(60) for future in [pool.submit(call) for call in calls]]
+
+
+@pytest.fixture
+def closing() -> Iterator[list[Gossip]]:
+    made: list[Gossip] = []
+    yield made
+    for each in made:
+        each.close()
+
+
+def test_parameters_and_running_statistics_are_averaged_and_counters_are_not(closing: list[Gossip]) -> None:
+    models = [nn.Sequential(nn.Linear(3, 2), nn.BatchNorm1d(2)).double() for _ in range(2)]
+    for rank, model in enumerate(models):
+        with torch.no_grad():
+            for tensor in model.state_dict().values():
+                tensor.fill_(4 * rank)
+    closing += [Gossip(m, p, precision="float32") for m, p in zip(models, make_posts(2), strict=True)]
+    together([gossip.mix for gossip in closing])
+    for rank, model in enumerate(models):
+        state = model.state_dict()
+        assert {float(v.max()) for name, v in state.items() if "num_batches" not in name} == {2.0}
+        assert int(state["1.num_batches_tracked"]) == 4 * rank
+        assert state["0.weight"].dtype == torch.float64
+
+
+def test_who_hears_nothing_keeps_every_bit(closing: list[Gossip]) -> None:
+    model = nn.Linear(5, 5)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    posts = make_posts(2)
+    closing.append(Gossip(model, posts[0], precision="int8", patience_s=0.05))
+    mixed = closing[0].mix()
+    assert (mixed.reason, mixed.received) == ("deadline", {1: 0.0})
+    assert all(torch.equal(one, other) for one, other in zip(before, model.parameters(), strict=True))
+    posts[1].close()
+
+
+def learn(model: nn.Module, optimizer: torch.optim.Optimizer, x: Tensor, y: Tensor, seed: int) -> None:
+    """A few steps on rows that follow from the seed."""
+    drawn = torch.randint(len(x), (4, 16), generator=torch.Generator().manual_seed(seed))
+    for rows in drawn:
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(model(x[rows]), y[rows]).backward()
+        optimizer.step()
+
+
+def test_four_learn_what_none_has_all_rows_of_and_go_on_after_a_restart(
+    closing: list[Gossip], tmp_path: Path
+) -> None:
+    from sklearn.datasets import load_digits
+
+    pixels, labels = load_digits(return_X_y=True)
+    x, y = torch.from_numpy((pixels / 16).astype(np.float32)), torch.from_numpy(labels)
+    # each member has two or three of the ten digits
+    parts = [torch.nonzero(y[:1400] % 4 == rank).reshape(-1) for rank in range(4)]
+
+    def make(rank: int) -> tuple[nn.Module, torch.optim.Optimizer]:
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(64, 24), nn.ReLU(), nn.Linear(24, 10))
+        return model, torch.optim.SGD(model.parameters(), lr=0.2, momentum=0.5)
+
+    def train(rank: int, last: int) -> None:
+        model, optimizer = members[rank]
+        # not so many calls: who was late skips rounds, and would go on alone when the others have ended
+        while closing[rank].round < last:
+            learn(model, optimizer, x[parts[rank]], y[parts[rank]], seed=closing[rank].round)
+            closing[rank].mix()
+
+    members = [make(rank) for rank in range(4)]
+    arguments: dict[str, Any] = {"graph": "full", "push_sum": True, "patience_s": 20.0}
+    closing += [Gossip(members[r][0], p, **arguments) for r, p in enumerate(make_posts(4))]
+    together([lambda r=r: train(r, 15) for r in range(4)])
+    for rank in range(4):
+        closing[rank].save(tmp_path / f"{rank}.pt", members[rank][1])
+        closing[rank].close()
+    # all of them begin again, in new processes as it were
+    kept = [[p.detach().clone() for p in model.parameters()] for model, _ in members]
+    members = [make(rank) for rank in range(4)]
+    closing[:] = [Gossip(members[r][0], p, **arguments) for r, p in enumerate(make_posts(4))]
+    for rank in range(4):
+        closing[rank].load(tmp_path / f"{rank}.pt", members[rank][1])
+        assert closing[rank].round >= 15
+        assert all(torch.equal(a, b) for a, b in zip(kept[rank], members[rank][0].parameters(), strict=True))
+        assert members[rank][1].state_dict()["state"][0]["momentum_buffer"].abs().sum() > 0
+    together([lambda r=r: train(r, 30) for r in range(4)])
+    for model, _ in members:
+        accuracy = float((model(x[1400:]).argmax(1) == y[1400:]).float().mean())
+        assert accuracy > 0.6  # alone with its own digits, none gets beyond 0.3
+
+
+def test_models_of_other_shapes_of_one_size_are_told_apart(closing: list[Gossip]) -> None:
+    models = [nn.Linear(3, 4, bias=False), nn.Linear(4, 3, bias=False)]
+    closing += [Gossip(m, p, patience_s=1.0) for m, p in zip(models, make_posts(2), strict=True)]
+
+    def mix(gossip: Gossip) -> Any:
+        with pytest.raises(OperationMismatch, match="names and shapes of parameters"):
+            gossip.mix()
+            gossip.mix()
+        return gossip.mix().reason
+
+    assert together([lambda g=g: mix(g) for g in closing]) == ["alone"] * 2
+
+
+def test_a_model_that_is_not_finite_stays_here(closing: list[Gossip]) -> None:
+    model = nn.Linear(3, 4)
+    closing.append(Gossip(model, make_posts(2)[0], patience_s=0.1))
+    with torch.no_grad():
+        model.bias[1] = torch.nan
+    with pytest.raises(UnsupportedValue, match="1 of 16 parameters are not finite"):
+        closing[0].mix()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ({"precision": "float8"}, "there are float32, int16, int8"),
+        ({"graph": "star"}, "there are ring"),
+        ({"graph": "regular", "degree": 9}, "4 members have 1 to 3"),
+    ],
+)
+def test_a_gossip_that_cannot_be_is_refused(arguments: Any, said: str) -> None:
+    with pytest.raises(SettingError, match=said):
+        Gossip(nn.Linear(2, 2), make_posts(4)[0], **arguments)
+    with pytest.raises(SettingError, match="nothing to average"):
+        Gossip(nn.ReLU(), make_posts(4)[0])
+
+
+def test_a_file_that_is_no_checkpoint_is_refused(closing: list[Gossip], tmp_path: Path) -> None:
+    closing.append(Gossip(nn.Linear(2, 2), make_posts(2)[0]))
+    path = tmp_path / "kept.pt"
+    path.write_bytes(b"no checkpoint")
+    with pytest.raises(SettingError, match="cannot be read"):
+        closing[0].load(path)
+    torch.save({"format": "another"}, path)
+    with pytest.raises(SettingError, match="of another format"):
+        closing[0].load(path)
+    with pytest.raises(FileNotFoundError):
+        closing[0].load(tmp_path / "nowhere.pt")
