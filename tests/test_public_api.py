@@ -97,8 +97,8 @@ MEMBERS = {
     ),
     "duetlink.groups.group:Group": (
         "admit all_gather all_reduce all_to_all average awaitable barrier broadcast close close_doors code "
-        "epoch explain gather members on_loss post rank recv reduce reduce_scatter rounds scatter send size state "
-        "status sums sync verifier wait_ready watch"
+        "epoch explain gather members on_loss post rank recv reduce reduce_scatter rounds scatter send size "
+        "state status sums sync verifier wait_ready watch"
     ),
     "duetlink.groups.members:Member": "name path rank state",
     "duetlink:Mock": "bounds categories from_data labels like rows seed",
@@ -192,7 +192,9 @@ DEEP = {
     "duetlink.codecs.gradients": (
         "Dgc ErrorFeedback GradientCompressor PowerSgd Quantised RandomK TensorState TopK"
     ),
-    "duetlink.learning": "DpSgd Gossip LocalSteps Probe Spending Verdict audit most_steps noise_for share_noise",
+    "duetlink.learning": (
+        "DpSgd Gossip LocalSteps Probe Spending Verdict audit most_steps noise_for share_noise"
+    ),
     "duetlink.session": "join launch",
     "duetlink.settings": "IceServer Settings",
     "duetlink.testing.codecs": "CodecContract",
