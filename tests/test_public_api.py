@@ -52,7 +52,7 @@ MEMBERS = {
     "duetlink.duet.asking.own_requests:OwnRequestTable": "pending table",
     "duetlink.duet.answering.requests:Request": (
         "answer_reason answered approve arrived asset by code deny expires function group like_this lineage "
-        "log mock_result number operations peer preview progress reason run state times"
+        "log mock_result number operations peer preview privacy progress reason run state times"
     ),
     "duetlink.duet.answering.requests:RequestTable": "pending table to_pandas",
     "duetlink.duet.transfers:SharedTransfer": (

@@ -652,7 +652,7 @@ class WorkQuery(_message.Message):
     def __init__(self, epoch: _Optional[int] = ...) -> None: ...
 
 class Job(_message.Message):
-    __slots__ = ("name", "source", "call", "inputs", "mock_kind", "mock_detail", "mock_text")
+    __slots__ = ("name", "source", "call", "inputs", "mock_kind", "mock_detail", "mock_text", "epsilon", "delta")
     NAME_FIELD_NUMBER: _ClassVar[int]
     SOURCE_FIELD_NUMBER: _ClassVar[int]
     CALL_FIELD_NUMBER: _ClassVar[int]
@@ -660,6 +660,8 @@ class Job(_message.Message):
     MOCK_KIND_FIELD_NUMBER: _ClassVar[int]
     MOCK_DETAIL_FIELD_NUMBER: _ClassVar[int]
     MOCK_TEXT_FIELD_NUMBER: _ClassVar[int]
+    EPSILON_FIELD_NUMBER: _ClassVar[int]
+    DELTA_FIELD_NUMBER: _ClassVar[int]
     name: str
     source: str
     call: bytes
@@ -667,7 +669,9 @@ class Job(_message.Message):
     mock_kind: str
     mock_detail: str
     mock_text: str
-    def __init__(self, name: _Optional[str] = ..., source: _Optional[str] = ..., call: _Optional[bytes] = ..., inputs: _Optional[_Iterable[_Union[JobInput, _Mapping]]] = ..., mock_kind: _Optional[str] = ..., mock_detail: _Optional[str] = ..., mock_text: _Optional[str] = ...) -> None: ...
+    epsilon: float
+    delta: float
+    def __init__(self, name: _Optional[str] = ..., source: _Optional[str] = ..., call: _Optional[bytes] = ..., inputs: _Optional[_Iterable[_Union[JobInput, _Mapping]]] = ..., mock_kind: _Optional[str] = ..., mock_detail: _Optional[str] = ..., mock_text: _Optional[str] = ..., epsilon: _Optional[float] = ..., delta: _Optional[float] = ...) -> None: ...
 
 class JobInput(_message.Message):
     __slots__ = ("asset", "result", "value")

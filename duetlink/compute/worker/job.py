@@ -11,13 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from duetlink.compute.operations.function import decode, parse_call
+from duetlink.compute.privacy import meter
+from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.worker import answers
 from duetlink.compute.worker.console import KernelGone
 from duetlink.compute.worker.desks import Emit
 from duetlink.compute.worker.memory import map_sealed
 from duetlink.compute.worker.output import Output
 from duetlink.data import values
-from duetlink.errors import LimitExceeded, OperationFailed, RemoteProtocolError
+from duetlink.errors import BudgetExceeded, LimitExceeded, OperationFailed, RemoteProtocolError
 
 MODULE = "duetlink_function"
 _MAX_TEXT = 2_000
@@ -50,8 +52,10 @@ class JobDesk:
     def _run(self, asked: dict[str, Any], emit: Emit) -> tuple[bytes, Sequence[int]]:
         job = _Job(asked["name"], asked["source"])
         try:
-            with Output(emit):
+            with Output(emit), meter.counted() as counted:
                 encoded = values.encode(job.call(asked["call"].encode(), self._inputs))
+                if asked["claim"] is not None:
+                    check_claim(Claim(*asked["claim"]), counted)
             if encoded.size_bytes > asked["max_bytes"]:
                 raise LimitExceeded(
                     f"the result has {encoded.size_bytes:,} bytes, over the {asked['max_bytes']:,} allowed"
@@ -123,6 +127,22 @@ class _Job:
         for cause in (told.__cause__, told.__context__):
             if cause is not None and depth < _MOST_KINDS:
                 self._keep_own(cause, depth + 1)
+
+
+def check_claim(claim: Claim, counted: meter.Meter) -> None:
+    """Raises BudgetExceeded for a function whose private computations have cost more than it claims.
+
+    It finds mistakes. Whether anything else that the function returns tells of rows is what a person reads
+    its text for.
+    """
+    if not counted.is_used:
+        raise BudgetExceeded("it claims to train privately, and has made no DpSgd: nothing of it leaves")
+    cost = counted.epsilon(claim.delta)
+    if not cost <= claim.epsilon:
+        raise BudgetExceeded(
+            f"its trainings have cost an epsilon of {cost:.3g} at delta {claim.delta:g}; it claims {claim}, "
+            "and nothing of it leaves: give DpSgd a budget, more noise, or fewer steps"
+        )
 
 
 def _text(error: BaseException) -> str:

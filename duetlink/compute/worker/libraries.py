@@ -24,9 +24,21 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
         "torch": ("torch",),
         "sklearn": ("sklearn",),
         "statsmodels": ("statsmodels", "statsmodels.api"),
+        # what trains privately within a function: found by name here, since it stands on a higher floor
+        "duetlink": (
+            "duetlink.learning.dp.training",
+            "dp_accounting.pld",
+            "dp_accounting.rdp",
+            "scipy.signal",
+            "scipy.optimize",
+        ),
         "opendp": ("opendp.mod", "opendp.measurements", "opendp.transformations"),
     }
 )
+
+
+# what only functions use: steps have no such operations, and need not wait until it is imported
+OF_FUNCTIONS = frozenset(("duetlink",))
 
 
 def load(libraries: Iterable[str], threads: int) -> list[str]:

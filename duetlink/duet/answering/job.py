@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from duetlink.compute.operations import function
 from duetlink.compute.operations.function import Call
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.compute.operations.literal import harmless
+from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.worker.libraries import LIBRARIES
 from duetlink.compute.worker.memory import place
 from duetlink.duet.answering.failure import Failure
@@ -96,6 +98,8 @@ class Job:
     inputs: tuple[Input, ...]
     mock: str  # what it has made of mocks, in the peer's words
     info: AssetInfo  # until it has been run
+    claim: Claim | None = None  # of what it costs
+    is_charged: bool = False  # that is paid
     log: JobLog = field(default_factory=JobLog)
     failure: Failure | None = None  # of the last time that it was run
     made: bool = False  # it has been run, and what came of it is there
@@ -129,7 +133,9 @@ class Job:
             self.task.cancel()
 
 
-def describe(name: str, source: str, call: Call, inputs: tuple[Input, ...]) -> AssetInfo:
+def describe(
+    name: str, source: str, call: Call, inputs: tuple[Input, ...], claim: Claim | None = None
+) -> AssetInfo:
     """What is known of its result before it is run: all but type and size. Reads all values."""
     known_by = [input_.known_by() for input_ in inputs]
     names = function.input_names([input_.hint for input_ in inputs], name)
@@ -148,6 +154,9 @@ def describe(name: str, source: str, call: Call, inputs: tuple[Input, ...]) -> A
             if made is None or made.assets:  # what the peer has made of nothing of ours has no tags to share
                 tags.append(info.tags if info.common_tags is None else info.common_tags)
                 further_tags += info.tags
+    if claim is not None:
+        private = f"it trains privately: {claim}, charged to the budget of {_names(assets)} when it is run"
+        comments.append(private)
     shown = function.show_call(name, call, names)
     code = "\n".join(
         [
@@ -160,6 +169,8 @@ def describe(name: str, source: str, call: Call, inputs: tuple[Input, ...]) -> A
     did = (f"function {name}", *sorted(operations))
     expression = shown if len(shown) <= MAX_EXPRESSION else f"{shown[: MAX_EXPRESSION - 1]}…"
     digest = function.digest_of(name, source, call, known_by)
+    if claim is not None:  # whoever has allowed the same at another cost has not allowed this
+        digest = hashlib.sha256(f"{digest} {claim.epsilon!r} {claim.delta!r}".encode()).hexdigest()
     lineage = Lineage(tuple(assets), did, 1, code.lstrip("\n"), digest, expression)
     any_has, common_tags = inherited_tags(tags)
     return AssetInfo(
@@ -173,6 +184,10 @@ def describe(name: str, source: str, call: Call, inputs: tuple[Input, ...]) -> A
         group=1 if assets else None,
         common_tags=common_tags,
     )
+
+
+def _names(assets: Iterable[tuple[str, int]]) -> str:
+    return ", ".join(f"{harmless(name)!r}" for name, _ in assets)
 
 
 def mock_words(kind: str, detail: str, text: str) -> str:

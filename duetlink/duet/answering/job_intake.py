@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.operations import function
+from duetlink.compute.privacy.claim import Claim
 from duetlink.duet.answering import job as jobs
 from duetlink.duet.answering.job import Input, Job
 from duetlink.duet.objects.catalogue import Catalogue, Mine
-from duetlink.errors import LimitExceeded, OperationRefused, RemoteProtocolError, ValueRefused
+from duetlink.errors import LimitExceeded, OperationRefused, RemoteProtocolError, SettingError, ValueRefused
 from duetlink.net.link.link import Link
 
 MAX_INLINE_BYTES = 1024 * 1024  # of one value that comes with a function
@@ -64,9 +65,27 @@ class JobIntake:
         finally:
             self._arriving_bytes -= arriving_bytes
         await asyncio.to_thread(function.check_letters, sent.name, sent.source)
-        info = await asyncio.to_thread(jobs.describe, sent.name, sent.source, call, inputs)
+        claim = _claim(sent)
+        info = await asyncio.to_thread(jobs.describe, sent.name, sent.source, call, inputs, claim)
+        if claim is not None:
+            assert info.lineage is not None
+            self._check_budgets(info.lineage.assets)
         mock = jobs.mock_words(sent.mock_kind, sent.mock_detail, sent.mock_text)
-        return Job(sent.name, sent.source, call, inputs, mock, info)
+        return Job(sent.name, sent.source, call, inputs, mock, info, claim)
+
+    def _check_budgets(self, assets: Sequence[tuple[str, int]]) -> None:
+        """Raises OperationRefused unless each can pay for a training whose account is of single rows."""
+        if not assets:
+            raise OperationRefused("a function that trains privately gets at least one asset of this side's")
+        for name, revision in assets:
+            opened = self._catalogue.find_mine(name, revision).open
+            if opened is None:
+                raise OperationRefused(f"{name!r} has no privacy budget: its owner has to set one")
+            if opened.budget.rows_per_person != 1:
+                raise OperationRefused(
+                    f"a person may have {opened.budget.rows_per_person} rows in {name!r}; the account of a "
+                    "private training is of one"
+                )
 
     async def _input(self, sent: pb.JobInput) -> Input:
         which = sent.WhichOneof("input")
@@ -90,6 +109,15 @@ class JobIntake:
                 f"functions that wait for the owner may hold {self._limit_bytes:,} bytes of values and "
                 "results; wait for an answer, or withdraw some"
             )
+
+
+def _claim(sent: pb.Job) -> Claim | None:
+    if not sent.HasField("epsilon") and not sent.HasField("delta"):
+        return None
+    try:
+        return Claim(sent.epsilon, sent.delta)
+    except SettingError as error:
+        raise RemoteProtocolError(f"a function claims what there is not: {error}") from None
 
 
 def _value_bytes(sent: pb.JobInput) -> int:

@@ -58,6 +58,7 @@ async def _work(worker: Worker, job: Job, decoding: Decoding) -> Encoded:
         "source": job.source,
         "call": function.write_call(job.call.arguments, job.call.keywords).decode(),
         "max_bytes": worker.limits.result_bytes,
+        "claim": None if job.claim is None else [job.claim.epsilon, job.claim.delta],
     }
     reply = await worker.call("run", json.dumps(asked).encode(), memory=True)
     outcome = answers.read_outcome(reply.content, reply.fds)

@@ -11,11 +11,12 @@ import asyncio
 import dataclasses
 import json
 import weakref
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from duetlink.base.audit import entry
 from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.worker.limits import Limits
 from duetlink.data.values.base import Encoded
 from duetlink.duet.answering import job_run
@@ -47,8 +48,12 @@ class Jobs:
         recorder: Recorder,
         decoding: Decoding,
         changed: Callable[[], None],
+        charge: Callable[[Sequence[tuple[str, int]], Claim], Awaitable[None]],
     ) -> None:
-        """`changed` hears of what a person would want to see."""
+        """`changed` hears of what a person would want to see; `charge` takes what a function claims to
+        cost from the budgets of assets.
+        """
+        self._charge = charge
         self._catalogue = catalogue
         self._changed = changed
         self.settings = settings
@@ -80,6 +85,7 @@ class Jobs:
             AssetNotFound, AssetChanged: an input is no longer shared.
             WorkerUnavailable: no worker can be had, or somebody has stopped it.
             AuditUnavailable: it cannot be put down; it is not run.
+            BudgetExceeded: it claims to cost more than is left; it is not run, and nothing was charged.
         """
         job = request.job
         assert job is not None
@@ -126,7 +132,12 @@ class Jobs:
         put_down = partial(described, entry.RUN, request.asset, request=request.number, by=by)
         async with self._slots:
             self._catalogue.check_offered(request.asset)
-            await recorder.record(put_down(state=BEGUN), sync=False)
+            why = "" if job.claim is None else f"private: {job.claim}"
+            if job.claim is not None and not job.is_charged:
+                assert job.info.lineage is not None
+                await self._charge(job.info.lineage.assets, job.claim)
+                job.is_charged = True  # it is run with that paid, and paid once
+            await recorder.record(put_down(state=BEGUN, reason=why), sync=False)
             job.failure, job.running = None, True
             self._changed()
             state = FAILED

@@ -97,6 +97,14 @@ class Request:
         return self._incoming.job.name if self._incoming.job is not None else ""
 
     @property
+    def privacy(self) -> str:
+        """What the function claims to cost of the budgets of the assets that it gets, such as "epsilon 2 at
+        delta 1e-05"; empty if it claims nothing. It is charged when the function is run.
+        """
+        job = self._incoming.job
+        return "" if job is None or job.claim is None else str(job.claim)
+
+    @property
     def mock_result(self) -> str:
         """What the function has made of mocks, as the peer says; with escapes as `reason`."""
         return harmless_lines(self._incoming.job.mock) if self._incoming.job is not None else ""

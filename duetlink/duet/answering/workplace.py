@@ -13,7 +13,7 @@ import hashlib
 import json
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,12 +25,14 @@ from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.compute.operations.log import ProgramLog
 from duetlink.compute.operations.trace import LoggedValue
+from duetlink.compute.privacy.account import Amount, amount, written
+from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.privacy.ledger import Ledger
 from duetlink.compute.privacy.release import FAILED as NOT_RELEASED
 from duetlink.compute.worker import answers, endings
 from duetlink.compute.worker.answers import MAX_WORDS
 from duetlink.compute.worker.faults import MESSAGE, Fault
-from duetlink.compute.worker.libraries import LIBRARIES
+from duetlink.compute.worker.libraries import LIBRARIES, OF_FUNCTIONS
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import close_all, place
 from duetlink.compute.worker.process import Worker
@@ -43,6 +45,7 @@ from duetlink.duet.objects.recorder import Recorder
 from duetlink.errors import (
     AssetChanged,
     AssetNotFound,
+    BudgetExceeded,
     DuetError,
     LimitExceeded,
     NoMock,
@@ -56,6 +59,7 @@ from duetlink.settings import Settings
 
 MOST_WAITING = 128  # batches and requests that the worker has not come to
 _REPORT_BATCHES = 8
+_LIBRARIES = tuple(library for library in LIBRARIES if library not in OF_FUNCTIONS)
 _REPORT_S = 0.05
 
 _log = logging.getLogger(__name__)
@@ -277,10 +281,7 @@ class Workplace:
         }
         private = await asyncio.to_thread(_planned, shift.log, result, asked, opened)
         asset, statistic = private.route.asset, private.statistic
-        await asyncio.to_thread(self._ledger.charge, asset, statistic.cost, statistic.words())
-        self._catalogue.tell_budget(
-            asset, private.route.revision, await asyncio.to_thread(budget_words, self._ledger, asset)
-        )
+        await self._charge(asset, private.route.revision, statistic.cost, statistic.words())
         made = await self._made(shift, "release", private.to_json())
         if isinstance(made, Fault):
             raise OperationFailed(NOT_RELEASED)
@@ -296,6 +297,28 @@ class Workplace:
             digest=hashlib.sha256(f"{lineage.digest} dp ".encode() + statistic.to_json()).hexdigest(),
         )
         return await self._mine(encoded, group, lineage)
+
+    async def _charge(self, asset: str, revision: int, cost: Amount, what: str) -> None:
+        await asyncio.to_thread(self._ledger.charge, asset, cost, what)
+        words = await asyncio.to_thread(budget_words, self._ledger, asset)
+        self._catalogue.tell_budget(asset, revision, words)
+
+    async def charge(self, assets: Sequence[tuple[str, int]], claim: Claim) -> None:
+        """Pay for what a function is about to do, from the budget of each asset that it gets.
+
+        Raises:
+            BudgetExceeded: there is not enough left of one; nothing was charged.
+            AuditUnavailable: the ledger cannot be written.
+        """
+        for asset, _ in assets:
+            left = await asyncio.to_thread(self._ledger.left, asset)
+            if amount(claim.epsilon) > left:
+                raise BudgetExceeded(
+                    f"the function claims {claim}, and epsilon {written(left)} is left for {asset!r}: deny "
+                    "it, or share the asset with a larger budget"
+                )
+        for asset, revision in assets:
+            await self._charge(asset, revision, claim.epsilon, f"a function that trains privately, {claim}")
 
     def _open_shift(self) -> _Shift:
         if self._shift is None:
@@ -336,7 +359,7 @@ class Workplace:
 
     async def _working(self) -> _Shift:
         if self._shift is None:
-            worker = await Worker.start(self._limits, desk="program", libraries=tuple(LIBRARIES))
+            worker = await Worker.start(self._limits, desk="program", libraries=_LIBRARIES)
             await worker.call("detail", self._settings.failure_detail.encode())
             self._shift = _Shift(worker, ProgramLog(may_learn=False), set())
             self.on_change()

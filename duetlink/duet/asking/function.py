@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any
 
 from duetlink.compute.operations.function import shown_source
+from duetlink.compute.privacy.claim import Claim
 from duetlink.data import values
 from duetlink.duet.asking import mock_shown
 from duetlink.duet.asking.asking import Question
@@ -77,11 +79,18 @@ class Call:
         """What the owner gets to read."""
         return Code(shown_source(self._submission.source))
 
-    def submit(self, reason: str = "", *, expires_s: float | None = None) -> PendingRequest:
+    def submit(
+        self, reason: str = "", *, expires_s: float | None = None, dp: tuple[float, float] | None = None
+    ) -> PendingRequest:
         """Ask the owner to run it, and for what it makes, and return at once. Awaitable; see PendingRequest.
         After `expires_s` the owner can no longer say yes.
 
+        With `dp=(epsilon, delta)` it claims to train privately, by `duetlink.learning.DpSgd`: epsilon is
+        charged to the budget of each asset that it gets before it is run, and nothing leaves if its trainings
+        cost more than that.
+
         Raises:
+            SettingError: `dp` are no epsilon above 0 and delta between 0 and 1.
             UnsupportedValue: what came of mocks cannot travel, so what comes of the real data will not.
             LinkClosed: there is no peer.
         """
@@ -93,19 +102,23 @@ class Call:
             ) from error
         thread, asking = self._workbench.connected()
         info = AssetInfo(f"{self._submission.name}(…)", 0, summary.kind, summary.detail, 0)
-        question = functools.partial(Question, info, reason, expires_s=expires_s or 0.0, job=self._submission)
+        submission = dataclasses.replace(self._submission, claim=None if dp is None else Claim(*dp))
+        question = functools.partial(Question, info, reason, expires_s=expires_s or 0.0, job=submission)
         return PendingRequest(question, asking, thread)
 
-    def get(self, *, reason: str = "", timeout_s: float | None = None) -> Any:
+    def get(
+        self, *, reason: str = "", timeout_s: float | None = None, dp: tuple[float, float] | None = None
+    ) -> Any:
         """Submit it, wait for the answer, and return what the function makes of the real data.
 
-        `timeout_s` bounds the wait for the answer, not the transfer. If interrupted, it is withdrawn.
+        `timeout_s` bounds the wait for the answer, not the transfer. If interrupted, it is withdrawn. `dp` as
+        for `submit`.
 
         Raises:
             OperationFailed: it has failed there; the message says as much as the owner allows.
             RequestDenied, RequestTimeout, TransferFailed, LinkClosed, … as `Pointer.get`.
         """
-        return self.submit(reason).result_or_withdraw(timeout_s)
+        return self.submit(reason, dp=dp).result_or_withdraw(timeout_s)
 
     def __repr__(self) -> str:
         return (

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.operations import function
 from duetlink.compute.operations.program import MAX_DEPTH
+from duetlink.compute.privacy.claim import Claim
 from duetlink.data import values
 from duetlink.data.values.base import Summary
 from duetlink.duet.asking.pointer import Pointer
@@ -122,6 +123,7 @@ class Submission:
     call: bytes
     inputs: tuple[Any, ...]
     mock: Any
+    claim: Claim | None = None
 
     @contextlib.asynccontextmanager
     async def offered(self, link: Link) -> AsyncIterator[pb.Job]:
@@ -135,6 +137,8 @@ class Submission:
             mock_detail=summary.detail,
             mock_text=_text(self.mock),
         )
+        if self.claim is not None:
+            sent.epsilon, sent.delta = self.claim.epsilon, self.claim.delta
         offers: list[pb.TransferOffer] = []
         inline_bytes = 0
         try:

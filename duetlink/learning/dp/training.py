@@ -11,6 +11,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from duetlink.compute.privacy import meter
 from duetlink.errors import BudgetExceeded, SettingError
 from duetlink.learning.dp.accounting import Spending, most_steps
 from duetlink.learning.dp.clipping import CLIPPINGS, Loss
@@ -126,6 +127,7 @@ class DpSgd:
         self._budget = budget
         self._most_steps = math.inf if budget is None else most_steps(*budget, self._rate, noise)
         self.steps_per_epoch = round(rows / batch)
+        meter.add(self)
 
     @property
     def spending(self) -> Spending:

@@ -1,0 +1,132 @@
+"""Functions that train privately: what they claim is shown, charged before they run, and held against what
+they have really cost.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from duetlink import Budget, errors
+from duetlink.compute.privacy import meter
+from duetlink.compute.privacy.claim import Claim
+from duetlink.compute.worker.job import check_claim
+from duetlink.duet.answering.requests import Request
+from duetlink.duet.duet import Duet
+from duetlink.learning.dp.accounting import Spending
+from tests.conftest import MakeDuets
+from tests.duet.test_duet import until
+
+Pair = tuple[Duet, Duet]
+
+
+def table(seed: int = 1) -> pd.DataFrame:
+    draws = np.random.default_rng(seed)
+    x = draws.normal(size=200)
+    return pd.DataFrame({"x": x, "y": (x > 0).astype(float)})
+
+
+@pytest.fixture
+def pair(make_duets: MakeDuets, tmp_path: Path) -> Pair:
+    owner, scientist = make_duets(budget_path=str(tmp_path / "budgets"))
+    owner.share(table(), "people", mock=table(2).head(20), budget=Budget(3))
+    until(lambda: "people" in scientist.store)
+    return owner, scientist
+
+
+def train(people: Any, noise: float) -> Any:
+    import torch
+
+    from duetlink.learning import DpSgd
+
+    model = torch.nn.Linear(1, 1)
+    rows = torch.tensor(people[["x"]].to_numpy(), dtype=torch.float32)
+    labels = torch.tensor(people["y"].to_numpy(), dtype=torch.float32)
+
+    def loss(outputs, targets):
+        return torch.nn.functional.binary_cross_entropy_with_logits(
+            outputs.squeeze(1), targets, reduction="none"
+        )
+
+    training = DpSgd(
+        model, torch.optim.SGD(model.parameters(), lr=2.0), loss, rows=200, batch=40, clip=1.0, noise=noise
+    )
+    training.fit(rows, labels, epochs=2)
+    return float(model.weight.detach())
+
+
+def ask(pair: Pair, noise: float, dp: tuple[float, float]) -> tuple[Any, Request]:
+    owner, scientist = pair
+    count = len(owner.requests)
+    pending = scientist.remote(train)(scientist.store["people"], noise).submit("to train", dp=dp)
+    until(lambda: len(owner.requests) > count or pending.state == "failed")
+    if pending.state == "failed":
+        pending.result(1)
+    return pending, owner.requests[count]
+
+
+def test_a_private_training_is_charged_before_it_runs_and_its_model_leaves(pair: Pair) -> None:
+    owner, scientist = pair
+    pending, request = ask(pair, 4.0, (2.0, 1e-4))
+    assert request.privacy == "epsilon 2 at delta 0.0001"
+    assert "# it trains privately: epsilon 2 at delta 0.0001, charged to the budget of 'people'" in str(
+        request.code
+    )
+    assert owner.store["people"].budget == "epsilon 3, 3 left"
+    request.approve()
+    assert pending.result(30) > 0.0  # it has learnt the sign
+    assert owner.store["people"].budget == "epsilon 3, 1 left"
+    until(lambda: scientist.store["people"].budget == "epsilon 3, 1 left")
+    begun = next(entry for entry in owner.audit.filter(kind="run") if entry.state == "begun")
+    assert begun.reason == "private: epsilon 2 at delta 0.0001"
+
+    # less is left now than the next one claims
+    pending, request = ask(pair, 4.0, (2.0, 1e-4))
+    with pytest.raises(errors.BudgetExceeded, match="epsilon 1 is left for 'people'"):
+        request.approve()
+    assert request.state == "pending"
+    assert owner.store["people"].budget == "epsilon 3, 1 left"
+    request.deny("ask for less")
+
+
+def test_who_allowed_a_function_has_not_allowed_it_at_another_cost(pair: Pair) -> None:
+    digests = set()
+    for dp in ((0.5, 1e-4), (1.0, 1e-4), (0.5, 1e-3)):
+        _, request = ask(pair, 4.0, dp)
+        digests.add(request.like_this().code)
+        request.deny("")
+    assert len(digests) == 3
+
+
+def test_an_asset_without_a_budget_cannot_pay(pair: Pair) -> None:
+    owner, scientist = pair
+    owner.share(table(), "bare", mock=table(2).head(20))
+    owner.share(table(), "thrice", mock=table(2).head(20), budget=Budget(3, rows_per_person=3))
+    for name, words in (("bare", "no privacy budget"), ("thrice", "a person may have 3 rows")):
+        until(lambda name=name: name in scientist.store)
+        with pytest.raises(errors.OperationRefused, match=words):
+            scientist.remote(train)(scientist.store[name], 4.0).get(dp=(1.0, 1e-4), timeout_s=20)
+    with pytest.raises(errors.SettingError, match="delta is 2"):
+        scientist.remote(train)(scientist.store["people"], 4.0).submit(dp=(1.0, 2.0))
+
+
+def test_nothing_leaves_of_what_costs_more_than_it_claims_or_is_not_private() -> None:
+    claim = Claim(0.75, 1e-4)
+    with meter.counted() as counted, pytest.raises(errors.BudgetExceeded, match="has made no DpSgd"):
+        check_claim(claim, counted)
+    with meter.counted() as counted:
+        train(table(), 4.0)
+        check_claim(claim, counted)
+        train(table(), 4.0)
+        once, twice = Spending(0.2, 4.0, 10).epsilon(0.5e-4), counted.epsilon(1e-4)
+        assert twice == pytest.approx(2 * once)  # two at half of delta each
+    with meter.counted() as counted:
+        train(table(), 0.5)
+        with pytest.raises(errors.BudgetExceeded, match=r"have cost an epsilon of .* it claims epsilon 0.75"):
+            check_claim(claim, counted)
+    train(table(), 4.0)  # nobody counts
+    assert counted.epsilon(1e-4) > 0.75
