@@ -149,6 +149,13 @@ class LocalSteps:
             self.close()
 
     @property
+    def round(self) -> int:
+        """How many rounds there have been, also without this member: the same at all within one; it says when
+        a training is over.
+        """
+        return self._rounds.number
+
+    @property
     def rounds(self) -> tuple[Round, ...]:
         """The rounds that have ended since this member came."""
         return tuple(self._rounds.past)
