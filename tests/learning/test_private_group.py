@@ -34,7 +34,7 @@ def data() -> tuple[Tensor, Tensor]:
     return torch.randn(12, 4), torch.randint(0, 3, (12,))
 
 
-@pytest.mark.parametrize("trust", ["leader", "none"])
+@pytest.mark.parametrize("trust", ["leader", "secure_sum"])
 def test_members_learn_what_one_would_also_where_some_have_an_empty_batch(
     make_group: MakeGroup, trust: str
 ) -> None:
@@ -83,7 +83,7 @@ def test_members_draw_their_own_rows_and_stay_together_with_noise(make_group: Ma
 
 def test_the_share_of_the_noise_is_that_of_who_takes_part(make_group: MakeGroup) -> None:
     groups = make_group(3)
-    trainings = together(groups, lambda group: make(group, trust="secure_sum", noise=2.0)[0])
+    trainings = together(groups, lambda group: make(group, trust="leader", noise=2.0)[0])
     shares: dict[int, list[tuple[int, int]]] = {}
     for rank, training in enumerate(trainings):
         original = training._own_noise
@@ -100,7 +100,9 @@ def test_the_share_of_the_noise_is_that_of_who_takes_part(make_group: MakeGroup)
     assert shares == {0: [(0, 3)], 1: [(1, 3), (0, 2)], 2: [(2, 3), (1, 2)]}
 
 
-def test_a_group_that_tries_again_is_refused(make_group: MakeGroup) -> None:
+def test_what_does_not_go_together_with_a_group_is_refused(make_group: MakeGroup) -> None:
     groups = make_group(2, on_loss="continue")
     with pytest.raises(errors.SettingError, match="two noises"):
-        make(groups[0])
+        make(groups[0], trust="leader")
+    with pytest.raises(errors.SettingError, match="of two members hides nothing"):
+        make(groups[0], trust="secure_sum")

@@ -14,7 +14,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from duetlink.data.codecs.element import BY_NAME
 from duetlink.errors import BudgetExceeded, SettingError
+from duetlink.groups.secure.ranges import Range
 from duetlink.learning.dp.accounting import Spending, most_steps, noise_for
 from duetlink.learning.dp.keystream import Keystream
 from duetlink.learning.dp.sampling import poisson_sample
@@ -32,11 +34,11 @@ class Members:
         self.seen: list[list[Any]] = [[] for _ in range(size)]
         self.members = [Member(self, rank, size) for rank in range(size)]
 
-    def add(self, rank: int, array: Any) -> Any:
-        self.seen[rank].append(array.copy())
+    def add(self, rank: int, array: Any, chosen: Range | None = None) -> Any:
+        self.seen[rank].append(array.copy() if chosen is None else chosen.decode(array, "sum"))
         self._arrays[rank] = array.copy()
         self._barrier.wait(30)
-        total = np.sum(self._arrays, axis=0)
+        total = np.sum(self._arrays, axis=0, dtype=array.dtype)
         self._barrier.wait(30)
         return total
 
@@ -59,8 +61,20 @@ class Member:
     def __init__(self, members: Members, rank: int, size: int) -> None:
         self._members, self.rank, self.size = members, rank, size
 
-    def all_reduce(self, make: Callable[[int, int], Any]) -> Any:
-        return self._members.add(self.rank, make(self.rank, self.size))
+    def all_reduce(
+        self,
+        value: Any,
+        *,
+        secure: bool = False,
+        limit: float | None = None,
+        noise: float = 0.0,
+        colluding: int = 0,
+    ) -> Any:
+        if not secure:
+            return self._members.add(self.rank, value(self.rank, self.size))
+        # what a secure sum does, without masks: each member's residues are seen
+        chosen = Range.of(BY_NAME[value.dtype.name], self.size, limit, noise, self.size - colluding)
+        return chosen.decode(self._members.add(self.rank, chosen.encode(value), chosen), "sum")
 
 
 def make(model: nn.Module | None = None, **changed: Any) -> DpSgd:
@@ -168,15 +182,15 @@ def test_an_epoch_is_made_of_poisson_batches() -> None:
 # -- members -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("size", [2, 3])
-def test_members_learn_what_one_would_learn(size: int) -> None:
+@pytest.mark.parametrize(("size", "trust"), [(2, "none"), (3, "none"), (3, "secure_sum")])
+def test_members_learn_what_one_would_learn(size: int, trust: str) -> None:
     torch.manual_seed(5)
     inputs, targets = torch.randn(11, 4), torch.randint(0, 3, (11,))
     alone = make(noise=0.0)
     for _ in range(3):
         alone.step(inputs, targets)
     members = Members(size)
-    trainings = [make(noise=0.0, group=member) for member in members.members]
+    trainings = [make(noise=0.0, group=member, trust=trust) for member in members.members]
 
     def work(member: Member) -> None:
         mine = slice(member.rank, None, size)

@@ -12,7 +12,9 @@ import torch
 from torch import Tensor, nn
 
 from duetlink.compute.privacy import meter
+from duetlink.data.codecs.element import BY_NAME
 from duetlink.errors import BudgetExceeded, SettingError
+from duetlink.groups.secure.ranges import Range
 from duetlink.learning.dp.accounting import Spending, most_steps
 from duetlink.learning.dp.clipping import CLIPPINGS, Loss
 from duetlink.learning.dp.keystream import Keystream
@@ -24,15 +26,32 @@ TRUSTS = ("leader", "secure_sum", "none")
 Share = Callable[[int, int], npt.NDArray[np.float32]]
 
 
+# How many rows a member can have in a batch, as a multiple of the declared size of all members' batch. So
+# generous a range costs nothing in 64 bits, whose steps the noise decides.
+_MOST_BATCHES = 1000
+
+
 class Adder(Protocol):
     """What a training among several needs: the sum over all members. A `duetlink.group` is one."""
 
     @property
     def size(self) -> int: ...
 
-    def all_reduce(self, make: Share, /) -> Any:
-        """The sum of what each member makes, of one shape and dtype. `make` is called with (rank, size) once
-        it is settled who takes part, since the share of the noise depends on that.
+    def all_reduce(
+        self,
+        value: Share | npt.NDArray[np.float64],
+        /,
+        *,
+        secure: bool = False,
+        limit: float | None = None,
+        noise: float = 0.0,
+        colluding: int | None = None,
+    ) -> Any:
+        """The sum of what each member gives, of one shape and dtype. A function is called with (rank, size)
+        once it is settled who takes part, since the share of the noise depends on that.
+
+        With `secure`, members see nothing but the sum, to which they have added discrete Gaussian noise of
+        that standard deviation, `colluding` of them not counted; no number is beyond `limit`.
         """
 
 
@@ -84,10 +103,10 @@ class DpSgd:
                 for any model; "opacus" takes Opacus' hooks. All three give the same sum.
             group: whose members train one model together, each on rows of its own. Every member makes the
                 same calls; only sums over all members are used.
-            trust: who may see what. "secure_sum": a member's frames show nothing of its sum, so each adds a
-                share of the noise. "leader": rank 0 adds all of it, and members see each other's sums
-                without. "none": each adds all of it to what it gives away, so the sum has more noise than
-                the account needs.
+            trust: who may see what. "secure_sum": members see nothing but the sum over all of them, so each
+                adds a share of the noise; of three members or more. "leader": rank 0 adds all of it, and
+                members see each other's sums without. "none": each adds all of it to what it gives away, so
+                the sum has more noise than the account needs.
             colluding: how many members may take their own share of the noise off the sum, with "secure_sum".
             budget: (epsilon, delta) that the training may cost; a step that would pass it is refused.
 
@@ -104,10 +123,15 @@ class DpSgd:
         if trust not in TRUSTS:
             raise SettingError(f"trust is {trust!r}: there are {', '.join(TRUSTS)}")
         size = 1 if group is None else group.size
-        if getattr(group, "on_loss", "raise") != "raise":
+        if trust != "secure_sum" and getattr(group, "on_loss", "raise") != "raise":
             raise SettingError(
                 "a group that tries a sum again when a member is lost shows one sum with two noises: open it "
                 'with on_loss="raise"'
+            )
+        if trust == "secure_sum" and size == 2:
+            raise SettingError(
+                'trust="secure_sum" of two members hides nothing: each takes its own part off the sum. There '
+                'are trust="leader" and trust="none"'
             )
         if not 0 <= colluding < size:
             raise SettingError(f"colluding is {colluding} of {size} members: at least one has to be honest")
@@ -176,6 +200,8 @@ class DpSgd:
         total = torch.cat([gradient.detach().reshape(-1) for gradient in gradients.values()])
         if self._group is None:
             total += self._own_noise(len(total)).to(total.dtype)
+        elif self._trust == "secure_sum":
+            total = self._secure_sum(self._group, total)
         else:
             mine = total
 
@@ -197,19 +223,29 @@ class DpSgd:
             for batch in self.batches(*tensors):
                 self.step(*batch)
 
+    def _secure_sum(self, group: Adder, mine: Tensor) -> Tensor:
+        """The sum over all members with noise, of which nobody sees a part.
+
+        Each coordinate of a member's sum is rounded to a step, so that one row more or less may move it by a
+        step more than its gradient: the norm grows by up to the root of their number, in steps, and the noise
+        with it. A step is coarsest where a single member adds all of the noise; the noise that comes on top
+        may double it.
+        """
+        limit = self._clip * self._batch * _MOST_BATCHES
+        noise = self._noise * self._clip
+        if noise:
+            coarsest = Range.of(BY_NAME["float64"], group.size, limit, noise, 1).step
+            noise += self._noise * math.sqrt(len(mine)) * 2.0 * coarsest
+        found = group.all_reduce(
+            mine.double().numpy(), secure=True, limit=limit, noise=noise, colluding=self._colluding
+        )
+        return torch.from_numpy(np.array(found)).to(mine.dtype)
+
     def _own_noise(self, count: int, rank: int = 0, size: int = 1) -> Tensor:
-        """The share of a member of that rank in a sum of so many."""
+        """The share of a member of that rank in a sum of so many, which is not a secure one."""
         scale = self._noise * self._clip
-        if self._group is not None:
-            if self._trust == "leader" and rank != 0:
-                scale = 0.0
-            elif self._trust == "secure_sum":
-                if size <= self._colluding:
-                    raise SettingError(
-                        f"{size} members are left, of whom {self._colluding} may collude: at least one has "
-                        "to be honest"
-                    )
-                scale /= math.sqrt(size - self._colluding)
+        if self._group is not None and self._trust == "leader" and rank != 0:
+            scale = 0.0
         if scale == 0.0:
             return torch.zeros(count)
         return torch.from_numpy(self._keystream.normal(count) * scale)
