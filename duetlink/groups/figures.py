@@ -10,12 +10,15 @@ from duetlink.errors import DuetError
 from duetlink.groups.collectives.costs import UNKNOWN, LinkFigures
 from duetlink.net.link.link import Link
 
-# The first operation of an epoch waits so long for links that are being measured. A member that came a moment
-# ago is; links of earlier epochs have their figures.
+# An operation that begins with figures waits so long for links that are being measured, as those of a member
+# that has just come.
 PATIENCE_S = 1.0
 
 # Two notebooks of one host whose group has members elsewhere: streams over TLS on loopback bring this.
 LOCAL_BYTES_PER_S = 400e6
+CHANNEL_BYTES_PER_S = 5e6  # the data channel, until a better path is up
+
+_GUESSES = {"local": LOCAL_BYTES_PER_S, "channel": CHANNEL_BYTES_PER_S}
 
 
 async def measured(links: Mapping[int, Link]) -> dict[int, LinkFigures]:
@@ -36,15 +39,14 @@ def figures_of(link: Link) -> LinkFigures:
     """How bytes come from that member, as far as this side knows."""
     best = link.ladder.best
     round_trip_s = link.traffic.round_trip.typical_s
-    if best is None or round_trip_s is None:
+    if best is None:
         return UNKNOWN
     rate = next(each.bytes_per_s for each in link.ladder.statuses() if each.name == best.name)
-    if best.name == "local":
-        rate = LOCAL_BYTES_PER_S
+    guess = _GUESSES.get(best.name, UNKNOWN.rate_bytes_per_s)
     return LinkFigures(
-        latency_s=round_trip_s / 2,
-        rate_bytes_per_s=rate or UNKNOWN.rate_bytes_per_s,
+        latency_s=round_trip_s / 2 if round_trip_s is not None else UNKNOWN.latency_s,
+        rate_bytes_per_s=rate or guess,
         relayed=best.name == "relay",
         path=best.name,
-        measured=bool(rate) and best.name != "local",
+        measured=bool(rate),
     )

@@ -15,8 +15,12 @@ import pytest
 from duetlink import errors
 from duetlink.groups import call
 from duetlink.groups.call import ProgressBar
+from duetlink.groups.collectives import host_memory
+from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.costs import LinkFigures
 from duetlink.groups.group import Group
 from duetlink.groups.status import LinkStatus, OperationStatus
+from duetlink.testing.transports import MemoryNetwork
 
 from .conftest import MakeGroup, together, until
 
@@ -137,3 +141,40 @@ def test_a_bar_is_drawn_of_what_takes_longer_than_a_second(capsys: pytest.Captur
         assert "2.00M/8.00M" in drawn
         assert r"waiting for 1 b\x1ben" in drawn
     assert "8.00M/8.00M" in capsys.readouterr().err
+
+
+async def test_figures_are_agreed_on_again_while_a_group_works(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(host_memory, "supported", lambda: False)
+    rates = [5e6]
+
+    def member(transport: Any) -> Collectives:
+        async def figures() -> dict[int, LinkFigures]:
+            path = "channel" if rates[0] == 5e6 else "tcp"
+            others = set(range(3)) - {transport.rank}
+            return dict.fromkeys(others, LinkFigures(0.001, rates[0], path=path, measured=True))
+
+        return Collectives(transport, figures=figures)
+
+    members = [member(transport) for transport in MemoryNetwork(3).transports]
+
+    async def everybody(value: object) -> list[Any]:
+        calls = (each.all_reduce(value) for each in members)
+        return await asyncio.gather(*calls, return_exceptions=True)
+
+    with pytest.raises(errors.UnsupportedValue):  # before anything is sent, and the others need not know
+        await members[0].all_reduce("text")
+    seen = []
+    for _ in range(5):
+        assert await everybody(1) == [3, 3, 3]
+        told = {str(each.explain("all_reduce", 8_000_000)).splitlines()[-1] for each in members}
+        seen.append(told.pop().split("by ")[1])
+        assert not told
+        rates[0] += 1e6
+    assert seen == [
+        "channel, 1.0 ms, 5.0 MB/s",
+        "tcp, 1.0 ms, 6.0 MB/s",
+        "tcp, 1.0 ms, 6.0 MB/s",
+        "tcp, 1.0 ms, 8.0 MB/s",
+        "tcp, 1.0 ms, 8.0 MB/s",
+    ]
+    await asyncio.gather(*(each.close() for each in members))

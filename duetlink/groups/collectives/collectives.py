@@ -48,8 +48,7 @@ def in_turn(
 ) -> Callable[Concatenate[Collectives, P], Coroutine[Any, Any, T]]:
     """One call after the other, although a call may be several operations of the engine.
 
-    The first call of all agrees on the figures of links before it does anything else. A call that ends in the
-    middle ends the epoch's operations: the others wait for the rest of it.
+    A call that ends in the middle ends the epoch's operations: the others wait for the rest of it.
     """
 
     async def called(self: Collectives, /, *args: P.args, **kwargs: P.kwargs) -> T:
@@ -59,7 +58,6 @@ def in_turn(
             async with self._turn:
                 before = self.engine.completed
                 try:
-                    await self._agree_first()
                     self.engine.done_bytes = self.engine.total_bytes = 0
                     result = await method(self, *args, **kwargs)
                 finally:
@@ -113,15 +111,17 @@ class Collectives:
     ) -> None:
         """`names` are the members' by rank, for errors; no larger value than `limit_bytes` is received.
 
-        With `figures`, at all members or at none, the first call begins with `agree(await figures())`.
+        With `figures`, at all members or at none, calls 1, 2, 4, 8 and so on begin with
+        `agree(await figures())`: better paths come up, and are measured, while a group works.
         """
         self.engine = Engine(transport, names)
-        self.flat = FlatOperations(self.engine)
+        self.flat = FlatOperations(self.engine, self._agree_in_time)
         self.rank = transport.rank
         self.size = transport.size
         self.sums: deque[SumReport] = deque(maxlen=_REMEMBERED_SUMS)  # the last ones with a codec of sums
         self._limit_bytes = limit_bytes
         self._figures = figures
+        self._agreed_at = -1  # how many calls had ended then
         self._turn = asyncio.Lock()  # fair: the order of the calls
         self._completed = 0
 
@@ -138,7 +138,8 @@ class Collectives:
     async def close(self) -> None:
         """End what runs, with LinkClosed. Safe to call twice."""
         await self.engine.close()
-        self.flat.close()
+        async with self._turn:  # a call that was between two operations might bring memory to be unmapped
+            self.flat.close()
 
     @in_turn
     async def agree(self, figures: Mapping[int, LinkFigures] | None = None) -> None:
@@ -150,18 +151,24 @@ class Collectives:
         """
         await self._agree(figures)
 
-    async def _agree_first(self) -> None:
-        if self._figures is not None:
-            figures, self._figures = self._figures, None
-            await self._agree(await figures())
+    async def _agree_in_time(self) -> None:
+        """Called before anything else of a call that is sent."""
+        done = self._completed
+        number_is_power_of_two = done & (done + 1) == 0
+        if self._figures is None or not number_is_power_of_two or self._agreed_at == done:
+            return
+        self._agreed_at = done
+        if not self.flat.is_shared:
+            await self._agree(await self._figures(), may_share=done == 0)
 
-    async def _agree(self, figures: Mapping[int, LinkFigures] | None) -> None:
+    async def _agree(self, figures: Mapping[int, LinkFigures] | None, *, may_share: bool = True) -> None:
         rows = await self._tell_each(row_to_wire(figures or {}, self.size), "agree", "")
         links = tuple(row_from_wire(row) for row in rows)
         if any(len(row) != self.size for row in links):
             raise OperationMismatch("the members told figures of links for groups of different sizes")
         from_each = tuple(zip(*links, strict=True))
-        self.flat.agree(Costs(from_each), await self._share_memory() if self.size > 1 else None)
+        shared = await self._share_memory() if may_share and self.size > 1 else None
+        self.flat.agree(Costs(from_each), shared)
 
     async def _share_memory(self) -> SharedOperations | None:
         """Memory that all members map; None unless all of them can."""

@@ -45,10 +45,17 @@ PLAIN = Manner()
 class FlatOperations:
     """The operations of one epoch. Methods belong to the loop thread."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, prepare: Callable[[], Awaitable[None]] | None = None) -> None:
+        """`prepare` runs before each operation. It may call others, before which it must do nothing."""
         self.engine = engine
+        self._prepare = prepare
         self.choice = Choice(Costs.unknown(engine.size))
         self._shared: SharedOperations | None = None
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether all members map each other's memory."""
+        return self._shared is not None
 
     def agree(self, costs: Costs, shared: SharedOperations | None) -> None:
         """Go by these figures, and through that memory, from now on.
@@ -229,6 +236,7 @@ class FlatOperations:
         restore: bool,
     ) -> None:
         combine = combination(op, element) if op is not None else None
+        await self._prepared()
         chosen = self._choose(kind, array.nbytes, root, manner)
         schedule = self._schedule(kind, chosen, root)
         layout = Whole.of(len(array), element.size_bytes, schedule.blocks)
@@ -265,6 +273,7 @@ class FlatOperations:
     ) -> None:
         # members of an all-to-all know different sizes, and have to choose the same
         size_bytes = 0 if kind == "all_to_all" else sum(given_sizes) * element.size_bytes
+        await self._prepared()
         chosen = self._choose(kind, size_bytes, root, manner)
         schedule = self._schedule(kind, chosen, root)
         what = element.name if kind == "all_to_all" else f"{element.name}[{_sizes(given_sizes)}]"
@@ -284,6 +293,10 @@ class FlatOperations:
             encoding=_encoding(manner, element),
         )
         await self.engine.perform(work)
+
+    async def _prepared(self) -> None:
+        if self._prepare is not None:
+            await self._prepare()
 
     def _choose(self, kind: str, size_bytes: int, root: int | None, manner: Manner) -> Candidate:
         if root is not None and not 0 <= root < self.engine.size:
