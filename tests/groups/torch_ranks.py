@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import importlib.util
 import io
 import re
 import time
@@ -17,6 +18,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 import torch.distributed as dist
@@ -325,6 +327,113 @@ def ddp_learns_the_same_bits_as_with_gloo(group: Any) -> None:
         learnt.append([p.detach().clone() for p in model.parameters()])
     for left, right in zip(*learnt, strict=True):
         same(left, right)
+
+
+@functools.cache
+def digits() -> tuple[Tensor, Tensor]:
+    """scikit-learn's, without importing it, which takes longer than these checks."""
+    spec = importlib.util.find_spec("sklearn")
+    assert spec is not None
+    assert spec.origin is not None
+    table = np.loadtxt(Path(spec.origin).parent / "datasets/data/digits.csv.gz", np.float32, delimiter=",")
+    return torch.from_numpy(table[:, :-1]) / 16.0, torch.from_numpy(table[:, -1]).long()
+
+
+def trained(parallel: nn.Module, steps: int, lr: float = 0.1) -> float:
+    """The share of digits that it knows, after some steps on this rank's part of them."""
+    pictures, labels = digits()
+    optimizer = torch.optim.SGD(parallel.parameters(), lr=lr)
+    for step in range(steps):
+        chosen = torch.arange(step * 128 + dist.get_rank(), step * 128 + 128, SIZE) % 1500
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(parallel(pictures[chosen]), labels[chosen]).backward()
+        optimizer.step()
+    with torch.no_grad():
+        return float((parallel(pictures[1500:]).argmax(1) == labels[1500:]).float().mean())
+
+
+def parallel_model(group: Any) -> nn.parallel.DistributedDataParallel:
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(64, 32), nn.ReLU(), nn.Linear(32, 10))
+    return nn.parallel.DistributedDataParallel(model, process_group=group)
+
+
+def weights(model: nn.Module) -> Tensor:
+    return torch.cat([parameter.detach().reshape(-1) for parameter in model.parameters()])
+
+
+@check
+def ddp_with_sums_by_a_lossless_codec_learns_the_same_bits(group: Any) -> None:
+    from duetlink.groups.torch import hooks
+
+    plain, hooked = parallel_model(group), parallel_model(group)
+    hooked.register_comm_hook(hooks.Summed("sparse", process_group=group), hooks.summed)
+    trained(plain, 3)
+    trained(hooked, 3)
+    same(weights(hooked), weights(plain))
+
+
+@check
+def ddp_learns_digits_from_compressed_gradients(group: Any) -> None:
+    from duetlink.codecs import gradients
+    from duetlink.groups.torch import hooks
+
+    ways = {
+        "block8": gradients.Quantised("block8"),
+        "top-k": gradients.TopK(0.1, value="natural"),
+        "dgc": gradients.Dgc(0.1, momentum=0.5, workers=SIZE),
+        "random-k": gradients.RandomK(0.25),
+        "power-sgd": gradients.PowerSgd(2),
+    }
+    for name, compressor in ways.items():
+        state = hooks.Compressed(compressor, process_group=group)
+        model = parallel_model(group)
+        model.register_comm_hook(state, hooks.compressed)
+        share = trained(model, 25, lr=0.5)
+        assert share > 0.6, (name, share)
+        assert state.sent_bytes < 0.6 * state.plain_bytes, name
+        everybody_has(weights(model))
+
+
+def everybody_has(tensor: Tensor) -> None:
+    everybody = [torch.empty_like(tensor) for _ in range(SIZE)]
+    dist.all_gather(everybody, tensor)
+    assert all(torch.equal(tensor, other) for other in everybody)
+
+
+@check
+def gradients_go_by_every_lossy_codec(group: Any) -> None:
+    from duetlink.data.codecs import codecs
+    from duetlink.data.codecs.element import FLOAT32
+    from duetlink.groups.torch import hooks
+
+    names = [codec.name for codec in codecs() if codec.accepts(FLOAT32) and not codec.lossless]
+    assert {"block4", "natural", "qsgd", "bfloat16", "float16", "low_rank", "random_subset"} <= set(names)
+    for name in names:
+        state = hooks.Compressed(name, process_group=group)
+        model = parallel_model(group)
+        before = weights(model)
+        model.register_comm_hook(state, hooks.compressed)
+        trained(model, 1)
+        assert not torch.equal(weights(model), before), name
+        everybody_has(weights(model))
+
+
+@check
+def a_rank_without_gradients_is_named_to_all(group: Any) -> None:
+    from duetlink.groups.torch import hooks
+
+    state = hooks.Compressed("block8", process_group=group)
+    model = parallel_model(group)
+    model.register_comm_hook(state, hooks.compressed)
+    trained(model, 1)
+    before = state.compressor.state_dict()
+    inputs = torch.full((1, 64), float("nan") if dist.get_rank() == 1 else 1.0)
+    with pytest.raises(RuntimeError, match=r"rank 1 has no gradients for this step: .* not finite"):
+        model(inputs).sum().backward()
+    after = state.compressor.state_dict()
+    assert before.keys() == after.keys()
+    assert all(np.array_equal(after[name], before[name]) for name in before)
 
 
 @check

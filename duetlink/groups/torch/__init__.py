@@ -6,7 +6,7 @@ which shows the line, with a code, for the other ranks; they meet as the members
 nobody but who knows the code. `store=GroupStore(group)` takes a group that is there already. With torch's own
 `env://`, `tcp://` and `file://` the ranks find each other through torch's store, so they trust that store:
 whoever can write to it can take a rank's place. What they then say to each other goes over duetlink's links,
-encrypted and by whatever path there is.
+encrypted and by whatever path there is. `hooks` has gradients in fewer bytes for DDP.
 """
 
 import torch.distributed as _dist

@@ -1,0 +1,188 @@
+"""Communication hooks of DDP: the gradients of a step in fewer bytes.
+
+    from duetlink.groups.torch import hooks
+
+    model.register_comm_hook(hooks.Compressed("block8"), hooks.compressed)  # lossy, with error feedback
+    model.register_comm_hook(hooks.Summed("sparse"), hooks.summed)  # the same bits as without a hook
+
+`compressed`: every rank sends what a compressor of `duetlink.codecs.gradients` makes of its own gradients,
+receives everybody's, and takes the mean of what they decode to, added up in the order of ranks in float64:
+the same bits everywhere. That is worth it for few ranks: each receives size - 1 compressed gradients, where a
+sum moves about two whole ones. `summed`: an ordinary sum whose pieces travel by a codec.
+
+The process group has to be duetlink's. What a peer sends is a chunk, which is checked as any chunk is.
+"""
+
+# no `from __future__ import annotations`: torch compares the annotations of hooks with its own types
+
+import asyncio
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import torch
+import torch.distributed as dist
+from numpy.typing import NDArray
+from torch._C._distributed_c10d import GradBucket
+
+from duetlink.data.codecs import decode, read_header
+from duetlink.data.codecs.gradients.choice import compressor
+from duetlink.data.codecs.gradients.compressor import GradientCompressor, TensorState
+from duetlink.errors import DuetError, GroupError, RemoteProtocolError, SettingError
+from duetlink.groups.torch.process_group import DuetlinkProcessGroup
+
+_COUNT = struct.Struct("<I")
+_MOST_OVERHEAD_BYTES = 1024  # of a payload over the items themselves, as of a few items in blocks
+
+
+class Compressed:
+    """The state of `compressed`, of one model at one rank."""
+
+    def __init__(
+        self,
+        codec: str | GradientCompressor | None = None,
+        *,
+        level: int | None = None,
+        process_group: dist.ProcessGroup | None = None,
+    ) -> None:
+        """`codec`: the name of a codec of float32 arrays, at `level`; or a compressor of this rank's own.
+        None is top-k with one item in ten. `process_group`: the model's; None is the group of all.
+
+        Set `compressor.epoch` at the beginning of each, where the compressor has a schedule (`Dgc`, which
+        also has the momentum: its optimiser is plain SGD). `compressor.state_dict()` belongs to a checkpoint.
+
+        Raises:
+            UnknownCodec: it is not installed. LocalProtocolError: it takes no float32.
+            SettingError: the group is not duetlink's.
+        """
+        self.compressor = codec if isinstance(codec, GradientCompressor) else compressor(codec, level)
+        self.group = _ours(process_group)
+        self._names: dict[torch.Tensor, str] = {}
+        self.sent_bytes = 0  # of chunks, by this rank
+        self.plain_bytes = 0  # of the same gradients, as they are
+
+    def _name(self, parameter: torch.Tensor) -> str:
+        """Buckets change after the first step, parameters do not. All ranks meet them in the same order."""
+        return self._names.setdefault(parameter, str(len(self._names)))
+
+    def begin(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """See `compressed`."""
+        names = [self._name(parameter) for parameter in bucket.parameters()]
+        gradients = bucket.gradients()
+        before = {name: self.compressor.remembered(name) for name in names}
+        arrays = {
+            name: gradient.detach().float().contiguous().numpy()
+            for name, gradient in zip(names, gradients, strict=True)
+        }
+        refusal = b""
+        chunks: list[bytes] = []
+        try:
+            found = self.compressor.compress_all(arrays)
+            chunks = [found[name] for name in names]
+        except DuetError as error:
+            refusal = str(error).encode()  # the others wait for this rank: they are told
+        self.sent_bytes += sum(map(len, chunks))
+        self.plain_bytes += sum(array.nbytes for array in arrays.values())
+        call = f"gradients by {self.compressor.name}"
+        work = self._exchange(_joined([refusal, *chunks]), gradients, before, call)
+        return _first(self.group.start(work, [bucket.buffer()], None, call))
+
+    async def _exchange(
+        self,
+        mine: bytes,
+        gradients: Sequence[torch.Tensor],
+        before: dict[str, TensorState | None],
+        call: str,
+    ) -> None:
+        """Send, receive, and write the means into the gradients; or leave everything as it was."""
+        try:
+            found: list[Any] = await self.group.collectives.all_gather(
+                np.frombuffer(mine, np.uint8), call=call
+            )
+            await asyncio.to_thread(_fill_means, gradients, [memoryview(each) for each in found])
+        except BaseException:
+            for name, state in before.items():
+                self.compressor.restore(name, state)
+            raise
+
+
+def compressed(state: Compressed, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """The hook. After an error at any rank, all ranks raise it, and all remember what they did before."""
+    return state.begin(bucket)
+
+
+class Summed:
+    """The state of `summed`."""
+
+    def __init__(self, codec: str = "sparse", *, process_group: dist.ProcessGroup | None = None) -> None:
+        """`codec`: as of `group.all_reduce`. Raises SettingError: the group is not duetlink's."""
+        self.codec = codec
+        self.group = _ours(process_group)
+
+
+def summed(state: Summed, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+    """The hook. A lossless codec gives the same bits as DDP without a hook, which scales first as well."""
+    buffer = bucket.buffer().mul_(1.0 / state.group.size())
+    return _first(state.group.all_reduce_by(state.codec, buffer))
+
+
+def _ours(group: Any) -> DuetlinkProcessGroup:
+    found = dist.distributed_c10d._get_default_group() if group is None else group
+    if not isinstance(found, DuetlinkProcessGroup):
+        raise SettingError(
+            f"gradients are compressed in a group of duetlink's, not of {dist.get_backend(found)}"
+        )
+    return found
+
+
+def _first(work: Any) -> torch.futures.Future[torch.Tensor]:
+    future: torch.futures.Future[torch.Tensor] = work.get_future().then(lambda done: done.value()[0])
+    return future
+
+
+def _joined(parts: Sequence[bytes]) -> bytes:
+    return b"".join([_COUNT.pack(len(parts)), *(_COUNT.pack(len(part)) for part in parts), *parts])
+
+
+def _parted(data: memoryview, count: int) -> list[memoryview]:
+    """Raises RemoteProtocolError unless there are so many parts, which fill `data`."""
+    head = _COUNT.size * (count + 1)
+    if len(data) < _COUNT.size or _COUNT.unpack_from(data) != (count,) or len(data) < head:
+        raise RemoteProtocolError(f"{len(data)} bytes, where {count} parts were due")
+    sizes = [_COUNT.unpack_from(data, _COUNT.size * at)[0] for at in range(1, count + 1)]
+    if head + sum(sizes) != len(data):
+        raise RemoteProtocolError(f"parts of {sum(sizes)} bytes in {len(data) - head}")
+    parts, at = [], head
+    for size in sizes:
+        parts.append(data[at : at + size])
+        at += size
+    return parts
+
+
+def _fill_means(gradients: Sequence[torch.Tensor], found: Sequence[memoryview]) -> None:
+    """Raises GroupError naming the rank that had no gradients to send; then nothing is written."""
+    for rank, data in enumerate(found):
+        if len(data) >= 2 * _COUNT.size and _COUNT.unpack_from(data) == (1,):
+            words = str(_parted(data, 1)[0], "utf-8", "replace")
+            raise GroupError(f"rank {rank} has no gradients for this step: {words}")
+    parted = [_parted(data, len(gradients) + 1)[1:] for data in found]
+    means = [
+        _mean([parts[at] for parts in parted], tuple(gradient.shape)) for at, gradient in enumerate(gradients)
+    ]
+    for gradient, mean in zip(gradients, means, strict=True):
+        gradient.detach().copy_(torch.from_numpy(mean))
+
+
+def _mean(chunks: Sequence[memoryview], shape: tuple[int, ...]) -> NDArray[np.float64]:
+    total = np.zeros(shape, np.float64)
+    most_bytes = 4 * total.size + _MOST_OVERHEAD_BYTES
+    for rank, chunk in enumerate(chunks):
+        header = read_header(chunk, most_bytes)
+        if header.shape != shape or header.element.name != "float32":
+            raise RemoteProtocolError(
+                f"rank {rank} sent {header.element.name} of shape {header.shape} for a gradient of {shape}"
+            )
+        array, _ = decode(chunk, most_bytes)
+        total += array.view(np.float32)
+    return total / len(chunks)
