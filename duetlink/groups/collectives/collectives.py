@@ -218,6 +218,7 @@ class Collectives:
         in_place: bool = False,
         algorithm: str | None = None,
         codec: str | None = None,
+        memory: Array | None = None,
         call: str = "",
         progress: Progress | None = None,
     ) -> object:
@@ -231,11 +232,15 @@ class Collectives:
             codec: for sums and means, a way to add less than whole arrays, the same at all members
                 (`sums/registry.py`); `sums` then tells how it went. Else a lossless codec, by which pieces
                 travel that it makes smaller.
+            memory: of a value of one kind of items, as one flat array: what a codec left out of it before,
+                and after this what it leaves out now.
             call: where it was called, for errors.
             progress: is called with the parts that are done, and how many there are.
         """
         tree = take_apart(value)
         _check(tree, op, in_place=in_place)
+        if memory is not None and len(tree.elements) != 1:
+            raise UnsupportedValue("a memory goes with a value of one kind of items")
         flats: dict[str, Array] = {}
         for element in tree.elements:
             wide = _wide(element, op)
@@ -243,7 +248,9 @@ class Collectives:
             direct = in_place and wide == element and tree.is_one_block
             array = tree.flat(element) if direct else await _fresh(tree, element, wide)
             manner = Manner(_what(tree, element), "", call, algorithm, progress, codec)
-            report = await registry.all_reduce(self.flat, array, wide, op, manner, restore=direct)
+            report = await registry.all_reduce(
+                self.flat, array, wide, op, manner, restore=direct, memory=memory
+            )
             if report is not None:
                 self.sums.append(report)
             flats[element.name] = array.astype(element.storage, copy=False)
