@@ -43,7 +43,6 @@ _NOT_FOR_US = (
 # What cannot say anything of this backend, by the beginning of its name, with the reason. Each was tried.
 TIED = {
     "test_SyncBatchNorm_process_group": "it needs torchvision, and batch statistics on a GPU",
-    "test_monitored_barrier": "torch has monitored_barrier for a backend of the name gloo only",
 }
 
 
@@ -82,10 +81,11 @@ def rank_main(rank: int, directory: str, port: int, commands: Connection) -> Non
 
     import duetlink.groups.torch
 
-    assert duetlink.groups.torch
     for feature in ("ddp", "subgroup", "plugin"):
         theirs.DistTestCases.backend_feature[feature].add("duetlink")
     theirs.BACKEND = "duetlink"
+    # torch's own refuses every backend whose name is not gloo
+    theirs.dist.monitored_barrier = duetlink.groups.torch.monitored_barrier
 
     class Cases(theirs.TestDistBackend, theirs.DistributedTest._DistTestBase):  # type: ignore[misc, name-defined]
         pass

@@ -25,7 +25,7 @@ import torch.distributed as dist
 import torch.multiprocessing as multiprocessing
 from torch import Tensor, nn
 
-from duetlink.errors import OperationMismatch
+from duetlink.errors import GroupError, OperationMismatch
 
 SIZE = 3
 
@@ -366,11 +366,25 @@ def weights(model: nn.Module) -> Tensor:
 def ddp_with_sums_by_a_lossless_codec_learns_the_same_bits(group: Any) -> None:
     from duetlink.groups.torch import hooks
 
-    plain, hooked = parallel_model(group), parallel_model(group)
-    hooked.register_comm_hook(hooks.Summed("sparse", process_group=group), hooks.summed)
+    plain = parallel_model(group)
     trained(plain, 3)
-    trained(hooked, 3)
-    same(weights(hooked), weights(plain))
+    for codec in ("sparse", "union"):
+        hooked = parallel_model(group)
+        hooked.register_comm_hook(hooks.Summed(codec, process_group=group), hooks.summed)
+        trained(hooked, 3)
+        same(weights(hooked), weights(plain))
+
+
+@check
+def ddp_learns_digits_from_the_rows_that_all_agree_on(group: Any) -> None:
+    from duetlink.groups.torch import hooks
+
+    model = parallel_model(group)
+    state = hooks.Summed("agreed:0.2", process_group=group)
+    model.register_comm_hook(state, hooks.summed)
+    share = trained(model, 25, lr=0.5)
+    assert share > 0.5, share
+    everybody_has(weights(model))
 
 
 @check
@@ -434,6 +448,94 @@ def a_rank_without_gradients_is_named_to_all(group: Any) -> None:
     after = state.compressor.state_dict()
     assert before.keys() == after.keys()
     assert all(np.array_equal(after[name], before[name]) for name in before)
+
+
+@check
+def dtensors_are_multiplied_and_laid_out_anew(group: Any) -> None:
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.distributed.tensor import Replicate, Shard, distribute_tensor
+
+    mesh = DeviceMesh.from_group(group, "cpu")
+    whole = torch.arange(36.0).reshape(6, 6)
+    rows = distribute_tensor(whole, mesh, [Shard(0)])
+    assert rows.to_local().tolist() == whole[2 * dist.get_rank() :][:2].tolist()
+    columns = rows.redistribute(mesh, [Shard(1)])
+    assert columns.to_local().tolist() == whole[:, 2 * dist.get_rank() :][:, :2].tolist()
+    same((rows @ distribute_tensor(whole, mesh, [Replicate()])).full_tensor(), whole @ whole)
+    same((columns @ rows).full_tensor(), whole @ whole)
+
+
+@check
+def a_monitored_barrier_names_who_has_not_come(group: Any) -> None:
+    from duetlink.groups.torch import monitored_barrier
+
+    watched = dist.new_group(backend="duetlink")
+    rank = dist.get_rank()
+    monitored_barrier(watched, timedelta(seconds=60))
+    if rank == 0:
+        with pytest.raises(GroupError, match="Ranks 1, 2 failed to pass monitoredBarrier in 50 ms"):
+            monitored_barrier(watched, 0.05, wait_all_ranks=True)
+    watched = dist.new_group(backend="duetlink")
+    if rank == 0:
+        with pytest.raises(GroupError, match="Rank 1 failed to pass monitoredBarrier in 300 ms"):
+            monitored_barrier(watched, 0.3)
+    elif rank == 2:
+        with pytest.raises(GroupError, match="Rank 2 successfully reached monitoredBarrier, but"):
+            monitored_barrier(watched, 1.0)
+    dist.barrier()
+
+
+@check
+def a_group_is_reconfigured(group: Any) -> None:
+    """torch's contract: a list fixes ranks, a set leaves them open, a uuid is used once."""
+    from duetlink.groups.torch import Reconfigure
+
+    here = dist.new_group(backend="duetlink")
+    rank = dist.get_rank()
+
+    def handles() -> list[str]:
+        text = here.get_reconfigure_handle().encode()
+        found = [torch.zeros(len(text), dtype=torch.uint8) for _ in range(SIZE)]
+        dist.all_gather(found, torch.frombuffer(bytearray(text), dtype=torch.uint8))
+        return [bytes(each.tolist()).decode() for each in found]
+
+    def summed() -> float:
+        tensor = torch.tensor([1.0 + here.rank()])
+        here.allreduce([tensor]).wait()
+        return tensor.item()
+
+    every = handles()
+    assert here.reconfigure(Reconfigure(1, every[::-1])).wait()
+    assert (here.rank(), here.size(), summed()) == (2 - rank, 3, 6.0)
+    if rank != 1:  # a middle rank stays away
+        here.reconfigure(Reconfigure(2, [every[0], every[2]])).wait()
+        assert (here.rank(), here.size(), summed()) == (rank // 2, 2, 3.0)
+    dist.barrier()
+    here.reconfigure(Reconfigure(10 + rank, [every[rank]])).wait()
+    assert (here.rank(), here.size(), summed()) == (0, 1, 1.0)
+    here.abort()
+    here.reconfigure(Reconfigure(3, frozenset(every), timedelta(seconds=60), {"any": "hint"})).wait()
+    assert (here.rank(), here.size(), summed()) == (rank, 3, 6.0)
+    with pytest.raises(GroupError, match="uuid 3 was already used"):
+        here.reconfigure(Reconfigure(3, every))
+    for wrong in (
+        [],
+        [every[rank], every[rank]],
+        [*every, "duetlink:0:99"],
+        every[:rank] + every[rank + 1 :],
+    ):
+        with pytest.raises(GroupError):
+            here.reconfigure(Reconfigure(4, wrong))
+    assert summed() == 6.0  # what was refused has changed nothing
+
+
+@check
+def a_backend_written_in_python_is_for_a_later_torch(group: Any) -> None:
+    import duetlink.groups.torch
+
+    options = duetlink.groups.torch.Options(as_backend=True)
+    with pytest.raises(GroupError, match=r"takes no Backend that is written in Python, 2\.14 does"):
+        dist.new_group(backend="duetlink", pg_options=options)
 
 
 @check

@@ -8,7 +8,7 @@
 `compressed`: every rank sends what a compressor of `duetlink.codecs.gradients` makes of its own gradients,
 receives everybody's, and takes the mean of what they decode to, added up in the order of ranks in float64:
 the same bits everywhere. That is worth it for few ranks: each receives size - 1 compressed gradients, where a
-sum moves about two whole ones. `summed`: an ordinary sum whose pieces travel by a codec.
+sum moves about two whole ones. `summed`: one sum of all ranks' gradients, by a codec of `group.all_reduce`.
 
 The process group has to be duetlink's. What a peer sends is a chunk, which is checked as any chunk is.
 """
@@ -113,18 +113,46 @@ def compressed(state: Compressed, bucket: GradBucket) -> torch.futures.Future[to
 
 
 class Summed:
-    """The state of `summed`."""
+    """The state of `summed`, of one model at one rank."""
 
     def __init__(self, codec: str = "sparse", *, process_group: dist.ProcessGroup | None = None) -> None:
-        """`codec`: as of `group.all_reduce`. Raises SettingError: the group is not duetlink's."""
+        """`codec`: as of `group.all_reduce`. What "agreed" leaves out is remembered and summed later.
+
+        Raises:
+            SettingError: the group is not duetlink's.
+        """
         self.codec = codec
         self.group = _ours(process_group)
+        self._remembers = codec.partition(":")[0] == "agreed"
+        self._left: dict[torch.Tensor, NDArray[np.float32]] = {}  # of each parameter's gradient, flat
+
+    def begin(self, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
+        """See `summed`."""
+        buffer = bucket.buffer().mul_(1.0 / self.group.size())  # as DDP does by itself
+        if not self._remembers:
+            return _first(self.group.all_reduce_by(self.codec, buffer))
+        parameters = bucket.parameters()
+        sizes = [parameter.numel() for parameter in parameters]
+        memory = np.concatenate(
+            [
+                self._left[parameter] if parameter in self._left else np.zeros(size, np.float32)
+                for parameter, size in zip(parameters, sizes, strict=True)
+            ]
+        )
+
+        def summed(done: torch.futures.Future[list[torch.Tensor]]) -> torch.Tensor:
+            (total,) = done.value()  # raises what the operation has raised; then all is remembered as before
+            parts = np.split(memory, np.cumsum(sizes)[:-1])
+            self._left.update(zip(parameters, parts, strict=True))
+            return total
+
+        work = self.group.all_reduce_by(self.codec, buffer, memory)
+        return work.get_future().then(summed)
 
 
 def summed(state: Summed, bucket: GradBucket) -> torch.futures.Future[torch.Tensor]:
-    """The hook. A lossless codec gives the same bits as DDP without a hook, which scales first as well."""
-    buffer = bucket.buffer().mul_(1.0 / state.group.size())
-    return _first(state.group.all_reduce_by(state.codec, buffer))
+    """The hook. A lossless codec gives the same bits as DDP without a hook."""
+    return state.begin(bucket)
 
 
 def _ours(group: Any) -> DuetlinkProcessGroup:

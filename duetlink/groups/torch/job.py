@@ -45,7 +45,7 @@ class Job:
         self.thread = thread
         self.settings = settings
         self._links = links
-        self._generation = generation
+        self.generation = generation
         self._at_end = at_end
         self._meshes: dict[str, Mesh] = {}
         self._leaving: list[concurrent.futures.Future[None]] = []
@@ -71,7 +71,7 @@ class Job:
                     zip(others, await asyncio.gather(*(self._links.to(o) for o in others)), strict=True)
                 )
                 streams = [found.get(rank) for rank in ranks]
-                purpose = f"torch/{self._generation}/{name}"
+                purpose = f"torch/{self.generation}/{name}"
                 # the engine tells all what a violation was, and ends the group's operations
                 mesh = Mesh(0, me, streams, lambda rank, error: None, purpose=purpose, why=gone, patient=True)
                 await mesh.wait_open()
@@ -86,8 +86,8 @@ class Job:
         self._meshes[name] = mesh
         return Collectives(mesh, names=[f"torch rank {rank}" for rank in ranks])
 
-    def leave(self, name: str, *, at_once: bool = False) -> None:
-        """This group has ended here, and its engine is closed. The job ends with the last group.
+    def leave(self, name: str, *, at_once: bool, last: bool) -> None:
+        """This group has ended here, and its engine is closed. The job ends with the last group, if `last`.
 
         Others may still need what this rank has sent, and the link to it: unless `at_once`, they are waited
         for, for 5 s at most.
@@ -95,7 +95,7 @@ class Job:
         mesh = self._meshes.pop(name, None)
         if mesh is not None and not self.thread.stopped:
             self._leaving.append(self.thread.submit(_leave(mesh, at_once=at_once)))
-        if not self._meshes:
+        if last and not self._meshes:
             self.close()
 
     def close(self) -> None:

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from duetlink.errors import UnsupportedValue
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.elements import Array
 
 _NAMES = {
     dist.ReduceOp.SUM: "sum",
@@ -35,15 +36,17 @@ class Operations:
         self._collectives = collectives
         self._rank, self._size = rank, size
 
-    async def all_reduce(
-        self, tensors: Sequence[Tensor], op: Any, call: str, codec: str | None = None
-    ) -> None:
+    async def all_reduce(self, tensors: Sequence[Tensor], op: Any, call: str) -> None:
         name = _name(op)
         if any(tensor.is_sparse for tensor in tensors):
             for tensor in tensors:
                 await self._all_reduce_sparse(tensor, name, call)
             return
-        await self._collectives.all_reduce(_plain(tensors), name, in_place=True, codec=codec, call=call)
+        await self._collectives.all_reduce(_plain(tensors), name, in_place=True, call=call)
+
+    async def all_reduce_by(self, codec: str, tensor: Tensor, memory: Array | None, call: str) -> None:
+        """The sum, by a codec of `Collectives.all_reduce`, with what it left out before."""
+        await self._collectives.all_reduce(_one(tensor), in_place=True, codec=codec, memory=memory, call=call)
 
     async def broadcast(self, tensors: Sequence[Tensor], root: int, call: str) -> None:
         await self._collectives.broadcast(_plain(tensors), root, in_place=True, call=call)

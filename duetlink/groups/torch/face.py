@@ -1,0 +1,290 @@
+"""What c10d calls, whichever class it calls it on: operations, the end, and a new beginning with other ranks.
+
+torch has had two faces for backends: `ProcessGroup` to 2.13, and `Backend` from 2.14 on, whose methods have
+the same names and arguments. Both are this class and a base of torch's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import datetime
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+import torch.distributed as dist
+from torch import Tensor
+
+from duetlink.errors import GroupError
+from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.elements import Array
+from duetlink.groups.torch.job import Job
+from duetlink.groups.torch.monitored import monitored_barrier, seconds
+from duetlink.groups.torch.operations import Operations
+from duetlink.groups.torch.reconfiguring import Reconfigure, handle, ordered
+from duetlink.groups.torch.work import PendingWork
+
+
+class Face:
+    """Some ranks of a job, of which this process is one."""
+
+    allow_pickle: bool
+    collectives: Collectives
+
+    def _begin(self, job: Job, options: Any, ranks: Sequence[int], *, allow_pickle: bool) -> None:
+        """Connect all of them, which all do. Raises GroupError: not all have come in time."""
+        self.allow_pickle = allow_pickle
+        self._job = job
+        self._timeout_s = options.timeout.total_seconds()
+        self._first_name = str(options.group_id)
+        self._uuids: set[int] = set()
+        self._enter(self._first_name, list(ranks), self._timeout_s)
+
+    def _enter(self, name: str, ranks: list[int], timeout_s: float) -> None:
+        self.collectives = self._job.thread.run(self._job.enter(name, ranks, timeout_s))
+        self._ranks = ranks
+        self._rank, self._size = ranks.index(self._job.rank), len(ranks)
+        self._own_name = name
+        self._barriers = 0
+        self._operations = Operations(self.collectives, self._rank, self._size)
+
+    # -- what torch asks of it -----------------------------------------------------------------------------
+
+    def getBackendName(self) -> str:  # noqa: N802 - torch's
+        return "duetlink"
+
+    def getRank(self) -> int:  # noqa: N802
+        return self._rank
+
+    def getSize(self) -> int:  # noqa: N802
+        return self._size
+
+    def rank(self) -> int:
+        return self._rank
+
+    def size(self) -> int:
+        return self._size
+
+    def name(self) -> str:
+        return "duetlink"
+
+    def set_timeout(self, timeout: datetime.timedelta) -> None:
+        self._timeout_s = timeout.total_seconds()
+
+    _set_default_timeout = set_timeout
+
+    # -- the end -------------------------------------------------------------------------------------------
+
+    def abort(self) -> None:
+        """End what runs, at every rank with an error. `reconfigure` begins anew."""
+        self._end(at_once=True, last=False)
+
+    def shutdown(self) -> None:
+        """Leave. What was sent arrives, and ranks that are a moment later still find this one's part."""
+        self._end(at_once=self.collectives.broken is not None, last=True)
+
+    def _end(self, *, at_once: bool, last: bool) -> None:
+        if not self._job.thread.stopped:
+            self._job.thread.run(self.collectives.close())
+        self._job.leave(self._own_name, at_once=at_once, last=last)
+
+    # -- a new beginning -----------------------------------------------------------------------------------
+
+    @property
+    def supports_reconfigure(self) -> bool:
+        return True
+
+    def get_reconfigure_handle(self) -> str:
+        """What names this process to `reconfigure`, at any rank of the job."""
+        return handle(self._job.generation, self._job.rank)
+
+    def reconfigure(self, opts: Reconfigure) -> PendingWork:
+        """Go on with other ranks of the job, all of which call this; who is not among them need not.
+
+        Args:
+            opts: torch's `ReconfigureOptions`, or `Reconfigure`. `handles` are those of all who take part: a
+                list gives them their ranks in its order, a set in the order that they had in the job. `uuid`
+                is used once.
+
+        What ran before ends with an error. A process that is no rank of the job cannot come in.
+
+        Raises:
+            GroupError: a `uuid` for the second time, handles that are no ranks', or not all came in time.
+                There is no group then, until another call of this.
+        """
+        if opts.uuid in self._uuids:
+            raise GroupError(f"uuid {opts.uuid} was already used: every reconfiguration takes a new one")
+        ranks = ordered(opts.handles, self._job.generation, self._job.size)
+        if self._job.rank not in ranks:
+            raise GroupError(
+                f"the handle of this process, {self.get_reconfigure_handle()}, is not among those"
+            )
+        self._uuids.add(opts.uuid)
+        self._end(at_once=self.collectives.broken is not None, last=False)
+        timeout_s = self._timeout_s if opts.timeout is None else opts.timeout.total_seconds()
+        self._enter(f"{self._first_name}/{opts.uuid}", ranks, timeout_s)
+        return self.start(_nothing(), [], None, "reconfigure")
+
+    # -- operations ----------------------------------------------------------------------------------------
+
+    def broadcast(self, tensors: list[Tensor], opts: Any) -> PendingWork:
+        call = _call("broadcast", tensors, opts.rootRank)
+        return self.start(self._operations.broadcast(tensors, opts.rootRank, call), tensors, opts, call)
+
+    def allreduce(self, tensors: list[Tensor], opts: Any = None) -> PendingWork:
+        opts = dist.AllreduceOptions() if opts is None else opts
+        call = _call("all_reduce", tensors)
+        return self.start(self._operations.all_reduce(tensors, opts.reduceOp, call), tensors, opts, call)
+
+    allreduce_coalesced = allreduce
+
+    def all_reduce_by(self, codec: str, tensor: Tensor, memory: Array | None = None) -> PendingWork:
+        """The sum of all ranks' tensors, in place, by a codec of `group.all_reduce`. `memory`: flat, what
+        the codec left out before, and after this what it leaves out now.
+        """
+        call = _call(f"all_reduce by {codec}", [tensor])
+        work = self._operations.all_reduce_by(codec, tensor, memory, call)
+        return self.start(work, [tensor], None, call)
+
+    def reduce(self, tensors: list[Tensor], opts: Any) -> PendingWork:
+        call = _call("reduce", tensors, opts.rootRank)
+        work = self._operations.reduce(tensors, opts.reduceOp, opts.rootRank, call)
+        return self.start(work, tensors, opts, call)
+
+    def allgather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None) -> PendingWork:
+        call = _call("all_gather", inputs)
+        work = self._operations.all_gather(outputs[0], inputs[0], call)
+        return self.start(work, outputs[0], opts, call)
+
+    def allgather_coalesced(
+        self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any = None
+    ) -> PendingWork:
+        """`outputs`: for each rank a list of tensors like the inputs."""
+        call = _call("all_gather_coalesced", inputs)
+
+        async def each() -> None:
+            for at, mine in enumerate(inputs):
+                await self._operations.all_gather([of_rank[at] for of_rank in outputs], mine, call)
+
+        return self.start(each(), [tensor for of_rank in outputs for tensor in of_rank], opts, call)
+
+    def all_gather_single(self, output: Tensor, mine: Tensor, opts: Any = None) -> PendingWork:
+        return self.all_gather_single_coalesced([output], [mine], opts)
+
+    _allgather_base = all_gather_single
+
+    def all_gather_single_coalesced(
+        self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None
+    ) -> PendingWork:
+        call = _call("all_gather_single", inputs)
+
+        async def each() -> None:
+            for output, mine in zip(outputs, inputs, strict=True):
+                await self._operations.all_gather_single(output, mine, call)
+
+        return self.start(each(), outputs, opts, call)
+
+    allgather_into_tensor_coalesced = all_gather_single_coalesced
+
+    def gather(self, outputs: list[list[Tensor]], inputs: list[Tensor], opts: Any) -> PendingWork:
+        call = _call("gather", inputs, opts.rootRank)
+        mine = outputs[0] if outputs else []
+        return self.start(self._operations.gather(mine, inputs[0], opts.rootRank, call), mine, opts, call)
+
+    def scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> PendingWork:
+        call = _call("scatter", outputs, opts.rootRank)
+        given = inputs[0] if inputs else []
+        work = self._operations.scatter(outputs[0], given, opts.rootRank, call)
+        return self.start(work, outputs, opts, call)
+
+    def reduce_scatter(self, outputs: list[Tensor], inputs: list[list[Tensor]], opts: Any) -> PendingWork:
+        call = _call("reduce_scatter", outputs)
+        work = self._operations.reduce_scatter(outputs[0], inputs[0], opts.reduceOp, call)
+        return self.start(work, outputs, opts, call)
+
+    def reduce_scatter_single(self, output: Tensor, mine: Tensor, opts: Any) -> PendingWork:
+        return self.reduce_scatter_single_coalesced([output], [mine], opts)
+
+    _reduce_scatter_base = reduce_scatter_single
+
+    def reduce_scatter_single_coalesced(
+        self, outputs: list[Tensor], inputs: list[Tensor], opts: Any
+    ) -> PendingWork:
+        call = _call("reduce_scatter_single", outputs)
+
+        async def each() -> None:
+            for output, mine in zip(outputs, inputs, strict=True):
+                await self._operations.reduce_scatter_single(output, mine, opts.reduceOp, call)
+
+        return self.start(each(), outputs, opts, call)
+
+    reduce_scatter_tensor_coalesced = reduce_scatter_single_coalesced
+
+    def alltoall(self, outputs: list[Tensor], inputs: list[Tensor], opts: Any = None) -> PendingWork:
+        call = "all_to_all"
+        return self.start(self._operations.all_to_all(outputs, inputs, call), outputs, opts, call)
+
+    def all_to_all_single(
+        self,
+        output: Tensor,
+        mine: Tensor,
+        output_sizes: Sequence[int],
+        input_sizes: Sequence[int],
+        opts: Any = None,
+    ) -> PendingWork:
+        call = "all_to_all_single"
+        work = self._operations.all_to_all_single(output, mine, output_sizes, input_sizes, call)
+        return self.start(work, [output], opts, call)
+
+    alltoall_base = all_to_all_single
+
+    def barrier(self, opts: Any = None) -> PendingWork:
+        return self.start(self._operations.barrier("barrier"), [], opts, "barrier")
+
+    def send(self, tensors: list[Tensor], to: int, tag: int) -> PendingWork:
+        call = _call("send", tensors, to)
+        return self.start(self._operations.send(tensors[0], to, tag), tensors, None, call)
+
+    def recv(self, tensors: list[Tensor], of: int, tag: int) -> PendingWork:
+        call = _call("recv", tensors, of)
+        return self.start(self._operations.receive(tensors[0], of, tag), tensors, None, call)
+
+    def recv_anysource(self, tensors: list[Tensor], tag: int) -> PendingWork:
+        call = _call("recv", tensors)
+        return self.start(self._operations.receive(tensors[0], None, tag), tensors, None, call)
+
+    def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
+        """See `monitored.py`. torch gives a time, and from 2.14 on BarrierOptions."""
+        given = getattr(timeout, "timeout", timeout)
+        timeout_s = self._timeout_s if given is None else seconds(given)
+        number, self._barriers = self._barriers, self._barriers + 1
+        waiting = monitored_barrier(self.collectives, number, timeout_s, wait_all_ranks=wait_all_ranks)
+        self._job.thread.run(waiting)
+
+    def start(
+        self, work: Coroutine[Any, Any, int | None], outputs: Sequence[Tensor], opts: Any, call: str
+    ) -> PendingWork:
+        """Begin it on the loop thread, after what was begun before. It ends at its deadline at the latest."""
+        seconds = opts.timeout.total_seconds() if opts is not None else 0.0
+        limit_s = seconds if seconds > 0 else self._timeout_s
+
+        async def limited() -> int | None:
+            try:
+                async with asyncio.timeout(limit_s):
+                    return await work
+            except TimeoutError:
+                raise GroupError(
+                    f"{call}: Timed out after {limit_s:g} s. Not all ranks have called it, or they are slow"
+                ) from None
+
+        return PendingWork(self._job.thread.submit(limited()), list(outputs), call)
+
+
+async def _nothing() -> None:
+    return None
+
+
+def _call(kind: str, tensors: Sequence[Tensor], root: int | None = None) -> str:
+    """What members compare: `all_reduce(float32[3, 4])`."""
+    shapes = ", ".join(f"{str(t.dtype).removeprefix('torch.')}{list(t.shape)}" for t in tensors[:3])
+    more = f" and {len(tensors) - 3} more" if len(tensors) > 3 else ""
+    return f"{kind}({shapes}{more}{'' if root is None else f', root {root}'})"
