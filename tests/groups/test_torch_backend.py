@@ -1,4 +1,4 @@
-"""duetlink as torch.distributed's backend: three processes, every operation, compared with gloo."""
+"""duetlink as the backend of torch.distributed in three processes: like gloo, and by torch's own cases."""
 
 from __future__ import annotations
 
@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.groups import torch_ranks
+from tests.groups import torch_cases, torch_ranks
+
+NAMES = (*torch_ranks.CHECKS, "end", "meet", *torch_ranks.MET, *torch_cases.IN_CI)
 
 
 @pytest.fixture(scope="module")
@@ -18,7 +20,7 @@ def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.timeout(300)
-@pytest.mark.parametrize("name", [*torch_ranks.CHECKS, "end", "meet", *torch_ranks.MET])
+@pytest.mark.parametrize("name", NAMES)
 def test_on_three_ranks(outcomes: Path, name: str) -> None:
     for rank in range(torch_ranks.SIZE):
         assert (outcomes / f"{name}-{rank}").read_text(encoding="utf-8") == "right"

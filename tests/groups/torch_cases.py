@@ -45,6 +45,22 @@ TIED = {
     "test_SyncBatchNorm_process_group": "it needs torchvision, and batch statistics on a GPU",
 }
 
+# Those that CI runs, one of each kind, in the processes of `torch_ranks.py`.
+IN_CI = (
+    "test_send_recv_with_tag",
+    "test_irecv",
+    "test_reduce_sum",
+    "test_all_reduce_sum_async",
+    "test_sparse_all_reduce_sum",
+    "test_all_reduce_coalesced_sum",
+    "test_scatter_complex",
+    "test_gather",
+    "test_all_gather_coalesced_simple",
+    "test_DistributedDataParallelCPU",
+    "test_grads_same_across_ranks_with_no_sync",
+    "test_monitored_barrier_gloo_subgroup",
+)
+
 
 def cases() -> list[str]:
     """The names of all cases that a backend for the CPU has to do with."""
@@ -64,46 +80,57 @@ def cases() -> list[str]:
     ]
 
 
-def rank_main(rank: int, directory: str, port: int, commands: Connection) -> None:
-    """Run the cases that come, and answer each with what became of it."""
-    os.environ.update(
-        BACKEND="gloo",
-        WORLD_SIZE=str(SIZE),
-        TEMP_DIR=directory,
-        MASTER_ADDR="127.0.0.1",
-        MASTER_PORT=str(port),
-        DUETLINK_ALLOW_PICKLE="1",
-        OMP_NUM_THREADS="1",
-    )
-    import torch.distributed as dist
-    from torch.testing._internal import common_utils
-    from torch.testing._internal.distributed import distributed_test as theirs
+class Cases:
+    """torch's cases at one rank, in a process where its file has not been imported yet."""
 
-    import duetlink.groups.torch
+    def __init__(self, rank: int, directory: str, port: int) -> None:
+        """`port`: of torch's store, for the cases that begin a job anew."""
+        os.environ.update(
+            BACKEND="gloo",
+            WORLD_SIZE=str(SIZE),
+            TEMP_DIR=directory,
+            MASTER_ADDR="127.0.0.1",
+            MASTER_PORT=str(port),
+            DUETLINK_ALLOW_PICKLE="1",
+            OMP_NUM_THREADS="1",
+        )
+        from torch.testing._internal.distributed import distributed_test as theirs
 
-    for feature in ("ddp", "subgroup", "plugin"):
-        theirs.DistTestCases.backend_feature[feature].add("duetlink")
-    theirs.BACKEND = "duetlink"
-    # torch's own refuses every backend whose name is not gloo
-    theirs.dist.monitored_barrier = duetlink.groups.torch.monitored_barrier
+        import duetlink.groups.torch
 
-    class Cases(theirs.TestDistBackend, theirs.DistributedTest._DistTestBase):  # type: ignore[misc, name-defined]
-        pass
+        for feature in ("ddp", "subgroup", "plugin"):
+            theirs.DistTestCases.backend_feature[feature].add("duetlink")
+        theirs.BACKEND = "duetlink"
+        # torch's own refuses every backend whose name is not gloo
+        theirs.dist.monitored_barrier = duetlink.groups.torch.monitored_barrier
 
-    commands.send("ready")
-    while (name := commands.recv()) is not None:
-        place = Path(directory) / name
+        class Case(theirs.TestDistBackend, theirs.DistributedTest._DistTestBase):  # type: ignore[misc, name-defined]
+            pass
+
+        self._rank = rank
+        self._directory = Path(directory)
+        self._theirs: Any = theirs
+        self._case = Case
+
+    def run(self, name: str) -> str:
+        """What became of it: `right`, `skipped: ` and why, or a traceback."""
+        import torch.distributed as dist
+        from torch.testing._internal import common_utils
+
+        place = self._directory / name
+        for part in ("barrier", "test_dir", "init_dir"):
+            (place / part).mkdir(parents=True, exist_ok=True)
         os.environ["TEMP_DIR"] = str(place)
-        theirs.Barrier.barrier_id = 0
-        case: Any = Cases(name)
-        case.rank, case.file_name = rank, str(place / "store")
+        self._theirs.Barrier.barrier_id = 0
+        case: Any = self._case(name)
+        case.rank, case.file_name = self._rank, str(place / "store")
         try:
-            limit_s = theirs.CUSTOM_PG_TIMEOUT.get(name, theirs.default_pg_timeout)
+            limit_s = self._theirs.CUSTOM_PG_TIMEOUT.get(name, self._theirs.default_pg_timeout)
             dist.init_process_group(
                 backend="duetlink",
                 init_method=f"file://{case.file_name}",
                 world_size=SIZE,
-                rank=rank,
+                rank=self._rank,
                 timeout=timedelta(seconds=limit_s),
             )
             common_utils.set_rng_seed()
@@ -122,7 +149,21 @@ def rank_main(rank: int, directory: str, port: int, commands: Connection) -> Non
                 dist.destroy_process_group()
         except BaseException:
             outcome = traceback.format_exc() if outcome == "right" else outcome
-        commands.send(outcome)
+        return outcome
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return int(found.getsockname()[1])
+
+
+def rank_main(rank: int, directory: str, port: int, commands: Connection) -> None:
+    """Run the cases that come, and answer each with what became of it."""
+    cases = Cases(rank, directory, port)
+    commands.send("ready")
+    while (name := commands.recv()) is not None:
+        commands.send(cases.run(name))
 
 
 class Ranks:
@@ -134,9 +175,7 @@ class Ranks:
 
     def _begin(self) -> None:
         context = multiprocessing.get_context("spawn")
-        with socket.socket() as found:
-            found.bind(("127.0.0.1", 0))
-            port = found.getsockname()[1]  # of torch's store, for the cases that begin a job anew
+        port = free_port()
         self._pipes: list[Connection] = []
         self._processes = []
         for rank in range(SIZE):
@@ -152,8 +191,6 @@ class Ranks:
 
     def run(self, name: str) -> list[str]:
         """What became of the case, at each rank."""
-        for part in ("barrier", "test_dir", "init_dir"):
-            (self._directory / name / part).mkdir(parents=True, exist_ok=True)
         for pipe in self._pipes:
             pipe.send(name)
         deadline = time.monotonic() + CASE_S

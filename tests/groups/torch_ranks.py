@@ -26,8 +26,10 @@ import torch.multiprocessing as multiprocessing
 from torch import Tensor, nn
 
 from duetlink.errors import GroupError, OperationMismatch
+from tests.groups import torch_cases
 
 SIZE = 3
+MESSAGES = 150  # of 60 KB: more than a path takes at once
 
 CHECKS: dict[str, Callable[[Any], None]] = {}
 
@@ -601,16 +603,18 @@ def who_leaves_right_after_a_send_is_still_heard(place: Path) -> None:
     """Rank 0 sends and ends its job; the others ask for what it sent when it has gone."""
     rank = dist.get_rank()
     if rank == 0:
-        for to in (1, 2):
-            dist.send(torch.arange(1000.0), to)
+        for number in range(MESSAGES):
+            for to in (1, 2):
+                dist.send(torch.full((15_000,), float(number)), to)
         dist.destroy_process_group()
         (place / "gone").write_text("", encoding="utf-8")
         return
     while not (place / "gone").exists():
         time.sleep(0.01)
-    tensor = torch.zeros(1000)
-    dist.recv(tensor, 0)
-    assert tensor.tolist() == list(range(1000))
+    tensor = torch.zeros(15_000)
+    for number in range(MESSAGES):
+        dist.recv(tensor, 0)
+        assert tensor.unique().tolist() == [number]
 
 
 def meet(rank: int, place: Path) -> None:
@@ -634,7 +638,9 @@ def meet(rank: int, place: Path) -> None:
     exec(command, {"torch": torch})  # this test's own line
 
 
-def rank_main(rank: int, directory: str, names: tuple[str, ...], met_names: tuple[str, ...]) -> None:
+def rank_main(
+    rank: int, directory: str, port: int, names: tuple[str, ...], met_names: tuple[str, ...]
+) -> None:
     import duetlink.groups.torch
 
     assert duetlink.groups.torch
@@ -660,8 +666,12 @@ def rank_main(rank: int, directory: str, names: tuple[str, ...], met_names: tupl
         tell(name, functools.partial(MET[name], place))
     if dist.is_initialized():
         dist.destroy_process_group()
+    theirs = torch_cases.Cases(rank, directory, port)
+    for name in torch_cases.IN_CI:
+        (place / f"{name}-{rank}").write_text(theirs.run(name), encoding="utf-8")
 
 
 def run(directory: Path) -> None:
     """All checks on all ranks; the outcomes are files in the directory."""
-    multiprocessing.spawn(rank_main, (str(directory), tuple(CHECKS), tuple(MET)), nprocs=SIZE)
+    port = torch_cases.free_port()
+    multiprocessing.spawn(rank_main, (str(directory), port, tuple(CHECKS), tuple(MET)), nprocs=SIZE)
