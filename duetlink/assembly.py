@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 from collections.abc import Sequence
 
 from duetlink.duet.announcement import show_text
+from duetlink.errors import PanelUnavailable
 from duetlink.groups.group import Group
 from duetlink.groups.opening import open_group
 from duetlink.net.signaling.pasted import code_in
+from duetlink.panel import in_notebook
 from duetlink.settings import Settings
 
 
@@ -57,15 +60,21 @@ def group(
     code = None if code is None else code_in(code)
     made = open_group(code, settings, size=size, name=name, on_loss=on_loss, patience_s=patience_s, only=only)
     try:
-        if code is None:
-            _show(made, size)
+        _show(made, size, opened=code is None)
     except BaseException:
         made.close()
         raise
     return made
 
 
-def _show(made: Group, size: int | None) -> None:
+def _show(made: Group, size: int | None, *, opened: bool) -> None:
+    """In a notebook the panel, which leaves no code in the file; elsewhere the line for the others."""
+    if in_notebook():
+        with contextlib.suppress(PanelUnavailable):
+            made.panel()
+            return
+    if not opened:
+        return
     line = f'group = duetlink.group("{made.code}")'
     who = "everybody who may come" if size is None else f"the {size - 1} who may come"
     show_text(

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WINGS = (
     ("tracebacks",),
     ("errors", "version"),
-    ("settings",),
+    ("settings", "panel"),
     ("base",),
     ("data",),
     ("net", "compute"),
@@ -50,7 +50,7 @@ FLOORS = {
     ),
     "compute": (("prep",), ("operations",), ("mocks", "privacy"), ("worker",)),
     "duet": (
-        ("cell", "display", "examination", "panel"),
+        ("cell", "display", "examination"),
         ("audit", "code", "compression", "open_duets", "statistics"),
         ("objects",),
         ("asking", "answering"),

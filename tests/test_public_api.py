@@ -97,8 +97,8 @@ MEMBERS = {
     ),
     "duetlink.groups.group:Group": (
         "admit all_gather all_reduce all_to_all average awaitable barrier broadcast close close_doors code "
-        "epoch explain gather members on_loss post rank recv reduce reduce_scatter rounds scatter send size "
-        "state status sums sync verifier wait_ready watch"
+        "epoch explain gather members on_loss panel post rank recv reduce reduce_scatter rounds scatter send "
+        "size state status sums sync verifier wait_ready watch"
     ),
     "duetlink.groups.members:Member": "name path rank state",
     "duetlink:Mock": "bounds categories from_data labels like rows seed",
@@ -304,6 +304,6 @@ def test_commands_and_plug_ins_are_found_under_these_names() -> None:
         "torch.distributed.backends": {"duetlink": "duetlink.groups.torch"},
     }
     from duetlink.data.codecs.registry import ENTRY_POINTS
-    from duetlink.duet.panel import GROUP
+    from duetlink.panel import GROUP
 
     assert (ENTRY_POINTS, GROUP) == ("duetlink.codecs", "duetlink.panel")

@@ -6,8 +6,8 @@ import contextlib
 import html
 from typing import TYPE_CHECKING
 
-from duetlink.duet.panel import in_notebook
 from duetlink.errors import PanelUnavailable
+from duetlink.panel import in_notebook
 
 if TYPE_CHECKING:
     from duetlink.duet.duet import Duet

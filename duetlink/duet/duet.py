@@ -32,7 +32,6 @@ from duetlink.duet.objects.offering import Offering
 from duetlink.duet.objects.progress import Progress
 from duetlink.duet.objects.waiting import WaitingLine
 from duetlink.duet.open_duets import OpenDuets
-from duetlink.duet.panel import Panel, make_panel
 from duetlink.duet.ports import OpenPort, PortTable, SharedPort, checked_name, checked_port
 from duetlink.duet.statistics import ShownStatistics, milliseconds, rate_text
 from duetlink.duet.store import Asset, Store
@@ -49,6 +48,7 @@ from duetlink.net.link.history import Second
 from duetlink.net.link.link import Link
 from duetlink.net.link.shared_endpoint import EndpointUse
 from duetlink.net.signaling.pasted import code_in
+from duetlink.panel import Panel, make_panel
 
 T = TypeVar("T")
 

@@ -14,6 +14,7 @@ from duetlink.errors import (
     LinkClosed,
     OperationRefused,
     PairingTimeout,
+    PanelUnavailable,
     SettingError,
 )
 from duetlink.groups import averaging, shared_state, watching
@@ -31,6 +32,7 @@ from duetlink.groups.secure import averages
 from duetlink.groups.secure.party import Party
 from duetlink.groups.secure.sums import SecureSum
 from duetlink.groups.status import GroupStatus
+from duetlink.panel import Panel, make_panel
 
 T = TypeVar("T")
 
@@ -76,6 +78,7 @@ class Group:
         life.on_change = self._tell_watchers
         self._entered = -1  # the last epoch that the audit log knows of
         self._posts: dict[int, int] = {}  # how many were opened in this epoch
+        self._panel: Panel | None = None
 
     # -- how it stands ---------------------------------------------------------------------------------------
 
@@ -184,6 +187,22 @@ class Group:
     def _tell_watchers(self) -> None:
         for callback in list(self._watchers):
             self._thread.loop.call_soon(callback)  # an error of its own must not disturb the group
+
+    def panel(self) -> None:
+        """Show the live panel of this group below the cell: members, everybody's links, what runs, who is
+        slow. The last line `group` does the same.
+
+        Raises PanelUnavailable: it cannot be drawn here.
+        """
+        if self._panel is None:
+            self._panel = make_panel(self)
+        self._panel.display()
+
+    def _ipython_display_(self) -> None:
+        try:
+            self.panel()
+        except PanelUnavailable:
+            print(f"{self!r}\n{self.members!r}")
 
     def wait_ready(self, timeout_s: float | None = None) -> Group:
         """Return this group once everybody is there and it has begun.

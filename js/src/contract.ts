@@ -189,6 +189,39 @@ export interface TransfersState {
   rows: TransferRow[];
 }
 
+/** One member of a group; `rank` is None while it waits for the next epoch. */
+export interface GroupMemberRow {
+  rank: number | null;
+  name: Foreign;
+  state: string;
+}
+
+/**
+ * One direction of the link between two ranks. What nobody has measured or told is None; what is not of
+ * `now` was told at the beginning of the epoch.
+ */
+export interface GroupLinkRow {
+  of: number;
+  to: number;
+  path: string | null;
+  round_trip_s: number | null;
+  bytes_per_s: number | null;
+  now: boolean;
+}
+
+/** Trait `group`: members by rank, then those who wait; links between all ranks. */
+export interface GroupState {
+  schema: number;
+  state: string;
+  why: Foreign;
+  verifier: string | null;
+  epoch: number;
+  rank: number | null;
+  size: number;
+  members: GroupMemberRow[];
+  links: GroupLinkRow[];
+}
+
 /** The session code while the duet waits: never in a trait, so that no saved notebook holds it. */
 export interface Code {
   kind: "code";
@@ -253,6 +286,26 @@ export interface Tick {
   received_wire_bytes_per_s: number;
   round_trip_s: number | null;
   running: Running[];
+}
+
+/** What runs in a group; `waiting_for` are ranks. */
+export interface GroupOperation {
+  call: string;
+  elapsed_s: number;
+  done_bytes: number;
+  total_bytes: number;
+  waiting_for: number[];
+}
+
+/**
+ * The tick of a group's panel. `waited_s`: how long operations have waited for each of
+ * `GroupState.members` in this epoch.
+ */
+export interface GroupTick {
+  kind: "group_tick";
+  sequence: number;
+  operation: GroupOperation | null;
+  waited_s: number[];
 }
 
 /** The answer to one command. `error` is for the person who clicked; `result` as the command says. */
@@ -328,6 +381,7 @@ export interface Poll {
  * pause, resume      {}                            all that this side sends
  * pause_transfer, resume_transfer, cancel_transfer, retry_transfer   {number}
  * disconnect         {}
+ * close_doors, leave {}                            of a group
  */
 export interface Command {
   kind: "command";

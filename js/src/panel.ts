@@ -14,11 +14,13 @@ export class Panel {
   readonly audit: AuditLog;
   /** By which the table that a saved notebook shows in its place is hidden while it is there. */
   readonly key: string;
+  readonly isGroup: boolean;
 
   constructor(model: Model, ended: AbortSignal) {
     this.connection = new Connection(model);
     this.pulse = new Pulse(this.state, this.connection, ended);
     this.audit = new AuditLog(this.state, this.connection, this.pulse.now, ended);
+    this.isGroup = model.get("kind") === "group";
     this.key = String(model.get("key") ?? "");
     this.state.follow(model, ended);
     const receive = (message: Message | Ack, buffers: readonly DataView[]) => {

@@ -44,7 +44,7 @@ export class Pulse {
     this.#connection = connection;
     document.addEventListener("visibilitychange", () => this.#settle(), { signal: ended });
     const dispose = effect(() => {
-      if (state.tick.value) this.#ticked();
+      if (state.tick.value || state.groupTick.value) this.#ticked();
     });
     const disposeGreeted = effect(() => {
       if (state.greetings.value) this.#hellos = 0;
@@ -106,17 +106,17 @@ export class Pulse {
 
   #beat(): void {
     const now = Date.now();
-    const { state } = this.#state.link.peek();
+    const closed = this.#state.isClosed();
     // The first may wait behind all the cells of a notebook, where those that come a moment later do not.
     if (this.#hellos && now - this.#helloMs >= HELLO_AGAIN_MS * 2 ** (this.#hellos - 1)) this.#hello();
     if (now - this.#signMs >= PAGE_SIGN_S * 1000) this.#sign(true);
     const lastMs = Math.max(this.#tickMs, this.#shownMs);
     this.#pulling ||= now - lastMs >= PULL_AFTER_MS;
-    if (this.#pulling && state !== "closed") {
+    if (this.#pulling && !closed) {
       this.#asked = true;
       this.#connection.send({ kind: "poll" });
     }
-    this.silentSince.value = state !== "closed" && now - lastMs >= SILENT_AFTER_MS ? lastMs : null;
+    this.silentSince.value = !closed && now - lastMs >= SILENT_AFTER_MS ? lastMs : null;
     this.now.value = now;
   }
 

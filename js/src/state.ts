@@ -5,6 +5,8 @@ import {
   type Asked,
   type AskedState,
   type Code,
+  type GroupState,
+  type GroupTick,
   type DecisionRow,
   type Decisions,
   type History as HistoryMessage,
@@ -22,7 +24,7 @@ import { floats, History } from "./history";
 import { advanced, type Course } from "./speeds";
 
 export type Tab = "link" | "throughput" | "shared" | "requests" | "transfers" | "audit";
-export type Message = Code | HistoryMessage | Decisions | Tick | Notice | Asked | Answered;
+export type Message = Code | HistoryMessage | Decisions | Tick | GroupTick | Notice | Asked | Answered;
 
 const DECISIONS_KEPT = 512;
 
@@ -48,6 +50,18 @@ const NO_ASKED: AskedState = { pending: 0, total: 0, rows: [] };
 const NO_SHARED: SharedState = { total: 0, rows: [] };
 const NO_TRANSFERS: TransfersState = { running: 0, total: 0, rows: [] };
 
+const NO_GROUP: GroupState = {
+  schema: SCHEMA,
+  state: "waiting",
+  why: "" as GroupState["why"],
+  verifier: null,
+  epoch: 0,
+  rank: null,
+  size: 0,
+  members: [],
+  links: [],
+};
+
 /** All that the panel knows, of one model, for all of its views. Views only read it. */
 export class PanelState {
   readonly link = signal(NO_LINK);
@@ -56,9 +70,11 @@ export class PanelState {
   readonly asked = signal(NO_ASKED);
   readonly shared = signal(NO_SHARED);
   readonly transfers = signal(NO_TRANSFERS);
+  readonly group = signal(NO_GROUP);
 
   readonly code = signal<Code | null>(null);
   readonly tick = signal<Tick | null>(null);
+  readonly groupTick = signal<GroupTick | null>(null);
   readonly courses = signal<ReadonlyMap<number, Course>>(new Map());
   readonly decisions = signal<readonly DecisionRow[]>([]);
   readonly notice = signal("");
@@ -87,6 +103,7 @@ export class PanelState {
       asked: [this.asked, NO_ASKED],
       shared: [this.shared, NO_SHARED],
       transfers: [this.transfers, NO_TRANSFERS],
+      group: [this.group, NO_GROUP],
     } as const;
     for (const [name, [target, none]] of Object.entries(traits)) {
       const read = () => {
@@ -101,6 +118,11 @@ export class PanelState {
       model.on(`change:${name}`, change);
       ended.addEventListener("abort", () => model.off(`change:${name}`, change));
     }
+  }
+
+  /** Whether what is shown has ended, so that nothing more is to come. */
+  isClosed(): boolean {
+    return this.link.peek().state === "closed" || this.group.peek().state === "closed";
   }
 
   receive(message: Message, buffers: readonly DataView[] = []): void {
@@ -123,6 +145,9 @@ export class PanelState {
           this.courses.value = advanced(this.courses.peek(), message.running);
           this.history.merge(floats(buffers[0]));
           this.historyEnd.value = this.history.epochS + this.history.latest;
+          break;
+        case "group_tick":
+          this.groupTick.value = message;
           break;
         case "notice":
           this.notice.value = message.text;

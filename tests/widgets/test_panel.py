@@ -12,7 +12,7 @@ import pytest
 
 import duetlink
 from duetlink.errors import RequestDenied
-from duetlink_widgets import contract, feed
+from duetlink_widgets import contract, pages
 from duetlink_widgets.contract import SCHEMA, TRAIT_LIMIT_BYTES
 from tests.conftest import DuetPair, MakeDuets
 from tests.widgets.conftest import ShowPanel
@@ -128,7 +128,7 @@ def test_traits_stay_small_whatever_the_peer_says(duets: DuetPair, show: ShowPan
 def test_it_ticks_while_a_page_shows_it_and_not_else(
     duets: DuetPair, show: ShowPanel, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(feed, "TICK_S", 0.01)
+    monkeypatch.setattr(pages, "TICK_S", 0.01)
     page = show(duets[0])
     greet(page)
     first = page.wait("tick").content["sequence"]
@@ -147,8 +147,8 @@ def test_it_ticks_while_a_page_shows_it_and_not_else(
 def test_a_page_that_says_nothing_any_more_is_not_ticked_for_ever(
     duets: DuetPair, show: ShowPanel, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(feed, "TICK_S", 0.005)
-    monkeypatch.setattr(feed, "VISIBLE_LEASE_S", 0.05)
+    monkeypatch.setattr(pages, "TICK_S", 0.005)
+    monkeypatch.setattr(pages, "VISIBLE_LEASE_S", 0.05)
     page = show(duets[0])
     look(page)
     ticking = page.wait("tick") and page.panel._feed._ticking

@@ -4,7 +4,7 @@ Traits hold what a saved notebook may show: coarse, without secrets, 32 KiB toge
 writes them. All else are messages, `{"kind": ..., ...}`:
 
     page -> kernel   hello, visible, poll, command
-    kernel -> page   code, history, decisions, tick, ack, notice, asked, answered
+    kernel -> page   code, history, decisions, tick, group_tick, ack, notice, asked, answered
 
 Peers' words are in fields of type `Foreign`: the page shows them as text, with what could hide or reorder
 characters made visible.
@@ -232,6 +232,44 @@ class TransfersState:
     rows: list[TransferRow]
 
 
+@dataclass(frozen=True, slots=True)
+class GroupMemberRow:
+    """One member of a group; `rank` is None while it waits for the next epoch."""
+
+    rank: int | None
+    name: Foreign
+    state: str  # "this member", "connected", "reconnecting", …
+
+
+@dataclass(frozen=True, slots=True)
+class GroupLinkRow:
+    """One direction of the link between two ranks. What nobody has measured or told is None; what is not of
+    `now` was told at the beginning of the epoch.
+    """
+
+    of: int
+    to: int
+    path: str | None
+    round_trip_s: float | None
+    bytes_per_s: float | None
+    now: bool
+
+
+@dataclass(frozen=True, slots=True)
+class GroupState:
+    """Trait `group`: members by rank, then those who wait; links between all ranks."""
+
+    schema: int
+    state: str  # "waiting", "ready", "changing" or "closed"
+    why: Foreign
+    verifier: str | None
+    epoch: int
+    rank: int | None
+    size: int
+    members: list[GroupMemberRow]
+    links: list[GroupLinkRow]
+
+
 # -- messages to the page --------------------------------------------------------------------------------
 
 
@@ -310,6 +348,29 @@ class Tick:
     received_wire_bytes_per_s: float
     round_trip_s: float | None
     running: list[Running]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupOperation:
+    """What runs in a group; `waiting_for` are ranks."""
+
+    call: str
+    elapsed_s: float
+    done_bytes: int
+    total_bytes: int
+    waiting_for: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTick:
+    """The tick of a group's panel. `waited_s`: how long operations have waited for each of
+    `GroupState.members` in this epoch.
+    """
+
+    kind: Literal["group_tick"]
+    sequence: int
+    operation: GroupOperation | None
+    waited_s: list[float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -402,6 +463,7 @@ class Command:
     pause, resume      {}                            all that this side sends
     pause_transfer, resume_transfer, cancel_transfer, retry_transfer   {number}
     disconnect         {}
+    close_doors, leave {}                            of a group
     """
 
     kind: Literal["command"]

@@ -1,8 +1,9 @@
-"""The panel of a duet: one widget for all cells and pages that show it."""
+"""The panel of a duet or of a group: one widget for all cells and pages that show it."""
 
 from __future__ import annotations
 
 import contextlib
+import html
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +15,9 @@ from IPython.display import display, update_display
 
 from duetlink import Duet
 from duetlink.duet.display import Table
+from duetlink.groups.group import Group
 from duetlink_widgets.feed import Feed
+from duetlink_widgets.group_feed import GroupFeed
 
 _BUNDLE = Path(__file__).parent / "static" / "panel.js"
 if not _BUNDLE.exists():
@@ -32,7 +35,7 @@ body:has(.duetlink-panel[data-key="{key}"]) .jp-OutputArea-child:has(.duetlink-k
 
 
 class Panel(anywidget.AnyWidget):
-    """Shows a duet live, and takes clicks. Its traits are written by the feed's thread alone.
+    """Shows a duet or a group live, and takes clicks. Its traits are written by the feed's thread alone.
 
     Below it stands a table of the state, renewed when the state changes and hidden while the panel is there:
     it is what a saved notebook shows. No trait and no table holds the session code.
@@ -40,6 +43,7 @@ class Panel(anywidget.AnyWidget):
 
     _esm = _BUNDLE
 
+    kind = traitlets.Unicode().tag(sync=True)  # "duet", "group"
     key = traitlets.Unicode().tag(sync=True)  # by which the page finds the tables of this panel
     link = traitlets.Dict().tag(sync=True)
     tuning = traitlets.Dict().tag(sync=True)
@@ -47,19 +51,21 @@ class Panel(anywidget.AnyWidget):
     asked = traitlets.Dict().tag(sync=True)
     shared = traitlets.Dict().tag(sync=True)
     transfers = traitlets.Dict().tag(sync=True)
+    group = traitlets.Dict().tag(sync=True)
 
-    def __init__(self, duet: Duet) -> None:
-        super().__init__(key=secrets.token_hex(8))
+    def __init__(self, shown: Duet | Group) -> None:
+        kind = "duet" if isinstance(shown, Duet) else "group"
+        super().__init__(kind=kind, key=secrets.token_hex(8))
         _answer_where_asked(self.comm)
-        self._duet = duet
+        self._shown = shown
         self._displays: list[str] = []
         self._shown_state = ""
-        self._feed = Feed(duet, self)
+        self._feed = Feed(shown, self) if isinstance(shown, Duet) else GroupFeed(shown, self)
         self.on_msg(self._heard)
 
     def display(self) -> None:
         """Show it below the cell that runs."""
-        self._shown_state = _state(self._duet)
+        self._shown_state = _state(self._shown)
         display(self._view(), raw=True)  # type: ignore[no-untyped-call]
         handle = display(self._table(), raw=True, display_id=True)  # type: ignore[no-untyped-call]
         if handle is not None:
@@ -75,7 +81,7 @@ class Panel(anywidget.AnyWidget):
         with self.hold_sync():
             for name, state in states.items():
                 setattr(self, name, state)
-        if self._displays and _state(self._duet) != self._shown_state:
+        if self._displays and _state(self._shown) != self._shown_state:
             self._renew_tables()
 
     def say(self, message: dict[str, Any], buffer: bytes | None = None) -> None:
@@ -88,7 +94,7 @@ class Panel(anywidget.AnyWidget):
 
     def _renew_tables(self) -> None:
         """What a saved notebook shows: as of the latest change of state."""
-        self._shown_state = _state(self._duet)
+        self._shown_state = _state(self._shown)
         for display_id in self._displays:
             update_display(self._table(), raw=True, display_id=display_id)  # type: ignore[no-untyped-call]
 
@@ -98,16 +104,26 @@ class Panel(anywidget.AnyWidget):
         return {"application/vnd.jupyter.widget-view+json": view, "text/plain": ""}
 
     def _table(self) -> dict[str, Any]:
-        table: Table = self._duet.table()
-        return {"text/html": _KEPT.format(key=self.key, table=table._repr_html_()), "text/plain": repr(table)}
+        page, text = _table_of(self._shown)
+        return {"text/html": _KEPT.format(key=self.key, table=page), "text/plain": text}
 
     def _repr_mimebundle_(self, **kwargs: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         return self._view() | self._table(), {}
 
 
-def _state(duet: Duet) -> str:
-    """`connected`, without why."""
-    return duet.state.partition(":")[0]
+def _table_of(shown: Duet | Group) -> tuple[str, str]:
+    """As HTML and as text."""
+    if isinstance(shown, Duet):
+        table: Table = shown.table()
+        return table._repr_html_(), repr(table)
+    words, members = repr(shown), shown.members
+    return f"<div>{html.escape(words)}</div>{members._repr_html_()}", f"{words}\n{members!r}"
+
+
+def _state(shown: Duet | Group) -> str:
+    """`connected`, without why; of a group with what its members do to it."""
+    state = shown.state.partition(":")[0]
+    return state if isinstance(shown, Duet) else f"{state} {shown.epoch} {shown.size}"
 
 
 def _answer_where_asked(comm: Any) -> None:

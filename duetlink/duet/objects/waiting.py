@@ -7,7 +7,7 @@ import time
 from types import TracebackType
 from typing import Any, Self
 
-from duetlink.duet.panel import in_notebook
+from duetlink.panel import in_notebook
 
 DELAY_S = 1.0  # of a shorter wait nobody wonders what it is for
 

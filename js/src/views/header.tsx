@@ -77,13 +77,14 @@ function Silence() {
 }
 
 /** Nothing else in the panel is true any more, perhaps. */
-function Gone() {
-  const { state, pulse } = useView().panel;
-  const opener = state.link.value.role === "owner" ? "launch" : "join";
+export function Gone() {
+  const { state, pulse, isGroup } = useView().panel;
+  const opener = isGroup ? "group" : state.link.value.role === "owner" ? "launch" : "join";
   return (
     <p class="why" role="status">
-      No data since {clock(pulse.silentSince.value! / 1000)}. If the kernel has ended or was restarted, this
-      duet has ended with it: run duetlink.{opener}(…) again. A kernel that is only busy comes back by itself.
+      No data since {clock(pulse.silentSince.value! / 1000)}. If the kernel has ended or was restarted, its{" "}
+      {isGroup ? "membership" : "duet"} has ended with it: run duetlink.{opener}(…) again. A kernel that is
+      only busy comes back by itself.
       {state.tick.value === null && state.link.value.summary && (
         <Words text={` (${state.link.value.summary})`} limit={300} />
       )}

@@ -1,12 +1,9 @@
-import { useSignal } from "@preact/signals";
-import { copy } from "../clipboard";
-import type { Code, PathRow } from "../contract";
-import { count, duration, share, size, speed } from "../format";
+import type { PathRow } from "../contract";
+import { count, share, size, speed } from "../format";
+import { Invitation } from "./invitation";
 import { PATH_MEANINGS, PATH_STATES } from "../words";
 import { useView } from "./view";
 import { Words } from "./words";
-
-const COPIED_MS = 2000;
 
 export function LinkTab() {
   const { state, pulse } = useView().panel;
@@ -23,52 +20,6 @@ export function LinkTab() {
       {link.state !== "closed" && link.paths.length > 0 && <Paths rows={link.paths} inUse={link.path} />}
       {link.peer !== null && <Facts />}
     </div>
-  );
-}
-
-function Invitation({ code }: { code: Code }) {
-  const { pulse } = useView().panel;
-  const leftS = code.expires_s - pulse.now.value / 1000;
-  return (
-    <section class="invitation">
-      <h3>{code.by_hand ? "Send this text to one person" : "Tell this code to one person"}</h3>
-      <div class="copyable">
-        <code class={code.by_hand ? "blob" : "code"} tabIndex={code.by_hand ? 0 : undefined}>
-          {code.code}
-        </code>
-        <Copy text={code.code} label="Copy the code" />
-      </div>
-      {code.expires_s > 0 && (
-        <p class="dim">
-          {leftS > 0 ? `Good once, for ${duration(leftS)} more.` : "It has expired; launch anew for another."}
-        </p>
-      )}
-      <h3>They run</h3>
-      <div class="copyable">
-        <code class={code.by_hand ? "line blob" : "line"} tabIndex={code.by_hand ? 0 : undefined}>
-          {code.line}
-        </code>
-        <Copy text={code.line} label="Copy the line" />
-      </div>
-    </section>
-  );
-}
-
-function Copy({ text, label }: { text: string; label: string }) {
-  const said = useSignal("Copy");
-  const click = async () => {
-    said.value = (await copy(text)) ? "Copied" : "Select it to copy";
-    setTimeout(() => (said.value = "Copy"), COPIED_MS);
-  };
-  return (
-    <>
-      <button type="button" class="plain" aria-label={label} onClick={click}>
-        {said}
-      </button>
-      <span class="sr" role="status">
-        {said.value === "Copy" ? "" : said}
-      </span>
-    </>
   );
 }
 

@@ -4,6 +4,7 @@ import type { Panel } from "../panel";
 import css from "../panel.css";
 import { isDark, onThemeChange } from "../theme";
 import { Alert } from "./alert";
+import { Group } from "./group";
 import { Header } from "./header";
 import { Tabs } from "./tabs";
 import { type View, ViewContext } from "./view";
@@ -14,7 +15,7 @@ let views = 0;
 export function show(panel: Panel, el: HTMLElement, ended: AbortSignal): void {
   const root = document.createElement("section");
   root.className = "duetlink-panel";
-  root.setAttribute("aria-label", "Duet");
+  root.setAttribute("aria-label", panel.isGroup ? "Group" : "Duet");
   // JupyterLab would take the letters typed here for its own: `d d` on a button deletes the cell
   root.dataset.lmSuppressShortcuts = "true";
   root.dataset.key = panel.key;
@@ -44,9 +45,15 @@ export function show(panel: Panel, el: HTMLElement, ended: AbortSignal): void {
   render(
     <ViewContext.Provider value={view}>
       <style>{css}</style>
-      <Header />
-      <Alert />
-      <Tabs />
+      {panel.isGroup ? (
+        <Group />
+      ) : (
+        <>
+          <Header />
+          <Alert />
+          <Tabs />
+        </>
+      )}
     </ViewContext.Provider>,
     root,
   );

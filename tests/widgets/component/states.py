@@ -21,6 +21,11 @@ from duetlink_widgets.contract import (
     Decisions,
     Export,
     Foreign,
+    GroupLinkRow,
+    GroupMemberRow,
+    GroupOperation,
+    GroupState,
+    GroupTick,
     History,
     LinkState,
     Notice,
@@ -372,6 +377,40 @@ TRAITS: dict[str, Any] = {
     "requests": asdict(REQUESTS),
     "transfers": asdict(TRANSFERS),
 }
+_NAMES = ("Ada", "Ben", "Cleo")
+_LINKS = (
+    GroupLinkRow(0, 1, "tcp", 0.0124, 94_000_000.0, True),
+    GroupLinkRow(0, 2, "relay", 0.081, 6_200_000.0, True),
+    GroupLinkRow(1, 0, "tcp", 0.0131, 91_000_000.0, False),
+    GroupLinkRow(1, 2, "udp", 0.044, None, False),
+    GroupLinkRow(2, 0, "relay", 0.083, 5_900_000.0, False),
+)
+GROUP = GroupState(
+    schema=SCHEMA,
+    state="ready",
+    why=Foreign(""),
+    verifier="amber tulip seven",
+    epoch=4,
+    rank=0,
+    size=3,
+    members=[
+        *(
+            GroupMemberRow(rank, Foreign(name), "connected" if rank else "this member")
+            for rank, name in enumerate(_NAMES)
+        ),
+        GroupMemberRow(None, Foreign("Dan"), "waiting for the next epoch"),
+    ],
+    links=list(_LINKS),
+)
+GROUP_TICK = asdict(
+    GroupTick(
+        "group_tick",
+        1,
+        GroupOperation("average at cell 3:2", 4.2, 30_000_000, 64_000_000, [2]),
+        [0.0, 0.4, 12.0, 0.0],
+    )
+)
+
 EMPTY_TRAITS: dict[str, Any] = {
     "link": asdict(WAITING),
     "tuning": asdict(TuningState(None, [], None, None)),

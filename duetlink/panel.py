@@ -1,8 +1,8 @@
 """Where the panel of a notebook comes from: another package, found by its entry point.
 
-A package that draws a duet registers a function in the entry point group `duetlink.panel`. It takes the duet
-and returns an object with `display()` and `close()`. `duetlink_widgets` is that package; this one does not
-import it.
+A package that draws duets and groups registers a function in the entry point group `duetlink.panel`. It takes
+one and returns an object with `display()` and `close()`. `duetlink_widgets` is that package; this one does
+not import it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ GROUP = "duetlink.panel"
 
 
 class Panel(Protocol):
-    """What a notebook shows of a duet."""
+    """What a notebook shows of a duet or a group."""
 
     def display(self) -> None:
         """Show it below the cell that runs."""
@@ -26,18 +26,20 @@ class Panel(Protocol):
         """Remove it from every page, and stop."""
 
 
-def make_panel(duet: object) -> Panel:
-    """The panel of `duet`. Raises PanelUnavailable outside notebooks, and where no package draws one."""
+def make_panel(shown: object) -> Panel:
+    """The panel of a duet or a group. Raises PanelUnavailable outside notebooks, and where no package draws
+    one.
+    """
     if not in_notebook():
-        raise PanelUnavailable("the panel needs a Jupyter notebook; print(duet) shows how the duet stands")
+        raise PanelUnavailable("the panel needs a Jupyter notebook; print() shows how things stand")
     found = next(iter(entry_points(group=GROUP)), None)
     if found is None:
         raise PanelUnavailable(
             "no package for the panel is installed; install duetlink again, with its dependencies"
         )
     try:
-        panel: Panel = found.load()(duet)
-    except Exception as error:  # of another package: the duet itself goes on
+        panel: Panel = found.load()(shown)
+    except Exception as error:  # of another package: what it was to show goes on
         raise PanelUnavailable(f"the panel cannot be made: {type(error).__name__}: {error}") from error
     return panel
 

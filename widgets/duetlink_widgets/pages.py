@@ -1,0 +1,160 @@
+"""What every feed does: one thread that alone writes to the widget, the pages that look, and their commands.
+
+`changed` and `heard` may come on any thread (the duet's, the kernel's, a subshell's) and only post to it.
+Commands block, so each runs on a thread of asyncio's pool. The thread outlives what is shown: a page that is
+loaded again still gets all of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Protocol
+
+from duetlink.base.runtime.loop import LoopThread
+from duetlink.errors import DuetError
+from duetlink_widgets.contract import SCHEMA, TICK_S, VISIBLE_LEASE_S, Ack, Notice
+
+PUBLISH_S = 0.1  # changes within this time are published together
+_MOST_PAGES = 16
+_MOST_COMMANDS = 32  # at a time
+
+
+class Outlet(Protocol):
+    """Where a feed writes: the widget."""
+
+    def publish(self, states: Mapping[str, dict[str, Any]]) -> None:
+        """Set these traits; those that are equal cost nothing."""
+
+    def say(self, message: dict[str, Any], buffer: bytes | None = None) -> None:
+        """Send a message to every page."""
+
+
+class Pages(ABC):
+    """Follows what is shown, from `begin` until `close`."""
+
+    def __init__(self, outlet: Outlet) -> None:
+        self._outlet = outlet
+        self._looking: dict[str, float] = {}  # pages by name: until when each is thought to be on a screen
+        self._ticking: asyncio.Task[None] | None = None
+        self._commands: set[asyncio.Task[None]] = set()
+        self._publishing: asyncio.TimerHandle | None = None
+        self._thread = LoopThread("duetlink-panel")
+
+    # -- what a feed is ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def _publish_now(self) -> None:
+        """Set the traits, and tell what is new."""
+
+    @abstractmethod
+    def _tell_all(self) -> None:
+        """Tell a page that begins whatever is in no trait."""
+
+    @abstractmethod
+    def _tick(self) -> None:
+        """Tell what changes all the time."""
+
+    @abstractmethod
+    def _run(self, name: object, args: object) -> Any:
+        """Do what a command asks, which may block; return its result."""
+
+    # -- from any thread -----------------------------------------------------------------------------------
+
+    def begin(self) -> None:
+        """Set the traits for the first time."""
+        self._thread.run(self._begin())
+
+    def changed(self) -> None:
+        """Something has changed."""
+        self._post(self._mark)
+
+    def heard(self, message: Mapping[str, Any]) -> None:
+        """A page says something."""
+        self._post(self._obey if message.get("kind") == "command" else self._take, message)
+
+    def close(self) -> None:
+        """Stop following, and end the thread."""
+        self._thread.stop()
+
+    def _post(self, callback: Any, *args: Any) -> None:
+        with contextlib.suppress(RuntimeError):  # once this is closed, nobody is there to hear it
+            self._thread.loop.call_soon_threadsafe(callback, *args)
+
+    # -- on its thread -------------------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        self._publish()
+
+    def _mark(self) -> None:
+        if self._publishing is None:
+            self._publishing = asyncio.get_running_loop().call_later(PUBLISH_S, self._publish)
+
+    def _publish(self) -> None:
+        if self._publishing is not None:
+            self._publishing.cancel()
+            self._publishing = None
+        self._publish_now()
+
+    def _take(self, message: Mapping[str, Any]) -> None:
+        match message.get("kind"):
+            case "hello":
+                self._greet(message.get("schema"))
+            case "visible":
+                self._see(message.get("page"), message.get("on"))
+            case "poll":
+                self._tick()
+
+    def _greet(self, schema: object) -> None:
+        """A page begins: tell it everything."""
+        if schema != SCHEMA:
+            self._outlet.say(
+                asdict(Notice("notice", "duetlink was updated: reload this page, and restart the kernel"))
+            )
+            return
+        self._publish()
+        self._tell_all()
+        self._tick()
+
+    def _see(self, page: object, on: object) -> None:
+        """A page shows the panel, or no longer does; tick while any does."""
+        if not isinstance(page, str) or (len(self._looking) >= _MOST_PAGES and page not in self._looking):
+            return
+        if on is True:
+            self._looking[page] = time.monotonic() + VISIBLE_LEASE_S
+        else:
+            self._looking.pop(page, None)
+        if self._looking and (self._ticking is None or self._ticking.done()):
+            self._ticking = asyncio.ensure_future(self._keep_ticking())
+
+    async def _keep_ticking(self) -> None:
+        while self._looking:
+            self._tick()
+            await asyncio.sleep(TICK_S)
+            now_s = time.monotonic()
+            self._looking = {page: until_s for page, until_s in self._looking.items() if until_s > now_s}
+
+    def _obey(self, message: Mapping[str, Any]) -> None:
+        command_id = message.get("command_id")
+        if not isinstance(command_id, str) or len(self._commands) >= _MOST_COMMANDS:
+            return
+        task = asyncio.ensure_future(self._answer(command_id, message.get("name"), message.get("args")))
+        self._commands.add(task)
+        task.add_done_callback(self._commands.discard)
+
+    async def _answer(self, command_id: str, name: object, args: object) -> None:
+        try:
+            result = await asyncio.to_thread(self._run, name, args)
+        except (DuetError, IndexError) as error:
+            ack = Ack("ack", command_id, False, str(error), None)
+        except Exception as error:
+            # a fault of ours: the person who clicked learns of it, and the panel goes on
+            ack = Ack("ack", command_id, False, f"{type(error).__name__}: {error}", None)
+        else:
+            ack = Ack("ack", command_id, True, "", result)
+        self._publish()  # the page has the effect when it has the answer
+        self._outlet.say(asdict(ack))
