@@ -29,7 +29,7 @@ def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
 
 def test_all_of_them_are_here() -> None:
     tested = {"1-basics", "2-statistics", "3-images", "4-two-owners", "5-function", "6-private"}
-    tested |= {"12-preparation"}
+    tested |= {"12-preparation", "13-two-hands"}
     assert set(LESSONS) == tested
 
 
@@ -188,3 +188,19 @@ def test_preparation(lesson: Callable[[str], Path]) -> None:
     assert "the owner says: people do not leave, prepared or not; ask for means" in said
     assert re.search(r"work=private +0\.\d+", said)
     assert [reason for reason, _ in played.left()] == ["means of those to train with"]
+
+
+def test_two_hands(lesson: Callable[[str], Path]) -> None:
+    played = play(lesson("13-two-hands"))
+    said, own = played.text("scientist"), played.text("owner")
+    # the owner's cap holds for what the scientist has chosen: raw, and what half of the zeros leave
+    raw, auto = (float(s) for s in re.findall(r"^layer [12]: 48 MB in (\d+\.\d) s", said, re.MULTILINE))
+    assert raw > 3.6  # 48 MB at 12 MB/s
+    assert auto < raw
+    paused = re.search(r"^paused at (\d+)%; two seconds later (\d+) bytes more$", said, re.MULTILINE)
+    assert paused is not None
+    assert 0 < int(paused[1]) < 100
+    assert int(paused[2]) == 0
+    assert "arrived: (12000000,)" in said
+    assert re.search(r"^\d\d MB of 144 MB were kept off the wire$", own, re.MULTILINE)
+    assert [reason for reason, _ in played.left()] == ["to see how fast it comes"] * 2 + ["to pause it"]
