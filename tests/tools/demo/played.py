@@ -125,7 +125,7 @@ def checked(directory: Path, here: Path, told: str, audit: Path) -> Played:
     notebooks = sorted(path.name for path in directory.iterdir())
     assert all(name.endswith(".ipynb") for name in notebooks)  # nothing was written beside them
     assert {path.name for path in written.glob("*.ipynb")} == set(notebooks)
-    said = told.partition("What was written:\n")[2].split()
+    said = told.partition("What was written:\n")[2].partition("To play")[0].split()
     assert sorted(said) == sorted(map(str, (*(written / name for name in notebooks), audit)))
     for path in directory.glob("*.ipynb"):
         assert all(cell["execution_count"] for cell in played.cells(path.stem))
