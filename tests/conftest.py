@@ -15,6 +15,7 @@ import hypothesis  # noqa: F401 - loaded first: its own late import inside pytes
 import pytest
 
 import duetlink
+from duetlink.duet.answering.workplace import Workplace
 from duetlink.duet.duet import Duet
 from duetlink.net.flight.certificate import Identity
 from duetlink.net.link.endpoint import Endpoint
@@ -78,6 +79,12 @@ def private_audit_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     # `Settings()` reads no variables, and takes the user's data directory
     monkeypatch.setattr("platformdirs.user_data_dir", lambda *_, **__: str(path.parent))
     return path
+
+
+@pytest.fixture(autouse=True)
+def no_worker_ahead_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test shares with a mock starts no worker before somebody wants one: it costs seconds."""
+    monkeypatch.setattr(Workplace, "expect", lambda self: None)
 
 
 @pytest.fixture(autouse=True)

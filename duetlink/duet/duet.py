@@ -242,6 +242,8 @@ class Duet:
             await asyncio.to_thread(ledger.set_budget, offer.name, offer.open.budget.total)
             words = await asyncio.to_thread(budget_words, ledger, offer.name)
         mine = await catalogue.share(offer, words)
+        if mine.mock is not None:
+            self._life.workplace.expect()
         return Asset(mine.info, catalogue, self._thread)
 
     @contextlib.contextmanager

@@ -151,6 +151,8 @@ class Life:
         link.start()
         for task in (self.catalogue.keep_prepared(), self.workplace.run()):
             self.at_end(partial(cancelled, asyncio.ensure_future(task)))
+        if any(mine.mock is not None for mine in self.catalogue.mine.values()):
+            self.workplace.expect()
         self.at_end(self.workbench.close)
         self.at_end(self.decoding.close)  # after those that use it
         self.at_end(self.inbox.close)

@@ -14,6 +14,7 @@ import pytest
 
 import duetlink
 from duetlink import errors
+from duetlink.duet.answering.workplace import Workplace
 from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.asking.pointer import Pointer, ReceivedObject
 from duetlink.duet.duet import Duet
@@ -438,3 +439,24 @@ def test_the_owner_sees_the_mock_that_the_peer_has(duets: Pair) -> None:
     assert owner.store["mocked"].mock == [0.0, 0.0, 0.0]  # type: ignore[attr-defined]
     owner.share(2, "mocked")
     assert mocked.mock is None  # of a revision that is no more
+
+
+# -- the worker --------------------------------------------------------------------------------------------
+
+EXPECT = Workplace.expect  # which no other test has
+
+
+def test_the_worker_starts_while_the_owner_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Workplace, "expect", EXPECT)
+    warmed: list[str] = []
+    monkeypatch.setattr(Workplace, "warm", lambda self: warmed.append("now"))
+    with duetlink.launch() as owner:
+        owner.share([1, 2], "early", mock=[0, 0])
+        assert warmed == []  # nobody is there who could want it
+        with duetlink.join(str(owner.code)):
+            owner.wait_connected(20)
+            assert warmed == ["now"]
+            owner.share([1, 2], "bare")
+            assert warmed == ["now"]
+            owner.share([1, 2], "late", mock=[0, 0])
+            assert warmed == ["now", "now"]

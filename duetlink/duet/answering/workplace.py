@@ -8,6 +8,7 @@ and of none behind it. The worker is started with the first step, and ends with 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -128,6 +129,12 @@ class Workplace:
         if self._shift is None and not self._warming:
             self._warming = True
             self._put(self._warm)
+
+    def expect(self) -> None:
+        """Something with a mock is shared with a peer who is there: the peer may want the worker soon."""
+        if self._link is not None:
+            with contextlib.suppress(LimitExceeded):  # there is work for it already
+                self.warm()
 
     async def _warm(self) -> None:
         try:
