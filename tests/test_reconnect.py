@@ -13,7 +13,7 @@ import pytest
 import duetlink
 from duetlink import errors
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.net.signaling import MailboxServer
+from duetlink.net.signaling.server import MailboxServer
 from duetlink.settings import Settings
 
 QUICK = Settings(heartbeat_interval_s=0.1, heartbeat_timeout_s=0.6)

@@ -11,7 +11,8 @@ import pytest
 import duetlink
 from duetlink import errors, session
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.net.signaling import MailboxServer, SessionCode
+from duetlink.net.signaling import SessionCode
+from duetlink.net.signaling.server import MailboxServer
 from duetlink.net.signaling.wordlist import EVEN, ODD
 from duetlink.settings import Settings
 

@@ -9,21 +9,17 @@ from duetlink.net.signaling.base import MAX_MESSAGE_BYTES, Mailbox, Mood, Role
 from duetlink.net.signaling.client import WebSocketMailbox
 from duetlink.net.signaling.code import SessionCode
 from duetlink.net.signaling.discovery import SignalingServer, configured, live_servers
-from duetlink.net.signaling.embedded import EmbeddedServer
 from duetlink.net.signaling.hello import Hello, negotiate
 from duetlink.net.signaling.limits import Limits
 from duetlink.net.signaling.pairing import Paired, pair_owner, pair_scientist
 from duetlink.net.signaling.paste import PasteOwner, PasteScientist
 from duetlink.net.signaling.secret import SessionKey
-from duetlink.net.signaling.server import MailboxServer
 
 __all__ = [
     "MAX_MESSAGE_BYTES",
-    "EmbeddedServer",
     "Hello",
     "Limits",
     "Mailbox",
-    "MailboxServer",
     "Mood",
     "Paired",
     "PasteOwner",

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from typing import TYPE_CHECKING
 
 from duetlink.net.signaling.discovery import SignalingServer
-from duetlink.net.signaling.embedded import EmbeddedServer
+
+if TYPE_CHECKING:
+    from duetlink.net.signaling.embedded import EmbeddedServer
 
 
 class Hosting:
@@ -20,6 +23,9 @@ class Hosting:
         """A server to name in a code, until `end`. Raises SignalingUnavailable."""
         async with self._order:
             if self._server is None:
+                # here: whoever joins needs no server, whose library takes a while to load
+                from duetlink.net.signaling.embedded import EmbeddedServer
+
                 server = EmbeddedServer()
                 try:
                     await server.start()

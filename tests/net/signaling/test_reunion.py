@@ -8,9 +8,10 @@ import secrets
 import pytest
 
 from duetlink.errors import LinkClosed, RemoteProtocolError, SignalingRefused, WrongCode
-from duetlink.net.signaling import MailboxServer, Role, SessionKey, WebSocketMailbox
+from duetlink.net.signaling import Role, SessionKey, WebSocketMailbox
 from duetlink.net.signaling.memory import MemoryMailbox
 from duetlink.net.signaling.reunion import Meeting, meeting_place
+from duetlink.net.signaling.server import MailboxServer
 
 SECRET = bytes(range(32))
 
