@@ -26,20 +26,24 @@ _LENGTHS = struct.Struct("<IQ")
 class SocketTransport:
     """Plain TCP between every two members, who find each other by torch's store."""
 
-    def __init__(self, rank: int, size: int) -> None:
+    def __init__(self, rank: int, size: int, address: str = "127.0.0.1") -> None:
         self.rank = rank
         self.size = size
+        self.sent_bytes = 0  # of bodies
+        self._address = address
         self._sockets: dict[int, socket.socket] = {}
         self._locks = {other: asyncio.Lock() for other in range(size)}
 
     async def connect(self, store: dist.Store, name: str) -> None:
         loop = asyncio.get_running_loop()
-        with socket.create_server(("127.0.0.1", 0), backlog=self.size) as server:
+        with socket.create_server((self._address, 0), backlog=self.size) as server:
             server.setblocking(False)
-            await asyncio.to_thread(store.set, f"{name}{self.rank}", str(server.getsockname()[1]))
+            place = f"{self._address}:{server.getsockname()[1]}"
+            await asyncio.to_thread(store.set, f"{name}{self.rank}", place)
             for other in range(self.rank):
                 told = await asyncio.to_thread(store.get, f"{name}{other}")
-                self._sockets[other] = self._ready(socket.create_connection(("127.0.0.1", int(told))))
+                host, _, port = told.decode().rpartition(":")
+                self._sockets[other] = self._ready(socket.create_connection((host, int(port))))
                 await loop.sock_sendall(self._sockets[other], bytes([self.rank]))
             while len(self._sockets) < self.size - 1:
                 accepted = self._ready((await loop.sock_accept(server))[0])
@@ -51,6 +55,7 @@ class SocketTransport:
         return connected
 
     async def send(self, to: int, head: bytes, body: memoryview) -> None:
+        self.sent_bytes += len(body)
         async with self._locks[to]:
             loop = asyncio.get_running_loop()
             await loop.sock_sendall(self._sockets[to], _LENGTHS.pack(len(head), len(body)) + head)

@@ -1,0 +1,133 @@
+"""Sums of sparse arrays among four processes: our codecs beside the dense ring, gloo, and an all-gather.
+
+Each way sums the same float32 arrays in the same processes, in turn. On loopback, and, with root on Linux,
+between namespaces whose links carry 1 Gbit/s and 100 Mbit/s each way. The all-gather sends int32 places and
+float32 values, which each member adds. `lhc` is the scheme of arXiv 2402.07529. A time is rank 0's, from a
+barrier on; bytes are what it has sent. Every result is compared bit by bit with our dense ring's: other
+orders of additions (gloo, the all-gather) give other bits, and `lhc` gives other numbers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import click
+
+from benchmarks.command import benchmark, rounds
+from benchmarks.harness import Sample, ratio, report
+
+CASES = ("5 % shared", "1 % shared", "5 % half shared", "5 % independent", "dense", "counts")
+LINKS: dict[str, str | None] = {"loopback": None, "1 Gbit/s": "1gbit", "100 Mbit/s": "100mbit"}
+_MODULE = [sys.executable, "-m", "benchmarks.sums_member"]
+
+
+@benchmark
+@click.option(
+    "--members", type=click.IntRange(2, 9), default=4, show_default=True, help="How many processes."
+)
+@click.option("--items", type=click.IntRange(1000), default=4_000_000, show_default=True, help="Of an array.")
+@click.option("--link", type=click.Choice(list(LINKS)), multiple=True, help="Which links; all by default.")
+@rounds(5)
+def main(members: int, items: int, link: tuple[str, ...], rounds: int) -> None:
+    before = os.getloadavg()
+    rows: list[list[str]] = []
+    data: dict[str, Any] = {}
+    for name in link or LINKS:
+        with _places(members, LINKS[name]) as started:
+            found = _measured(started, [str(rounds), str(items), json.dumps(CASES)])
+        data[name] = found
+        for case in CASES:
+            rows += _rows(name, case, found[case])
+    load = f"load average {before[0]:.1f}, then {os.getloadavg()[0]:.1f}"
+    report(
+        "sums",
+        f"sums of float32[{items:,}], {members} processes, {load}",
+        ["link", "case", "way", "ms", "of dense ring", "bytes sent", "of dense ring", "items of other bits"],
+        rows,
+        {"items": items, "members": members, "load_before": before, "links": data},
+    )
+
+
+def _rows(link: str, case: str, ways: dict[str, dict[str, Any]]) -> list[list[str]]:
+    dense = Sample(tuple(ways["dense ring"]["times_s"]))
+    rows = []
+    for name, each in ways.items():
+        sample = Sample(tuple(each["times_s"]))
+        sent = each["sent_bytes"]
+        rows.append(
+            [
+                link,
+                case,
+                f"{name} ({each['way']})" if each.get("way") else name,
+                f"{sample.median_s * 1000:,.1f}",
+                ratio(dense, sample),
+                f"{sent:,}" if sent else "",
+                f"{ways['dense ring']['sent_bytes'] / sent:.3g}x" if sent else "",
+                f"{each['wrong']:.2%}" if each["wrong"] else "none",
+            ]
+        )
+    return rows
+
+
+def _measured(started: list[Any], arguments: list[str]) -> Any:
+    """What rank 0 tells in the end."""
+    processes = [start([*_MODULE, *head, *arguments], rank) for rank, (start, head) in enumerate(started)]
+    told, _ = processes[0].communicate()
+    if any(process.wait() for process in processes):
+        raise click.ClickException("a member failed")
+    return json.loads(told)
+
+
+@contextlib.contextmanager
+def _places(members: int, rate: str | None) -> Iterator[list[Any]]:
+    """How to start each member, and the arguments that say where it is."""
+
+    def here(command: list[str], rank: int) -> subprocess.Popen[Any]:
+        return subprocess.Popen(command, stdout=subprocess.PIPE if rank == 0 else None)
+
+    if rate is None:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        where = ["127.0.0.1", "127.0.0.1", str(port)]
+        yield [(here, [str(rank), str(members), *where]) for rank in range(members)]
+        return
+    from tests.lab.namespace import Namespace, unsupported
+
+    if why := unsupported():
+        raise click.ClickException(f"{why}; --link loopback works without")
+    with contextlib.ExitStack() as stack:
+        switch = Namespace("switch")
+        stack.callback(switch.close)
+        switch.ip("link add bridge0 type bridge", "link set dev bridge0 up")
+        started = []
+        for rank in range(members):
+            machine = Namespace(f"rank {rank}")
+            stack.callback(machine.close)
+            address = f"10.77.0.{rank + 1}"
+            switch.ip(f"link add to{rank} type veth peer name eth0 netns {machine.pid}")
+            switch.ip(f"link set dev to{rank} master bridge0", f"link set dev to{rank} up")
+            machine.ip(f"addr add {address}/24 dev eth0", "link set dev eth0 up")
+            for end, device in ((switch, f"to{rank}"), (machine, "eth0")):
+                shape = f"qdisc add dev {device} root tbf rate {rate} burst 256kb latency 100ms"
+                end.configure(["tc", *shape.split()])
+
+            def there(command: list[str], rank: int, machine: Any = machine) -> subprocess.Popen[Any]:
+                environment = {"GLOO_SOCKET_IFNAME": "eth0"}
+                output = subprocess.PIPE if rank == 0 else None
+                process: subprocess.Popen[Any] = machine.popen(command, stdout=output, env=environment)
+                return process
+
+            started.append((there, [str(rank), str(members), address, "10.77.0.1", "29555"]))
+        yield started
+
+
+if __name__ == "__main__":
+    main()
