@@ -38,7 +38,7 @@ def predictions(choice: Choice, items: int, element: Element, density: float) ->
     """Seconds that a sum is predicted to take, by each way, at that density of the union."""
     size_bytes = items * element.size_bytes
     values_bytes = int(density * size_bytes)
-    bitmap_bytes = int(items / 8 * min(1.0, 1.15 * _entropy(density)))
+    bitmap_bytes = int(items / 8 * min(1.0, 1.3 * _entropy(density)))
     return {
         "dense": choice.best("all_reduce", size_bytes).predicted_s,
         "union": choice.best("all_reduce", bitmap_bytes).predicted_s

@@ -123,7 +123,7 @@ async def _union_of(job: Job, places: Places) -> Bitmap:
     mask = np.zeros(job.array.size, np.bool_)
     mask[places] = True
     bitmap: Bitmap = np.packbits(mask)
-    await job.flat.all_reduce(bitmap, UINT8, "or", job.step("support of the rest", "sparse"), restore=False)
+    await job.flat.all_reduce(bitmap, UINT8, "or", job.step("support of the rest", "zstd"), restore=False)
     return bitmap
 
 

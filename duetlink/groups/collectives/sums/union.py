@@ -1,7 +1,7 @@
 """Union compaction: the members' supports are brought together by "or", then only the values there are added.
 
 Theory. An item that is zero at every member is zero in the sum. The bitmap of all others costs one bit an
-item, or, coded as sparse bytes at each hop, about its entropy. After that all members know the same places,
+item, or, coded at each hop, little more than its entropy. After that all members know the same places,
 and values need no indices: a dense array of the union's size is summed, with the dense array's order of
 additions.
 """
@@ -23,7 +23,7 @@ DENSE_FROM = 0.9
 async def union_of_supports(job: Job) -> tuple[Bitmap, int]:
     """Which items are not zero at some member, and how many those are."""
     bitmap: Bitmap = await off_loop(job.array.nbytes, bitmap_of, job.array, job.element)
-    await job.flat.all_reduce(bitmap, UINT8, "or", job.step("support", "sparse"), restore=False)
+    await job.flat.all_reduce(bitmap, UINT8, "or", job.step("support", "zstd"), restore=False)
     if job.array.size % 8:
         bitmap[-1] &= 0xFF << (-job.array.size % 8) & 0xFF  # a member may have sent anything
     return bitmap, count(bitmap)
