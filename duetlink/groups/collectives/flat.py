@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -50,6 +51,8 @@ class FlatOperations:
         self.engine = engine
         self._prepare = prepare
         self.choice = Choice(Costs.unknown(engine.size))
+        # what coded sums remember from one to the next; decisions in it are the same at all members
+        self.remembered: dict[str, Any] = {}
         self._shared: SharedOperations | None = None
 
     @property

@@ -272,6 +272,39 @@ async def test_auto_is_not_misled_by_places_that_it_did_not_look_at(make_group: 
     assert all(same_numbers(each, dense[0]) for each in coded)
 
 
+async def test_auto_asks_again_at_longer_and_longer_intervals(make_group: MakeGroup) -> None:
+    group = make_group(2)
+    slow(group)
+    calls: list[str] = []
+    sizes = counted_bytes(group)
+    for index in range(18):
+        arrays = [(rare if index < 16 else noise)(50_000, rank) for rank in range(2)]
+        sizes.clear()
+        found = await group.all(lambda m, a=arrays: m.all_reduce(a[m.rank], codec="auto"))
+        assert all(same_numbers(each, arrays[0] + arrays[1]) for each in found)
+        asked = "?" if 528 in sizes else ""
+        calls.append(f"{group.members[1].sums[-1].way}{asked}")
+    # when the arrays have become dense, the union shows it, and the next questions do
+    unions = ["union?", "union?", "union", "union?", *3 * ["union"], "union?", *7 * ["union"], "union?"]
+    assert calls == [*unions, "dense", "dense"]
+
+
+async def test_auto_goes_by_what_a_way_has_taken(make_group: MakeGroup) -> None:
+    """Predictions know nothing of busy CPUs: here one member needs a second for each union."""
+    group = make_group(2)
+    slow(group, 20e6)
+    arrays = [rare(200_000, rank) for rank in range(2)]
+    ways = []
+    for _ in range(3):
+        found = await group.all(lambda m: m.all_reduce(arrays[m.rank], codec="auto"))
+        assert all(same_numbers(each, arrays[0] + arrays[1]) for each in found)
+        ways.append(group.members[0].sums[-1].way)
+        (course,) = group.members[1].flat.remembered["automatic"].values()
+        course.seconds["union"] = 1.0
+    assert ways == ["union", "dense", "dense"]
+    assert group.members[0].sums[-1].predicted_s["union"] == 1.0
+
+
 async def test_auto_goes_by_the_links(make_group: MakeGroup) -> None:
     group = make_group(2)
     slow(group, 50e9)

@@ -4,18 +4,28 @@ Theory. What decides is the density of the union of all supports, not that of on
 look at the same places: 4096 of them, spread by multiples of the golden ratio. Which of them are not zero,
 and which bits the items there use, is gathered from all, in half a KiB each. From that and the figures of the
 links, all predict the same times and choose the same. After the union is known exactly, the choice is made
-once more. The choice costs time and cannot cost bits: every way has those of the dense sum.
+once more.
+
+Predictions know nothing of CPUs that are busy. So each member also tells what each way took when it ran for
+an array of this form, and that counts in place of the prediction. A training calls the same sum again and
+again: it asks at the first call, the second, the fourth, and so on, and goes the same way in between. The
+choice costs time and cannot cost bits: every way has those of the dense sum.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+import struct
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from duetlink.data.codecs.element import UINT8, Element
-from duetlink.data.codecs.integers.spans import Spans
+from duetlink.data.codecs.integers.lane import WIDTHS
+from duetlink.data.codecs.integers.spans import NONE, Spans
 from duetlink.groups.collectives.choice import Choice
 from duetlink.groups.collectives.elements import Array
 from duetlink.groups.collectives.sums import integers
@@ -23,13 +33,18 @@ from duetlink.groups.collectives.sums.base import Job, SumReport, check_sum
 from duetlink.groups.collectives.sums.sampling import SAMPLE_BYTES, density_of, sample_of, support_of
 from duetlink.groups.collectives.sums.union import DENSE_FROM, sum_of_union, union_of_supports
 
-_HEAD_BYTES = SAMPLE_BYTES + 4
+WAYS = ("dense", "union", "integers")
+_HEAD = struct.Struct(f"<{SAMPLE_BYTES}s2h{len(WAYS)}f")
+_MOST_CALLS = 16  # from one question to the next
+_MOST_COURSES = 1000
 # To find, gather, and put back items, and to sum bitmaps: measured on one core of an ordinary machine.
 LOOK_S_PER_ITEM = 1.0e-9
 MOVE_S_PER_ITEM = 8.0e-9
 CONVERT_S_PER_ITEM = 7e-9
-# Another way is taken if it is predicted to save that share: predictions are off by about as much.
-_SAVES = 0.8
+# Another way than the dense one is taken if it is predicted to take less than that share of its time:
+# predictions are off by about as much. If it has run already, less is enough.
+_PREDICTED_SHARE = 0.8
+_MEASURED_SHARE = 0.95
 # What asking costs must be lost in what the dense sum takes.
 _ASKING_SHARE = 0.03
 
@@ -54,70 +69,117 @@ def _entropy(density: float) -> float:
     return -density * math.log2(density) - (1 - density) * math.log2(1 - density)
 
 
+@dataclass(slots=True)
+class _Course:
+    """What is known of sums of one form. All but `seconds` is the same at all members."""
+
+    calls: int = 0
+    way: str = "dense"
+    why: str = ""
+    times_s: dict[str, float] = field(default_factory=dict)  # that were compared
+    seconds: dict[str, float] = field(default_factory=dict)  # that each way has taken at this member
+
+    @property
+    def asks(self) -> bool:
+        """Whether this call does: calls number 0, 1, 3, 7, 15, 31, 47, …"""
+        return self.calls & (self.calls + 1) == 0 or self.calls % _MOST_CALLS == _MOST_CALLS - 1
+
+    def took(self, way: str, seconds: float) -> None:
+        """Half of it counts: one call that was held up says little."""
+        self.seconds[way] = (self.seconds.get(way, seconds) + seconds) / 2
+
+
 async def run(job: Job) -> SumReport:
-    """The dense sum's bits, by the way that is predicted to be the quickest."""
+    """The dense sum's bits, by the way that is predicted, or was measured, to be the quickest."""
     check_sum(job)
     choice = job.flat.choice
     size_bytes = job.array.nbytes
     dense_s = choice.best("all_reduce", size_bytes).predicted_s
-    asking_s = choice.best("all_gather", job.members * _HEAD_BYTES).predicted_s
+    asking_s = choice.best("all_gather", job.members * _HEAD.size).predicted_s
     if asking_s > _ASKING_SHARE * dense_s:
         return await job.dense(f"{size_bytes:,} bytes are too few to ask the others what theirs are like")
-    density, width_bytes = await _ask(job)
-    predicted = predictions(choice, job.array.size, job.element, density)
-    if width_bytes < job.element.size_bytes:
-        share = width_bytes / job.element.size_bytes
-        predicted["integers"] = (
-            choice.best("all_reduce", int(share * size_bytes)).predicted_s
-            + job.array.size * CONVERT_S_PER_ITEM
-        )
-    way = min(predicted, key=lambda name: predicted[name])
-    if predicted[way] > _SAVES * predicted["dense"]:
-        way = "dense"
-    seen = f"about {density:.1%} of the items are not zero at some member"
-    if way == "integers":
-        report = await integers.run(job)
-        report = replace(report, why=f"{seen}, and they are integers; {report.why}")
-    elif way == "union":
-        report = await _by_union(job, predicted, seen)
-    else:
-        report = await job.dense(f"{seen}; nothing else is predicted to be much quicker")
-    return replace(report, predicted_s=predicted)
+    courses: dict[str, _Course] = job.flat.remembered.setdefault("automatic", {})
+    course = courses.setdefault(job.form, _Course())
+    if len(courses) > _MOST_COURSES:
+        del courses[next(iter(courses))]
+    if course.asks:
+        await _ask(job, course)
+    course.calls += 1
+    began_s = time.monotonic()
+    report = await _RUN[course.way](job, course)
+    if report.way == course.way:
+        course.took(report.way, time.monotonic() - began_s)
+    course.way = report.way
+    return replace(report, predicted_s=course.times_s)
 
 
-async def _by_union(job: Job, predicted: dict[str, float], seen: str) -> SumReport:
+async def _dense(job: Job, course: _Course) -> SumReport:
+    return await job.dense(f"{course.why}; nothing else promises to be quicker")
+
+
+async def _integers(job: Job, course: _Course) -> SumReport:
+    report = await integers.run(job)
+    return replace(report, why=f"{course.why}, and they are integers; {report.why}")
+
+
+async def _union(job: Job, course: _Course) -> SumReport:
     bitmap, union_items = await union_of_supports(job)
     density = union_items / job.array.size
     now = predictions(job.flat.choice, job.array.size, job.element, density)
     if density > DENSE_FROM or now["union"] > now["dense"]:
-        return await job.dense(f"{seen}, but it was {density:.1%}", union_items)
-    return await sum_of_union(job, bitmap, union_items, f"{seen}: quicker than dense")
+        return await job.dense(f"{course.why}, but it was {density:.1%}", union_items)
+    return await sum_of_union(job, bitmap, union_items, f"{course.why}: quicker than dense")
 
 
-async def _ask(job: Job) -> tuple[float, int]:
-    """The density of the union, and of how many bytes integers would be, as far as a sample tells."""
-    head = _head(job.array, job.element)
-    out = np.empty(job.members * _HEAD_BYTES, np.uint8)
-    sizes = [_HEAD_BYTES] * job.members
-    await job.flat.all_gather(head, out, UINT8, sizes, job.step("a sample"))
-    heads = out.reshape(job.members, _HEAD_BYTES)
-    density = density_of(heads[:, :SAMPLE_BYTES], job.array.size)
+_RUN = {"dense": _dense, "union": _union, "integers": _integers}
+
+
+async def _ask(job: Job, course: _Course) -> None:
+    """Choose the way again, by a sample of all members' arrays and what the ways have taken at all."""
+    head = np.frombuffer(_head(job.array, job.element, course.seconds), np.uint8)
+    out = np.empty(job.members * _HEAD.size, np.uint8)
+    await job.flat.all_gather(head, out, UINT8, [_HEAD.size] * job.members, job.step("a sample"))
+    heads = [_HEAD.unpack(part.tobytes()) for part in out.reshape(job.members, -1)]
+    supports = np.array([np.frombuffer(each[0], np.uint8) for each in heads])
+    density = density_of(supports, job.array.size)
+    times_s = predictions(job.flat.choice, job.array.size, job.element, density)
+    width_bytes = _width_bytes(job, heads)
+    if width_bytes < job.element.size_bytes:
+        share = width_bytes / job.element.size_bytes
+        integers_s = job.flat.choice.best("all_reduce", int(share * job.array.nbytes)).predicted_s
+        times_s["integers"] = integers_s + job.array.size * CONVERT_S_PER_ITEM
+    measured_s = {way: _slowest([each[3 + index] for each in heads]) for index, way in enumerate(WAYS)}
+    known_s = {way: seconds for way, seconds in measured_s.items() if seconds > 0 and way in times_s}
+    times_s |= known_s
+    best = min(times_s, key=lambda way: times_s[way])
+    share = _MEASURED_SHARE if best in known_s and "dense" in known_s else _PREDICTED_SHARE
+    course.way = best if times_s[best] <= share * times_s["dense"] else "dense"
+    course.why = f"about {density:.1%} of the items are not zero at some member"
+    course.times_s = times_s
+
+
+def _slowest(seconds: Sequence[float]) -> float:
+    """Of what members have measured; 0 if none has. A member may say anything."""
+    return max((each for each in seconds if 0 < each < math.inf), default=0.0)
+
+
+def _width_bytes(job: Job, heads: Sequence[tuple[Any, ...]]) -> int:
+    """Of integers that hold the sums, as far as the sample tells."""
     if not job.element.is_float:
-        return density, job.element.size_bytes
-    spans = Spans.from_flat(np.ascontiguousarray(heads[:, SAMPLE_BYTES:]).view(np.int16).max(axis=0))
+        return job.element.size_bytes
+    spans = Spans(*(np.array([max(each[index] for each in heads)], np.int16) for index in (1, 2)))
     if not spans.proven(job.element, job.members)[0]:
-        return density, job.element.size_bytes
+        return job.element.size_bytes
     width = int(spans.width_bits(job.members)[0])
-    return density, next(each for each in (1, 2, 4, 8) if width <= 8 * each)
+    return next(each for each in WIDTHS if width <= 8 * each)
 
 
-def _head(array: Array, element: Element) -> Array:
-    """Which items of the sample are not zero, and the highest and the lowest bit of all of them."""
+def _head(array: Array, element: Element, seconds: Mapping[str, float]) -> bytes:
+    """Which items of the sample are not zero, the highest and the lowest bit of all, what the ways took."""
     sample = np.ascontiguousarray(sample_of(array))
-    head = np.zeros(_HEAD_BYTES, np.uint8)
-    head[:SAMPLE_BYTES] = support_of(sample, element)
+    top, neg_low = NONE, NONE
     if element.is_float:
         spans = Spans.of(sample, element)
-        both = np.array([spans.top.max(initial=-32768), spans.neg_low.max(initial=-32768)], np.int16)
-        head[SAMPLE_BYTES:] = both.view(np.uint8)
-    return head
+        top, neg_low = int(spans.top.max(initial=NONE)), int(spans.neg_low.max(initial=NONE))
+    support = support_of(sample, element).tobytes()
+    return _HEAD.pack(support, top, neg_low, *(seconds.get(way, 0.0) for way in WAYS))
