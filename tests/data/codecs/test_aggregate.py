@@ -9,6 +9,9 @@ import pytest
 
 from duetlink.data.codecs.aggregate import INTEGERS, VALUES, Adding, Aggregate, context_of
 from duetlink.data.codecs.element import BY_NAME
+from duetlink.data.codecs.integers.lane import Lane
+from duetlink.data.codecs.integers.spans import Spans
+from duetlink.data.codecs.support import bitmap_of, places_of
 from duetlink.errors import LimitExceeded, MalformedChunk
 
 CONTEXT = context_of(b"the union of all supports", b"epoch 3")
@@ -32,6 +35,32 @@ def test_values_of_every_kind(name: str) -> None:
     one = chunk([16256], name) if name == "bfloat16" else chunk([1], name)  # the bits of 1.0
     total = Aggregate.from_wire(Adding().add(one, one), 100)
     assert total.items.tolist() == [16384 if name == "bfloat16" else 2]
+
+
+def test_a_relay_adds_values_at_the_union_and_integers_that_it_cannot_decode() -> None:
+    arrays = [np.zeros(1000, np.float32) for _ in range(3)]
+    for rank, array in enumerate(arrays):
+        array[rank * 3 : 300 : 7] = 0.25 * (rank + 1)
+    float32, relay, expected = BY_NAME["float32"], Adding(), arrays[0] + arrays[1] + arrays[2]
+
+    union = np.bitwise_or.reduce([bitmap_of(array, float32) for array in arrays])
+    places = places_of(union, 1000)
+    context = context_of(union.tobytes())
+    chunks = [Aggregate(VALUES, float32, a[places], context, room_for=3).to_wire() for a in arrays]
+    total = Aggregate.from_wire(relay.add(chunks[0], relay.add(chunks[1], chunks[2])), 10_000)
+    found = np.zeros(1000, np.float32)
+    found[places] = total.items
+    assert found.tolist() == expected.tolist()
+
+    every = [Spans.of(array, float32).flat for array in arrays]
+    spans = Spans.from_flat(np.max(every, axis=0))
+    lane = Lane.lossless(spans, float32, 1000, 3)
+    assert lane is not None
+    int8, context = BY_NAME["int8"], context_of(spans.flat.tobytes())
+    chunks = [Aggregate(INTEGERS, int8, lane.to_integers(a), context, room_for=3).to_wire() for a in arrays]
+    total = Aggregate.from_wire(relay.add(relay.add(chunks[2], chunks[0]), chunks[1]), 10_000)
+    lane.from_integers(total.items, found)
+    assert found.tolist() == expected.tolist()
 
 
 def test_chunks_of_different_sums_are_not_added() -> None:

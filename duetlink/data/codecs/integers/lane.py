@@ -125,9 +125,17 @@ class Lane:
             chosen = np.flatnonzero(self.chosen[first : first + _CHUNK_BLOCKS])
             if not chosen.size:
                 continue
+            scale = np.exp2(self.step_exponents[first + chosen].astype(np.float64))
+            part = array[start : start + step]
+            if chosen.size * BLOCK_ITEMS == part.size:  # all of them, as a rule
+                rows = integers[done : done + part.size].reshape(-1, BLOCK_ITEMS)
+                part[:] = unfloats(np.multiply(rows, scale[:, None], dtype=np.float64), self.element).reshape(
+                    -1
+                )
+                done += part.size
+                continue
             places = (start + chosen[:, None] * BLOCK_ITEMS + np.arange(BLOCK_ITEMS)).reshape(-1)
             places = places[places < array.size]
-            scale = np.exp2(self.step_exponents[first + chosen].astype(np.float64))
             sums = integers[done : done + places.size] * np.repeat(scale, BLOCK_ITEMS)[: places.size]
             array[places] = unfloats(sums, self.element)
             done += places.size

@@ -36,8 +36,11 @@ class Spans:
     neg_low: Exponents
 
     @classmethod
-    def of(cls, array: NDArray[Any], element: Element) -> Spans:
-        """Of a flat array of the element's storage, which is a floating point format."""
+    def of(cls, array: NDArray[Any], element: Element, *, lows: bool = True) -> Spans:
+        """Of a flat array of the element's storage, which is a floating point format.
+
+        Without `lows` the lowest bits are not looked for, and nothing can be proven.
+        """
         blocks = -(-array.size // BLOCK_ITEMS)
         top = np.empty(blocks, np.int16)
         neg_low = np.empty(blocks, np.int16)
@@ -50,7 +53,7 @@ class Spans:
                 part = np.concatenate([part, np.zeros(short, part.dtype)])
             rows = part.reshape(-1, BLOCK_ITEMS)
             first = start // BLOCK_ITEMS
-            top[first : first + len(rows)], neg_low[first : first + len(rows)] = _spans(rows, element)
+            top[first : first + len(rows)], neg_low[first : first + len(rows)] = _spans(rows, element, lows)
         return cls(top, neg_low)
 
     @classmethod
@@ -90,7 +93,7 @@ def largest_exponent(element: Element) -> int:
     return (1 << (element.exponent_bits - 1)) - 1
 
 
-def _spans(rows: NDArray[Any], element: Element) -> tuple[NDArray[Any], NDArray[Any]]:
+def _spans(rows: NDArray[Any], element: Element, lows: bool) -> tuple[NDArray[Any], NDArray[Any]]:
     """The highest bit and the negative of the lowest one, of each row of words."""
     word, mantissa, bias = rows.dtype.type, element.mantissa_bits, largest_exponent(element)
     magnitude = rows << word(1)
@@ -98,6 +101,11 @@ def _spans(rows: NDArray[Any], element: Element) -> tuple[NDArray[Any], NDArray[
     odd = (magnitude < smallest_normal) & (rows != 0)  # -0.0, or a subnormal number
     largest = magnitude.max(axis=1)
     top = (largest >> word(mantissa + 1)).astype(np.int32) - bias
+    zero = largest == 0
+    wrong = odd.any(axis=1) | (top > bias)
+    tops = np.where(wrong, SPECIAL, np.where(zero, NONE, top))
+    if not lows:
+        return tops, np.full_like(tops, SPECIAL)
     # the lowest bit that is set, as a power of two, whose exponent its conversion to a float tells
     whole = (rows & word((1 << mantissa) - 1)) | word(1 << mantissa)
     whole &= ~whole + word(1)
@@ -106,9 +114,4 @@ def _spans(rows: NDArray[Any], element: Element) -> tuple[NDArray[Any], NDArray[
     place += (magnitude >> word(mantissa + 1)).astype(wide)
     place[rows == 0] = np.iinfo(wide).max
     low = place.min(axis=1).astype(np.int64) - (wide_bias + bias + mantissa)
-    zero = largest == 0
-    wrong = odd.any(axis=1) | (top > bias)
-    return (
-        np.where(wrong, SPECIAL, np.where(zero, NONE, top)),
-        np.where(wrong, SPECIAL, np.where(zero, NONE, -low)),
-    )
+    return tops, np.where(wrong, SPECIAL, np.where(zero, NONE, -low))

@@ -60,7 +60,7 @@ def peel(plan: SketchPlan, sketch: Words) -> Peeled:
             np.subtract.at(value, each, values)
             np.subtract.at(key, each, keys)
             np.subtract.at(check, each, checks)
-        touched_cells = np.unique(touched)
+        touched_cells = _distinct(touched.reshape(-1), plan.cells)
         candidates = touched_cells[key[touched_cells] != 0]
     return _checked(plan, sketch, found)
 
@@ -80,6 +80,16 @@ def _pure(
     alone = plan.cells_of(places)[thirds, np.arange(places.size)] == cells
     places, first = np.unique(places[alone], return_index=True)
     return places, cells[alone][first]
+
+
+def _distinct(cells: NDArray[np.int64], size: int) -> NDArray[np.int64]:
+    """Each of them once, in order: of many by marks in a table, of few by sorting."""
+    if cells.size * 32 > size:
+        marks = np.zeros(size, np.bool_)
+        marks[cells] = True
+        return np.flatnonzero(marks)
+    ordered = np.sort(cells)
+    return ordered[np.diff(ordered, prepend=-1) != 0]
 
 
 def _checked(plan: SketchPlan, sketch: Words, found: list[tuple[Words, Words, Words]]) -> Peeled:

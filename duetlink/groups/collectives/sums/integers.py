@@ -8,6 +8,7 @@ bits, those whose sum is not proven to have them.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import replace
 
 import numpy as np
@@ -27,11 +28,12 @@ async def run(job: Job) -> SumReport:
     """`integers` has the dense sum's bits; `int8`, `int16` and `int32` have a bound, which the report
     states."""
     check_floats(job)
-    spans: Spans = await off_loop(job.array.nbytes, Spans.of, job.array, job.element)
-    exponents = spans.flat
-    await job.flat.all_reduce(exponents, BY_NAME["int16"], "max", job.step("exponents"), restore=False)
-    spans = Spans.from_flat(exponents)
     width_bytes = WIDTHS.get(job.codec)
+    look = functools.partial(Spans.of, lows=width_bytes is None)
+    spans: Spans = await off_loop(job.array.nbytes, look, job.array, job.element)
+    exponents = spans.flat if width_bytes is None else spans.top.copy()
+    await job.flat.all_reduce(exponents, BY_NAME["int16"], "max", job.step("exponents"), restore=False)
+    spans = Spans.from_flat(exponents) if width_bytes is None else Spans(exponents, exponents)
     if width_bytes is None:
         found = Lane.lossless(spans, job.element, job.array.size, job.members)
     else:
