@@ -34,17 +34,18 @@ _MODULE = [sys.executable, "-m", "benchmarks.sums_member"]
 )
 @click.option("--items", type=click.IntRange(1000), default=4_000_000, show_default=True, help="Of an array.")
 @click.option("--link", type=click.Choice(list(LINKS)), multiple=True, help="Which links; all by default.")
+@click.option("--case", type=click.Choice(CASES), multiple=True, help="Which arrays; all by default.")
 @rounds(5)
-def main(members: int, items: int, link: tuple[str, ...], rounds: int) -> None:
+def main(members: int, items: int, link: tuple[str, ...], case: tuple[str, ...], rounds: int) -> None:
     before = os.getloadavg()
     rows: list[list[str]] = []
     data: dict[str, Any] = {}
     for name in link or LINKS:
         with _places(members, LINKS[name]) as started:
-            found = _measured(started, [str(rounds), str(items), json.dumps(CASES)])
+            found = _measured(started, [str(rounds), str(items), json.dumps(case or CASES)])
         data[name] = found
-        for case in CASES:
-            rows += _rows(name, case, found[case])
+        for each in case or CASES:
+            rows += _rows(name, each, found[each])
     load = f"load average {before[0]:.1f}, then {os.getloadavg()[0]:.1f}"
     report(
         "sums",
