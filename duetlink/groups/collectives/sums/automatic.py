@@ -36,6 +36,7 @@ from duetlink.groups.collectives.sums.union import DENSE_FROM, sum_of_union, uni
 WAYS = ("dense", "union", "integers")
 _HEAD = struct.Struct(f"<{SAMPLE_BYTES}s2h{len(WAYS)}f")
 _MOST_CALLS = 16  # from one question to the next
+_FORGETS_CALLS = 64
 _MOST_COURSES = 1000
 # To find, gather, and put back items, and to sum bitmaps: measured on one core of an ordinary machine.
 LOOK_S_PER_ITEM = 1.0e-9
@@ -77,6 +78,7 @@ class _Course:
     way: str = "dense"
     why: str = ""
     times_s: dict[str, float] = field(default_factory=dict)  # that were compared
+    warm: set[str] = field(default_factory=set)  # ways that have run
     seconds: dict[str, float] = field(default_factory=dict)  # that each way has taken at this member
 
     @property
@@ -85,8 +87,15 @@ class _Course:
         return self.calls & (self.calls + 1) == 0 or self.calls % _MOST_CALLS == _MOST_CALLS - 1
 
     def took(self, way: str, seconds: float) -> None:
-        """Half of it counts: one call that was held up says little."""
-        self.seconds[way] = (self.seconds.get(way, seconds) + seconds) / 2
+        """Half of it counts: one call that was held up says little. A first one says nothing: memory is
+        new."""
+        if way in self.warm:
+            self.seconds[way] = (self.seconds.get(way, seconds) + seconds) / 2
+        self.warm.add(way)
+
+    def forget(self) -> None:
+        """What other ways took long ago, so that they are tried again."""
+        self.seconds = {way: seconds for way, seconds in self.seconds.items() if way == self.way}
 
 
 async def run(job: Job) -> SumReport:
@@ -103,6 +112,8 @@ async def run(job: Job) -> SumReport:
     if len(courses) > _MOST_COURSES:
         del courses[next(iter(courses))]
     if course.asks:
+        if course.calls % _FORGETS_CALLS == _FORGETS_CALLS - 1:
+            course.forget()
         await _ask(job, course)
     course.calls += 1
     began_s = time.monotonic()
