@@ -89,7 +89,8 @@ def _distinct(cells: NDArray[np.int64], size: int) -> NDArray[np.int64]:
         marks[cells] = True
         return np.flatnonzero(marks)
     ordered = np.sort(cells)
-    return ordered[np.diff(ordered, prepend=-1) != 0]
+    distinct: NDArray[np.int64] = ordered[np.diff(ordered, prepend=-1) != 0]
+    return distinct
 
 
 def _checked(plan: SketchPlan, sketch: Words, found: list[tuple[Words, Words, Words]]) -> Peeled:
