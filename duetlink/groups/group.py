@@ -226,6 +226,30 @@ class Group:
         self._thread.run(wait())
         return self
 
+    def wait_members(self, count: int, timeout_s: float | None = None) -> Group:
+        """Return this group once so many are there, this one and those who wait for the next epoch included.
+
+        Raises:
+            PairingTimeout: not within `timeout_s`.
+            DuetError: the group has closed, as `state` says.
+        """
+
+        def here() -> int:
+            return len([each for each in self.members if each.state not in ("connecting", "lost")])
+
+        async def wait() -> None:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    while here() < count and self._life.why_closed is None:
+                        await self._life.wait_change()
+            except TimeoutError:
+                raise PairingTimeout(
+                    f"{here()} members are there after {timeout_s:g} s, not {count}"
+                ) from None
+
+        self._thread.run(wait())
+        return self
+
     def close_doors(self) -> None:
         """Take nobody in any more, and begin with those who are there. For whoever launched."""
 

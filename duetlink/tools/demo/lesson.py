@@ -1,4 +1,4 @@
-"""A lesson: notebooks that are played against each other, of one or several owners and of a scientist."""
+"""A lesson: notebooks that are played together, of owners and a scientist, or of the members of a group."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from duetlink.errors import MissingLibrary
 from duetlink.tools.demo.errors import DemoFailed
 
 SCIENTIST = "scientist"
+MEMBER = "member-"
 FIRST = "1-basics"
 _ASIDE = re.compile(r"\s*·.*")  # of a title: whose notebook it is
 # where the distribution is called otherwise than the module
@@ -22,21 +23,20 @@ _DISTRIBUTIONS = {"sklearn": "scikit-learn"}
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """`owners` are `owner.ipynb`, or several `owner-NAME.ipynb`."""
+    """`owner.ipynb`, or several `owner-NAME.ipynb`, and `scientist.ipynb`; or several `member-NAME.ipynb`."""
 
     name: str
-    owners: tuple[Path, ...]
-    scientist: Path
+    notebooks: tuple[Path, ...]
 
     @property
-    def notebooks(self) -> tuple[Path, ...]:
-        """The owners', then the scientist's."""
-        return (*self.owners, self.scientist)
+    def is_group(self) -> bool:
+        """Whether its notebooks meet in a group, and not two by two in duets."""
+        return self.notebooks[0].stem.startswith(MEMBER)
 
     @property
     def title(self) -> str:
         """What it is about, as its notebooks say."""
-        for source in _sources(self.scientist, "markdown"):
+        for source in _sources(self.notebooks[-1], "markdown"):
             first = source.partition("\n")[0]
             return _ASIDE.sub("", first.lstrip("# "))
         return ""
@@ -65,7 +65,11 @@ def lesson_in(directory: Path) -> Lesson | None:
     """The lesson whose notebooks are there, if they are."""
     owners = tuple(sorted(directory.glob("owner*.ipynb")))
     scientist = directory / f"{SCIENTIST}.ipynb"
-    return Lesson(directory.resolve().name, owners, scientist) if owners and scientist.is_file() else None
+    members = tuple(sorted(directory.glob(f"{MEMBER}*.ipynb")))
+    name = directory.resolve().name
+    if len(members) > 1:
+        return Lesson(name, members)
+    return Lesson(name, (*owners, scientist)) if owners and scientist.is_file() else None
 
 
 def lessons() -> list[Lesson]:
@@ -94,7 +98,9 @@ def choose(name: str, directory: Path | None) -> Lesson:
     """
     lesson = find(name) if directory is None else lesson_in(directory)
     if lesson is None:
-        raise DemoFailed(f"there are no owner.ipynb and scientist.ipynb in {directory}")
+        raise DemoFailed(
+            f"there are neither owner.ipynb and scientist.ipynb nor member-NAME.ipynb in {directory}"
+        )
     if missing := lesson.missing:
         # by their own names: duetlink itself may have come as a wheel, from no index
         raise MissingLibrary(f"{lesson.name} needs {', '.join(missing)}: pip install {' '.join(missing)}")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from duetlink.duet.display import size_text, visible
+from duetlink.groups.status import GroupStatus
 from duetlink.tools.demo.errors import DemoFailed
 from duetlink.tools.demo.screen import colour_of
 from duetlink.tools.demo.summary import Summary, times
@@ -42,6 +43,48 @@ class Pairing:
                 )
             if side.state != "connected":
                 raise DemoFailed(f"at the end the {side.role}'s duet was not connected but {side.state}")
+
+
+def check_group(sides: Mapping[str, GroupStatus]) -> None:
+    """Raise DemoFailed unless all members that are still there are in one epoch and see the same words."""
+    there = {role: side for role, side in sides.items() if not side.state.startswith("closed")}
+    seen = {(side.epoch, side.size, side.verifier) for side in there.values()}
+    if len(seen) != 1 or {side.size for side in there.values()} != {len(there)}:
+        told = "; ".join(
+            f"{role}: {side.state}, epoch {side.epoch} of {side.size}, verifier {side.verifier!r}"
+            for role, side in sides.items()
+        )
+        raise DemoFailed(f"the members do not tell the same of their group: {told}")
+
+
+def show_group(console: Console, code: str, sides: Mapping[str, GroupStatus], *, signaling: str) -> None:
+    """Print who met, and who was there at the end."""
+    there = [side for side in sides.values() if not side.state.startswith("closed")]
+    met = _table("How they met")
+    met.add_column(style="dim")
+    met.add_column(overflow="fold")
+    met.add_row("signaling server", signaling)
+    met.add_row("session code", Text(visible(code)).append("  for all of them", "dim"))
+    verifier = Text(visible(there[0].verifier or "")).append("  ✓ the same at all who are there", "green")
+    met.add_row("verifier", verifier)
+    met.add_row("epochs", str(there[0].epoch))
+    members = _table("Who was there at the end", "rank", "notebook", "state", "links")
+    for role, side in sides.items():
+        links = [
+            f"{link.to} by {link.path or '?'}"
+            + (f", {link.round_trip_s * 1000:.1f} ms" if link.round_trip_s is not None else "")
+            for link in side.links
+            if link.of == side.rank
+        ]
+        members.add_row(
+            "" if side.rank is None else str(side.rank),
+            Text(role, colour_of(role)),
+            Text(visible(side.state)),
+            Text("; ".join(links), "dim"),
+        )
+    for table in (met, members):
+        console.print()
+        console.print(table)
 
 
 def pair(name: str, code: str, owner: Sequence[Summary], scientist: Sequence[Summary]) -> Pairing:

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,15 +18,15 @@ from rich.text import Text
 from duetlink.settings import Settings
 from duetlink.tools.demo.errors import CellFailed, DemoFailed
 from duetlink.tools.demo.lesson import Lesson
-from duetlink.tools.demo.outcome import pair, show
+from duetlink.tools.demo.outcome import check_group, pair, show, show_group
 from duetlink.tools.demo.player import Player
 from duetlink.tools.demo.screen import Screen
 from duetlink.tools.demo.server import signaling_server
-from duetlink.tools.demo.summary import TELL, told
+from duetlink.tools.demo.summary import TELL, TELL_GROUP, told, told_group
 
 # Tags of the cells that the demo knows.
-GIVE_CODE = "give-code"  # an owner's: before it runs, a person would have told the code
-TAKE_CODE = "take-code"  # the scientist's: its CODE = "…" is replaced, or CODE_NAME = "…" for each owner-name
+GIVE_CODE = "give-code"  # an owner's or member's: before it runs, a person would have told the code
+TAKE_CODE = "take-code"  # whose CODE = "…" is replaced, or CODE_NAME = "…" for each owner-name or member-name
 
 OUTPUT = "duetlink-demo"
 """the directory, in the current one, for all that a demo writes"""
@@ -47,7 +47,7 @@ def play(console: Console, lesson: Lesson, timeout_s: float, directory: Path) ->
 def _place(lesson: Lesson, directory: Path) -> Path:
     """Make the directory for the executed copies. Raises DemoFailed."""
     place = directory / OUTPUT / lesson.name
-    if place.resolve() == lesson.scientist.resolve().parent:
+    if place.resolve() == lesson.notebooks[0].resolve().parent:
         raise DemoFailed(
             f"the executed notebooks would overwrite those in {place}; run duetlink demo in another directory"
         )
@@ -70,32 +70,7 @@ async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -
     environment = {"DUETLINK_AUDIT_PATH": str(run / "audit.jsonl")} | os.environ
     screen = Screen(console)
     players = [Player(path, screen.finished) for path in lesson.notebooks]
-    *owners, scientist = players
-    codes: dict[str, asyncio.Future[str]] = {
-        _variable(owner.role): asyncio.get_running_loop().create_future() for owner in owners
-    }
-
-    def connect(owner: Player) -> None:
-        async def give_code(cell: Any) -> None:
-            code = await owner.value("duet.code")
-            screen.say("", f"the {owner.role} tells the scientist the code {code}")
-            codes[_variable(owner.role)].set_result(code)
-
-        owner.cues[GIVE_CODE] = give_code
-
-    async def take_code(cell: Any) -> None:
-        for variable in _PLACEHOLDER.findall(cell.source):
-            if variable not in codes:
-                raise DemoFailed(f"{scientist.path.name} takes a {variable}, which no owner gives")
-            code = await codes[variable]
-            cell.source = re.sub(rf'^{variable} = ".*"$', f'{variable} = "{code}"', cell.source, flags=re.M)
-
-    for owner in owners:
-        connect(owner)
-    scientist.cues[TAKE_CODE] = take_code
-    for player in players:
-        for tag in player.cues:
-            player.tagged(tag)
+    codes = _connect(lesson, players, screen)
     screen.watch(players)
     try:
         with _terminable(), screen:
@@ -106,7 +81,7 @@ async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -
                         *(player.start(environment | {"DUETLINK_SIGNALING": address}) for player in players)
                     )
                     await _first_failure(*(player.play() for player in players))
-                    sides = [told(await player.value(TELL)) for player in players]
+                    ends = [await player.value(TELL_GROUP if lesson.is_group else TELL) for player in players]
                 finally:
                     await asyncio.gather(*(player.stop() for player in players))
                     saved = [player.save(run) for player in players]
@@ -121,13 +96,20 @@ async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -
     except CellFailed as failure:
         console.print(Text.from_ansi(failure.traceback), soft_wrap=True)
         raise DemoFailed(f"{failure} (the notebooks so far are in {run})") from None
-    pairings = [
-        pair(owner.role, codes[_variable(owner.role)].result(), side, sides[-1])
-        for owner, side in zip(owners, sides, strict=False)
-    ]
-    for pairing in pairings:
-        pairing.check()
-    show(console, pairings, signaling=address)
+    if lesson.is_group:
+        code = codes[_variable(players[0].role)].result()
+        sides = {player.role: told_group(end) for player, end in zip(players, ends, strict=True)}
+        check_group(sides)
+        show_group(console, code, sides, signaling=address)
+    else:
+        duets = [told(end) for end in ends]
+        pairings = [
+            pair(owner.role, codes[_variable(owner.role)].result(), side, duets[-1])
+            for owner, side in zip(players[:-1], duets, strict=False)
+        ]
+        for pairing in pairings:
+            pairing.check()
+        show(console, pairings, signaling=address)
     console.print(f"\nDone in {time.monotonic() - started_s:.0f} s. What was written:", style="dim")
     audit = Settings.from_environment(environment).audit_file
     for path in (*saved, *([audit] if audit is not None else [])):
@@ -136,8 +118,51 @@ async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -
     return 0
 
 
+def _connect(lesson: Lesson, players: list[Player], screen: Screen) -> dict[str, asyncio.Future[str]]:
+    """Have codes told: from each owner to the scientist; between members as their cells are tagged.
+
+    Returns the code of each variable that takes one. Raises DemoFailed for a cell that is missing.
+    """
+    codes: dict[str, asyncio.Future[str]] = {}
+
+    def giving(player: Player) -> Callable[[Any], Awaitable[None]]:
+        codes[_variable(player.role)] = asyncio.get_running_loop().create_future()
+
+        async def give_code(cell: Any) -> None:
+            code = await player.value("group.code" if lesson.is_group else "duet.code")
+            whom = "whoever comes next" if lesson.is_group else "the scientist"
+            screen.say("", f"the {player.role} tells {whom} the code {code}")
+            codes[_variable(player.role)].set_result(code)
+
+        return give_code
+
+    def taking(player: Player) -> Callable[[Any], Awaitable[None]]:
+        async def take_code(cell: Any) -> None:
+            for variable in _PLACEHOLDER.findall(cell.source):
+                if variable not in codes:
+                    raise DemoFailed(f"{player.path.name} takes a {variable}, which nobody gives")
+                code = await codes[variable]
+                cell.source = re.sub(
+                    rf'^{variable} = ".*"$', f'{variable} = "{code}"', cell.source, flags=re.M
+                )
+
+        return take_code
+
+    for player in players:
+        is_last = player is players[-1]
+        if player is players[0] or (not lesson.is_group and not is_last):
+            player.tagged(GIVE_CODE)
+        elif lesson.is_group or is_last:
+            player.tagged(TAKE_CODE)
+        if player.has(GIVE_CODE):
+            player.cues[GIVE_CODE] = giving(player)
+        if player.has(TAKE_CODE):
+            player.cues[TAKE_CODE] = taking(player)
+    return codes
+
+
 def _variable(role: str) -> str:
-    """In the scientist's notebook, for the code of `owner`, or of `owner-NAME`."""
+    """Where it is taken, for the code of `owner`, of `owner-NAME`, or of `member-NAME`."""
     name = role.partition("-")[2]
     return f"CODE_{name.upper()}" if name else "CODE"
 

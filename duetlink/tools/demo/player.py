@@ -133,6 +133,10 @@ class Player:
                 return cell
         raise DemoFailed(f"{self.path} has no cell tagged {tag!r}, which the demo needs")
 
+    def has(self, tag: str) -> bool:
+        """Whether there is a cell with this tag."""
+        return any(tag in cell.metadata.get("tags", ()) for cell in self.notebook.cells)
+
     async def value(self, expression: str) -> str:
         """The text that an expression is in the kernel, as a person reads it off a panel; between cells.
 

@@ -18,12 +18,12 @@ from duetlink.duet.display import visible
 from duetlink.tools.demo.player import Player, Step
 from duetlink.tools.demo.summary import seconds_text
 
-_COLOURS = {"owner": "green", "scientist": "cyan"}
+_COLOURS = {"owner": "green", "scientist": "cyan", "member": "green"}
 _TITLE_WIDTH = 42
 
 
 def colour_of(role: str) -> str:
-    """Of `owner`, `owner-NAME`, or `scientist`."""
+    """Of `owner`, `owner-NAME`, `scientist`, or `member-NAME`."""
     return _COLOURS.get(role.partition("-")[0], "")
 
 

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from duetlink.groups.status import GroupStatus, LinkStatus, MemberStatus
 from duetlink.net.link.transfer import TransferStatus
 
 if TYPE_CHECKING:
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 
 # evaluated in a kernel, in its notebook's namespace
 TELL = "__import__('duetlink.tools.demo.summary', fromlist=['tell']).tell(globals())"
+TELL_GROUP = TELL.replace("tell", "tell_group")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +89,19 @@ def told(text: str) -> list[Summary]:
         values["requests"] = tuple(AnsweredRequest(**entry) for entry in values["requests"])
         found.append(Summary(**values))
     return found
+
+
+def tell_group(namespace: Mapping[str, Any]) -> str:
+    """The status of `group` in a namespace, as JSON."""
+    return json.dumps(dataclasses.asdict(namespace["group"].status()))
+
+
+def told_group(text: str) -> GroupStatus:
+    """What `tell_group` wrote."""
+    values = json.loads(text)
+    values["members"] = tuple(MemberStatus(**each) for each in values["members"])
+    values["links"] = tuple(LinkStatus(**each) for each in values["links"])
+    return GroupStatus(**values)
 
 
 def seconds_text(duration_s: float) -> str:

@@ -21,8 +21,15 @@ from duetlink.tools.demo.errors import DemoFailed
 from duetlink.tools.demo.lesson import choose
 
 NOTEBOOKS = Path(__file__).resolve().parents[3] / "notebooks"
-_LESSONS = (path.parent.name for path in NOTEBOOKS.glob("*/scientist.ipynb"))
-LESSONS = sorted(_LESSONS, key=lambda name: int(name.partition("-")[0]))
+
+
+def _lessons(*patterns: str) -> list[str]:
+    found = {path.parent.name for pattern in patterns for path in NOTEBOOKS.glob(pattern)}
+    return sorted(found, key=lambda name: int(name.partition("-")[0]))
+
+
+DUETS = _lessons("*/scientist.ipynb")
+LESSONS = _lessons("*/scientist.ipynb", "*/member-*.ipynb")
 
 
 def roles(lesson: str) -> list[str]:
@@ -117,7 +124,7 @@ def elsewhere(directory: Path) -> Path:
 
 
 def checked(directory: Path, here: Path, told: str, audit: Path) -> Played:
-    assert "✓ the same on both sides" in told
+    assert "✓ the same on both sides" in told or "✓ the same at all who are there" in told
     assert verify(audit).intact
     entries = [json.loads(line) for line in audit.read_text(encoding="utf-8").splitlines()]
     written = here / "duetlink-demo" / directory.name

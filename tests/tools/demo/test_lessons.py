@@ -29,7 +29,7 @@ def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
 
 def test_all_of_them_are_here() -> None:
     tested = {"1-basics", "2-statistics", "3-images", "4-two-owners", "5-function", "6-private"}
-    tested |= {"12-preparation", "13-two-hands"}
+    tested |= {"7-group", "12-preparation", "13-two-hands"}
     assert set(LESSONS) == tested
 
 
@@ -170,6 +170,33 @@ def test_private(lesson: Callable[[str], Path]) -> None:
         "spread of salaries",
         "median salary",
     ]
+
+
+def test_group(lesson: Callable[[str], Path]) -> None:
+    played = play(lesson("7-group"))
+    said = {name: played.text(f"member-{name}") for name in ("ann", "ben", "cal", "dee")}
+    for name, alone in (("ann", 0), ("ben", 1), ("cal", 2), ("dee", 2)):
+        found = re.search(r"alone: \[(.*)\]", said[name])
+        assert found is not None
+        right = [abs(float(number) - true) < 0.1 for number, true in zip(found[1].split(), TRUE, strict=True)]
+        assert [index for index in range(3) if right[index]] == [alone]
+    weights = {name: re.findall(r"weights: \[(.*)\]", text) for name, text in said.items()}
+    assert {name: len(each) for name, each in weights.items()} == {"ann": 3, "ben": 3, "cal": 1, "dee": 1}
+    assert weights["ann"] == weights["ben"]  # the same bits
+    assert weights["cal"] == weights["ann"][:1]
+    assert weights["dee"] == weights["ann"][-1:]
+    assert [float(number) for number in weights["dee"][0].split()] == pytest.approx(TRUE, abs=0.1)
+    for name in ("ann", "ben", "dee"):
+        assert "epoch 3 with ann, ben, dee" in said[name].replace("ben, ann", "ann, ben")
+    assert "<Group closed: this side closed the group>" in said["cal"]
+    ends = [line.split() for line in played.told.splitlines() if line.strip().startswith(("0", "1", "2"))]
+    assert {"member-ann", "member-ben", "member-dee"} <= {line[1] for line in ends if len(line) > 1}
+    averages = [entry for entry in played.audit if entry["kind"] == "group" and entry["name"] == "average"]
+    assert len(averages) == 5 * 3 + 5 * 2 + 5 * 3
+    assert {entry["size_bytes"] for entry in averages} == {24}  # three numbers, and no plant
+
+
+TRUE = [2.0, -1.0, 0.5]  # weights of light, water and warmth
 
 
 def test_preparation(lesson: Callable[[str], Path]) -> None:
