@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,6 +14,22 @@ pytestmark = pytest.mark.slow
 
 MEMBER = Path(__file__).with_name("member.py")
 ELEMENTS = 4_000_000  # 32 MB
+
+# Each kind of operation once more, as the one in whose middle a member dies: `python -m tests.groups`.
+KINDS = {
+    "shared memory": "group.all_reduce(x, in_place=True)",
+    "reduce": "group.reduce(x, 0)",
+    "broadcast": "group.broadcast(x, 1)",
+    "reduce_scatter": "group.reduce_scatter([x, x, x])",
+    "all_gather": "group.all_gather(x)",
+    "gather": "group.gather(x, 0)",
+    "scatter": "group.scatter([x, x, x], 1)",
+    "all_to_all": "group.all_to_all([x, x, x])",
+    "barrier": "group.barrier()",
+    "average": "group.average({'x': x}, weight=2.0)",
+    "sync": "group.sync({'x': x})",
+    "recv": "group.recv(2)",
+}
 
 
 class Process:
@@ -85,3 +102,25 @@ def test_a_member_killed_in_the_middle_of_a_sum_is_named_and_the_others_go_on(
         each.begin("y = group.all_reduce(x); out = (float(y[0]), float(y[-1]), group.size, group.epoch)")
     total = sum(rank + 1.0 for rank in range(3) if rank != victim)
     assert [each.answer() for each in others] == [f"ok ({total}, {total}, 2, 2)"] * 2
+
+
+@pytest.mark.parametrize("name", KINDS if os.environ.get("DUETLINK_KILLS") else ["shared memory"])
+def test_a_member_killed_while_the_others_wait_in_any_operation(members: list[Process], name: str) -> None:
+    others = members[:2]
+    for rank, each in enumerate(members):
+        each.run(f"x = np.full({ELEMENTS}, {rank + 1}.0); before = x.copy()")
+        each.begin("group.barrier()")
+    assert [each.answer() for each in members] == ["ok None"] * 3
+    for each in others:
+        each.begin(KINDS[name])
+    assert others[0].process.poll() is None
+    members[2].process.kill()
+    for each in others:
+        lost = each.answer()
+        if lost.startswith("ok"):  # it only sent; the next operation tells
+            lost = each.run("group.barrier()")
+        assert lost == "error PeerLost rank 2 (carl) is lost"
+        assert each.run("out = bool((x == before).all())") == "ok True"
+    for each in others:
+        each.begin("out = (group.all_reduce(1), group.size)")
+    assert [each.answer() for each in others] == ["ok (2, 2)"] * 2
