@@ -1,7 +1,8 @@
 """Which member adds up which items, and who keeps a second copy for it.
 
 Each member owns one block of every array: the others send it theirs of that block, masked. What a member has
-of its own block would be lost with it, so it sends that to the next rank, its *deputy*.
+of its own block would be lost with it, so it sends that to a neighbour in rank, its *deputy*. The two blocks
+lie side by side, so that what goes to each member is one piece of the array.
 """
 
 from __future__ import annotations
@@ -27,12 +28,11 @@ class OwnedBlocks:
         return stop - start
 
     def deputy(self, rank: int) -> int:
-        return (rank + 1) % self.members
+        """The next rank; that of the last one is the one before."""
+        return rank + 1 if rank < self.members - 1 else rank - 1
 
-    def represented(self, rank: int) -> int:
-        """Whose deputy this member is."""
-        return (rank - 1) % self.members
-
-    def pieces(self, of: int, to: int) -> list[int]:
-        """The blocks that `of` sends to `to`, one after the other; to itself as well, which costs nothing."""
-        return [to, of] if self.deputy(of) == to else [to]
+    def sent(self, of: int, to: int) -> list[int]:
+        """The blocks that `of` sends to `to`, one after the other as they lie in the array."""
+        if of == to:
+            return []
+        return sorted((of, to)) if self.deputy(of) == to else [to]

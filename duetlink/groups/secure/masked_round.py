@@ -113,14 +113,14 @@ class Lane:
     """One array of the round at one member, from the moment when it is masked."""
 
     blocks: OwnedBlocks
-    sent: Residues  # what went to each rank, one after the other
-    starts: dict[int, int]  # where a block begins in that
+    masked: Residues  # all of this member's
     total: Residues  # of the own block: the sum of all members' masked items
-    copy: Residues  # the masked items of the represented member, of its own block
+    copies: dict[
+        int, Residues
+    ]  # by rank, of those whose deputy this is: their masked items of their own block
 
-    def sent_block(self, block: int) -> Residues:
-        start = self.starts[block]
-        return self.sent[start : start + self.blocks.size(block)]
+    def masked_block(self, block: int) -> Residues:
+        return self.masked[slice(*self.blocks.bounds(block))]
 
 
 @dataclass(slots=True)
@@ -191,21 +191,21 @@ class MaskedRound:
         taken_off = [key for other, key in keys.items() if other < me]
         await off_loop(array.nbytes, mask, array, added, taken_off)
         blocks = OwnedBlocks(len(array), size)
-        starts: dict[int, int] = {}
-        pieces, given_sizes = [], []
-        at = 0
-        for to in range(size):
-            for block in blocks.pieces(me, to):
-                starts[block] = at
-                at += blocks.size(block)
-                pieces.append(array[slice(*blocks.bounds(block))])
-            given_sizes.append(sum(blocks.size(block) for block in blocks.pieces(me, to)))
-        sent = await off_loop(array.nbytes, np.concatenate, pieces)
-        sizes = [sum(blocks.size(block) for block in blocks.pieces(of, me)) for of in range(size)]
-        got = await wire.exchange(f"masked values {number}", sent, given_sizes, sizes)
-        own = blocks.size(me)
-        total = await off_loop(array.nbytes, _sum, [each[:own] for each in got])
-        return Lane(blocks, sent, starts, total, got[blocks.represented(me)][own:].copy())
+        given_sizes = [sum(map(blocks.size, blocks.sent(me, to))) for to in range(size)]
+        sizes = [sum(map(blocks.size, blocks.sent(of, me))) for of in range(size)]
+        got = await wire.exchange(f"masked values {number}", array, given_sizes, sizes)
+        parts = [array[slice(*blocks.bounds(me))]]
+        copies = {}
+        for of, items in enumerate(got):
+            at = 0
+            for block in blocks.sent(of, me):
+                piece = items[at : at + blocks.size(block)]
+                at += len(piece)
+                if block == me:
+                    parts.append(piece)
+                else:
+                    copies[of] = piece.copy()
+        return Lane(blocks, array, await off_loop(array.nbytes, _sum, parts), copies)
 
     # -- commit, reveal, gather ------------------------------------------------------------------------------
 
@@ -304,14 +304,14 @@ class MaskedRound:
     ) -> Residues:
         """The lost member's block is added up by its deputy, who has the lost member's own items of it."""
         blocks, deputy = lane.blocks, lane.blocks.deputy(lost)
-        piece, nothing = lane.sent_block(lost), lane.sent[:0]
+        piece, nothing = lane.masked_block(lost), lane.masked[:0]
         given = [piece if rank == deputy else nothing for rank in left]
         sizes = [len(piece) if self.rank == deputy else 0] * len(left)
         step = f"masked values {number} of the lost"
         got = await wire.exchange(step, np.concatenate(given), [len(each) for each in given], sizes)
         opened = await self._unmasked(seeds, number, self.rank, lane.total)
         if self.rank == deputy:
-            total = await off_loop(lane.copy.nbytes, _sum, [lane.copy, *got])
+            total = await off_loop(piece.nbytes, _sum, [lane.copies[lost], *got])
             opened = np.concatenate([opened, await self._unmasked(seeds, number, lost, total)])
         parts = await wire.gather(
             opened, [blocks.size(rank) + blocks.size(lost) * (rank == deputy) for rank in left]

@@ -249,7 +249,7 @@ async def test_the_sum_has_the_noise_that_was_asked_for(make_epoch: MakeEpoch) -
         np.testing.assert_array_equal(each["a"], found[0]["a"])  # one noise, the same at all
     for off in (found[0]["a"] - 3.0, found[0]["n"] - 3.0):
         assert abs(off.mean()) < 25 / math.sqrt(items)
-        assert off.var() == pytest.approx(25.0, rel=0.13)  # of integers each share is rounded up to 3 steps
+        assert off.var() == pytest.approx(25.0, rel=0.16)  # of integers each share is rounded up to 3 steps
     assert found[0]["n"].dtype == np.int64
     other = await reduce(make_epoch(range(3)), values, limit=4.0, noise=5.0, colluding=0)
     assert not np.array_equal(other[0]["a"], found[0]["a"])
