@@ -40,6 +40,8 @@ from duetlink.data.values import body as layout
 from duetlink.data.values.schema_pb2 import Array, Arrow, DType, Field, Node, Polars, Scalar
 from duetlink.data.values.touch import touch
 from duetlink.errors import CodecFailed, LocalProtocolError, RemoteProtocolError
+from duetlink.groups.secure.introduction import Held, Introduction
+from duetlink.groups.secure.member_secrets import Secrets
 from duetlink.learning.gossip.averaging import Fallback, PushSum
 from duetlink.learning.gossip.chunks import ASK, ChunkHead, Strides, ask
 from duetlink.learning.gossip.graphs import Graph
@@ -596,12 +598,15 @@ def _use_gossip(data: bytes) -> None:
 # -- what members send for coded sums ------------------------------------------------------------------------
 
 _SUM_PLAN_BYTES = 24
+_SECURE_MEMBERS = 4
 _SUM_ITEMS = 600  # of the array that made-up exponents are used on
 
 
 @functools.cache
 def _sum_samples() -> list[bytes]:
-    """After one byte that says what it is: two chunks to be added, a plan with its sketch, exponents."""
+    """After one byte that says what it is: two chunks to be added, a plan with its sketch, exponents, a fixed
+    point, what a member tells before a secure sum.
+    """
     found = []
     for name in ("int16", "bfloat16", "uint64", "complex64"):
         element = BY_NAME[name]
@@ -615,6 +620,8 @@ def _sum_samples() -> list[bytes]:
     spans = Spans.of(np.linspace(-2, 2, _SUM_ITEMS, dtype=np.float32), BY_NAME["float32"])
     found.append(b"\2" + spans.flat.tobytes())
     found.append(b"\3" + FixedPoint.of_range(3.0, 4).to_wire())
+    secrets = Secrets(1, _SECURE_MEMBERS)
+    found.append(b"\4" + secrets.introduction(0, Held(), bytes(32)).to_wire())
     return found
 
 
@@ -652,6 +659,10 @@ def _use_sum(data: bytes) -> None:
         for lane in (Lane.lossless(spans, element, given.size, 3), Lane.lossy(spans, element, 3, 2)):
             if lane is not None:
                 lane.from_integers(lane.to_integers(given), given.copy())
+    elif kind == b"\4":
+        told = Introduction.from_wire(rest, _SECURE_MEMBERS, "rank 1")
+        assert told.to_wire() == rest
+        Secrets(0, _SECURE_MEMBERS).pair_key(1, told.public_key, bytes(32), 0, "rank 1")
     else:
         fixed = FixedPoint.from_wire(rest)
         fixed.from_ring(fixed.to_ring(np.array([fixed.limit, -fixed.limit])))
