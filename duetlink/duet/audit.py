@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from duetlink.base.audit import read
-from duetlink.base.audit.entry import UNREADABLE, Entry
+from duetlink.base.audit.entry import OPENED, POLICY, SHARE, UNREADABLE, UNSHARE, Entry
 from duetlink.base.audit.verify import Report, verify
 from duetlink.duet.display import Table, by_words, size_text
 from duetlink.errors import AuditBroken, AuditUnavailable, SettingError
@@ -21,6 +21,7 @@ from duetlink.errors import AuditBroken, AuditUnavailable, SettingError
 ALL = "all"
 _SHOWN = 50  # entries, the latest ones
 _CSV_FIELDS = tuple(field.name for field in dataclasses.fields(Entry))
+_OWN = frozenset({OPENED, POLICY, SHARE, UNSHARE})  # what a side does by itself
 _HEADERS = ("#", "when", "what", "who", "object", "bytes", "by", "words", "path")
 
 
@@ -198,6 +199,11 @@ def moment(entry: Entry) -> datetime.datetime:
         return datetime.datetime.min.replace(tzinfo=datetime.UTC)
 
 
+def who_of(entry: Entry) -> str:
+    """Who did it, for whoever sits here: the peer, or this side itself."""
+    return "you" if entry.kind in _OWN else entry.peer
+
+
 def _row(entry: Entry) -> tuple[str, ...]:
     when = "" if not entry.when else moment(entry).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     what = " ".join(part for part in (entry.kind, entry.state) if part)
@@ -211,7 +217,7 @@ def _row(entry: Entry) -> tuple[str, ...]:
         number,
         when,
         what,
-        entry.peer,
+        who_of(entry),
         f"{entry.name}{revision}",
         size,
         by_words(entry.by),

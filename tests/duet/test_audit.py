@@ -205,6 +205,8 @@ def test_the_peers_hostile_words_stay_in_their_line(duets: Pair, private_audit_l
         assert "\x1b" not in shown
         assert "\u202e" not in shown
     assert "<script>" not in owner.audit._repr_html_()
+    who = {row[2]: row[3] for row in owner.audit.table().rows}
+    assert (who["share"], who["opened"], who["request"], who["connected"]) == ("you", "you", "Sven", "Sven")
 
 
 def test_many_requests_at_once_are_put_down_in_order(duets: Pair, private_audit_log: Path) -> None:

@@ -98,6 +98,17 @@ def test_what_is_approved_is_what_was_there_when_it_was_asked_for(unanswered: Be
     np.testing.assert_array_equal(pending.result(20), [0.0, 1.0, 2.0])
 
 
+def test_one_number_is_called_so(unanswered: Bench) -> None:
+    x = unanswered.share(np.arange(3.0), "numbers", mock=np.zeros(3))
+    pending = x.mean().request("one of them")
+    until(lambda: pending.state == "pending")
+    asked = unanswered.owner.requests.pending[-1]
+    assert unanswered.owner.requests.table().rows[asked.number][4] == "one number, numpy.float64"
+    asked.deny()
+    with pytest.raises(errors.RequestDenied):
+        pending.result(20)
+
+
 def test_a_result_of_what_is_no_longer_shared_is_denied(unanswered: Bench) -> None:
     x = unanswered.share(np.arange(3.0), "gone", mock=np.zeros(3))
     total = x.sum()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
@@ -24,6 +25,8 @@ from duetlink.errors import SettingError
 
 if TYPE_CHECKING:
     import pandas as pd
+
+_NUMBER = re.compile(r"(numpy\.|builtins\.)?(u?int\d*|float\d*|bool_?|complex\d*)")
 
 
 class Request:
@@ -270,8 +273,11 @@ def _rows(group: int | None) -> str:
 
 
 def _words(asset: AssetInfo) -> str:
-    what = f"{asset.kind} {asset.detail}".rstrip()  # a number has no detail
-    return asset.detail if asset.is_unmade else f"{what}, {size_text(asset.size_bytes)}"
+    if asset.is_unmade:
+        return asset.detail
+    if not asset.detail and _NUMBER.fullmatch(asset.kind):
+        return f"one number, {asset.kind}"
+    return f"{asset.kind} {asset.detail}".rstrip() + f", {size_text(asset.size_bytes)}"
 
 
 def _end_of_day(now: datetime.datetime) -> datetime.datetime:
