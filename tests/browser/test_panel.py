@@ -200,6 +200,10 @@ def test_a_saved_notebook_holds_no_code_and_shows_a_readable_state(
     expect(owner.page.locator(".duetlink-kept")).to_be_hidden()  # the panel is there
     owner.run("duet.close()")
     expect(mine.locator("header")).to_contain_text("Closed")
+    # the panel hears of it by itself, the output below it by another message
+    owner.page.wait_for_function(
+        "JSON.stringify(notebookPage.panel().context.model.toJSON()).includes('closed the duet')"
+    )
     owner.page.evaluate("notebookPage.panel().context.save()")
     outputs = json.loads(owner.saved())["cells"][1]["outputs"]
     assert "closed" in "".join(outputs[1]["data"]["text/html"])

@@ -40,7 +40,7 @@ from tests.remote.hostile import HostileDesk, Step
 
 ASSETS = ("x", "ints", "frame", "name", "tensor", "number", "texts")
 OPENED = range(1, len(ASSETS) + 1)  # their numbers, as the tables below have them
-PER_DESK = 100  # programs that one desk does before it is thrown away
+PER_DESK = 800  # programs that one desk does before it is thrown away
 _MEMORY_BYTES = 6 * 1024**3
 _STEP_S = 2.0  # after which a batch's running step is failed
 _HUNG_S = 120.0  # after which this process ends, as its programs hang

@@ -154,7 +154,7 @@ def test_private(lesson: Callable[[str], Path]) -> None:
     said, own = played.text("scientist"), played.text("owner")
     assert "the hospital says: exact figures stay here; ask for one with noise: .dp(epsilon=…)" in said
     assert "np.float64(42715.12)" in own
-    assert "42715" not in said
+    assert "42715.1" not in said  # what has noise is a whole number, which may by chance be near
     true = {"all": 42_715, "care": 38_307, "lab": 52_480, "office": 43_420}
     for name, mean in true.items():
         row = re.search(rf"^{name} +([\d.]+) +([\d.]+)$", said, re.MULTILINE)

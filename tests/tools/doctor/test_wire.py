@@ -79,8 +79,8 @@ async def test_a_lost_question_is_asked_again() -> None:
         return truthful(request, at, source) if len(fake.asked) > 1 else None
 
     async with udp_server(second_time) as (fake, server), udp(server) as wire:
-        answer = await wire.ask(binding_request(), server)
-        assert answer.sendings == 2
+        answer = await wire.ask(binding_request(), server, 30.0)
+        assert answer.sendings >= 2
 
 
 async def test_a_closed_port_is_known_at_once() -> None:
