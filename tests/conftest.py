@@ -65,6 +65,12 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.xdist_group(group))
 
 
+def pytest_collection_finish() -> None:
+    """What is loaded by now stays: no collection of garbage looks at a million objects of libraries again."""
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(autouse=True)
 def private_runtime_directory(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Embedded signaling servers of different tests do not find each other."""
