@@ -10,7 +10,7 @@ import torch
 
 from duetlink.data.codecs.element import BY_NAME
 from duetlink.data.codecs.sketch.plan import SketchPlan
-from duetlink.errors import OperationMismatch, PeerLost, UnsupportedValue
+from duetlink.errors import OperationMismatch, PeerLost, UnknownCodec, UnsupportedValue
 from duetlink.groups.collectives import layout
 from duetlink.groups.collectives.algorithms import ALGORITHMS
 from duetlink.groups.collectives.costs import Costs, LinkFigures
@@ -439,6 +439,8 @@ async def test_what_a_codec_is_not_for_is_refused_before_anything_is_sent(make_g
     ):
         with pytest.raises(UnsupportedValue):
             await group.members[0].all_reduce(value, op, codec=codec)
+    with pytest.raises(UnknownCodec, match="also auto, union, integers"):
+        await group.members[0].all_reduce(np.ones(3), codec="onion")
     assert await group.all(lambda m: m.all_reduce(1)) == [2, 2]
 
 

@@ -21,6 +21,8 @@ from duetlink.data.codecs.integers.spans import BLOCK_ITEMS, NONE, Spans
 
 WIDTHS = (1, 2, 4, 8)  # bytes of an integer
 _CHUNK_BLOCKS = 128
+# Lossless integers that save less than a tenth of the bytes are not worth the work with them.
+_WORTHWHILE = 0.9
 # A step beyond 2^±1000 cannot be multiplied by in float64. A peer may name any.
 _MOST_EXPONENT = 1000
 
@@ -47,7 +49,7 @@ class Lane:
 
     @classmethod
     def lossless(cls, spans: Spans, element: Element, items: int, members: int) -> Lane | None:
-        """Integers for the blocks whose sums are proven to be those of floats; None if that saves nothing.
+        """Integers for the blocks whose sums are proven to be those of floats; None if that saves little.
 
         Of the widths, the one with which all blocks together take the fewest bytes.
         """
@@ -56,12 +58,13 @@ class Lane:
         steps = np.where(spans.top == NONE, 0, -spans.neg_low.astype(np.int32))
         proven &= np.abs(steps) <= _MOST_EXPONENT
         sizes = _block_sizes(items)
+        dense_bytes = items * element.size_bytes
         best: tuple[int, int, NDArray[np.bool_]] | None = None
         for width_bytes in WIDTHS:
             chosen = proven & (width <= 8 * width_bytes)
             taken = int(sizes[chosen].sum())
             size_bytes = taken * width_bytes + (items - taken) * element.size_bytes
-            if size_bytes < items * element.size_bytes and (best is None or size_bytes < best[0]):
+            if size_bytes < _WORTHWHILE * dense_bytes and (best is None or size_bytes < best[0]):
                 best = (size_bytes, width_bytes, chosen)
         if best is None:
             return None

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 
 from duetlink.data.codecs.element import Element
+from duetlink.errors import UnknownCodec
 from duetlink.groups.collectives.elements import Array, combination
 from duetlink.groups.collectives.flat import FlatOperations, Manner
 from duetlink.groups.collectives.sums import agreed, automatic, integers, lhc, sketch, union
@@ -50,7 +51,10 @@ async def all_reduce(
         None if codec is None else SUMS.get(codec.partition(":")[0] if codec.startswith("agreed") else codec)
     )
     if codec is None or way is None:
-        await flat.all_reduce(array, element, op, manner, restore=restore)
+        try:
+            await flat.all_reduce(array, element, op, manner, restore=restore)
+        except UnknownCodec as error:
+            raise UnknownCodec(f"{error}; for sums and means there are also {', '.join(SUMS)}") from None
         return None
     combination(op, element)
     began_s = time.monotonic()

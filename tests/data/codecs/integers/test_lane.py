@@ -107,6 +107,8 @@ def test_integers_are_not_used_where_they_are_no_smaller() -> None:
     element = BY_NAME["float32"]
     assert Lane.lossless(Spans.of(noise, element), element, 1000, 2) is None
     assert Lane.lossless(Spans.of(noise[:0], element), element, 0, 2) is None
+    mostly = np.concatenate([np.repeat(noise, 5), np.zeros(300, np.float32)])  # one block of twenty
+    assert Lane.lossless(Spans.of(mostly, element), element, 5300, 2) is None
 
 
 @pytest.mark.parametrize("name", FORMATS)
