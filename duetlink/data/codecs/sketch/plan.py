@@ -25,9 +25,7 @@ from duetlink.errors import RemoteProtocolError
 
 HASHES = 3
 LANES = 3  # values, keys, checks
-CELL_BYTES = 8 * LANES
 MAX_ITEMS = 1 << 40
-MAX_MEMBERS = 256  # as many keys of one place fit 48 bits and 16 bits
 MAX_CELLS = 1 << 28
 COUNT_SHIFT = np.uint64(48)
 PLACE_MASK = np.uint64((1 << 48) - 1)
@@ -43,7 +41,8 @@ Words = NDArray[np.uint64]
 
 @dataclass(frozen=True, slots=True)
 class SketchPlan:
-    """What members agree on before they make sketches that shall be added.
+    """What members agree on before they make sketches that shall be added: those of 256 members at most, as
+    many keys of one place as fit 48 and 16 bits.
 
     Attributes:
         items: of the array.
