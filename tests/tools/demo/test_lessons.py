@@ -29,7 +29,7 @@ def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
 
 def test_all_of_them_are_here() -> None:
     tested = {"1-basics", "2-statistics", "3-images", "4-two-owners", "5-function", "6-private"}
-    tested |= {"7-group", "12-preparation", "13-two-hands"}
+    tested |= {"7-group", "9-private-training", "12-preparation", "13-two-hands"}
     assert set(LESSONS) == tested
 
 
@@ -197,6 +197,26 @@ def test_group(lesson: Callable[[str], Path]) -> None:
 
 
 TRUE = [2.0, -1.0, 0.5]  # weights of light, water and warmth
+
+
+def test_private_training(lesson: Callable[[str], Path]) -> None:
+    played = play(lesson("9-private-training"))
+    said, own = played.text("scientist"), played.text("owner")
+    plain = re.search(r"without noise: accuracy 0\.\d\d, attack (0\.\d\d)", own)
+    assert plain is not None
+    table = re.findall(r"^\d +([\d.]+) +([\d.]+) +([\d.]+)$", own, re.MULTILINE)
+    epsilons, accuracies, attacks = (list(map(float, column)) for column in zip(*table, strict=True))
+    assert epsilons == [0.59, 1.34, 3.26, 9.55]
+    assert accuracies[3] > accuracies[0]
+    assert max(attacks[:3]) < 0.6 < float(plain[1])  # a coin is right 0.5 of the time
+    assert "it claims: epsilon 3.27 at delta 0.0001" in own
+    assert "budget: epsilon 4, 0.73 left" in own
+    assert "epsilon 3.27 at delta 0.0001, and epsilon 0.73 is left for 'digits'" in own
+    accuracy = re.search(r"accuracy: (0\.\d\d)", said)
+    assert accuracy is not None
+    assert float(accuracy[1]) > 0.4
+    assert "the archive says: the budget is spent" in said
+    assert [reason for reason, _ in played.left()] == ["a first model"]
 
 
 def test_preparation(lesson: Callable[[str], Path]) -> None:
