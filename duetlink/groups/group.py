@@ -483,7 +483,7 @@ class Group:
         return self._wait(call := Call(here()), self._recv(call, of, tag, timeout_s=timeout_s))
 
     def rounds(
-        self, part: Part, *, quorum: int | None = None, grace_s: float = 10.0, shows_each: bool = False
+        self, part: Part, *, quorum: int | None = None, grace_s: float = 10.0, shows: str = "average"
     ) -> Rounds:
         """Sums again and again that go on without those who pause, which `duetlink.learning.LocalSteps` uses.
         All members make them; `Rounds.open` begins.
@@ -493,13 +493,17 @@ class Group:
             quorum: how many members have to give something for a round; a majority by default. Where fewer
                 are left, all of them.
             grace_s: how long a round waits for the others once there is a quorum.
-            shows_each: whether members see what each has given, and not the sum alone.
+            shows: which of the group's operations shows members as much as this: "average", "secure_sum", or
+                "all_gather".
 
         Raises:
             SettingError: a value that cannot be.
-            OperationRefused: `only` allows neither averages nor, for `shows_each`, "all_gather".
+            OperationRefused: `only` does not allow that operation.
         """
-        self._check("rounds", "all_gather" if shows_each else "average")
+        if shows == "secure_sum":
+            self._check_secure("rounds", "average", secure=True)
+        else:
+            self._check("rounds", shows)
         return Rounds(self._life, self._thread, self._note, part, quorum=quorum, grace_s=grace_s)
 
     # -- the same on the loop thread -------------------------------------------------------------------------

@@ -36,10 +36,12 @@ from duetlink.errors import (
     OperationMismatch,
     PeerLost,
     RemoteProtocolError,
+    SecureSumFailed,
     SettingError,
 )
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.life import GroupLife
+from duetlink.groups.secure.party import Party
 
 TOPIC = "rounds"
 FORM_BYTES = 32
@@ -54,6 +56,17 @@ _MOST_ABORTS = (
 )
 
 Note = Callable[[Any], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Meeting:
+    """Who meets in a round, and how."""
+
+    collectives: Collectives
+    party: Party
+    gives: bool  # whether this member gives
+    note: Note  # to be awaited with whatever is about to be sent
+    call: str
 
 
 class Part(Protocol):
@@ -71,9 +84,13 @@ class Part(Protocol):
     def load(self, state: Any) -> None:
         """Take the state of another member. Raises RemoteProtocolError."""
 
-    async def exchange(self, collectives: Collectives, gives: bool, note: Note, call: str) -> Any:
+    @property
+    def gave(self) -> bool:
+        """Whether what the last exchange brought together has this member's gift in it."""
+
+    async def exchange(self, meeting: Meeting) -> Any:
         """Bring together what the givers have. All members call it; one that does not give takes part with
-        nothing. `note` is awaited with whatever is about to be sent. May be called again after a failure.
+        nothing. May be called again after a failure.
         """
 
     def advance(self, found: Any) -> frozenset[int]:
@@ -224,7 +241,7 @@ class Rounds:
         except asyncio.CancelledError:
             self._error = LinkClosed("the rounds were interrupted before they began")
             raise
-        except (LinkClosed, OperationMismatch, SettingError) as error:
+        except (LinkClosed, GroupError, SettingError) as error:
             self._error = error  # all members have it
         except Exception as error:
             # the others would wait for this member for ever
@@ -250,7 +267,7 @@ class Rounds:
                 aborts = 0
             except PeerLost:
                 self._life.check_open()
-            except OperationAborted:
+            except (OperationAborted, SecureSumFailed):
                 self._life.check_open()
                 aborts += 1
                 if aborts > _MOST_ABORTS:
@@ -339,7 +356,8 @@ class Rounds:
             def note(sent: Any) -> Awaitable[None]:
                 return self._note(call, sent)
 
-            found = await part.exchange(collectives, rank in givers, note, call)
+            party = Party(*self._life.roll())
+            found = await part.exchange(Meeting(collectives, party, rank in givers, note, call))
             refused = await asyncio.to_thread(part.advance, found)
             names = {each: self._life.roster.entries[seat].name for each, seat in enumerate(seats)}
             self._number += 1
@@ -349,11 +367,11 @@ class Rounds:
                     tuple(names[each] for each in givers if each not in refused),
                     tuple(names[each] for each in givers if each in refused),
                     len(seats),
-                    rank in givers and rank not in refused,
+                    part.gave and rank not in refused,
                     time.monotonic() - began,
                 )
             )
-            if rank in givers:
+            if part.gave:
                 self._gives = self._is_in = False
             self._absent = frozenset(
                 seats[each]

@@ -18,9 +18,9 @@ from torch import Tensor, nn
 import duetlink
 from duetlink import errors
 from duetlink.groups.group import Group
-from duetlink.groups.rounds import TOPIC
+from duetlink.groups.rounds import TOPIC, Meeting
 from duetlink.learning import LocalSteps
-from duetlink.learning.averaging import updates
+from duetlink.learning.averaging import averaged, updates
 from duetlink.learning.averaging.flat import FlatModel
 from duetlink.learning.averaging.outer import OuterStep
 from tests.groups.conftest import QUICK, MakeGroup, make_group, together, until
@@ -269,6 +269,61 @@ def test_one_that_comes_late_has_the_state_of_the_others(make_group: MakeGroup) 
     well([eve, ben, ann], lambda group: group.close())
 
 
+def test_a_secure_sum_gives_the_same_model(make_group: MakeGroup) -> None:
+    groups = make_group(3, only=("secure_sum",))
+    models = [linear() for _ in groups]
+
+    def train(group: Group) -> Any:
+        rank = group.rank or 0
+        with LocalSteps(models[rank], group, every=1, weight=100.0 * (rank + 1), secure=True) as steps:
+            for _ in range(2):
+                move(models[rank], float(rank))
+                steps.after_step()
+        return weights(models[rank]), steps.sent_bytes
+
+    # (0 * 100 + 1 * 200 + 2 * 300) / 600, twice
+    assert well(groups, train) == [(pytest.approx([8 / 3, 8 / 3], abs=1e-4), 16)] * 3
+    found = together(groups, lambda group: LocalSteps(linear(), group))
+    assert [type(error) for error in found] == [errors.OperationRefused] * 3
+
+
+async def test_a_secure_sum_that_a_loss_interrupts_is_finished_with_what_was_in_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    given: list[tuple[object, float]] = []
+
+    class Interrupted:
+        async def all_reduce(self, collectives: Any, party: Any, value: Any, op: str, *, call: str) -> Any:
+            given.append((self, float(value["weight"])))
+            if len(given) == 1:
+                raise errors.PeerLost("rank 2 is lost")
+            return value
+
+    async def note(sent: Any) -> None:
+        return None
+
+    monkeypatch.setattr(averaged, "SecureSum", Interrupted)
+    part = averaged.Averaged(
+        FlatModel(linear()),
+        updates="float32",
+        density=1.0,
+        outer=OuterStep(),
+        weight=5.0,
+        secure=True,
+        quorum=1,
+    )
+    with pytest.raises(errors.PeerLost):
+        await part.exchange(Meeting(None, None, False, note, ""))  # type: ignore[arg-type]
+    part.offer(np.ones(2, np.float32))  # comes between the two attempts
+    again = Meeting(None, None, True, note, "")  # type: ignore[arg-type]
+    await part.exchange(again)
+    assert given[0] == given[1]
+    assert (given[0][1], part.gave) == (0.0, False)  # so that it goes into the next round
+    await part.exchange(again)
+    assert (given[2][1], part.gave) == (5.0, True)
+    assert given[2][0] is not given[1][0]
+
+
 # -- what cannot be ----------------------------------------------------------------------------------------
 
 
@@ -297,6 +352,7 @@ def test_models_that_differ_and_quorums_too_large_are_told_to_all(make_group: Ma
         ({"grace_s": -1.0}, "grace_s"),
         ({"updates": "int3"}, "float32, int8, sparse"),
         ({"density": 0.0}, "density"),
+        ({"secure": True, "updates": "int8"}, "secure sum is of float32"),
         ({"outer_rate": 0.0}, "outer_rate"),
         ({"outer_momentum": 1.0}, "outer_momentum"),
     ],
@@ -305,7 +361,7 @@ def test_settings_that_cannot_be_are_refused_before_anything_is_sent(
     changed: dict[str, Any], words: str
 ) -> None:
     class NoGroup:
-        def rounds(self, *_: Any, quorum: int | None, grace_s: float, shows_each: bool) -> Any:
+        def rounds(self, *_: Any, quorum: int | None, grace_s: float, shows: str) -> Any:
             from duetlink.groups.rounds import Rounds
 
             return Rounds(*[None] * 4, quorum=quorum, grace_s=grace_s)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from duetlink.errors import RemoteProtocolError, UnsupportedValue
-from duetlink.groups.collectives.collectives import Collectives
+from duetlink.errors import OperationAborted, PeerLost, RemoteProtocolError, UnsupportedValue
 from duetlink.groups.membership.messages import MOST_MEMBERS
-from duetlink.groups.rounds import Note
+from duetlink.groups.rounds import Meeting
+from duetlink.groups.secure.sums import SecureSum
 from duetlink.learning.averaging import updates as coding
 from duetlink.learning.averaging.flat import FlatModel, Floats
 from duetlink.learning.averaging.outer import OuterStep
@@ -30,6 +30,7 @@ class Averaged:
         density: float,
         outer: OuterStep,
         weight: float,
+        secure: bool,
         quorum: int | None,
     ) -> None:
         self._compressor = coding.compressor(updates, density)
@@ -37,10 +38,15 @@ class Averaged:
         self._parameters = flat.parameters
         self._velocity = np.zeros(flat.parameters, np.float32)
         self._gift: Floats | bytes = b""
-        self.form = flat.digest([updates, density, outer.rate, outer.momentum, quorum])
+        self._secure = secure
+        self._attempt: tuple[SecureSum, dict[str, Any], bool] | None = (
+            None  # a secure sum that is not finished
+        )
+        self.form = flat.digest([updates, density, outer.rate, outer.momentum, secure, quorum])
         # replaced as a whole, since the notebook's own thread reads it
         self.shared: tuple[int, Floats] = (0, checked(flat.read()))
         self.sent_bytes = 0
+        self.gave = False
 
     def offer(self, update: Floats) -> None:
         """For the next round. Raises UnsupportedValue, and changes nothing, for what is not finite."""
@@ -62,22 +68,55 @@ class Averaged:
         self._velocity = found["velocity"]
         self.shared = (version + 1, found["numbers"])
 
-    async def exchange(self, collectives: Collectives, gives: bool, note: Note, call: str) -> Any:
-        if self._compressor is None:
-            gift = self._gift if gives else np.zeros(len(self.shared[1]), np.float32)
-            weight = np.float64(self._weight if gives else 0.0)
-            assert isinstance(gift, np.ndarray)
-            value = {"update": gift * np.float32(weight), "weight": weight}
-            await note(value)
-            found = await collectives.all_reduce(value, "sum", call=call)
-            self.sent_bytes += gift.nbytes if gives else 0
-            return found
-        data = _WEIGHT.pack(self._weight) + bytes(self._gift) if gives else b""
+    async def exchange(self, meeting: Meeting) -> Any:
+        if self._compressor is not None:
+            return await self._gather(meeting)
+        if self._secure:
+            return await self._sum_securely(meeting)
+        value = self._weighted(meeting.gives)
+        await meeting.note(value)
+        found = await meeting.collectives.all_reduce(value, "sum", call=meeting.call)
+        self._have_given(meeting.gives)
+        return found
+
+    def _weighted(self, gives: bool) -> dict[str, Any]:
+        gift = self._gift if gives else np.zeros(len(self.shared[1]), np.float32)
+        weight = np.float64(self._weight if gives else 0.0)
+        assert isinstance(gift, np.ndarray)
+        return {"update": gift * np.float32(weight), "weight": weight}
+
+    def _have_given(self, gave: bool) -> None:
+        self.gave = gave
+        self.sent_bytes += len(self._gift) * (4 if isinstance(self._gift, np.ndarray) else 1) if gave else 0
+
+    async def _sum_securely(self, meeting: Meeting) -> Any:
+        """A sum that a loss has interrupted is finished with what was in it then, the lost member's gift as
+        well: a second sum of the others' same gifts would show that one's, by the difference.
+        """
+        if self._attempt is None:
+            self._attempt = (SecureSum(), self._weighted(meeting.gives), meeting.gives)
+        secure, value, gives = self._attempt
+        await meeting.note(value)
+        try:
+            found = await secure.all_reduce(
+                meeting.collectives, meeting.party, value, "sum", call=meeting.call
+            )
+        except (PeerLost, OperationAborted):
+            raise
+        except Exception:
+            self._attempt = None
+            raise
+        self._attempt = None
+        self._have_given(gives)
+        return found
+
+    async def _gather(self, meeting: Meeting) -> Any:
+        data = _WEIGHT.pack(self._weight) + bytes(self._gift) if meeting.gives else b""
         coded = np.frombuffer(data, np.uint8)
-        if gives:
-            await note(coded)
-        every = await collectives.all_gather(coded, call=call)
-        self.sent_bytes += len(data)
+        if meeting.gives:
+            await meeting.note(coded)
+        every = await meeting.collectives.all_gather(coded, call=meeting.call)
+        self._have_given(meeting.gives)
         return every
 
     def advance(self, found: Any) -> frozenset[int]:

@@ -44,6 +44,7 @@ class LocalSteps:
         weight: float = 1.0,
         quorum: int | None = None,
         grace_s: float = 10.0,
+        secure: bool = False,
         updates: str = "float32",
         density: float = 0.03,
         outer_rate: float = 1.0,
@@ -62,6 +63,9 @@ class LocalSteps:
             quorum: how many members have to be ready for a round; by default a majority. Of fewer that are
                 left, all.
             grace_s: how long a round waits for the others once there is a quorum.
+            secure: add up under masks, so that members see the sum of the updates and of the weights, and
+                nothing of one alone. Of three members or more, with updates="float32"; an update times its
+                weight lies within a million.
             updates: "float32", summed; "int8", a quarter of the bytes from each member to each; "sparse", the
                 largest items alone. The last two are with error feedback, and show the members each other's
                 updates.
@@ -83,20 +87,22 @@ class LocalSteps:
             raise SettingError(
                 f"weight is {weight!r}: it is a finite number above 0, such as that of the rows"
             )
+        if secure and updates != "float32":
+            raise SettingError(f"updates is {updates!r}: a secure sum is of float32")
         self._flat = FlatModel(model)
         self._part = Averaged(
             self._flat,
             updates=updates,
             density=density,
             outer=OuterStep(outer_rate, outer_momentum),
+            secure=secure,
             weight=float(weight),
             quorum=quorum,
         )
         self._every = every
         self._steps = 0
-        self._rounds = group.rounds(
-            self._part, quorum=quorum, grace_s=grace_s, shows_each=updates != "float32"
-        )
+        shows = "all_gather" if updates != "float32" else "secure_sum" if secure else "average"
+        self._rounds = group.rounds(self._part, quorum=quorum, grace_s=grace_s, shows=shows)
         self._anchor = self._flat.read()
         self._rounds.open()
         self._take_in()
