@@ -67,7 +67,7 @@ FLOORS = {
         ("averaging", "figures"),
         ("secure",),
         ("life",),
-        ("post", "rounds", "shared_state", "watching"),
+        ("ports", "post", "rounds", "shared_state", "watching"),
         ("group",),
         ("opening",),
         ("torch",),

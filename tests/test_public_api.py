@@ -97,8 +97,8 @@ MEMBERS = {
     ),
     "duetlink.groups.group:Group": (
         "admit all_gather all_reduce all_to_all average awaitable barrier broadcast close close_doors code "
-        "epoch explain gather members on_loss panel post rank recv reduce reduce_scatter rounds scatter send "
-        "size state status sums sync verifier wait_members wait_ready watch"
+        "epoch explain gather members on_loss open_port panel post rank recv reduce reduce_scatter rounds "
+        "scatter send share_port size state status sums sync verifier wait_members wait_ready watch"
     ),
     "duetlink.groups.members:Member": "name path rank state",
     "duetlink:Mock": "bounds categories from_data labels like rows seed",

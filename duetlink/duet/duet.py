@@ -32,7 +32,7 @@ from duetlink.duet.objects.offering import Offering
 from duetlink.duet.objects.progress import Progress
 from duetlink.duet.objects.waiting import WaitingLine
 from duetlink.duet.open_duets import OpenDuets
-from duetlink.duet.ports import OpenPort, PortTable, SharedPort, checked_name, checked_port
+from duetlink.duet.ports import OpenPort, PortTable, SharedPort
 from duetlink.duet.statistics import ShownStatistics, milliseconds, rate_text
 from duetlink.duet.store import Asset, Store
 from duetlink.duet.transfers import SharedTransfer, TransferTable
@@ -47,6 +47,7 @@ from duetlink.errors import (
 from duetlink.net.link.history import Second
 from duetlink.net.link.link import Link
 from duetlink.net.link.shared_endpoint import EndpointUse
+from duetlink.net.ports.handle import checked_name, checked_port
 from duetlink.net.signaling.pasted import code_in
 from duetlink.panel import Panel, make_panel
 

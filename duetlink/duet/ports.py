@@ -11,11 +11,12 @@ from duetlink.base.audit.entry import Entry
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.duet.display import Table, size_text, visible
 from duetlink.duet.objects.recorder import BEGUN, Recorder
-from duetlink.errors import LinkClosed, SettingError
+from duetlink.errors import LinkClosed
 from duetlink.net.link.transfer import COMPLETE, FAILED
 from duetlink.net.ports.connection import PortConnection
+from duetlink.net.ports.handle import PortHandle
 from duetlink.net.ports.listener import HOST, PortListener
-from duetlink.net.ports.offer import MOST_NAME_BYTES, PortOffer, PortRegistry, serve
+from duetlink.net.ports.offer import PortOffer, PortRegistry, serve
 from duetlink.net.ports.valve import Valve
 
 if TYPE_CHECKING:
@@ -93,66 +94,8 @@ class Ports:
         self.on_change()
 
 
-class _Port:
-    """What both ends of a port show."""
-
-    _loop_side: PortOffer | PortListener
-    _thread: LoopThread
-
-    @property
-    def name(self) -> str:
-        return self._loop_side.name
-
-    @property
-    def port(self) -> int:
-        """The number of the TCP port, on this machine or on `host`."""
-        return self._loop_side.port
-
-    @property
-    def connections(self) -> int:
-        """How many are open now."""
-        return self._loop_side.traffic.connections
-
-    @property
-    def total_connections(self) -> int:
-        """How many there have been."""
-        return self._loop_side.traffic.total_connections
-
-    @property
-    def refused_connections(self) -> int:
-        """How many could not be made: too many at once, or the service did not answer."""
-        return self._loop_side.traffic.refused_connections
-
-    @property
-    def sent_bytes(self) -> int:
-        """To the peer, of all connections."""
-        return self._loop_side.traffic.sent_bytes
-
-    @property
-    def received_bytes(self) -> int:
-        """From the peer, of all connections."""
-        return self._loop_side.traffic.received_bytes
-
-    @property
-    def paused(self) -> bool:
-        """Whether this side keeps it back."""
-        return self._loop_side.valve.shut
-
-    @property
-    def closed(self) -> bool:
-        return self._loop_side.closed
-
-    def pause(self) -> None:
-        """Let nothing pass, in either direction, and no new connection be made, until `resume`. Connections
-        stay open; what is on its way arrives. `duet.pause()` keeps back what this side sends, by all ports.
-        """
-        self._thread.run(self._pause(True))
-
-    def resume(self) -> None:
-        self._thread.run(self._pause(False))
-
-    async def _pause(self, paused: bool) -> None:
-        self._loop_side.pause(paused)
+class _Port(PortHandle):
+    """What both ends of a duet's port show."""
 
     def row(self) -> tuple[str, ...]:
         """Its line in a table."""
@@ -250,20 +193,6 @@ class PortTable:
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
-
-
-def checked_name(name: str) -> str:
-    """Raises SettingError for what cannot be the name of a port."""
-    if not isinstance(name, str) or not name.isprintable() or not 0 < len(name.encode()) <= MOST_NAME_BYTES:
-        raise SettingError(f"the name of a port is text of 1 to {MOST_NAME_BYTES} bytes, not {name!r:.120}")
-    return name
-
-
-def checked_port(port: int, *, least: int = 1) -> int:
-    """Raises SettingError for what is no TCP port."""
-    if not isinstance(port, int) or not least <= port < 65536:
-        raise SettingError(f"a port is a number from {least} to 65535, not {port!r:.40}")
-    return port
 
 
 def _described(name: str, state: str, reason: str) -> Entry:

@@ -25,6 +25,7 @@ from duetlink.groups.collectives.operation import here
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.life import GroupLife
 from duetlink.groups.members import Member, Members
+from duetlink.groups.ports import GroupPort, GroupPorts
 from duetlink.groups.post import GroupPost
 from duetlink.groups.records import Records
 from duetlink.groups.rounds import Part, Rounds
@@ -32,6 +33,7 @@ from duetlink.groups.secure import averages
 from duetlink.groups.secure.party import Party
 from duetlink.groups.secure.sums import SecureSum
 from duetlink.groups.status import GroupStatus
+from duetlink.net.ports.handle import checked_name, checked_port
 from duetlink.panel import Panel, make_panel
 
 T = TypeVar("T")
@@ -77,6 +79,8 @@ class Group:
         self._watchers: list[Callable[[], None]] = []
         life.on_change = self._tell_watchers
         self._entered = -1  # the last epoch that the audit log knows of
+        self._ports = GroupPorts(life, records)
+        self._ports.begin()
         self._posts: dict[int, int] = {}  # how many were opened in this epoch
         self._panel: Panel | None = None
 
@@ -316,6 +320,7 @@ class Group:
             self._thread.stop()
 
     async def _close(self, reason: str) -> None:
+        await self._ports.close()
         await self._life.close(reason)
         await self._records.closed(str(self._life.why_closed))
 
@@ -330,6 +335,57 @@ class Group:
     def __repr__(self) -> str:
         rank = "" if self.rank is None else f", rank {self.rank} of {self.size}, epoch {self.epoch}"
         return f"<Group {self.state}{rank}>"
+
+    # -- services --------------------------------------------------------------------------------------------
+
+    def share_port(
+        self, port: int, name: str, *, to: Sequence[int | str] | None = None, host: str = "127.0.0.1"
+    ) -> GroupPort:
+        """Let members connect to the TCP service at `host`:`port`, and to no other: `group.open_port(name,
+        of=…)` at theirs is a port that leads to it. Connections are encrypted and authenticated by the link,
+        go by its best path, and each is in the audit log of both, with the bytes each way.
+
+        Args:
+            port, host: of the service.
+            name: by which the others open it.
+            to: the ranks or names of those who may; by default everybody who is or comes in.
+
+        Raises:
+            SettingError: no such port, name or member, or a port of this name is shared already.
+            AuditUnavailable: the audit log cannot be written; it is not shared.
+        """
+        seats = None if to is None else frozenset(self._seat_of(member) for member in to)
+        sharing = self._ports.share(checked_name(name), host, checked_port(port), seats)
+        whom = "for all" if to is None else f"for {', '.join(map(str, to))}"
+        return GroupPort(self._thread.run(sharing), self._ports, self._thread, whom)
+
+    def open_port(self, name: str, of: int | str, *, port: int = 0) -> GroupPort:
+        """A port on this machine, 127.0.0.1, that leads to the service that a member shares as `name`.
+
+        Args:
+            name: that the member has given it.
+            of: the member's rank or name.
+            port: the one to listen on, 0 for a free one.
+
+        Raises:
+            PortUnavailable: that member shares no port of this name with this one, or `port` is not free.
+            SettingError: no such port, name or member. PeerLost, LinkClosed, CallTimeout: it does not answer.
+        """
+        opening = self._ports.open(self._seat_of(of), checked_name(name), checked_port(port, least=0))
+        return GroupPort(self._thread.run(opening), self._ports, self._thread, f"of {of}")
+
+    def _seat_of(self, member: int | str) -> int:
+        """The seat of another member, by rank or name. Raises SettingError."""
+        life, now = self._life, self._life.standing
+        if now is not None:
+            seats = [seat for seat, peer in sorted(life.peers.items()) if peer.link is not None]
+            if isinstance(member, int) and life.is_ready and 0 <= member < len(now.epoch.members):
+                seats = [seat for seat in seats if seat == now.epoch.members[member]]
+            else:
+                seats = [seat for seat in seats if life.roster.entries[seat].name == member]
+            if len(seats) == 1:
+                return seats[0]
+        raise SettingError(f"there is no other member {member!r}, or several: see group.members")
 
     # -- operations ------------------------------------------------------------------------------------------
 

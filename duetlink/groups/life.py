@@ -80,6 +80,7 @@ class GroupLife:
         self.why_closed: DuetError | None = None
         self.why_not_ready: DuetError | None = None
         self.on_change: Callable[[], None] = lambda: None
+        self.on_link: Callable[[int, Link], None] = lambda seat, link: None  # a new one, before it starts
         self._wiring = wiring
         self.on_loss = on_loss
         self._patience_s = patience_s
@@ -250,6 +251,7 @@ class GroupLife:
         link.on_lost = lambda why: self._out_of_reach(seat)
         link.on_restored = lambda: self._back(seat)
         link.on_change = self._changed
+        self.on_link(seat, link)
         if start:
             link.start()
         self._changed()

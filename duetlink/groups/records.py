@@ -8,6 +8,7 @@ import secrets
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
 from duetlink.base.audit.log import AuditLog
+from duetlink.net.ports.connection import PortConnection
 from duetlink.settings import Settings
 
 
@@ -43,6 +44,33 @@ class Records:
                 reason=f"epoch {epoch}",
             ),
             sync=False,
+        )
+
+    async def port(self, name: str, state: str, where: str, to: str) -> None:
+        """A service was shared with these members, or taken back. Raises AuditUnavailable."""
+        await self._record(
+            Entry(kind=entry.PORT, session=self._session, name=name, state=state, reason=where, peer=to),
+            sync=True,
+        )
+
+    async def port_connection(self, connection: PortConnection, state: str, member: str) -> None:
+        """A connection with a member by a port begins, or has ended. Raises AuditUnavailable."""
+        begun = state == "begun"
+        await self._record(
+            Entry(
+                kind=entry.PORT,
+                session=self._session,
+                name=connection.name,
+                state=state,
+                connection=connection.number,
+                by="this side" if connection.outbound else "the peer",
+                peer=member,
+                path=connection.path,
+                left_bytes=None if begun else connection.sent_bytes,
+                came_bytes=None if begun else connection.received_bytes,
+                reason="" if begun else connection.why,
+            ),
+            sync=begun,
         )
 
     async def closed(self, why: str) -> None:

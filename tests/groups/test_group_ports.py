@@ -1,0 +1,48 @@
+"""A TCP service that one member shares with another, and with nobody else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from duetlink.errors import PortUnavailable, SettingError
+from tests.duet.test_ports import Echo, ask, assert_ended, dial, port_of, serving
+
+from .conftest import MakeGroup, until
+
+
+def test_a_member_shares_a_service_with_whom_it_names(make_group: MakeGroup, private_audit_log: Path) -> None:
+    groups = make_group(3)
+    with serving(Echo) as server:
+        shared = groups[0].share_port(port_of(server), "echo", to=["member 1"])
+        opened = groups[1].open_port("echo", of=0)
+        with dial(opened) as connection:
+            ask(connection, b"hello" * 1000)
+            assert (opened.sent_bytes, opened.received_bytes) == (5000, 5000)
+            assert (shared.sent_bytes, shared.connections) == (5000, 1)
+        with pytest.raises(PortUnavailable, match="no port 'echo' is shared"):
+            groups[2].open_port("echo", of="member 0")
+        for nobody in (0, "member 0", 7, "eve"):  # oneself neither
+            with pytest.raises(SettingError, match="no other member"):
+                groups[0].share_port(1, "other", to=[nobody])
+        assert repr(opened) == f"<GroupPort 'echo' of 0: 127.0.0.1:{opened.port}, open>"
+        shared.close()
+        with pytest.raises(PortUnavailable):
+            groups[1].open_port("echo", of=0)
+        everybody = groups[2].share_port(port_of(server), "for all")
+        with dial(groups[0].open_port("for all", of=2)) as connection:
+            ask(connection, b"hello")
+            groups[2].close()
+            assert_ended(connection)
+        assert everybody.closed
+    until(lambda: "complete" in private_audit_log.read_text())
+    lines = [json.loads(line) for line in private_audit_log.read_text().splitlines()]
+    ports = [line for line in lines if line["kind"] == "port"]
+    assert [(line["state"], line["peer"]) for line in ports[:2]] == [
+        ("added", "member 1"),
+        ("begun", "member 0"),
+    ]
+    ended = next(line for line in ports if line["state"] == "complete" and line["name"] == "echo")
+    assert (ended["left_bytes"], ended["came_bytes"]) == (5000, 5000)
