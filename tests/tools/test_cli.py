@@ -230,7 +230,7 @@ def test_signal_over_tls_says_wss(pem: tuple[Path, Path]) -> None:
 def test_demo_without_notebooks_says_where_it_looked(tmp_path: Path) -> None:
     result = run("demo", "--notebooks", str(tmp_path))
     assert result.exit_code == 1
-    assert f"there are no owner.ipynb and scientist.ipynb in {tmp_path}" in result.stderr
+    assert f"nor member-NAME.ipynb in {tmp_path}" in result.stderr
     assert os.listdir(tmp_path) == []
 
 
