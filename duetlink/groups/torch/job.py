@@ -158,7 +158,7 @@ class Jobs:
             if (rank, size) != (whole.rank, whole.size):
                 raise SettingError(
                     f"in its group this is rank {whole.rank} of {whole.size}, not {rank} of {size}: give "
-                    "rank=group.rank, world_size=group.size"
+                    "rank=store.rank, world_size=store.size"
                 )
             if whole.owned:
                 at_end = whole.group.close

@@ -29,7 +29,7 @@ def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
 
 def test_all_of_them_are_here() -> None:
     tested = {"1-basics", "2-statistics", "3-images", "4-two-owners", "5-function", "6-private"}
-    tested |= {"7-group", "9-private-training", "12-preparation", "13-two-hands"}
+    tested |= {"7-group", "8-ddp", "9-private-training", "12-preparation", "13-two-hands"}
     assert set(LESSONS) == tested
 
 
@@ -194,6 +194,18 @@ def test_group(lesson: Callable[[str], Path]) -> None:
     averages = [entry for entry in played.audit if entry["kind"] == "group" and entry["name"] == "average"]
     assert len(averages) == 5 * 3 + 5 * 2 + 5 * 3
     assert {entry["size_bytes"] for entry in averages} == {24}  # three numbers, and no plant
+
+
+def test_ddp(lesson: Callable[[str], Path]) -> None:
+    played = play(lesson("8-ddp"))
+    north, south = (
+        re.findall(r"([\d.]+)% right; weights (\w{12})", played.text(f"member-{name}"))
+        for name in ("north", "south")
+    )
+    assert len(north) == 2
+    assert north == south  # the same bits, with whole gradients and with compressed ones
+    assert all(float(share) > 75 for share, _ in north)
+    assert "25% of the bytes" in played.text("member-north")
 
 
 TRUE = [2.0, -1.0, 0.5]  # weights of light, water and warmth
