@@ -298,11 +298,11 @@ def test_patience_follows_how_long_rounds_take() -> None:
     for _ in range(60):
         patience.took(0.1)
     assert patience.wait_s == pytest.approx(0.1, rel=0.01)
-    patience.missed()
-    patience.missed()
+    patience.missed(0.5)
+    patience.missed(0.5)
     assert 0.15 < patience.wait_s < 0.5
     for _ in range(40):
-        patience.missed()
+        patience.missed(0.5)
     assert patience.wait_s == 10.0
 
 

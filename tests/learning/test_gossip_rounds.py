@@ -158,7 +158,7 @@ def test_whatever_the_network_does_every_round_ends_within_its_bounds(data: Any)
     repair, push_sum = data.draw(st.booleans()), data.draw(st.booleans())
     kind = data.draw(st.sampled_from(["ring", "full", "random"]))
     run = Run(Graph(kind, 4, 3), network, 4, repair=repair, push_sum=push_sum)
-    assert [len(each) for each in run.mixed] == [4] * 4
+    assert all(each[-1].round >= 4 for each in run.mixed)
     for each in run.mixed:
         assert all(mixed.duration_s <= 2.0 + 1e-6 for mixed in each)
     low, high = run.begin.min(axis=0), run.begin.max(axis=0)

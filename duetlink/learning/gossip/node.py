@@ -2,7 +2,8 @@
 
 A round: the own model goes out in chunks, those of the neighbours come in, and what has arrived is averaged.
 It ends when every neighbour that it waits for is complete, has sent its last chunks, or is a round ahead; at
-the latest when its deadline passes. Nobody is waited for who was silent for three rounds.
+the latest when its deadline passes, or a neighbour is two rounds ahead. Nobody is waited for who was silent
+for three rounds.
 
 Rounds are numbered as in Lamport 1978: who hears of a later one goes on there, so that a member that was
 paused is with the others again after its next round.
@@ -38,6 +39,7 @@ Letter = tuple[int, bytes]  # to whom, or of whom; and the datagram
 _SILENT_ROUNDS = 3
 _TAIL = 16  # of so many parts of a model the last one, and 4 chunks at least
 _LINGER_S = 0.002  # what was sent before may arrive so much later, at least,
+_SLACK_SHARE = 1 / 2  # of the time between two rounds, beyond the deadline
 _LINGER_SHARE = 1 / 10  # and so much of a round: the longer it takes, the more is held up on the way
 # Where none of the last chunks has come, they may be lost or still on their way: what is left takes half as
 # long again, and a quarter of what the round has taken.
@@ -122,6 +124,7 @@ class GossipNode:
         self._told: set[int] = set()  # of these, who was sent a last chunk
         self._epoch, self._form, self._repair = epoch, form, repair
         self._patience = Patience(patience_s)
+        self._cycle_s = 0.0  # from the beginning of one round to that of the next, on average
         self._most_s = patience_s
         self._rng = np.random.default_rng(seed)
         self._paces: dict[int, Pace] = {}
@@ -183,6 +186,14 @@ class GossipNode:
             self._out[to].sent = self.strides.chunks - 1
         self._now = {of: each for of, each in self._ahead.items() if each.round == self.round}
         self._ahead = {of: each for of, each in self._ahead.items() if each.round > self.round}
+        if self._sent_bytes:
+            # not more than twice what it was: a machine that slept has not trained for so long
+            took_s = now_s - self._started_s
+            self._cycle_s = (
+                took_s
+                if not self._cycle_s
+                else self._cycle_s + min(took_s - self._cycle_s, self._cycle_s) / 4
+            )
         self._active, self._started_s, self._sent_bytes = True, now_s, 0
 
     def due(self, now_s: float) -> Iterator[Letter]:
@@ -238,6 +249,9 @@ class GossipNode:
         """Whether the round can be finished."""
         if now_s >= self._started_s + self._most_s:
             return True
+        # whoever is two rounds ahead has ended one without this member, and goes on without it
+        if any(inbound.round > self.round + 1 for inbound in self._ahead.values()):
+            return True
         unsent = [to for to, out in self._out.items() if out.sent < self.strides.chunks]
         if now_s >= self._deadline_s:
             # a path that is slow gets its time; one to somebody who says nothing does not
@@ -253,7 +267,7 @@ class GossipNode:
         whole = all(of in self._now and self._is_complete(self._now[of]) for of in self._weights)
         duration_s = now_s - self._started_s
         if undone:
-            self._patience.missed()
+            self._patience.missed(duration_s)
         elif waited_for:
             # without what it lingered at the end: that follows from this
             self._patience.took(max(0.0, max(self._last_s(of) for of in waited_for) - self._started_s))
@@ -432,12 +446,14 @@ class GossipNode:
     @property
     def _deadline_s(self) -> float:
         repair_s = self._repair_s if self._repair else 0.0
-        return self._started_s + self._patience.wait_s + self._linger_s + repair_s
+        # members that train for a second are not at one within milliseconds
+        slack_s = _SLACK_SHARE * self._cycle_s
+        return self._started_s + self._patience.wait_s + self._linger_s + slack_s + repair_s
 
     @property
     def _repair_s(self) -> float:
         """How long what was asked for may take."""
-        return max(5 * self._linger_s, self._patience.mean_s)
+        return max(5 * self._linger_s, self._usual_s)
 
     def _last_s(self, of: int) -> float:
         """When the last of what counts came from that neighbour."""
@@ -447,8 +463,16 @@ class GossipNode:
         return self._started_s if ahead is None else ahead.first[1]
 
     @property
+    def _usual_s(self) -> float:
+        """How long a round takes; in the first one, how long it has taken so far."""
+        mean_s = self._patience.mean_s
+        if mean_s is not None:
+            return mean_s
+        return max((self._last_s(of) - self._started_s for of in self._weights), default=0.0)
+
+    @property
     def _linger_s(self) -> float:
-        return max(_LINGER_S, _LINGER_SHARE * self._patience.mean_s)
+        return max(_LINGER_S, _LINGER_SHARE * self._usual_s)
 
     def _is_silent(self, of: int) -> bool:
         return self._silent.get(of, 0) >= _SILENT_ROUNDS and of not in self._ahead
@@ -468,9 +492,12 @@ class GossipNode:
             left = self.strides.chunks - 1 - order
             if left < max(4, self.strides.chunks // _TAIL):
                 times.append(last_s + left * inbound.spacing_s + self._linger_s)
-            elif inbound.count > 1:
+            else:
+                # of a single one, at most so long can lie between two
+                single_s = max(0.0, last_s - self._started_s) / (order + 1)
+                spacing_s = inbound.spacing_s if inbound.count > 1 else single_s
                 doubt_s = 4 * self._linger_s + _DOUBTFUL_SHARE * max(0.0, last_s - self._started_s)
-                times.append(last_s + _DOUBT * left * inbound.spacing_s + doubt_s)
+                times.append(last_s + _DOUBT * left * spacing_s + doubt_s)
         return min(times, default=None)
 
     def _given_up_s(self, of: int) -> float | None:

@@ -32,8 +32,9 @@ class Patience:
         return min(self._most_s, max(_LEAST_S, self._mean_s + _DEVIATIONS * self._deviation_s))
 
     @property
-    def mean_s(self) -> float:
-        return self._most_s if self._mean_s is None else self._mean_s
+    def mean_s(self) -> float | None:
+        """How long rounds take; None before any has been seen."""
+        return self._mean_s
 
     def took(self, duration_s: float) -> None:
         """A round had all it waited for after so long."""
@@ -45,9 +46,11 @@ class Patience:
             self._deviation_s += _DEVIATION * (abs(duration_s - self._mean_s) - self._deviation_s)
             self._mean_s += _MEAN * (duration_s - self._mean_s)
 
-    def missed(self) -> None:
-        """A round ended by its deadline, and neighbours that are alive were not ready: wait longer."""
-        self.took(min(self._most_s, _LONGER * self.wait_s))
+    def missed(self, duration_s: float) -> None:
+        """A round ended after so long, and neighbours that are alive were not ready: wait longer."""
+        if self._mean_s is not None:
+            duration_s = _LONGER * self.wait_s
+        self.took(min(self._most_s, duration_s))
 
 
 class Pace:

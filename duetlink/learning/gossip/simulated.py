@@ -39,7 +39,7 @@ def simulate(
     train: Train,
     told: Told,
 ) -> float:
-    """Let every node make so many rounds; returns the time at the end, in seconds since the beginning.
+    """Let every node go on to that round; returns the time at the end, in seconds since the beginning.
 
     Each node goes at its own pace: it trains, mixes, is told, and trains again, while the others' datagrams
     arrive. `train` and `told` are called in the order of the simulated time.
@@ -48,7 +48,6 @@ def simulate(
     order = itertools.count()
     events: list[tuple[float, int, int, int, bytes]] = []  # time, order, node, sender or what to do, payload
     free_s = [0.0] * len(nodes)
-    left = [rounds] * len(nodes)
     models: list[Floats | None] = [None] * len(nodes)
     dead: set[int] = set()
     wakes_s = [float("inf")] * len(nodes)
@@ -59,7 +58,7 @@ def simulate(
         heapq.heappush(events, (at_s, next(order), node, what, payload))
 
     def prepare(node: int) -> None:
-        if not left[node]:
+        if nodes[node].round >= rounds:
             return
         found = train(node)
         if found is None:
@@ -80,7 +79,6 @@ def simulate(
                 plan(free_s[node] + network.delay_s, to, node, payload)
         if member.active and member.is_over(now_s):
             vector, mixed = member.finish(now_s)
-            left[node] -= 1
             told(node, vector, mixed, now_s)
             prepare(node)
         wake_s = member.wake_s(now_s)
@@ -90,7 +88,7 @@ def simulate(
 
     for node in range(len(nodes)):
         prepare(node)
-    while events and any(left[node] and node not in dead for node in range(len(nodes))):
+    while events and any(one.round < rounds or one.active for one in nodes if one.rank not in dead):
         now_s, _, node, what, payload = heapq.heappop(events)
         if node in dead:
             continue
