@@ -11,7 +11,7 @@ export PATH := $(PATH):$(CURDIR)/.venv/bin
 test check: export OMP_NUM_THREADS := 1
 test check: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help setup test check lint js demo lab bench soak fuzz groups engines torch types shots proto clean system-packages
+.PHONY: help setup test check lint js demo lab bench soak fuzz groups gossip engines torch types shots proto clean system-packages
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 12
@@ -64,6 +64,9 @@ fuzz: setup  ## hostile inputs for every decoder, in processes that may die (hal
 
 groups: setup  ## groups in many networks, killed in every operation, a thousand that come and go (minutes; root)
 	$(BIN)/python -m tests.groups
+
+gossip: setup  ## gossip through a router that drops packets: accuracy and time for each loss (minutes; Linux, root)
+	$(BIN)/python -m tests.learning.gossip_lab
 
 torch: setup  ## torch's own distributed tests over duetlink (minutes)
 	$(BIN)/python -m tests.groups.torch_cases
