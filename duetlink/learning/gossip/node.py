@@ -113,16 +113,20 @@ class GossipNode:
         epoch: int = 0,
         form: int = 0,
         repair: bool = False,
+        lossless: bool = False,
         patience_s: float = 10.0,
         seed: int | None = None,
     ) -> None:
-        """`patience_s` is the most that a round may wait; with `repair` lost chunks are asked for once."""
+        """`patience_s` is the most that a round may wait; with `repair` lost chunks are asked for once;
+        `lossless` says that none are lost, however late they come.
+        """
         self.rank, self.graph, self.strides = rank, graph, strides
         self.averaging = averaging
         self.round = 0
         self.excluded: set[int] = set()
         self._told: set[int] = set()  # of these, who was sent a last chunk
         self._epoch, self._form, self._repair = epoch, form, repair
+        self._lossless = lossless
         self._patience = Patience(patience_s)
         self._cycle_s = 0.0  # from the beginning of one round to that of the next, on average
         self._most_s = patience_s
@@ -487,15 +491,15 @@ class GossipNode:
         """From when on nothing more of this round is to be expected of this neighbour."""
         inbound, ahead = self._now.get(of), self._ahead.get(of)
         times = [] if ahead is None else [ahead.first[1] + self._linger_s]
-        if inbound is not None:
+        if inbound is not None and not self._lossless:
             order, last_s = inbound.last
             left = self.strides.chunks - 1 - order
+            # of a single one, at most so long can lie between two
+            single_s = max(0.0, last_s - self._started_s) / (order + 1)
+            spacing_s = inbound.spacing_s if inbound.count > 1 else single_s
             if left < max(4, self.strides.chunks // _TAIL):
-                times.append(last_s + left * inbound.spacing_s + self._linger_s)
+                times.append(last_s + left * spacing_s + self._linger_s)
             else:
-                # of a single one, at most so long can lie between two
-                single_s = max(0.0, last_s - self._started_s) / (order + 1)
-                spacing_s = inbound.spacing_s if inbound.count > 1 else single_s
                 doubt_s = 4 * self._linger_s + _DOUBTFUL_SHARE * max(0.0, last_s - self._started_s)
                 times.append(last_s + _DOUBT * left * spacing_s + doubt_s)
         return min(times, default=None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import deque
 
 # RFC 6298 §2, for round trips: the mean follows by an eighth, the deviation by a quarter, and four of them
 _MEAN, _DEVIATION, _DEVIATIONS = 1 / 8, 1 / 4, 4
@@ -13,6 +14,7 @@ _FIRST_BYTES_PER_S = 4e6  # 32 Mbit/s
 _LEAST_BYTES_PER_S = 2e3
 _MOST_BYTES_PER_S = 1e9
 _GROWTH = 1.1  # of a pace that all arrived by; 2 until the path was seen to be full
+_REPORTS = 3
 _BELOW = 0.9  # less of the pace than this arrives: the path is full
 
 
@@ -63,10 +65,13 @@ class Pace:
     def __init__(self) -> None:
         self.bytes_per_s = _FIRST_BYTES_PER_S
         self._is_new = True
+        self._delivered: deque[float] = deque(maxlen=_REPORTS)
 
     def told(self, spacing_s: float, size_bytes: int) -> None:
         """The neighbour says that so much time lay between one datagram of this size and the next."""
-        delivered = size_bytes / spacing_s if spacing_s > 0 else math.inf
+        self._delivered.append(size_bytes / spacing_s if spacing_s > 0 else math.inf)
+        # the best of the last ones: a receiver that was busy elsewhere reads late
+        delivered = max(self._delivered)
         if delivered < _BELOW * self.bytes_per_s:
             self._is_new = False
             self.bytes_per_s = max(_LEAST_BYTES_PER_S, delivered)

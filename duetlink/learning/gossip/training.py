@@ -98,6 +98,7 @@ class Gossip:
                 epoch=getattr(post, "epoch", 0),
                 form=form_of(shapes, chosen, averaging.precision, strides.chunks),
                 repair=repair,
+                lossless=getattr(post, "lossless", False),
                 patience_s=patience_s,
             )
         except BaseException:
