@@ -233,6 +233,29 @@ def test_who_adds_how_much_noise(
         assert abs(both[0, 1]) < 0.1  # each has noise of its own
 
 
+def test_the_noise_of_a_secure_sum_pays_for_the_rounding_to_steps() -> None:
+    """One row more moves each coordinate by its gradient and one step at most, however few add the noise."""
+    asked: dict[str, Any] = {}
+
+    class Recording:
+        size, on_loss = 4, "continue"  # at most one sum is opened, so it may be tried again
+
+        def all_reduce(self, value: Any, **arguments: Any) -> Any:
+            asked.update(arguments)
+            return value
+
+    model = nn.Linear(300, 100)
+    training = make(model, noise=0.7, clip=0.5, batch=10, group=Recording(), trust="secure_sum", colluding=1)
+    training.step(torch.empty(0, 300), torch.empty(0, dtype=torch.int64))
+    assert asked["secure"] is True
+    assert asked["colluding"] == 1
+    for honest in range(1, 5):
+        chosen = Range.of(BY_NAME["float64"], 4, asked["limit"], asked["noise"], honest)
+        assert asked["noise"] >= 0.7 * (0.5 + math.sqrt(300 * 100 + 100) * chosen.step)
+        assert chosen.share_sigma * chosen.step * math.sqrt(honest) >= asked["noise"]
+    assert asked["noise"] == pytest.approx(0.7 * 0.5, rel=2e-3)
+
+
 # -- the account -------------------------------------------------------------------------------------------
 
 
