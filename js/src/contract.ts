@@ -108,6 +108,7 @@ export interface RequestRow {
   answered_s: number | null;
   by: string;
   function: string;
+  one_number: boolean;
   made: boolean;
   progress: number | null;
 }

@@ -316,7 +316,7 @@ def test_a_function_is_run_and_looked_at_before_it_is_approved(duets: DuetPair, 
     assert row["detail"].endswith("; of mocks: float: 0.0")
     assert page.command("run_request", number=0, revision=row["revision"])["ok"]
     (row,) = page.trait("requests", lambda requests: requests["rows"][0]["made"])["rows"]
-    assert (row["kind"], row["state"]) == ("float", "pending")
+    assert (row["kind"], row["one_number"], row["state"]) == ("float", True, "pending")
     detail = page.command("request_detail", number=0)["result"]
     assert (detail["preview"], detail["log"]) == ("15.0", "rows 6")
     assert detail["code"].startswith("# ages: the asset 'ages'")

@@ -135,6 +135,7 @@ class RequestRow:
     answered_s: float | None
     by: str = ""  # who answered: "you", or "policy NAME"
     function: str = ""  # its name, where one is to be run; else what is asked for is there already
+    one_number: bool = False
     made: bool = True  # what would leave is known: an object is there, or the function has been run
     progress: float | None = None  # how far a function is by its own word, from 0 to 1
 

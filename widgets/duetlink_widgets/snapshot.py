@@ -173,6 +173,7 @@ def _request_row(request: Request) -> RequestRow:
         answered_s=request.answered.timestamp() if request.answered is not None else None,
         by=by_words(request.by),
         function=_cut(request.function),
+        one_number=asset.is_number,
         made=not asset.is_unmade,
         progress=request.progress if request.state == "running" else None,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
@@ -25,8 +24,6 @@ from duetlink.errors import SettingError
 
 if TYPE_CHECKING:
     import pandas as pd
-
-_NUMBER = re.compile(r"(numpy\.|builtins\.)?(u?int\d*|float\d*|bool_?|complex\d*)")
 
 
 class Request:
@@ -275,7 +272,7 @@ def _rows(group: int | None) -> str:
 def _words(asset: AssetInfo) -> str:
     if asset.is_unmade:
         return asset.detail
-    if not asset.detail and _NUMBER.fullmatch(asset.kind):
+    if asset.is_number:
         return f"one number, {asset.kind}"
     return f"{asset.kind} {asset.detail}".rstrip() + f", {size_text(asset.size_bytes)}"
 

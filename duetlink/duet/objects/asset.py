@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import re
 import weakref
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,9 @@ MAX_TAGS = 50
 _MOST_DECODED_BYTES = 16 * 1024 * 1024  # to look at what would leave, and not at what it was made from
 
 MINE, PEER, RECEIVED = "mine", "peer", "received"
+
+
+_NUMBER = re.compile(r"int|float|complex|bool|numpy\.(u?int|float|complex|bool)\d*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,11 @@ class AssetInfo:
     def is_unmade(self) -> bool:
         """It is what a function makes that has not been run: nobody knows type and size."""
         return self.lineage is not None and not self.kind
+
+    @property
+    def is_number(self) -> bool:
+        """It is a single number, whose size in bytes says nothing to anybody."""
+        return not self.detail and _NUMBER.fullmatch(self.kind) is not None
 
     def to_wire(self) -> pb.AssetNotice:
         return pb.AssetNotice(

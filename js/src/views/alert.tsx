@@ -22,7 +22,8 @@ export function Alert() {
         <div class="alert">
           <Icon shape="request" />
           <span class="grow">
-            <Words text={row.who} limit={40} /> asks for <Words text={row.name} />, {size(row.size_bytes)}.
+            <Words text={row.who} limit={40} /> asks for <Words text={row.name} />
+            {row.one_number ? "." : `, ${size(row.size_bytes)}.`}
             {more > 0 && ` And ${count(more, "further request")}.`}
           </span>
           <button
@@ -43,7 +44,8 @@ export function Alert() {
 
 /** The same for a screen reader, at once. */
 function question(row: RequestRow): string {
-  return `${visible(row.who, 40)} asks for ${visible(row.name, SHORT)}, ${size(row.size_bytes)}.`;
+  const much = row.one_number ? "one number" : size(row.size_bytes);
+  return `${visible(row.who, 40)} asks for ${visible(row.name, SHORT)}, ${much}.`;
 }
 
 /** What a screen reader is told without being asked: notices politely, a new request at once, but not more

@@ -23,7 +23,8 @@ export function Answered({ rows, more }: { rows: readonly RequestRow[]; more: nu
         {rows.map((row) => (
           <tr key={row.number}>
             <th scope="row" class="paragraph">
-              <Words text={row.name} /> <span class="dim number">{size(row.size_bytes)}</span>
+              <Words text={row.name} />{" "}
+              <span class="dim number">{row.one_number ? "one number" : size(row.size_bytes)}</span>
             </th>
             <td>
               <Words text={row.who} limit={40} />

@@ -139,8 +139,14 @@ function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove
           <dd>
             {row.made ? (
               <>
-                <Words text={`${row.kind} ${row.detail}`.trim()} />, {size(row.size_bytes)},{" "}
-                {row.lossy ? <Words text={`changed on the way by ${row.lossy}`} /> : "bit for bit"}
+                {row.one_number ? (
+                  <Words text={`one number, ${row.kind}`} />
+                ) : (
+                  <>
+                    <Words text={`${row.kind} ${row.detail}`.trim()} />, {size(row.size_bytes)}
+                  </>
+                )}
+                , {row.lossy ? <Words text={`changed on the way by ${row.lossy}`} /> : "bit for bit"}
               </>
             ) : (
               <Words text={row.detail} limit={400} />

@@ -37,6 +37,20 @@ def test_a_request_says_who_what_why_and_what_would_leave(show: Show) -> None:
     expect(answered.nth(3)).to_contain_text("and 27 older ones")
 
 
+def test_a_number_is_called_one_number_and_not_so_many_bytes(show: Show) -> None:
+    row = replace(
+        states.REQUESTS.rows[0], name="ages.mean()", kind="numpy.float64", detail="", one_number=True
+    )
+    requests = asdict(replace(states.REQUESTS, pending=1, rows=[row]))
+    shown = show(traits=states.TRAITS | {"requests": requests})
+    view = shown.view()
+    expect(view.locator(".alert")).to_contain_text("Sven's notebook asks for ages.mean().")
+    shown.open_tab(view, "Requests")
+    expect(view.locator(".request")).to_contain_text(
+        "what would leaveone number, numpy.float64, bit for bit"
+    )
+
+
 def test_approve_sends_the_revision_that_was_seen(show: Show) -> None:
     shown = show()
     view = open_requests(shown)
