@@ -19,6 +19,7 @@ export function show(panel: Panel, el: HTMLElement, ended: AbortSignal): void {
   // JupyterLab would take the letters typed here for its own: `d d` on a button deletes the cell
   root.dataset.lmSuppressShortcuts = "true";
   root.dataset.key = panel.key;
+  root.tabIndex = -1;
   el.append(root);
 
   const view: View = {
@@ -41,6 +42,8 @@ export function show(panel: Panel, el: HTMLElement, ended: AbortSignal): void {
   });
   const stopGone = effect(() => {
     root.dataset.gone = String(panel.pulse.gone.value);
+    // what had the focus goes; on the notebook itself, letters would edit it
+    if (panel.pulse.gone.value && root.contains(document.activeElement)) root.focus();
   });
   render(
     <ViewContext.Provider value={view}>

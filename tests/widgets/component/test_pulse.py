@@ -149,7 +149,10 @@ def test_within_ten_seconds_the_panel_of_a_kernel_that_ended_looks_dead(show: Sh
     expect(view.locator(".code")).to_be_visible()
     view.get_by_role("button", name="Disconnect").click()
     view.get_by_role("button", name="Disconnect").click()
+    view.get_by_role("button", name="Stay").focus()
     shown.pass_s(10)
+    # letters that are typed on must not reach the notebook
+    expect(view).to_be_focused()
     header = view.locator("header")
     expect(header).to_contain_text("The kernel does not answer")
     expect(header).to_contain_text("run duetlink.launch(…) again")

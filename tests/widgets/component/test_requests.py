@@ -46,9 +46,7 @@ def test_a_number_is_called_one_number_and_not_so_many_bytes(show: Show) -> None
     view = shown.view()
     expect(view.locator(".alert")).to_contain_text("Sven's notebook asks for ages.mean().")
     shown.open_tab(view, "Requests")
-    expect(view.locator(".request")).to_contain_text(
-        "what would leaveone number, numpy.float64, bit for bit"
-    )
+    expect(view.locator(".request")).to_contain_text("what would leaveone number, numpy.float64, bit for bit")
 
 
 def test_approve_sends_the_revision_that_was_seen(show: Show) -> None:
