@@ -46,7 +46,7 @@ def open_side_by_side(console: Console, lesson: Lesson, directory: Path) -> int:
             "demo in a directory of yours"
         ) from None
     console.print(f"JupyterLab opens {' and '.join(names)} in {place}", soft_wrap=True)
-    console.print("Run the owner's cells first: one of them shows the code that the scientist joins with.")
+    console.print(f"Run the cells of {names[0]} first: one of them shows the code that the others join with.")
     process = subprocess.Popen(
         command(place), env={"DUETLINK_AUDIT_PATH": str(place / "audit.jsonl")} | os.environ
     )
