@@ -94,9 +94,13 @@ class Churn:
 
     async def settle(self) -> None:
         """Everybody who is there has summed with all of them, and with nobody else."""
-        wanted = tuple(sorted(member.seat for member in self.members))
 
         def done() -> bool:
+            if not self.members[0].life.is_founder:  # who had not come in by then is turned away
+                self.members = [
+                    each for each in self.members if each.life.why_closed is None or each.name in self.last
+                ]
+            wanted = tuple(sorted(member.seat for member in self.members))
             for member in self.members:
                 number, count = self.last.get(member.name, (0, 0))
                 if not count or self.lists.get(number) != wanted or member.epoch.number != number:
