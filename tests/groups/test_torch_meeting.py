@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from duetlink.errors import (
     GroupError,
     LimitExceeded,
     MalformedCode,
+    OperationRefused,
     PeerLost,
     RemoteProtocolError,
     SettingError,
@@ -94,6 +98,25 @@ def test_a_store_of_a_group_at_hand(make_group: MakeGroup) -> None:
     groups[0].close()
     with pytest.raises(PeerLost):
         stores[1].get("n")
+
+
+def test_a_job_is_refused_where_only_some_operations_are_allowed_and_is_in_the_audit_log(
+    tmp_path: Path,
+) -> None:
+    log = tmp_path / "audit.jsonl"
+    settings = dataclasses.replace(QUICK, audit_path=str(log))
+    launched = open_group(None, settings, size=2, name="ann")
+    joined = open_group(str(launched.code), QUICK, name="ben", only=("sum",))
+    try:
+        with pytest.raises(OperationRefused, match=r"torch\.distributed is not among what this group allows"):
+            GroupStore(joined)
+        GroupStore(launched)
+    finally:
+        together([launched, joined], lambda group: group.close())
+    entries = [json.loads(line) for line in log.read_text(encoding="utf-8").splitlines()]
+    assert [(e["name"], e["peer"]) for e in entries if e["kind"] == "group"] == [
+        ("torch.distributed", "1 ben")
+    ]
 
 
 async def test_a_member_cannot_fill_the_keepers_memory() -> None:

@@ -40,9 +40,12 @@ class GroupStore(_Base):  # type: ignore[misc]
         """`owned`: the group ends with the job. Waits until the group is ready.
 
         Raises:
+            OperationRefused: the group was opened or joined with `only=`, which knows no torch job.
+            AuditUnavailable: the audit log cannot be written.
             DuetError: the group is closed, or cannot begin.
         """
         super().__init__()
+        group._check("torch.distributed", "torch.distributed")
         group.wait_ready()
         self.group = group
         self.owned = owned
@@ -55,6 +58,7 @@ class GroupStore(_Base):  # type: ignore[misc]
         self.size = len(self.seats)
         self._life = life
         self._thread.run(self._begin())
+        self._thread.run(group._note("torch.distributed", None))
 
     def link(self, rank: int) -> Link:
         """The link to that rank. Raises PeerLost."""
