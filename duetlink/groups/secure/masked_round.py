@@ -259,12 +259,12 @@ class MaskedRound:
     # -- after a loss ----------------------------------------------------------------------------------------
 
     def can_finish(self, party: Party) -> bool:
-        """Whether just one member is lost. Of two, each was sent items by the other that nobody else has."""
+        """Whether one member is lost at most. Of two, each was sent items that nobody else has."""
         left = self.party.ranks_of(party)
-        return left is not None and len(left) == self.party.size - 1
+        return left is not None and len(left) >= self.party.size - 1
 
     async def finish(self, wire: Wire, party: Party) -> list[Residues]:
-        """Give the sums over all members of this round, of whom one is lost. All who are left call it.
+        """Give the sums over all members of this round, of whom one may be lost. All who are left call it.
 
         Raises:
             RemoteProtocolError: a member told a seed or a share that does not fit what was committed to.
@@ -272,25 +272,29 @@ class MaskedRound:
         """
         left = self.party.ranks_of(party)
         assert left is not None
-        (lost,) = set(range(self.party.size)) - set(left)
+        lost = next(iter(set(range(self.party.size)) - set(left)), None)
         self.held = Held(Stage.REVEALED, self.held.round)
-        mine = self.secrets.seed + self.introductions[lost].share
+        mine = self.secrets.seed + (b"" if lost is None else self.introductions[lost].share)
         seeds = self._seeds(wire, left, lost, await wire.tell_each("seeds and shares", [mine] * len(left)))
         return [
             await self._finish_lane(wire, number, lane, left, lost, seeds)
             for number, lane in enumerate(self.lanes)
         ]
 
-    def _seeds(self, wire: Wire, left: Sequence[int], lost: int, told: Sequence[bytes]) -> list[bytes]:
+    def _seeds(self, wire: Wire, left: Sequence[int], lost: int | None, told: Sequence[bytes]) -> list[bytes]:
         """Everybody's seed: those who are left have told theirs, the lost one's follows from its shares."""
         seeds = [b""] * self.party.size
         shares = []
         for now, (rank, data) in enumerate(zip(left, told, strict=True)):
             seeds[rank], share = data[:SECRET_BYTES], data[SECRET_BYTES:]
             self._check_seed(rank, seeds[rank], wire.name(now))
+            if lost is None:
+                continue
             if digest("share", share) != self.introductions[lost].share_digests[rank]:
                 raise RemoteProtocolError(f"{wire.name(now)} told a share that is not the one it has")
             shares.append(share)
+        if lost is None:
+            return seeds
         seeds[lost] = combine(shares)
         if digest("seed", seeds[lost]) != self.introductions[lost].seed_digest:
             raise SecureSumFailed(
@@ -300,9 +304,20 @@ class MaskedRound:
         return seeds
 
     async def _finish_lane(
-        self, wire: Wire, number: int, lane: Lane, left: Sequence[int], lost: int, seeds: Sequence[bytes]
+        self,
+        wire: Wire,
+        number: int,
+        lane: Lane,
+        left: Sequence[int],
+        lost: int | None,
+        seeds: Sequence[bytes],
     ) -> Residues:
         """The lost member's block is added up by its deputy, who has the lost member's own items of it."""
+        if lost is None:
+            opened = await self._unmasked(seeds, number, self.rank, lane.total)
+            parts = await wire.gather(opened, [lane.blocks.size(rank) for rank in left])
+            by_block = dict(zip(left, parts, strict=True))
+            return np.concatenate([by_block[block] for block in range(self.party.size)])
         blocks, deputy = lane.blocks, lane.blocks.deputy(lost)
         piece, nothing = lane.masked_block(lost), lane.masked[:0]
         given = [piece if rank == deputy else nothing for rank in left]

@@ -313,6 +313,22 @@ def test_what_members_conclude_from_what_they_hold() -> None:
     assert way_on([told, one], False) is Way.STOP
 
 
+async def test_what_was_interrupted_without_a_loss_is_finished(
+    make_sum: MakeSum, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sums: dict[int, ResidueSum] = {}
+    gather = Wire.gather
+
+    async def interrupted(self: Wire, mine: Residues, sizes: Sequence[int]) -> list[Residues]:
+        raise OperationAborted("somebody has pressed Ctrl-C")
+
+    monkeypatch.setattr(Wire, "gather", interrupted)
+    assert {type(each) for each in await make_sum(range(3), 1, sums).sum(values)} == {OperationAborted}
+    monkeypatch.setattr(Wire, "gather", gather)
+    again = make_sum([1, 0, 2], 2, sums)  # ranks may have changed
+    check_sums(await again.sum(values), range(3))
+
+
 async def test_whoever_came_in_meanwhile_makes_those_that_have_told_nothing_begin_anew(
     make_sum: MakeSum,
 ) -> None:
