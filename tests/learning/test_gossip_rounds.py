@@ -147,7 +147,7 @@ def test_push_sum_keeps_the_mean_of_all_members_through_loss() -> None:
 
 
 @given(st.data())
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=8, deadline=None)
 def test_whatever_the_network_does_every_round_ends_within_its_bounds(data: Any) -> None:
     network = SimulatedNetwork(
         loss=data.draw(st.sampled_from([0.0, 0.3, 0.9, 1.0])),
