@@ -61,7 +61,7 @@ def test_what_a_person_has_made_of_a_copy_stays(tmp_path: Path, ran: list[list[s
     (place / "owner.ipynb").write_text("mine")
     lab.open_side_by_side(Console(quiet=True), find("1-basics"), tmp_path)
     assert (place / "owner.ipynb").read_text() == "mine"
-    assert (place / "scientist.ipynb").read_bytes() == find("1-basics").scientist.read_bytes()
+    assert (place / "scientist.ipynb").read_bytes() == find("1-basics").notebooks[1].read_bytes()
     assert len(ran) == 1
 
 
