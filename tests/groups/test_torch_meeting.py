@@ -22,6 +22,8 @@ from duetlink.errors import (
     WrongCode,
 )
 from duetlink.groups.opening import open_group
+from duetlink.groups.torch.backend import DuetlinkBackend
+from duetlink.groups.torch.face import Face
 from duetlink.groups.torch.group_store import GroupStore
 from duetlink.groups.torch.rendezvous import Wish, meet
 from duetlink.groups.torch.shelf import MOST_HELD_BYTES, Op, Question, Shelf
@@ -117,6 +119,41 @@ def test_a_job_is_refused_where_only_some_operations_are_allowed_and_is_in_the_a
     assert [(e["name"], e["peer"]) for e in entries if e["kind"] == "group"] == [
         ("torch.distributed", "1 ben")
     ]
+
+
+def test_the_backend_for_a_later_torch_has_what_its_base_looks_for() -> None:
+    """By the names that torch 2.14's `Backend` calls in Python; torch 2.13 cannot construct one."""
+    looked_for = [
+        "broadcast",
+        "allreduce",
+        "allreduce_sparse",
+        "allreduce_coalesced",
+        "reduce",
+        "allgather",
+        "all_gather_single",
+        "allgather_coalesced",
+        "all_gather_single_coalesced",
+        "gather",
+        "scatter",
+        "reduce_scatter",
+        "reduce_scatter_single",
+        "reduce_scatter_single_coalesced",
+        "all_to_all_single",
+        "alltoall",
+        "send",
+        "recv",
+        "recv_anysource",
+        "barrier",
+        "monitored_barrier",
+        "reconfigure",
+        "get_reconfigure_handle",
+        "supports_reconfigure",
+        "set_timeout",
+        "abort",
+        "shutdown",
+        "getBackendName",
+    ]
+    assert set(looked_for) <= vars(Face).keys() | vars(DuetlinkBackend).keys()
 
 
 async def test_a_member_cannot_fill_the_keepers_memory() -> None:
