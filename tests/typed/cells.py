@@ -16,7 +16,7 @@ _DOCUMENTS = ("README.md", "docs/guide.md", "docs/pointers.md")
 # notebooks are not annotated; where a library has no types, that is not duetlink's code
 _HEAD = """\
 # mypy: disallow-untyped-defs=False, disallow-incomplete-defs=False, disallow-untyped-calls=False
-# mypy: disable-error-code="import-untyped,no-redef,misc,empty-body,var-annotated"
+# mypy: disable-error-code="import-untyped,no-redef,misc,empty-body,var-annotated,func-returns-value"
 from IPython.display import display as display
 """
 
