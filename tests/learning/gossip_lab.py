@@ -10,6 +10,7 @@ connections, in the clear, and wait for each neighbour.
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import itertools
 import os
@@ -164,7 +165,7 @@ def by_tcp(members: Sequence[Member], network: LossyNetwork, rounds: int, steps:
             begun_s = time.perf_counter()
             mine = torch.cat([p.detach().reshape(-1) for p in parameters]).numpy()
             sending = [
-                threading.Thread(target=ends[rank][other].sendall, args=(mine.tobytes(),))
+                threading.Thread(target=_send, args=(ends[rank][other], mine.tobytes()))
                 for other in neighbours[rank]
             ]
             for thread in sending:
@@ -205,6 +206,11 @@ def _connections(network: LossyNetwork, neighbours: Any) -> list[dict[int, socke
             end.settimeout(TCP_S)
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     return ends
+
+
+def _send(end: socket.socket, data: bytes) -> None:
+    with contextlib.suppress(OSError):  # whoever waits for what comes back finds it out
+        end.sendall(data)
 
 
 def _exactly(end: socket.socket, size_bytes: int) -> bytearray:
