@@ -19,6 +19,7 @@ def whole(rank: int) -> np.ndarray[Any, Any]:
 
 def everything(group: Group) -> list[str]:
     """Digests of all results that are the same at all members. AssertionError where one is wrong."""
+    group.barrier()  # after a loss, the epoch that follows begins with the next operation
     rank, size = group.rank, group.size
     assert rank is not None
     mine, all_of_them = whole(rank), [whole(each) for each in range(size)]
