@@ -238,6 +238,7 @@ def test_preparation(lesson: Callable[[str], Path]) -> None:
     assert "row by row, and no row can make it fail: False" in own
     assert "but for categories that nobody declared: True" in own
     assert re.search(r"\d+ batches; the first: \(4096, 6\) rows, \(4096,\) wages", own)
+    assert re.search(r"off by \d+ on average, for an epsilon of 1\.10", own)
     assert "has an item in no declared category: declare it" in own
     # what the owner reads before the yes is the whole preparation
     assert (
