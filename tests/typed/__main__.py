@@ -12,7 +12,8 @@ from tests.typed.cells import ROOT, write
 
 _PYRIGHT = "pyright@1"
 # What is wrong by the types of other libraries, in parts of pyright's messages. NumPy's and torch's functions
-# return arrays to it, of pointers too; scikit-learn's stubs say that a data set may be a tuple.
+# return arrays to it, of pointers too; scikit-learn's stubs say that a data set may be a tuple, and IPython's
+# that display() may return nothing.
 _KNOWN = (
     ("cells_6_private_scientist", 'Cannot access attribute "dp" for class "NDArray'),
     ("cells_6_private_scientist", 'Cannot access attribute "mock" for class "NDArray'),
@@ -20,6 +21,7 @@ _KNOWN = (
     ("cells_3_images_scientist", 'Cannot access attribute "get" for class'),
     ("cells_5_function_scientist", '"p" is possibly unbound'),  # the variable of a loop, after it
     ("cells_", 'for class "tuple[Series |'),
+    ("cells_", '"update" is not a known attribute of "None"'),
 )
 
 
