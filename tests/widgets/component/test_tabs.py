@@ -64,7 +64,13 @@ def test_what_was_kept_off_the_wire_stands_over_the_charts(show: Show) -> None:
     shown = show()
     view = shown.view()
     shown.open_tab(view, "Throughput")
-    expect(view.locator(".headline")).to_have_text("4.12 GB of 7.31 GB kept off the wire (56 %)")
+    headline = view.locator(".headline")
+    expect(headline).to_have_text("4.12 GB of 7.31 GB kept off the wire (56 %)")
+    above, below = headline.bounding_box(), view.locator(".charts").bounding_box()
+    assert above is not None
+    assert below is not None
+    assert above["x"] == below["x"]
+    assert above["width"] > below["width"]  # over the controls as well
 
 
 def test_link_before_there_is_a_peer(show: Show) -> None:
