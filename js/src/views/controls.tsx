@@ -90,7 +90,11 @@ export function Controls() {
           {(id) => (
             <NumberField
               id={id}
-              value={now.max_relative_error === null ? null : now.max_relative_error * 100}
+              value={
+                now.max_relative_error === null
+                  ? null
+                  : Number((now.max_relative_error * 100).toPrecision(12))
+              }
               unit="% off"
               placeholder="any"
               least={0}

@@ -33,6 +33,12 @@ export function onEnter(act: (field: HTMLInputElement) => void) {
   };
 }
 
+/** And comes back, so that what is typed next is compared with what was entered. */
+function leave(field: HTMLInputElement): void {
+  field.blur();
+  field.focus();
+}
+
 /** Takes effect when it is left, or with Enter; empty is none. */
 export function NumberField({ id, value, unit, placeholder, onSet, ...limits }: NumberProps) {
   const commit = (field: HTMLInputElement) => {
@@ -51,7 +57,7 @@ export function NumberField({ id, value, unit, placeholder, onSet, ...limits }: 
         required={limits.required ?? false}
         placeholder={placeholder}
         value={value ?? ""}
-        onKeyDown={onEnter(commit)}
+        onKeyDown={onEnter(leave)}
         onChange={(event) => commit(event.currentTarget)}
       />
       <span class="dim">{unit}</span>

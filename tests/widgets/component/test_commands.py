@@ -31,6 +31,7 @@ def test_a_button_is_disabled_until_the_ack_and_says_when_the_kernel_is_busy(sho
     busy.click(force=True)
     assert len(shown.sent("command")) == 1
     shown.pass_s(600)
+    shown.receive(states.tick(1))  # it is there, and only busy
     expect(busy).to_be_disabled()
     shown.change(link=asdict(replace(states.CONNECTED, paused=True)))
     shown.receive(states.ack(command))
@@ -134,7 +135,7 @@ def test_switches_and_numbers(show: Show) -> None:
     controls.get_by_label("lossless only").check()
     assert shown.command()["args"] == {"lossless_only": True}
     shown.receive(states.ack(shown.command()))
-    controls.get_by_label("freeze the plan in force").check()
+    controls.get_by_label("keep the codecs of now").check()
     assert shown.command()["args"] == {"pin": True}
     shown.receive(states.ack(shown.command()))
     cap = controls.get_by_label("rate cap")
@@ -148,9 +149,11 @@ def test_switches_and_numbers(show: Show) -> None:
     cap.blur()
     assert shown.command()["args"] == {"rate_cap_bytes_per_s": None}
     shown.receive(states.ack(shown.command()))
-    controls.get_by_label("greatest error").fill("0.01")
+    controls.get_by_label("greatest error").fill("7")
     controls.get_by_label("greatest error").press("Enter")
-    assert shown.command()["args"] == {"max_relative_error": 0.01}
+    assert shown.command()["args"] == {"max_relative_error": 0.07}
+    change_compression(shown, max_relative_error=0.07, version=6)
+    expect(controls.get_by_label("greatest error")).to_have_value("7")
     shown.receive(states.ack(shown.command()))
     controls.get_by_role("button", name="Undo").click()
     assert shown.command()["name"] == "undo_compression"
