@@ -123,7 +123,7 @@ def test_every_error_is_explained() -> None:
 def test_the_cells_of_the_readme_run() -> None:
     readme = (ROOT / "README.md").read_text("utf-8")
     cells = re.findall(r"^```python\n(.*?)^```", readme, flags=re.DOTALL | re.MULTILINE)
-    assert len(cells) == 2
+    assert len(cells) == 3
     owner: dict[str, Any] = {}
     scientist: dict[str, Any] = {}
     exec(cells[0], owner)
@@ -135,6 +135,21 @@ def test_the_cells_of_the_readme_run() -> None:
         answering.join()
         with scientist["duet"]:
             np.testing.assert_array_equal(scientist["array"], owner["scans"])
+    members: list[dict[str, Any]] = [{}, {}]
+    with duetlink.group(size=3) as group:
+        joining = cells[2].replace('"7-crossover-clockwork"', repr(str(group.code)))
+        threads = [threading.Thread(target=exec, args=(joining, member)) for member in members]
+        for thread in threads:
+            thread.start()
+        group.all_reduce(np.array([1, 2, 3]), secure=True)
+        mean = group.average({"age": np.array([44.5])}, weight=316)
+        for thread in threads:
+            thread.join()
+        assert [member["totals"].tolist() for member in members] == [[241, 64, 17]] * 2
+        assert mean["age"].tolist() == pytest.approx([43.0])
+        for member in members:
+            assert member["means"]["age"].tolist() == mean["age"].tolist()
+            member["group"].close()
 
 
 def test_the_five_minutes_of_the_guide_run() -> None:
