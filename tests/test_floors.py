@@ -68,6 +68,7 @@ FLOORS = {
         ("secure",),
         ("life",),
         ("ports", "post", "rounds", "shared_state", "watching"),
+        ("operations",),
         ("group",),
         ("opening",),
         ("torch",),

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
-from types import FunctionType, MethodType, TracebackType
-from typing import Any, Self, TypeVar
+from types import TracebackType
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import (
-    CallTimeout,
-    DuetError,
-    LinkClosed,
-    OperationRefused,
     PairingTimeout,
     PanelUnavailable,
     SettingError,
 )
-from duetlink.groups import averaging, shared_state, watching
+from duetlink.groups import watching
 from duetlink.groups.call import Call, ProgressBar
 from duetlink.groups.collectives.choice import Explanation
 from duetlink.groups.collectives.collectives import Collectives
@@ -25,36 +21,17 @@ from duetlink.groups.collectives.operation import here
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.life import GroupLife
 from duetlink.groups.members import Member, Members
+from duetlink.groups.operations import OPERATIONS, Operations
 from duetlink.groups.ports import GroupPort, GroupPorts
 from duetlink.groups.post import GroupPost
 from duetlink.groups.records import Records
 from duetlink.groups.rounds import Part, Rounds
-from duetlink.groups.secure import averages
-from duetlink.groups.secure.party import Party
-from duetlink.groups.secure.sums import SecureSum
 from duetlink.groups.status import GroupStatus
 from duetlink.net.ports.handle import checked_name, checked_port
 from duetlink.panel import Panel, make_panel
 
 T = TypeVar("T")
-
-_SUMS = ("sum", "mean")
-OPERATIONS = (
-    "admit",
-    "all_gather",
-    "all_reduce",
-    "all_to_all",
-    "average",
-    "barrier",
-    "broadcast",
-    "gather",
-    "recv",
-    "reduce",
-    "reduce_scatter",
-    "scatter",
-    "send",
-    "sync",
-)
+P = ParamSpec("P")
 
 
 class Group:
@@ -73,12 +50,9 @@ class Group:
         self._life = life
         self._thread = thread
         self._records = records
-        self._only = None if only is None else frozenset(only)
-        self._calls: list[Call] = []  # under way, the oldest first
-        self._beginning = asyncio.Lock()  # operations begin in the order of their calls
+        self._operations = Operations(life, records, only)
         self._watchers: list[Callable[[], None]] = []
         life.on_change = self._tell_watchers
-        self._entered = -1  # the last epoch that the audit log knows of
         self._ports = GroupPorts(life, records)
         self._ports.begin()
         self._posts: dict[int, int] = {}  # how many were opened in this epoch
@@ -161,7 +135,7 @@ class Group:
 
     def status(self) -> GroupStatus:
         """The group at this moment, as plain data: members, links, what runs, who is slow. Sends nothing."""
-        life, calls = self._life, list(self._calls)
+        life, calls = self._life, list(self._operations.calls)
         return GroupStatus(
             self.state,
             self.code,
@@ -294,15 +268,15 @@ class Group:
         return self._thread.run(self._post(over))
 
     async def _post(self, over: str) -> GroupPost:
-        self._check("gossip", "gossip")
+        self._operations.check("gossip", "gossip")
         await self._life.wait_ready()
         now = self._life.standing
         assert now is not None
         links = [self._life.peers[seat].link if seat != now.me else None for seat in now.epoch.members]
-        await self._note("gossip", None)
+        await self._operations.note("gossip", None)
 
         async def closed(sent_bytes: int) -> None:
-            await self._note("gossip", None, size_bytes=sent_bytes)
+            await self._operations.note("gossip", None, size_bytes=sent_bytes)
 
         # whoever opens another one in the same epoch does not take what is on its way for the last one
         serial = self._posts.get(now.epoch.number, 0)
@@ -396,7 +370,7 @@ class Group:
 
     def admit(self, *, timeout_s: float | None = None) -> None:
         """Let those in who have joined since. All members call it; `average` does it by itself."""
-        self._wait(call := Call(here()), self._admit(call, timeout_s=timeout_s))
+        self._run(self._operations.admit, timeout_s=timeout_s)
 
     def average(
         self,
@@ -420,18 +394,14 @@ class Group:
 
         Newcomers who wait come in first, where the group was launched without a size.
         """
-        call = Call(here())
-        return self._wait(
-            call,
-            self._average(
-                call,
-                value,
-                weight,
-                secure=secure,
-                limit=limit,
-                colluding=colluding,
-                timeout_s=timeout_s,
-            ),
+        return self._run(
+            self._operations.average,
+            value,
+            weight,
+            secure=secure,
+            limit=limit,
+            colluding=colluding,
+            timeout_s=timeout_s,
         )
 
     def sync(self, state: Any, *, timeout_s: float | None = None) -> Any:
@@ -440,7 +410,7 @@ class Group:
         Digests are compared, and only arrays that differ are sent. `state` is an array, a dict of arrays, or
         a torch module, which is changed in place.
         """
-        return self._wait(call := Call(here()), self._sync(call, state, timeout_s=timeout_s))
+        return self._run(self._operations.sync, state, timeout_s=timeout_s)
 
     def all_reduce(
         self,
@@ -476,67 +446,63 @@ class Group:
                 others alone is what was asked for. All but two if None.
             timeout_s: CallTimeout after so long.
         """
-        call = Call(here())
-        return self._wait(
-            call,
-            self._all_reduce(
-                call,
-                value,
-                op,
-                in_place=in_place,
-                algorithm=algorithm,
-                codec=codec,
-                secure=secure,
-                limit=limit,
-                noise=noise,
-                colluding=colluding,
-                timeout_s=timeout_s,
-            ),
+        return self._run(
+            self._operations.all_reduce,
+            value,
+            op,
+            in_place=in_place,
+            algorithm=algorithm,
+            codec=codec,
+            secure=secure,
+            limit=limit,
+            noise=noise,
+            colluding=colluding,
+            timeout_s=timeout_s,
         )
 
     def reduce(self, value: Any, root: int = 0, op: str = "sum", *, timeout_s: float | None = None) -> Any:
         """The same; only `root` has the result, the others None."""
-        return self._wait(call := Call(here()), self._reduce(call, value, root, op, timeout_s=timeout_s))
+        return self._run(self._operations.reduce, value, root, op, timeout_s=timeout_s)
 
     def reduce_scatter(
         self, values: Sequence[Any], op: str = "sum", *, timeout_s: float | None = None
     ) -> Any:
         """Combine all members' `values[rank]` for every rank; each has the one of its own rank."""
-        return self._wait(call := Call(here()), self._reduce_scatter(call, values, op, timeout_s=timeout_s))
+        return self._run(self._operations.reduce_scatter, values, op, timeout_s=timeout_s)
 
     def broadcast(self, value: Any = None, root: int = 0, *, timeout_s: float | None = None) -> Any:
         """Bring the root's value to all; the others need give none."""
-        return self._wait(call := Call(here()), self._broadcast(call, value, root, timeout_s=timeout_s))
+        return self._run(self._operations.broadcast, value, root, timeout_s=timeout_s)
 
     def all_gather(self, value: Any, *, timeout_s: float | None = None) -> list[Any]:
         """Bring every member's value to all, by rank."""
-        return self._wait(call := Call(here()), self._all_gather(call, value, timeout_s=timeout_s))
+        return self._run(self._operations.all_gather, value, timeout_s=timeout_s)
 
     def gather(self, value: Any, root: int = 0, *, timeout_s: float | None = None) -> list[Any] | None:
         """Bring every member's value to the root, by rank; the others have None."""
-        return self._wait(call := Call(here()), self._gather(call, value, root, timeout_s=timeout_s))
+        return self._run(self._operations.gather, value, root, timeout_s=timeout_s)
 
     def scatter(
         self, values: Sequence[Any] | None = None, root: int = 0, *, timeout_s: float | None = None
     ) -> Any:
         """Bring `values[rank]` of the root to each; the others give none."""
-        return self._wait(call := Call(here()), self._scatter(call, values, root, timeout_s=timeout_s))
+        return self._run(self._operations.scatter, values, root, timeout_s=timeout_s)
 
     def all_to_all(self, values: Sequence[Any], *, timeout_s: float | None = None) -> list[Any]:
         """Bring `values[j]` of each member to member j, who has them by rank."""
-        return self._wait(call := Call(here()), self._all_to_all(call, values, timeout_s=timeout_s))
+        return self._run(self._operations.all_to_all, values, timeout_s=timeout_s)
 
     def barrier(self, *, timeout_s: float | None = None) -> None:
         """Return when every member has called this."""
-        self._wait(call := Call(here()), self._barrier(call, timeout_s=timeout_s))
+        self._run(self._operations.barrier, timeout_s=timeout_s)
 
     def send(self, value: Any, to: int, tag: int = 0, *, timeout_s: float | None = None) -> None:
         """Send a value to one member, who calls `recv`."""
-        self._wait(call := Call(here()), self._send(call, value, to, tag, timeout_s=timeout_s))
+        self._run(self._operations.send, value, to, tag, timeout_s=timeout_s)
 
     def recv(self, of: int | None = None, tag: int = 0, *, timeout_s: float | None = None) -> Any:
         """The next value with that tag from that member, or from any: has `value`, `rank` and `tag`."""
-        return self._wait(call := Call(here()), self._recv(call, of, tag, timeout_s=timeout_s))
+        return self._run(self._operations.recv, of, tag, timeout_s=timeout_s)
 
     def rounds(
         self, part: Part, *, quorum: int | None = None, grace_s: float = 10.0, shows: str = "average"
@@ -557,289 +523,27 @@ class Group:
             OperationRefused: `only` does not allow that operation.
         """
         if shows == "secure_sum":
-            self._check_secure("rounds", "average", secure=True)
+            self._operations.check_secure("rounds", "average", secure=True)
         else:
-            self._check("rounds", shows)
-        return Rounds(self._life, self._thread, self._note, part, quorum=quorum, grace_s=grace_s)
-
-    # -- the same on the loop thread -------------------------------------------------------------------------
-
-    async def _admit(self, call: Call, *, timeout_s: float | None = None) -> None:
-        async with self._beginning:
-            pass
-        await self._timed(call, "admit", self._life.point(f"admit at {call.place}"), timeout_s)
-
-    async def _average(
-        self,
-        call: Call,
-        value: Any,
-        weight: float | None = None,
-        *,
-        secure: bool = False,
-        limit: float | None = None,
-        colluding: int | None = None,
-        timeout_s: float | None = None,
-    ) -> Any:
-        self._check_secure("average", "average", secure, limit=limit, colluding=colluding)
-        sums = SecureSum()
-
-        async def whole() -> Any:
-            async with self._beginning:
-                pass
-            if self._life.grows:
-                await self._life.point(f"average at {call.place}")
-
-            async def average(collectives: Collectives) -> Any:
-                party = Party(*self._life.roll())
-                async with self._beginning:
-                    await self._note("secure_average" if secure else "average", averaging.state_of(value))
-                if not secure:
-                    return await averaging.average(collectives, value, weight, call.place)
-                return await averages.average(
-                    sums, collectives, party, value, weight, limit=limit, colluding=colluding, call=call.place
-                )
-
-            return await self._life.operate(average)
-
-        return await self._timed(call, "average", whole(), timeout_s)
-
-    async def _sync(self, call: Call, state: Any, *, timeout_s: float | None = None) -> Any:
-        self._check("sync", "sync")
-
-        async def sync(collectives: Collectives) -> Any:
-            async with self._beginning:
-                await self._note("sync", averaging.state_of(state))
-            result, _ = await shared_state.sync(collectives, state, call.place)
-            return result
-
-        return await self._timed(call, "sync", self._life.operate(sync), timeout_s)
-
-    async def _all_reduce(
-        self,
-        call: Call,
-        value: Any,
-        op: str = "sum",
-        *,
-        in_place: bool = False,
-        algorithm: str | None = None,
-        codec: str | None = None,
-        secure: bool = False,
-        limit: float | None = None,
-        noise: float = 0.0,
-        colluding: int | None = None,
-        timeout_s: float | None = None,
-    ) -> Any:
-        as_what = "sum" if op in _SUMS else "all_reduce"
-        ranges = {"limit": limit, "noise": noise or None, "colluding": colluding}
-        self._check_secure("all_reduce", as_what, secure, **ranges)
-        if secure and (in_place or algorithm is not None or codec is not None):
-            raise SettingError("in_place, algorithm and codec are for sums that are not secure")
-        sums = SecureSum()
-
-        async def all_reduce(collectives: Collectives) -> Any:
-            party = Party(*self._life.roll())
-            async with self._beginning:
-                given = value
-                if isinstance(value, FunctionType | MethodType):
-                    given = await asyncio.to_thread(value, collectives.rank, collectives.size)
-                await self._note("secure_all_reduce" if secure else "all_reduce", given)
-            if secure:
-                return await sums.all_reduce(
-                    collectives,
-                    party,
-                    given,
-                    op,
-                    limit=limit,
-                    noise=noise,
-                    colluding=colluding,
-                    call=call.place,
-                )
-            return await collectives.all_reduce(
-                given, op, in_place=in_place, algorithm=algorithm, codec=codec, call=call.place
-            )
-
-        return await self._timed(call, "all_reduce", self._life.operate(all_reduce), timeout_s)
-
-    async def _reduce(
-        self, call: Call, value: Any, root: int = 0, op: str = "sum", *, timeout_s: float | None = None
-    ) -> Any:
-        return await self._run(
-            call,
-            "reduce",
-            value,
-            lambda c: c.reduce(value, root, op, call=call.place),
-            timeout_s,
-            sums=op in _SUMS,
-        )
-
-    async def _reduce_scatter(
-        self, call: Call, values: Sequence[Any], op: str = "sum", *, timeout_s: float | None = None
-    ) -> Any:
-        return await self._run(
-            call,
-            "reduce_scatter",
-            values,
-            lambda c: c.reduce_scatter(values, op, call=call.place),
-            timeout_s,
-            sums=op in _SUMS,
-        )
-
-    async def _broadcast(
-        self, call: Call, value: Any = None, root: int = 0, *, timeout_s: float | None = None
-    ) -> Any:
-        return await self._run(
-            call,
-            "broadcast",
-            value,
-            lambda c: c.broadcast(value, root, call=call.place),
-            timeout_s,
-            root=root,
-        )
-
-    async def _all_gather(self, call: Call, value: Any, *, timeout_s: float | None = None) -> Any:
-        return await self._run(
-            call, "all_gather", value, lambda c: c.all_gather(value, call=call.place), timeout_s
-        )
-
-    async def _gather(
-        self, call: Call, value: Any, root: int = 0, *, timeout_s: float | None = None
-    ) -> list[Any] | None:
-        return await self._run(
-            call, "gather", value, lambda c: c.gather(value, root, call=call.place), timeout_s, to=root
-        )
-
-    async def _scatter(
-        self,
-        call: Call,
-        values: Sequence[Any] | None = None,
-        root: int = 0,
-        *,
-        timeout_s: float | None = None,
-    ) -> Any:
-        return await self._run(
-            call, "scatter", values, lambda c: c.scatter(values, root, call=call.place), timeout_s, root=root
-        )
-
-    async def _all_to_all(self, call: Call, values: Sequence[Any], *, timeout_s: float | None = None) -> Any:
-        return await self._run(
-            call, "all_to_all", values, lambda c: c.all_to_all(values, call=call.place), timeout_s
-        )
-
-    async def _barrier(self, call: Call, *, timeout_s: float | None = None) -> None:
-        async def barrier(collectives: Collectives) -> None:
-            async with self._beginning:
-                pass
-            await collectives.barrier(call=call.place)
-
-        await self._timed(call, "barrier", self._life.operate(barrier), timeout_s)
-
-    async def _send(
-        self, call: Call, value: Any, to: int, tag: int = 0, *, timeout_s: float | None = None
-    ) -> None:
-        await self._run(
-            call,
-            "send",
-            value,
-            lambda c: c.send(value, to, tag, moved=call.note),
-            timeout_s,
-            to=to,
-            counts=False,
-        )
-
-    async def _recv(
-        self, call: Call, of: int | None = None, tag: int = 0, *, timeout_s: float | None = None
-    ) -> Any:
-        return await self._run(
-            call, "recv", None, lambda c: c.recv(of, tag, moved=call.note), timeout_s, counts=False
-        )
+            self._operations.check("rounds", shows)
+        return Rounds(self._life, self._thread, self._operations.note, part, quorum=quorum, grace_s=grace_s)
 
     # -- inside ----------------------------------------------------------------------------------------------
 
-    def _wait(self, call: Call, work: Coroutine[Any, Any, T]) -> T:
+    def _run(
+        self,
+        operation: Callable[Concatenate[Call, P], Coroutine[Any, Any, T]],
+        *args: P.args,
+        **kwargs: P.kwargs,
+    ) -> T:
         """Run it, and draw how far it is where it takes longer than a second."""
+        call = Call(here())
 
         def draw() -> None:
             bar.show(watching.operation_of(call, self._life.collectives))
 
         with ProgressBar(lambda: [member.name for member in self.members]) as bar:
-            return self._thread.run(work, on_wait=draw)
-
-    async def _run(
-        self,
-        call: Call,
-        name: str,
-        value: Any,
-        work: Callable[[Collectives], Awaitable[T]],
-        timeout_s: float | None,
-        *,
-        sums: bool = False,
-        root: int | None = None,
-        to: int | None = None,
-        counts: bool = True,
-    ) -> T:
-        """One operation: allowed, written down, run. Only `root` gives, only `to` gets a value, if given."""
-        self._check(name, "sum" if sums else name)
-
-        async def noted(collectives: Collectives) -> T:
-            async with self._beginning:
-                if value is not None and root in (None, collectives.rank) and to != collectives.rank:
-                    await self._note(name, value, to)
-            return await work(collectives)
-
-        return await self._timed(call, name, self._life.operate(noted, counts=counts), timeout_s)
-
-    async def _timed(self, call: Call, name: str, work: Coroutine[Any, Any, T], timeout_s: float | None) -> T:
-        timeout = asyncio.timeout(timeout_s)
-        call.name = name
-        self._calls.append(call)
-        try:
-            async with timeout:
-                return await work
-        except TimeoutError as error:
-            if isinstance(error, DuetError) or not timeout.expired():
-                raise
-            raise CallTimeout(
-                f"{name} has not finished within {timeout_s:g} s: see group.status() for who is slow"
-            ) from None
-        finally:
-            self._calls.remove(call)
-
-    def _check(self, name: str, as_what: str) -> None:
-        if self._only is not None and as_what not in self._only:
-            raise OperationRefused(
-                f"{name} is not among what this group allows here: only={tuple(sorted(self._only))}"
-            )
-
-    def _check_secure(self, name: str, as_what: str, secure: bool, **ranges: object) -> None:
-        """The same for what may be a secure sum, which needs less than a plain one."""
-        if not secure and (given := [key for key, value in ranges.items() if value is not None]):
-            raise SettingError(f"{', '.join(given)} is for secure sums: say secure=True")
-        is_less = secure and self._only is not None and as_what not in self._only
-        self._check(name, "secure_sum" if is_less else as_what)
-
-    async def _note(
-        self, name: str, value: Any, to: int | None = None, *, size_bytes: int | None = None
-    ) -> None:
-        life = self._life
-        if life.standing is None:
-            raise LinkClosed("the group is closed")
-        members = [life.roster.entries[seat].name for seat in life.standing.epoch.members]
-        if life.standing.epoch.number != self._entered:
-            self._entered = life.standing.epoch.number
-            named = ", ".join(f"{rank} {name}" for rank, name in enumerate(members))
-            await self._records.connected(named, self.verifier or "")
-        others = [
-            f"{rank} {member}"
-            for rank, member in enumerate(members)
-            if rank != self.rank and to in (None, rank)
-        ]
-        await self._records.operation(
-            name,
-            ", ".join(others),
-            type(value).__name__,
-            averaging.size_of(value) if size_bytes is None else size_bytes,
-            life.standing.epoch.number,
-        )
+            return self._thread.run(operation(call, *args, **kwargs), on_wait=draw)
 
 
 class AwaitableGroup:
@@ -854,7 +558,7 @@ class AwaitableGroup:
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         if name not in OPERATIONS:
             raise AttributeError(f"a group has no operation {name!r}; it has {', '.join(OPERATIONS)}")
-        group, method = self._group, getattr(self._group, f"_{name}")
+        group, method = self._group, getattr(self._group._operations, name)
 
         def called(*args: Any, **kwargs: Any) -> Awaitable[Any]:
             return asyncio.wrap_future(group._thread.submit(method(Call(here()), *args, **kwargs)))

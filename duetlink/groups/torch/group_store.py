@@ -45,7 +45,7 @@ class GroupStore(_Base):  # type: ignore[misc]
             DuetError: the group is closed, or cannot begin.
         """
         super().__init__()
-        group._check("torch.distributed", "torch.distributed")
+        group._operations.check("torch.distributed", "torch.distributed")
         group.wait_ready()
         self.group = group
         self.owned = owned
@@ -58,7 +58,7 @@ class GroupStore(_Base):  # type: ignore[misc]
         self.size = len(self.seats)
         self._life = life
         self._thread.run(self._begin())
-        self._thread.run(group._note("torch.distributed", None))
+        self._thread.run(group._operations.note("torch.distributed", None))
 
     def link(self, rank: int) -> Link:
         """The link to that rank. Raises PeerLost."""

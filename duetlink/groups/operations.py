@@ -1,0 +1,318 @@
+"""A group's operations on the loop thread: each is allowed here, written down, run, and ended in time."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from types import FunctionType, MethodType
+from typing import Any, TypeVar
+
+from duetlink.errors import CallTimeout, DuetError, LinkClosed, OperationRefused, SettingError
+from duetlink.groups import averaging, shared_state
+from duetlink.groups.call import Call
+from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.life import GroupLife
+from duetlink.groups.records import Records
+from duetlink.groups.secure import averages
+from duetlink.groups.secure.party import Party
+from duetlink.groups.secure.sums import SecureSum
+
+T = TypeVar("T")
+
+_SUMS = ("sum", "mean")
+OPERATIONS = (
+    "admit",
+    "all_gather",
+    "all_reduce",
+    "all_to_all",
+    "average",
+    "barrier",
+    "broadcast",
+    "gather",
+    "recv",
+    "reduce",
+    "reduce_scatter",
+    "scatter",
+    "send",
+    "sync",
+)
+
+
+class Operations:
+    """What `Group` runs, with the same arguments. Loop thread only, but for `calls`."""
+
+    def __init__(self, life: GroupLife, records: Records, only: Sequence[str] | None) -> None:
+        self.calls: list[Call] = []  # under way, the oldest first
+        self._life = life
+        self._records = records
+        self._only = None if only is None else frozenset(only)
+        self._beginning = asyncio.Lock()  # operations begin in the order of their calls
+        self._entered = -1  # the last epoch that the audit log knows of
+
+    async def admit(self, call: Call, *, timeout_s: float | None = None) -> None:
+        async with self._beginning:
+            pass
+        await self._timed(call, "admit", self._life.point(f"admit at {call.place}"), timeout_s)
+
+    async def average(
+        self,
+        call: Call,
+        value: Any,
+        weight: float | None = None,
+        *,
+        secure: bool = False,
+        limit: float | None = None,
+        colluding: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Any:
+        self.check_secure("average", "average", secure, limit=limit, colluding=colluding)
+        sums = SecureSum()
+
+        async def whole() -> Any:
+            async with self._beginning:
+                pass
+            if self._life.grows:
+                await self._life.point(f"average at {call.place}")
+
+            async def average(collectives: Collectives) -> Any:
+                party = Party(*self._life.roll())
+                async with self._beginning:
+                    await self.note("secure_average" if secure else "average", averaging.state_of(value))
+                if not secure:
+                    return await averaging.average(collectives, value, weight, call.place)
+                return await averages.average(
+                    sums, collectives, party, value, weight, limit=limit, colluding=colluding, call=call.place
+                )
+
+            return await self._life.operate(average)
+
+        return await self._timed(call, "average", whole(), timeout_s)
+
+    async def sync(self, call: Call, state: Any, *, timeout_s: float | None = None) -> Any:
+        self.check("sync", "sync")
+
+        async def sync(collectives: Collectives) -> Any:
+            async with self._beginning:
+                await self.note("sync", averaging.state_of(state))
+            result, _ = await shared_state.sync(collectives, state, call.place)
+            return result
+
+        return await self._timed(call, "sync", self._life.operate(sync), timeout_s)
+
+    async def all_reduce(
+        self,
+        call: Call,
+        value: Any,
+        op: str = "sum",
+        *,
+        in_place: bool = False,
+        algorithm: str | None = None,
+        codec: str | None = None,
+        secure: bool = False,
+        limit: float | None = None,
+        noise: float = 0.0,
+        colluding: int | None = None,
+        timeout_s: float | None = None,
+    ) -> Any:
+        as_what = "sum" if op in _SUMS else "all_reduce"
+        ranges = {"limit": limit, "noise": noise or None, "colluding": colluding}
+        self.check_secure("all_reduce", as_what, secure, **ranges)
+        if secure and (in_place or algorithm is not None or codec is not None):
+            raise SettingError("in_place, algorithm and codec are for sums that are not secure")
+        sums = SecureSum()
+
+        async def all_reduce(collectives: Collectives) -> Any:
+            party = Party(*self._life.roll())
+            async with self._beginning:
+                given = value
+                if isinstance(value, FunctionType | MethodType):
+                    given = await asyncio.to_thread(value, collectives.rank, collectives.size)
+                await self.note("secure_all_reduce" if secure else "all_reduce", given)
+            if secure:
+                return await sums.all_reduce(
+                    collectives,
+                    party,
+                    given,
+                    op,
+                    limit=limit,
+                    noise=noise,
+                    colluding=colluding,
+                    call=call.place,
+                )
+            return await collectives.all_reduce(
+                given, op, in_place=in_place, algorithm=algorithm, codec=codec, call=call.place
+            )
+
+        return await self._timed(call, "all_reduce", self._life.operate(all_reduce), timeout_s)
+
+    async def reduce(
+        self, call: Call, value: Any, root: int = 0, op: str = "sum", *, timeout_s: float | None = None
+    ) -> Any:
+        return await self._run(
+            call,
+            "reduce",
+            value,
+            lambda c: c.reduce(value, root, op, call=call.place),
+            timeout_s,
+            sums=op in _SUMS,
+        )
+
+    async def reduce_scatter(
+        self, call: Call, values: Sequence[Any], op: str = "sum", *, timeout_s: float | None = None
+    ) -> Any:
+        return await self._run(
+            call,
+            "reduce_scatter",
+            values,
+            lambda c: c.reduce_scatter(values, op, call=call.place),
+            timeout_s,
+            sums=op in _SUMS,
+        )
+
+    async def broadcast(
+        self, call: Call, value: Any = None, root: int = 0, *, timeout_s: float | None = None
+    ) -> Any:
+        return await self._run(
+            call,
+            "broadcast",
+            value,
+            lambda c: c.broadcast(value, root, call=call.place),
+            timeout_s,
+            root=root,
+        )
+
+    async def all_gather(self, call: Call, value: Any, *, timeout_s: float | None = None) -> Any:
+        return await self._run(
+            call, "all_gather", value, lambda c: c.all_gather(value, call=call.place), timeout_s
+        )
+
+    async def gather(
+        self, call: Call, value: Any, root: int = 0, *, timeout_s: float | None = None
+    ) -> list[Any] | None:
+        return await self._run(
+            call, "gather", value, lambda c: c.gather(value, root, call=call.place), timeout_s, to=root
+        )
+
+    async def scatter(
+        self,
+        call: Call,
+        values: Sequence[Any] | None = None,
+        root: int = 0,
+        *,
+        timeout_s: float | None = None,
+    ) -> Any:
+        return await self._run(
+            call, "scatter", values, lambda c: c.scatter(values, root, call=call.place), timeout_s, root=root
+        )
+
+    async def all_to_all(self, call: Call, values: Sequence[Any], *, timeout_s: float | None = None) -> Any:
+        return await self._run(
+            call, "all_to_all", values, lambda c: c.all_to_all(values, call=call.place), timeout_s
+        )
+
+    async def barrier(self, call: Call, *, timeout_s: float | None = None) -> None:
+        async def barrier(collectives: Collectives) -> None:
+            async with self._beginning:
+                pass
+            await collectives.barrier(call=call.place)
+
+        await self._timed(call, "barrier", self._life.operate(barrier), timeout_s)
+
+    async def send(
+        self, call: Call, value: Any, to: int, tag: int = 0, *, timeout_s: float | None = None
+    ) -> None:
+        await self._run(
+            call,
+            "send",
+            value,
+            lambda c: c.send(value, to, tag, moved=call.note),
+            timeout_s,
+            to=to,
+            counts=False,
+        )
+
+    async def recv(
+        self, call: Call, of: int | None = None, tag: int = 0, *, timeout_s: float | None = None
+    ) -> Any:
+        return await self._run(
+            call, "recv", None, lambda c: c.recv(of, tag, moved=call.note), timeout_s, counts=False
+        )
+
+    async def _run(
+        self,
+        call: Call,
+        name: str,
+        value: Any,
+        work: Callable[[Collectives], Awaitable[T]],
+        timeout_s: float | None,
+        *,
+        sums: bool = False,
+        root: int | None = None,
+        to: int | None = None,
+        counts: bool = True,
+    ) -> T:
+        """One operation: allowed, written down, run. Only `root` gives, only `to` gets a value, if given."""
+        self.check(name, "sum" if sums else name)
+
+        async def noted(collectives: Collectives) -> T:
+            async with self._beginning:
+                if value is not None and root in (None, collectives.rank) and to != collectives.rank:
+                    await self.note(name, value, to)
+            return await work(collectives)
+
+        return await self._timed(call, name, self._life.operate(noted, counts=counts), timeout_s)
+
+    async def _timed(self, call: Call, name: str, work: Coroutine[Any, Any, T], timeout_s: float | None) -> T:
+        timeout = asyncio.timeout(timeout_s)
+        call.name = name
+        self.calls.append(call)
+        try:
+            async with timeout:
+                return await work
+        except TimeoutError as error:
+            if isinstance(error, DuetError) or not timeout.expired():
+                raise
+            raise CallTimeout(
+                f"{name} has not finished within {timeout_s:g} s: see group.status() for who is slow"
+            ) from None
+        finally:
+            self.calls.remove(call)
+
+    def check(self, name: str, as_what: str) -> None:
+        """Raises OperationRefused: `only` does not allow what shows as much as that operation."""
+        if self._only is not None and as_what not in self._only:
+            raise OperationRefused(
+                f"{name} is not among what this group allows here: only={tuple(sorted(self._only))}"
+            )
+
+    def check_secure(self, name: str, as_what: str, secure: bool, **ranges: object) -> None:
+        """The same for what may be a secure sum, which needs less than a plain one."""
+        if not secure and (given := [key for key, value in ranges.items() if value is not None]):
+            raise SettingError(f"{', '.join(given)} is for secure sums: say secure=True")
+        is_less = secure and self._only is not None and as_what not in self._only
+        self.check(name, "secure_sum" if is_less else as_what)
+
+    async def note(
+        self, name: str, value: Any, to: int | None = None, *, size_bytes: int | None = None
+    ) -> None:
+        """Write down that this member gives `value`, to all or to that rank. Raises AuditUnavailable."""
+        life, now = self._life, self._life.standing
+        if now is None:
+            raise LinkClosed("the group is closed")
+        names = [life.roster.entries[seat].name for seat in now.epoch.members]
+        if now.epoch.number != self._entered:
+            self._entered = now.epoch.number
+            named = ", ".join(f"{rank} {member}" for rank, member in enumerate(names))
+            await self._records.connected(named, life.roster.verifier())
+        others = [
+            f"{rank} {names[rank]}"
+            for rank, seat in enumerate(now.epoch.members)
+            if seat != now.me and to in (None, rank)
+        ]
+        await self._records.operation(
+            name,
+            ", ".join(others),
+            type(value).__name__,
+            averaging.size_of(value) if size_bytes is None else size_bytes,
+            now.epoch.number,
+        )
