@@ -54,7 +54,8 @@ def attacker(bench: Bench, shared_attacker: Attacker) -> Iterator[Attacker]:
 @attempts("what a request tells before its answer", REFUSED, "shape, type and size of a result", "its group")
 def test_a_pending_request_tells_nothing(attacker: Attacker) -> None:
     answer = attacker.ask(result=3, reason="how large is it?")
-    assert answer == pb.Answer(request_id=answer.request_id, state=PENDING)
+    # the name is the line of Python that the peer's own steps are
+    assert answer == pb.Answer(request_id=answer.request_id, state=PENDING, name="x.sum()")
 
 
 @attempts(

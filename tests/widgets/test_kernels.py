@@ -69,13 +69,14 @@ def test_launch_shows_the_panel_and_leaves_no_code_in_the_output() -> None:
             timeout=60,
         )
         shown = [content["data"] for kind, content in outputs if kind == "display_data"]
-        assert len(shown) == 2  # by launch, and as the last line
-        assert "application/vnd.jupyter.widget-view+json" in shown[0]
-        assert (
-            shown[0]["application/vnd.jupyter.widget-view+json"]
-            == (shown[1]["application/vnd.jupyter.widget-view+json"])
-        )
-        assert "waiting" in shown[0]["text/plain"]
+        # by launch, and as the last line: a panel, and a table for where panels are not shown
+        assert [sorted(data) for data in shown] == [
+            ["application/vnd.jupyter.widget-view+json", "text/plain"],
+            ["text/html", "text/plain"],
+        ] * 2
+        panels, tables = shown[::2], shown[1::2]
+        assert panels[0] == panels[1]
+        assert all("waiting" in table["text/plain"] for table in tables)
         code = kernel.run("print(duet.code)").strip()
         assert code.count("-") == 2
         assert not any(code in str(content) for kind, content in outputs)

@@ -57,7 +57,7 @@ async def run(what: str, *arguments: Any, limits: Limits = LIMITS) -> Any:
     try:
         assert worker.isolation.enforced
         call = write_call([what, *arguments], {}).decode()
-        job = {"name": "function", "source": SOURCE, "call": call, "max_bytes": MIB}
+        job = {"name": "function", "source": SOURCE, "call": call, "max_bytes": MIB, "claim": None}
         reply = await worker.call("run", json.dumps(job).encode(), memory=True)
         outcome = answers.read_outcome(reply.content, reply.fds)
         assert not isinstance(outcome, dict), outcome
