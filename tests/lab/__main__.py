@@ -37,7 +37,7 @@ def main() -> None:
             except NotebookError as error:
                 print(f"{owner}/{scientist}: {error}", flush=True)
                 continue
-            as_expected = "" if outcome.path == expected else f", not {expected}: {outcome.why}"
+            as_expected = "" if outcome.is_as(expected) else f", not {expected}: {outcome.why}"
             print(f"{owner}/{scientist}: {outcome}{as_expected}", flush=True)
         if not chosen:
             for (hairpin, isolated), expected in EXPECTED_BEHIND_ONE.items():

@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 from duetlink.settings import MIB
@@ -55,14 +55,21 @@ EXPECTED_BEHIND_ONE = {(False, False): _T, (True, True): _P, (False, True): _R}
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One link: how long join() took, and by which rung 64 MiB came how fast."""
+    """One link: how long join() took, whether the best rung came up, by which rung 64 MiB came how fast."""
 
     connect_s: float
+    has_settled: bool
     path: str | None
     settle_s: float
     bytes_per_s: float
     intact: bool
+    speeds: dict[str, float] = field(default_factory=dict)  # of every rung as measured, in bytes per second
     why: str = ""  # of every rung: its state, its measured speed, what keeps it down
+
+    def is_as(self, expected: str) -> bool:
+        """Whether the best rung was taken; another may carry the data only if it was measured as faster."""
+        carried = self.path == expected or self.speeds[str(self.path)] > self.speeds[expected]
+        return self.has_settled and carried
 
     def __str__(self) -> str:
         damaged = "" if self.intact else ", **damaged**"
@@ -132,7 +139,7 @@ def _link(owner: Notebook, scientist: Notebook, expected: str) -> Outcome:
         )
         connect_s = scientist.value("took")
         start_s = time.monotonic()
-        while scientist.value("duet.statistics().path") != expected:
+        while not (has_settled := scientist.value("duet.statistics().path") == expected):
             if time.monotonic() - start_s > PATIENCE_S:
                 break
             time.sleep(0.05)
@@ -150,10 +157,12 @@ def _link(owner: Notebook, scientist: Notebook, expected: str) -> Outcome:
         )
         return Outcome(
             connect_s,
+            has_settled,
             scientist.value("duet.statistics().transfers[-1].path"),
             settle_s,
             SIZE_BYTES / scientist.value("took"),
             scientist.value("digest(got) == expected"),
+            {name: speed or 0.0 for name, _, _, speed in statuses},
             "; ".join(
                 f"{name} {state}, {(speed or 0) / 1e6:.1f} MB/s {why}" for name, state, why, speed in statuses
             ),

@@ -41,7 +41,7 @@ def networks(lab: Lab) -> Iterator[Networks]:
 
 
 def check(outcome: Outcome, expected: str) -> None:
-    assert outcome.path == expected, outcome.why
+    assert outcome.is_as(expected), (outcome.path, outcome.why)
     assert outcome.intact
     assert outcome.connect_s <= 10.0  # 5 s where nothing else runs, as for the table
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from duetlink.errors import DuetError, OperationRefused
@@ -261,13 +261,19 @@ CONDITIONS = st.recursive(
 
 
 @given(CONDITIONS)
+@example("s == 'x' == (-0) < a <= a")
 @settings(max_examples=60, deadline=None)
 def test_any_condition_is_that_of_pandas(text: str) -> None:
     try:
         wanted = FRAME.eval(text, engine="python")
     except Exception:  # whatever pandas makes of it
         return
-    made = POINTER.eval(text)
+    try:
+        made = POINTER.eval(text)
+    except OperationRefused as refused:  # a chain has a text or a list beside a number
+        if "of two values, of which none is a column" not in str(refused):
+            raise
+        return
     same(getattr(made, "mock", made), wanted)
 
 
