@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import json
 import os
-import socket
-import subprocess
-import sys
 
 import click
 
 from benchmarks.command import benchmark, rounds
 from benchmarks.harness import Sample, ratio, report
+from benchmarks.members import measured
 
 SIZES = (1024, 64 * 1024, 1024**2, 16 * 1024**2, 64 * 1024**2)
 
@@ -26,20 +24,8 @@ SIZES = (1024, 64 * 1024, 1024**2, 16 * 1024**2, 64 * 1024**2)
 @click.option("--members", type=click.IntRange(2), default=4, show_default=True, help="How many processes.")
 @rounds(7)
 def main(members: int, rounds: int) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     before = os.getloadavg()
-    command = [sys.executable, "-m", "benchmarks.group_member"]
-    arguments = [str(members), str(port), str(rounds), json.dumps(SIZES)]
-    processes = [
-        subprocess.Popen([*command, str(rank), *arguments], stdout=subprocess.PIPE if rank == 0 else None)
-        for rank in range(members)
-    ]
-    told, _ = processes[0].communicate()
-    if any(process.wait() for process in processes):
-        raise click.ClickException("a member failed")
-    found = json.loads(told)
+    found = measured("benchmarks.group_member", members, rounds, json.dumps(SIZES))
     rows = []
     for size, ways in zip(SIZES, found, strict=True):
         samples = {name: Sample(tuple(times)) for name, times in ways.items()}

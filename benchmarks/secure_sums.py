@@ -8,16 +8,13 @@ arrays. A time is that of rank 0, from a barrier on. Every result is compared wi
 
 from __future__ import annotations
 
-import json
 import os
-import socket
-import subprocess
-import sys
 
 import click
 
 from benchmarks.command import benchmark, rounds
 from benchmarks.harness import Sample, report
+from benchmarks.members import measured
 
 
 @benchmark
@@ -25,20 +22,8 @@ from benchmarks.harness import Sample, report
 @click.option("--size-bytes", default=10_000_000, show_default=True, help="Of the array.")
 @rounds(5)
 def main(members: int, size_bytes: int, rounds: int) -> None:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
     before = os.getloadavg()
-    command = [sys.executable, "-m", "benchmarks.secure_member"]
-    arguments = [str(number) for number in (members, port, rounds, size_bytes)]
-    processes = [
-        subprocess.Popen([*command, str(rank), *arguments], stdout=subprocess.PIPE if rank == 0 else None)
-        for rank in range(members)
-    ]
-    told, _ = processes[0].communicate()
-    if any(process.wait() for process in processes):
-        raise click.ClickException("a member failed")
-    found = json.loads(told)
+    found = measured("benchmarks.secure_member", members, rounds, size_bytes)
     rows = []
     for name, pair in found.items():
         plain, secure = (Sample(tuple(pair[way])) for way in ("plain", "secure"))

@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -22,6 +21,7 @@ import click
 
 from benchmarks.command import benchmark, rounds
 from benchmarks.harness import Sample, ratio, report
+from benchmarks.members import free_port, of_all
 
 CASES = ("5 % shared", "1 % shared", "5 % half shared", "5 % independent", "dense", "counts")
 LINKS: dict[str, str | None] = {"loopback": None, "1 Gbit/s": "1gbit", "100 Mbit/s": "100mbit"}
@@ -79,11 +79,7 @@ def _rows(link: str, case: str, ways: dict[str, dict[str, Any]]) -> list[list[st
 
 def _measured(started: list[Any], arguments: list[str]) -> Any:
     """What rank 0 tells in the end."""
-    processes = [start([*_MODULE, *head, *arguments], rank) for rank, (start, head) in enumerate(started)]
-    told, _ = processes[0].communicate()
-    if any(process.wait() for process in processes):
-        raise click.ClickException("a member failed")
-    return json.loads(told)
+    return of_all([start([*_MODULE, *head, *arguments], rank) for rank, (start, head) in enumerate(started)])
 
 
 @contextlib.contextmanager
@@ -94,10 +90,7 @@ def _places(members: int, rate: str | None) -> Iterator[list[Any]]:
         return subprocess.Popen(command, stdout=subprocess.PIPE if rank == 0 else None)
 
     if rate is None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            port = probe.getsockname()[1]
-        where = ["127.0.0.1", "127.0.0.1", str(port)]
+        where = ["127.0.0.1", "127.0.0.1", str(free_port())]
         yield [(here, [str(rank), str(members), *where]) for rank in range(members)]
         return
     from tests.lab.namespace import Namespace, unsupported
