@@ -2,7 +2,9 @@
 
 The first line is the code to join by, empty for whoever launches. Each further line is one statement, run
 with `group`, `np` and what earlier lines defined; after each, one line is answered: `ok` and the repr of
-`out` if set, or `error` and the exception's type and text.
+`out` if set, or `error` and the exception's type and text. `times` holds when (`time.monotonic()`, which all
+processes of a host share) this member first knew of a loss, "known", and when the last failure had come to the
+caller, "failed".
 """
 
 from __future__ import annotations
@@ -11,12 +13,15 @@ import itertools
 import os
 import signal
 import sys
+import time
 from typing import Any
 
 import numpy as np
 
 import duetlink
 from duetlink.errors import PeerLost
+from duetlink.groups.life import GroupLife
+from duetlink.groups.membership.messages import Epoch
 from duetlink.groups.mesh import Mesh
 from duetlink.settings import Settings
 
@@ -37,7 +42,21 @@ def die_in_the_middle(after: int) -> None:
     Mesh.send = send  # type: ignore[method-assign]
 
 
+def note_losses(times: dict[str, float]) -> None:
+    """Write down when this member first knows that another is lost, by its own link or by a word."""
+    original = GroupLife._revoke
+
+    def revoke(self: GroupLife, epoch: Epoch, lost: int | None, leaves: bool) -> None:
+        if lost is not None:
+            times.setdefault("known", time.monotonic())
+        original(self, epoch, lost, leaves)
+
+    GroupLife._revoke = revoke  # type: ignore[method-assign]
+
+
 def main() -> None:
+    times: dict[str, float] = {}
+    note_losses(times)
     arguments: dict[str, Any] = {"name": sys.argv[1], "settings": QUICK, "patience_s": 0.0}
     code = sys.stdin.readline().strip()
     group = duetlink.group(code, **arguments) if code else duetlink.group(size=3, **arguments)
@@ -46,6 +65,7 @@ def main() -> None:
         "group": group,
         "PeerLost": PeerLost,
         "die_in_the_middle": die_in_the_middle,
+        "times": times,
     }
     for line in itertools.chain(["pass"], sys.stdin):
         scope["out"] = None
@@ -53,6 +73,7 @@ def main() -> None:
             exec(line, scope)  # this test's own statements
             print("ok", repr(scope["out"]), flush=True)
         except Exception as error:
+            times["failed"] = time.monotonic()
             print("error", type(error).__name__, str(error).replace("\n", " "), flush=True)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -14,6 +15,7 @@ pytestmark = pytest.mark.slow
 
 MEMBER = Path(__file__).with_name("member.py")
 ELEMENTS = 4_000_000  # 32 MB
+MOST_TELLING_S = 2.0  # from when the first survivor knows of a loss until every survivor's call has raised it
 
 # Each kind of operation once more, as the one in whose middle a member dies: `python -m tests.groups`.
 KINDS = {
@@ -60,6 +62,14 @@ class Process:
         return self.answer()
 
 
+def telling_s(others: list[Process]) -> float:
+    """From when the first of them knew of the loss until the last one's call had failed with it."""
+    times = [
+        json.loads(each.run("out = [times['known'], times['failed']]").removeprefix("ok ")) for each in others
+    ]
+    return float(max(failed for _, failed in times) - min(known for known, _ in times))
+
+
 @pytest.fixture
 def members() -> Iterator[list[Process]]:
     """ann launches; ben and carl join. By rank."""
@@ -97,6 +107,7 @@ def test_a_member_killed_in_the_middle_of_a_sum_is_named_and_the_others_go_on(
     for each in others:
         assert each.answer() == f"error PeerLost rank {victim} ({name}) is lost"
         assert each.run("out = bool((x == before).all())") == "ok True"
+    assert 0 < telling_s(others) < MOST_TELLING_S
     assert members[victim].process.wait(30) == -9
     for each in others:
         each.begin("y = group.all_reduce(x); out = (float(y[0]), float(y[-1]), group.size, group.epoch)")
@@ -125,6 +136,7 @@ if os.environ.get("DUETLINK_KILLS"):  # a minute and a half; in memory, test_los
                 lost = each.run("group.barrier()")
             assert lost == "error PeerLost rank 2 (carl) is lost"
             assert each.run("out = bool((x == before).all())") == "ok True"
+        assert 0 < telling_s(others) < MOST_TELLING_S
         for each in others:
             each.begin("out = (group.all_reduce(1), group.size)")
         assert [each.answer() for each in others] == ["ok (2, 2)"] * 2
