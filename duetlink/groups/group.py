@@ -195,6 +195,8 @@ class Group:
             try:
                 async with asyncio.timeout(timeout_s):
                     await self._life.wait_ready()
+            except PairingTimeout:
+                raise  # a TimeoutError as well, but it says why
             except TimeoutError:
                 there = len([each for each in self.members if each.state != "connecting"])
                 raise PairingTimeout(

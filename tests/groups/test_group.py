@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -140,6 +141,14 @@ def test_a_wrong_code_burns_the_seats_that_are_left(make_group: MakeGroup) -> No
         launched.close_doors()  # and go on with those who are in
         assert (launched.wait_ready(10).size, joined.wait_ready(10).size) == (2, 2)
         joined.close()
+
+
+def test_why_a_group_will_never_be_whole_is_told_however_long_it_is_waited_for() -> None:
+    settings = dataclasses.replace(QUICK, code_lifetime_s=1.0)
+    with duetlink.group(size=3, settings=settings) as launched:
+        for timeout_s in (30, None):
+            with pytest.raises(errors.PairingTimeout, match="only 1 of 3 members have come"):
+                launched.wait_ready(timeout_s)
 
 
 def test_a_full_group_is_closed_and_groups_and_duets_do_not_mix(make_group: MakeGroup) -> None:
