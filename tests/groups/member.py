@@ -2,9 +2,9 @@
 
 The first line is the code to join by, empty for whoever launches. Each further line is one statement, run
 with `group`, `np` and what earlier lines defined; after each, one line is answered: `ok` and the repr of
-`out` if set, or `error` and the exception's type and text. `times` holds when (`time.monotonic()`, which all
-processes of a host share) this member first knew of a loss, "known", and when the last failure had come to the
-caller, "failed".
+`out` if set, or `error` and the exception's type and text. `times` holds when this member first knew of a
+loss, "known", and when the last failure had come to the caller, "failed", by `time.monotonic()`, which all
+processes of a host share.
 """
 
 from __future__ import annotations

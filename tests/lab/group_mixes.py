@@ -23,9 +23,9 @@ MIXES = (
     ("ipv6", "open", "port-restricted"),
     ("symmetric", "open", "port-restricted", "full-cone", "udp-blocked", "double-nat"),
 )
-# Up to four members lose each other soon, to keep the tests short. More of them have what users have: six make
-# 15 links at once, on two cores loops then stand still for over half a second, and with heartbeats of 0.3 s a
-# member that is well was taken for lost.
+# Up to four members lose each other soon, to keep the tests short. More of them have what users have: six
+# make 15 links at once, on two cores loops then stand still for over half a second, and with heartbeats of
+# 0.3 s a member that is well was taken for lost.
 QUICK = (
     "heartbeat_interval_s=0.3, heartbeat_timeout_s=3.0, reconnect_timeout_s=3.0",
     "patience_s=0.0",
