@@ -71,7 +71,7 @@ gossip: setup  ## gossip through a router that drops packets: accuracy and time 
 torch: setup  ## torch's own distributed tests over duetlink (minutes)
 	$(BIN)/python -m tests.groups.torch_cases
 
-engines: setup $(ENGINES)  ## Flower, Spark and Dask over shared ports, in an environment of their own (minutes)
+engines: setup $(ENGINES)  ## Flower, Spark, Dask and preparations over shared ports, in an environment of their own (minutes)
 	$(BIN)/python -m tests.engines
 $(ENGINES):
 	$(PYTHON) -m venv .engines

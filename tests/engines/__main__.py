@@ -1,4 +1,4 @@
-"""`python -m tests.engines`: Flower, Spark Connect and Dask over shared ports. See `--help`.
+"""`python -m tests.engines`: Flower, Spark Connect, Dask and preparations over shared ports. See `--help`.
 
 The engines live in an environment of their own, since what they need would bind the versions of ours.
 """
@@ -15,10 +15,10 @@ from pathlib import Path
 
 os.environ["DUETLINK_AUDIT_PATH"] = ""
 
-from tests.engines import dask_cluster, flower, spark
+from tests.engines import dask_cluster, flower, preparation, spark
 from tests.engines.programs import Programs
 
-ENGINES = {"flower": flower.run, "spark": spark.run, "dask": dask_cluster.run}
+ENGINES = {"flower": flower.run, "spark": spark.run, "prep": preparation.run, "dask": dask_cluster.run}
 
 
 def main() -> int:

@@ -249,6 +249,7 @@ def test_spark_connect_does_as_a_loop_over_rows(spark_connect: Any, tmp_path: Pa
     expected = prepared(prep, rows, FIELDS)
     for source in (table, tmp_path / "rows.parquet"):
         same(prep.run(source, spark_connect).arrow(), expected, prep)
+    same(prep.run(table.slice(0, 0), spark_connect).arrow(), [], prep)
     with pytest.raises(PrepError, match=r"column 'word', has an item that is no int8") as error:
         Prep().cast(word="int8").run(table, spark_connect).arrow()
     assert error.value.row is None

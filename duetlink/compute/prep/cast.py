@@ -124,8 +124,7 @@ def _date(column: Any) -> Value:
 
 
 def _days(column: Any, dtype: Any) -> Value:
-    """Days since 1970-01-01, for the years 1 to 9999. All numbers are whole and small, so no division
-    rounds."""
+    """Days since 1970-01-01, for the years 1 to 9999. All numbers are whole and small, hence exact."""
     year = column.dt.year().cast(nw.Int64)
     fits = ((year >= 1) & (year <= 9999)).fill_null(False)
     before = _where(fits, year) - 1
@@ -136,5 +135,7 @@ def _days(column: Any, dtype: Any) -> Value:
 
 
 def _times(number: Any, divisor: int) -> Any:
-    """How often a divisor is in a whole number from 0 on."""
-    return (number - number % divisor).cast(nw.Float64) / divisor
+    """How often a divisor is in a whole number from 0 to 9999."""
+    # Narwhals divides by Spark's try_divide, which Sail has for whole numbers only. The product is within
+    # one rounding of a whole number.
+    return ((number - number % divisor).cast(nw.Float64) * (1.0 / divisor)).round(0)

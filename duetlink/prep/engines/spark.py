@@ -64,7 +64,7 @@ class SparkSource:
 
 def _open(session: Any, table: Any) -> Any:
     if not isinstance(table, Files):
-        return session.createDataFrame(table)
+        return _sent(session, table)
     if table.kind != CSV:
         return session.read.parquet(*table.texts())
     for path in table.paths:
@@ -73,3 +73,13 @@ def _open(session: Any, table: Any) -> Any:
     return session.read.csv(
         table.texts(), schema=schema, header=True, multiLine=True, quote='"', escape='"', mode="FAILFAST"
     )
+
+
+def _sent(session: Any, table: pa.Table) -> Any:
+    if table.num_rows:
+        return session.createDataFrame(table)
+    import pyarrow as pa
+
+    # the client of Spark Connect takes no table of Arrow without rows
+    missing = pa.table([pa.nulls(1, field.type) for field in table.schema], names=table.column_names)
+    return session.createDataFrame(missing).limit(0)
