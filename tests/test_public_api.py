@@ -51,8 +51,9 @@ MEMBERS = {
     ),
     "duetlink.duet.asking.own_requests:OwnRequestTable": "pending table",
     "duetlink.duet.answering.requests:Request": (
-        "answer_reason answered approve arrived asset by code deny expires function group like_this lineage "
-        "log mock_result number operations peer preview privacy progress reason run state times"
+        "answer_reason answered approve arrived asset by charges code deny expires function group like_this "
+        "lineage log mock_result number operations peer preview privacy progress reason refusal run state "
+        "times"
     ),
     "duetlink.duet.answering.requests:RequestTable": "pending table to_pandas",
     "duetlink.duet.transfers:SharedTransfer": (

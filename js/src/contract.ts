@@ -111,6 +111,9 @@ export interface RequestRow {
   one_number: boolean;
   made: boolean;
   progress: number | null;
+  privacy: string;
+  budgets: string;
+  refusal: string;
 }
 
 /** One rule that answers requests; `words` say which and how much, `used` what it has let out. */

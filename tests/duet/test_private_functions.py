@@ -77,7 +77,10 @@ def test_a_private_training_is_charged_before_it_runs_and_its_model_leaves(pair:
         request.code
     )
     assert owner.store["people"].budget == "epsilon 3, 3 left"
+    assert [str(charge) for charge in request.charges] == ["epsilon 3 is left for 'people', 1 after it"]
+    assert request.refusal == ""
     request.approve()
+    assert request.charges == ()
     assert pending.result(30) > 0.0  # it has learnt the sign
     assert owner.store["people"].budget == "epsilon 3, 1 left"
     until(lambda: scientist.store["people"].budget == "epsilon 3, 1 left")
@@ -86,6 +89,7 @@ def test_a_private_training_is_charged_before_it_runs_and_its_model_leaves(pair:
 
     # less is left now than the next one claims
     pending, request = ask(pair, 4.0, (2.0, 1e-4))
+    assert request.refusal.startswith("the function claims epsilon 2 at delta 0.0001, and epsilon 1 is left")
     with pytest.raises(errors.BudgetExceeded, match="epsilon 1 is left for 'people'"):
         request.approve()
     assert request.state == "pending"
@@ -112,6 +116,8 @@ def test_an_asset_without_a_budget_cannot_pay(pair: Pair) -> None:
             scientist.remote(train)(scientist.store[name], 4.0).get(dp=(1.0, 1e-4), timeout_s=20)
     with pytest.raises(errors.SettingError, match="delta is 2"):
         scientist.remote(train)(scientist.store["people"], 4.0).submit(dp=(1.0, 2.0))
+    with pytest.raises(errors.SettingError, match="at most 30 digits"):  # no ledger can hold it
+        Claim(1e-40, 1e-4)
 
 
 def test_nothing_leaves_of_what_costs_more_than_it_claims_or_is_not_private() -> None:

@@ -138,6 +138,9 @@ class RequestRow:
     one_number: bool = False
     made: bool = True  # what would leave is known: an object is there, or the function has been run
     progress: float | None = None  # how far a function is by its own word, from 0 to 1
+    privacy: str = ""  # what it claims to cost, "epsilon 2 at delta 1e-05"; empty: it claims nothing
+    budgets: str = ""  # of the assets that pay for it, in words: before and after
+    refusal: str = ""  # why it cannot be approved; empty: it can
 
 
 @dataclass(frozen=True, slots=True)

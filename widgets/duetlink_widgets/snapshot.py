@@ -18,7 +18,7 @@ from duetlink.duet.compression import MadeDecision
 from duetlink.duet.display import by_words, size_text
 from duetlink.duet.store import Asset, AwaitedAsset
 from duetlink.duet.transfers import SharedTransfer
-from duetlink.errors import LinkClosed
+from duetlink.errors import DuetError, LinkClosed
 from duetlink.net.link.traffic import Statistics
 from duetlink_widgets.contract import (
     SCHEMA,
@@ -155,6 +155,7 @@ def _policy_rows(duet: Duet) -> Iterator[PolicyRow]:
 
 def _request_row(request: Request) -> RequestRow:
     asset = request.asset
+    budgets, refused = _budgets(request)
     detail = asset.detail if not asset.is_unmade else f"{asset.detail}; of mocks: {request.mock_result}"
     return RequestRow(
         number=request.number,
@@ -176,7 +177,21 @@ def _request_row(request: Request) -> RequestRow:
         one_number=asset.is_number,
         made=not asset.is_unmade,
         progress=request.progress if request.state == "running" else None,
+        privacy=request.privacy,
+        budgets=_cut(budgets),
+        refusal=_cut(refused),
     )
+
+
+def _budgets(request: Request) -> tuple[str, str]:
+    """What a function's claim does to budgets, and why it cannot be approved."""
+    if not request.privacy or request.state not in ("pending", "running"):
+        return "", ""
+    try:
+        charges, refused = request.charges, request.refusal
+    except DuetError:  # its text names a file of this side's, and a trait is saved with the notebook
+        return "", "the ledger of privacy budgets cannot be read; request.charges says why"
+    return "; ".join(map(str, charges)) or "charged when it was run", refused
 
 
 def asked(request: Request) -> Asked:

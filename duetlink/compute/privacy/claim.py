@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from duetlink.compute.privacy.account import amount
 from duetlink.errors import SettingError
 
 _MOST_EPSILON = 1e6
@@ -23,6 +24,7 @@ class Claim:
             raise SettingError(
                 f"epsilon is {self.epsilon!r}: it is above 0, and at most {_MOST_EPSILON:,.0f}"
             )
+        amount(self.epsilon)  # what no ledger can hold, such as 1e-40, can be charged to none
         if not (isinstance(self.delta, int | float) and 0.0 < self.delta < 1.0):
             raise SettingError(
                 f"delta is {self.delta!r}: it lies between 0 and 1, well below 1 over the rows"

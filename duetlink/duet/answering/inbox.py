@@ -78,6 +78,7 @@ class Inbox:
         self.policies = policies
         self.requests: list[Incoming] = []
         self.on_change: Callable[[], None] = lambda: None
+        self.planned_charges = workplace.planned_charges
         self.jobs = Jobs(catalogue, settings, recorder, decoding, self.changed, workplace.charge)
         intake = JobIntake(catalogue, workplace.freeze, settings.max_received_bytes, self._held_bytes)
         self._arrivals = Arrivals(catalogue, workplace, intake, decoding)

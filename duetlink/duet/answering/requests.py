@@ -11,6 +11,7 @@ from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire.text import harmless, harmless_lines
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.duet.answering import review
+from duetlink.duet.answering.charge import Charge, refusal
 from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.policy import Policy, literal
@@ -103,6 +104,28 @@ class Request:
         """
         job = self._incoming.job
         return "" if job is None or job.claim is None else str(job.claim)
+
+    @property
+    def charges(self) -> tuple[Charge, ...]:
+        """What would be charged to the budgets of the assets that the function gets, if it were run now, with
+        what is left of each; none where it claims nothing, was charged already, or has been answered.
+
+        Raises:
+            AuditUnavailable, AuditBroken: the ledger of budgets cannot be read.
+        """
+        job = self._incoming.job
+        if job is None or job.claim is None or job.is_charged or self._incoming.state != PENDING:
+            return ()
+        assert job.info.lineage is not None
+        return self._inbox.planned_charges(job.info.lineage.assets, job.claim)
+
+    @property
+    def refusal(self) -> str:
+        """Why the function cannot be run, and so not approved, with what is left of the budgets now; empty
+        where it can. Raises as `charges`.
+        """
+        job = self._incoming.job
+        return "" if job is None or job.claim is None else refusal(self.charges, job.claim)
 
     @property
     def mock_result(self) -> str:

@@ -26,7 +26,7 @@ from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.compute.operations.log import ProgramLog
 from duetlink.compute.operations.trace import LoggedValue
-from duetlink.compute.privacy.account import Amount, amount, written
+from duetlink.compute.privacy.account import Amount
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.privacy.ledger import Ledger
 from duetlink.compute.privacy.release import FAILED as NOT_RELEASED
@@ -38,6 +38,7 @@ from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import close_all, place
 from duetlink.compute.worker.process import Worker
 from duetlink.data.values.base import Encoded
+from duetlink.duet.answering.charge import Charge, planned_charges, refusal
 from duetlink.duet.answering.private import Private, planned
 from duetlink.duet.objects.asset import AssetInfo, Content, inherited_tags
 from duetlink.duet.objects.budget import Open
@@ -310,6 +311,10 @@ class Workplace:
         words = await asyncio.to_thread(budget_words, self._ledger, asset)
         self._catalogue.tell_budget(asset, revision, words)
 
+    def planned_charges(self, assets: Sequence[tuple[str, int]], claim: Claim) -> tuple[Charge, ...]:
+        """What `charge` would take, as of now; from any thread, see `charge.planned_charges`."""
+        return planned_charges(self._ledger, assets, claim)
+
     async def charge(self, assets: Sequence[tuple[str, int]], claim: Claim) -> None:
         """Pay for what a function is about to do, from the budget of each asset that it gets.
 
@@ -317,13 +322,9 @@ class Workplace:
             BudgetExceeded: there is not enough left of one; nothing was charged.
             AuditUnavailable: the ledger cannot be written.
         """
-        for asset, _ in assets:
-            left = await asyncio.to_thread(self._ledger.left, asset)
-            if amount(claim.epsilon) > left:
-                raise BudgetExceeded(
-                    f"the function claims {claim}, and epsilon {written(left)} is left for {asset!r}: deny "
-                    "it, or share the asset with a larger budget"
-                )
+        charges = await asyncio.to_thread(self.planned_charges, assets, claim)
+        if why := refusal(charges, claim):
+            raise BudgetExceeded(why)
         for asset, revision in assets:
             await self._charge(asset, revision, claim.epsilon, f"a function that trains privately, {claim}")
 

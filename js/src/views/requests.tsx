@@ -153,7 +153,25 @@ function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove
             )}
           </dd>
         </div>
+        {row.privacy && (
+          <div>
+            <dt>privacy</dt>
+            <dd>
+              {row.privacy}
+              {row.budgets && (
+                <>
+                  ; <Words text={row.budgets} limit={200} />
+                </>
+              )}
+            </dd>
+          </div>
+        )}
       </dl>
+      {row.refusal && (
+        <p class="refusal">
+          It cannot be approved: <Words text={row.refusal} limit={200} />
+        </p>
+      )}
       {row.state === "running" && (
         <p class="dim" role="status">
           It runs here{row.progress === null ? "…" : `: ${Math.round(row.progress * 100)} %`}
@@ -168,7 +186,7 @@ function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove
             command="approve"
             args={{ number: row.number, revision: row.revision }}
             kind="primary"
-            inert={dead}
+            inert={dead || row.refusal !== ""}
             label={`${row.made ? "Approve" : "Run and approve"} ${visible(row.name)}`}
           >
             {row.made ? "Approve" : "Run and approve"}
@@ -177,7 +195,7 @@ function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove
             <CommandButton
               command="run_request"
               args={{ number: row.number, revision: row.revision }}
-              inert={dead}
+              inert={dead || row.refusal !== ""}
               label={`Run ${visible(row.name)} here, and only here`}
               onAck={() => forget(row.number)}
             >

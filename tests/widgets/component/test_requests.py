@@ -267,3 +267,35 @@ def test_a_function_that_runs_says_how_far_it_is(show: Show) -> None:
     expect(view.locator(".request").get_by_role("status")).to_have_text("It runs here: 42 %")
     expect(view.get_by_role("button", name="Run total(ages) here, and only here")).to_have_count(0)
     expect(view.get_by_role("button", name="Deny")).to_be_visible()
+
+
+def test_a_private_function_says_what_it_costs_and_what_is_left(show: Show) -> None:
+    traits = with_function(
+        privacy="epsilon 2 at delta 1e-05", budgets="epsilon 3 is left for 'people', 1 after it"
+    )
+    view = open_requests(show(traits=traits))
+    expect(view.locator(".request .facts")).to_contain_text(
+        "privacyepsilon 2 at delta 1e-05; epsilon 3 is left for 'people', 1 after it"
+    )
+    expect(view.locator(".request")).not_to_contain_text("cannot be approved")
+    expect(view.get_by_role("button", name="Run and approve total(ages)")).to_be_enabled()
+
+
+def test_a_private_function_that_no_budget_covers_cannot_be_approved(show: Show) -> None:
+    shown = show(
+        traits=with_function(
+            privacy="epsilon 2 at delta 1e-05",
+            budgets="epsilon 1 is left for 'people'",
+            refusal="the function claims epsilon 2, and epsilon 1 is left for 'people': deny it",
+        )
+    )
+    view = open_requests(shown)
+    expect(view.locator(".request .refusal")).to_have_text(
+        "It cannot be approved: the function claims epsilon 2, and epsilon 1 is left for 'people': deny it"
+    )
+    for name in ("Run and approve total(ages)", "Run total(ages) here, and only here"):
+        button = view.get_by_role("button", name=name)
+        expect(button).to_be_disabled()
+        button.click(force=True)
+    assert shown.sent("command") == []
+    expect(view.get_by_role("button", name="Deny")).to_be_enabled()
