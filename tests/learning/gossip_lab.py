@@ -33,7 +33,7 @@ from duetlink.learning import Gossip
 from duetlink.learning.gossip.graphs import Graph, metropolis_hastings
 from tests.learning.gossip_network import PORT, LossyNetwork
 
-FASHION = Path("/usr/share/dataset-fashion-mnist")
+FASHION = Path("/usr/share/datasets/fashion-mnist")
 SEED = 90
 DEGREE = 3
 TCP_S = 120.0  # one iteration over TCP; then it is given up
