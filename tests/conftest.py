@@ -23,6 +23,7 @@ from duetlink.net.link.introducing import Introducing
 from duetlink.net.link.link import Link
 from duetlink.net.peer.connection import PeerConnection
 from duetlink.settings import Settings
+from tests.parallel import ByFile, longest_first
 from tests.turn_server import TurnServer, run_turn_server
 
 LinkPair = tuple[Link, Link]
@@ -47,22 +48,19 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     return report
 
 
-# Folders whose tests share something costly, or the network of the machine, or start many processes that have
-# to be on time: those of one group one after another, in one process.
-_GROUPS = {"lab": "networks", "browser": "screens", "component": "screens", "demo": "screens"}
-
-
 def pytest_xdist_auto_num_workers() -> int:
     """For `pytest -n auto`: one more than there are cores, since most tests wait more than they compute."""
     return (os.cpu_count() or 1) + 1
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """For `pytest -n`, which runs tests in several processes: the long groups first, each in its own."""
-    items.sort(key=lambda item: item.path.parent.name not in _GROUPS)
-    for item in items:
-        if (group := _GROUPS.get(item.path.parent.name)) is not None:
-            item.add_marker(pytest.mark.xdist_group(group))
+    """What is long begins first."""
+    longest_first(items)
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> ByFile:
+    """For `pytest -n`, which runs tests in several processes, whatever `--dist` says."""
+    return ByFile(config, log)
 
 
 def pytest_collection_finish() -> None:

@@ -230,7 +230,6 @@ def test_every_cast_of_what_is_at_the_edges(engine: str) -> None:
         same(found.arrow(), prepared(prep, rows, FIELDS), prep)
 
 
-@pytest.mark.xdist_group("spark")
 def test_every_cast_of_what_is_at_the_edges_on_spark(spark: Any) -> None:
     rows = edge_rows()
     frame = spark.createDataFrame(pa.Table.from_pylist(rows, SCHEMA))
@@ -240,7 +239,6 @@ def test_every_cast_of_what_is_at_the_edges_on_spark(spark: Any) -> None:
         same(found.arrow(), prepared(prep, rows, FIELDS), prep)
 
 
-@pytest.mark.xdist_group("spark")
 def test_spark_connect_does_as_a_loop_over_rows(spark_connect: Any, tmp_path: Path) -> None:
     rows = edge_rows()
     table = pa.Table.from_pylist(rows, SCHEMA)
@@ -257,7 +255,6 @@ def test_spark_connect_does_as_a_loop_over_rows(spark_connect: Any, tmp_path: Pa
         Prep().split(0.5, seed=1).run(table, spark_connect)
 
 
-@pytest.mark.xdist_group("spark")
 def test_spark_reads_csv_as_the_others_do(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text('age,"a ""name""",x\n1,"a, b",\n,"two\nlines",""\n007,NA,é\n', "utf-8")
@@ -268,7 +265,6 @@ def test_spark_reads_csv_as_the_others_do(spark: Any, tmp_path: Path) -> None:
         Prep().run(path, spark).arrow()
 
 
-@pytest.mark.xdist_group("spark")
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(ROW, max_size=8), preps())
 def test_spark_does_as_a_loop_over_rows(spark: Any, rows: list[dict[str, Any]], prep: Prep) -> None:
