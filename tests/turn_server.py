@@ -63,7 +63,7 @@ def run_turn_server(directory: Path) -> Iterator[TurnServer]:
                 assert server.poll() is None, "coturn ended"
         yield TurnServer(port, tls_port, certificate)
     finally:
-        server.terminate()
+        server.kill()  # asked to end, it takes five seconds
         server.wait(10)
 
 
