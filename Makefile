@@ -11,7 +11,7 @@ export PATH := $(PATH):$(CURDIR)/.venv/bin
 test check: export OMP_NUM_THREADS := 1
 test check: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help setup test check lint js demo lab bench soak fuzz groups gossip engines torch types shots proto clean system-packages
+.PHONY: help setup test check lint js demo lab bench soak fuzz programs groups gossip engines torch types shots proto clean system-packages
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 12
@@ -61,6 +61,9 @@ soak: setup  ## a link cut a hundred times, and a day compressed (half an hour; 
 
 fuzz: setup  ## hostile inputs for every decoder, in processes that may die (half an hour; Linux)
 	$(BIN)/python -m tests.fuzz
+
+programs: setup  ## 102,400 hostile programs: nothing that a peer is told depends on private data (minutes; Linux)
+	DUETLINK_ALL_PROGRAMS=1 $(BIN)/python -m pytest $(PARALLEL) tests/remote/test_interference.py
 
 groups: setup  ## groups in many networks, killed in every operation, a thousand that come and go (minutes; root)
 	$(BIN)/python -m tests.groups
