@@ -30,8 +30,9 @@ that died is in a pair with everybody. All who know of the same pairs reach the 
 
 *Consider*: stop, if no majority is alive or in reach, or if all leave. If it is this one's turn, and the
 members should change, or a ballot was begun, begin a later one.
-*Enter*: tell Commit to all, before anything of the new epoch. Stop, if no longer a member. Revoke it at once,
-if a member of it leaves or is lost already. *Consider*.
+*Enter*: revoke the last epoch, if a member of it is missing of whom nothing was said here. Tell Commit to all,
+before anything of the new epoch. Stop, if no longer a member. Revoke it at once, if a member of it leaves or
+is lost already. *Consider*.
 
 A newcomer is nobody's member until a Commit names it. It stops when whoever introduced it is gone from the
 group. Who has stopped stays stopped.
@@ -442,8 +443,9 @@ class _Turn:
 
     def _enter(self, epoch: Epoch, even: bool) -> None:
         before = self.now
-        if before.busy and not before.revoked:  # taken for lost by others, who went on without this one
-            lost = next((seat for seat in before.epoch.members if seat not in epoch.members), before.me)
+        missing = [seat for seat in before.epoch.members if seat not in epoch.members]
+        if not before.revoked and (before.busy or missing):  # others went on without asking this one
+            lost = missing[0] if missing else before.me
             self._revoke(lost, leaves=lost in before.leaving)
         self._set(
             epoch=epoch,
@@ -462,9 +464,9 @@ class _Turn:
         if self.now.is_member:
             self.actions.append(Enter(epoch, even))
             there = alive(epoch.members, self.now.broken)
-            missing = [s for s in epoch.members if s not in there or s in self.now.leaving]
-            if missing:
-                self._revoke_for([*(self.now.accused & set(epoch.members)), *missing])
+            gone = [s for s in epoch.members if s not in there or s in self.now.leaving]
+            if gone:
+                self._revoke_for([*(self.now.accused & set(epoch.members)), *gone])
         elif before.is_member:
             left = before.me in before.leaving
             self._stop("this side closed the group" if left else "the others go on without this member")
