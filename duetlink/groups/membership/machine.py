@@ -30,9 +30,9 @@ that died is in a pair with everybody. All who know of the same pairs reach the 
 
 *Consider*: stop, if no majority is alive or in reach, or if all leave. If it is this one's turn, and the
 members should change, or a ballot was begun, begin a later one.
-*Enter*: revoke the last epoch, if a member of it is missing of whom nothing was said here. Tell Commit to all,
-before anything of the new epoch. Stop, if no longer a member. Revoke it at once, if a member of it leaves or
-is lost already. *Consider*.
+*Enter*: revoke the last epoch, if a member of it is missing of whom nothing was said here. Tell Commit to
+all, before anything of the new epoch. Stop, if no longer a member. Revoke it at once, if a member of it
+leaves or is lost already. *Consider*.
 
 A newcomer is nobody's member until a Commit names it. It stops when whoever introduced it is gone from the
 group. Who has stopped stays stopped.
