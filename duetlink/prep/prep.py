@@ -46,22 +46,28 @@ class Prep(PrepSpec):
         budget: Budget | Decimal | float | str,
         *,
         quantiles: tuple[float, float] = (0.01, 0.99),
+        delta: float | None = None,
         ledger: Ledger | None = None,
         asset: str = "",
         engine: Any = None,
     ) -> Prep:
-        """This preparation with bounds in place of each `within=`: quantiles of the data, with noise.
+        """This preparation with bounds in place of each `within=`, quantiles of the data with noise; and with
+        categories for each `one_hot(column, unknown="ignore")`, those that are not rare.
 
-        Each of the two quantiles of each open column costs an equal share of `budget` (pure
-        epsilon-differential privacy, for rows added or removed; OpenDP's exponential mechanism over
-        candidates in `within`). What comes of it may be released. With a `ledger` the budget of `asset` there
-        is charged first.
+        Each open column costs an equal share of `budget`, for rows added or removed. The two quantiles of
+        bounds have pure epsilon-differential privacy (OpenDP's exponential mechanism over candidates in
+        `within`). Categories have (epsilon, delta)-differential privacy: counts with noise over a threshold
+        (`duetlink/compute/privacy/categories.py` has the source). `delta` is needed for them, well below 1
+        over the rows; it is that of all columns together. A value of one person alone is released with a
+        probability of at most `delta`. What comes of it may be released. With a `ledger` the budget of
+        `asset` there is charged first; it counts epsilon, and notes delta.
 
         Raises:
-            PrepError: the noise left no room between the bounds of a column; a larger budget may. Or as
-            `run`. SettingError: no bounds are open; or the steps before are not row by row (`row_stable`).
+            PrepError: the noise left no room between the bounds of a column, or no category; a larger budget
+            may. Or as `run`. SettingError: nothing is open; `delta` is missing, or not needed; or the steps
+            before are not row by row (`row_stable`).
             BudgetExceeded: the ledger has less left; nothing was computed.
         """
         from duetlink.prep.private import fitted
 
-        return Prep(fitted(self, source, budget, quantiles, ledger, asset, engine))
+        return Prep(fitted(self, source, budget, quantiles, delta, ledger, asset, engine))

@@ -56,6 +56,7 @@ def one(step: Any, row: Row, number: int, fields: dict[str, Field]) -> Row | Non
         return {**row, **made}
     item = row[step.column]
     if isinstance(step, OneHot):
+        assert step.categories is not None
         if item is not None and item not in step.categories and step.unknown == "error":
             raise Unfit(number, step.column)
         made = {name: int(item == c) for name, c in zip(step.columns, step.categories, strict=True)}

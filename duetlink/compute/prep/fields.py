@@ -171,6 +171,12 @@ def _cast(step: Cast, name: str, field: Field, kind: str, where: str) -> Field:
 
 def _one_hot(step: OneHot, fields: dict[str, Field], where: str) -> dict[str, Field]:
     field = field_of(fields, step.column, where)
+    if step.categories is None:
+        raise PrepError(
+            f"the categories of {step.column!r} are open: let fit_private find them, or list them",
+            file=where,
+            column=step.column,
+        )
     _check(step, step.column, field, _OF_CATEGORIES[type(step.categories[0])], where)
     found: dict[str, Field] = {}
     for name, other in fields.items():

@@ -233,6 +233,7 @@ class _Lowering:
             self._check(violated, number)
 
     def _one_hot(self, number: int, step: OneHot) -> None:
+        assert step.categories is not None
         column = self._column(step.column)
         if self.fields[step.column].type in INTEGERS:
             column = column.cast(nw.Int64)

@@ -84,13 +84,16 @@ class PrepSpec:
         """Keep these columns, in this order."""
         return self._with(Select(columns))
 
-    def one_hot(self, column: str, categories: Sequence[Category], *, unknown: str = ERROR) -> Self:
+    def one_hot(
+        self, column: str, categories: Sequence[Category] | None = None, *, unknown: str = ERROR
+    ) -> Self:
         """Columns `column=category` of int8, 1 or 0, in place of a column of texts, whole numbers or truth
-        values. An item that is in no category ends the run, or has 0 in all with `unknown="ignore"`.
+        values. An item that is in no category ends the run, or has 0 in all with `unknown="ignore"`, without
+        which `fit_private` cannot find the categories.
         """
         if isinstance(categories, str):
             raise SettingError(f"the categories of {column!r} are a list")
-        return self._with(OneHot(column, tuple(categories), unknown))
+        return self._with(OneHot(column, None if categories is None else tuple(categories), unknown))
 
     def scale(self, column: str, bounds: Bounds | None = None, *, within: Bounds | None = None) -> Self:
         """From 0 at the lower bound to 1 at the upper one, float64; what is beyond becomes 0 or 1."""
@@ -127,8 +130,10 @@ class PrepSpec:
 
     @property
     def open_columns(self) -> tuple[str, ...]:
-        """Columns whose bounds `fit_private` has still to find."""
-        return tuple(step.column for step in self.steps if isinstance(step, Bounded) and step.bounds is None)
+        """Columns whose bounds or categories `fit_private` has still to find."""
+        return tuple(
+            step.column for step in self.steps if isinstance(step, Bounded | OneHot) and step.is_open
+        )
 
     @property
     def split_step(self) -> Split | None:
@@ -269,7 +274,8 @@ def _arguments(step: Step) -> list[str]:
         types = ", ".join(f"{name!a}: {kind!r}" for name, kind in step.types)
         return [f"{{{types}}}", *_unless(step.invalid, ERROR, "invalid")]
     if isinstance(step, OneHot):
-        return [ascii(step.column), _list(step.categories), *_unless(step.unknown, ERROR, "unknown")]
+        listed = [] if step.categories is None else [_list(step.categories)]
+        return [ascii(step.column), *listed, *_unless(step.unknown, ERROR, "unknown")]
     if isinstance(step, Bounded):
         what = "within" if step.bounds is None else "bounds"
         return [ascii(step.column), f"{what}={step.bounds or step.within}"]

@@ -45,6 +45,11 @@ class Step:
     def row_stable(self) -> bool:
         return True
 
+    @property
+    def is_open(self) -> bool:
+        """Whether `fit_private` has still to find its bounds or categories."""
+        return False
+
 
 @dataclass(frozen=True, slots=True)
 class Missing(Step):
@@ -110,16 +115,25 @@ class Select(Step):
 class OneHot(Step):
     """In place of a column one for each category, `column=category`, int8: 1 where it is that, else 0.
 
-    A missing item has 0 in all of them. So has an unknown one with `unknown="ignore"`.
+    A missing item has 0 in all of them. So has an unknown one with `unknown="ignore"`. `categories` is None
+    where `fit_private` is to find them.
     """
 
     column: str
-    categories: tuple[Category, ...]
+    categories: tuple[Category, ...] | None = None
     unknown: str = ERROR
     name: ClassVar[str] = "one_hot"
 
     def __post_init__(self) -> None:
         _column(self.column)
+        _choice(self.unknown, (ERROR, IGNORE), "unknown")
+        if self.categories is None:
+            if self.unknown != IGNORE:
+                raise SettingError(
+                    f"one_hot of {self.column!r} takes its categories, which are public; or unknown='ignore' "
+                    "alone, and fit_private finds those that are not rare"
+                )
+            return
         if isinstance(self.categories, str) or not isinstance(self.categories, Sequence):
             raise SettingError(f"the categories of {self.column!r} are a list")
         found = tuple(self.categories)
@@ -131,23 +145,23 @@ class OneHot(Step):
                 f"the categories of {self.column!r} are all texts, all whole numbers or all truth values"
             )
         for category in found:
-            if isinstance(category, str):
-                _text(category, "a category")
-            elif not -(2**63) <= category < 2**63:
-                raise SettingError(f"the category {category} does not fit into 64 bits")
+            check_category(category)
         if len(set(found)) != len(found):
             raise SettingError(f"a category of {self.column!r} is there twice")
         _settle(self, "categories", found)
-        _choice(self.unknown, (ERROR, IGNORE), "unknown")
 
     @property
     def row_stable(self) -> bool:
         return self.unknown == IGNORE
 
     @property
+    def is_open(self) -> bool:
+        return self.categories is None
+
+    @property
     def columns(self) -> tuple[str, ...]:
         """The names of what it makes."""
-        return tuple(f"{self.column}={_shown(category)}" for category in self.categories)
+        return tuple(f"{self.column}={_shown(category)}" for category in self.categories or ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +183,10 @@ class Bounded(Step):
         for what in ("bounds", "within"):
             if (given := getattr(self, what)) is not None:
                 _settle(self, what, _bounds(given, self.column))
+
+    @property
+    def is_open(self) -> bool:
+        return self.bounds is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +232,14 @@ class Split(Step):
 
 
 STEPS: tuple[type[Step], ...] = (Missing, DropMissing, Cast, Select, OneHot, Scale, Clip, Split)
+
+
+def check_category(category: Category) -> None:
+    """Raises SettingError: it is too long or too large, or has control characters."""
+    if isinstance(category, str):
+        _text(category, "a category")
+    elif not -(2**63) <= category < 2**63:
+        raise SettingError(f"the category {category} does not fit into 64 bits")
 
 
 # -- checks ------------------------------------------------------------------------------------------------

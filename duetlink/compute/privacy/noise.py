@@ -55,6 +55,14 @@ class NoisyChoice(Noisy):
         return self.rows_per_score * self.scale * (math.log(self.candidates) - math.log(alpha))
 
 
+@dataclass(frozen=True, slots=True)
+class NoisyKeys(Noisy):
+    """A measurement of counts by key: it returns those noisy counts that reach the threshold."""
+
+    delta: float  # that it costs
+    threshold: int
+
+
 def check_contributions(max_contributions: int) -> int:
     """Rows that one person may have. Raises SettingError."""
     if type(max_contributions) is not int or not 1 <= max_contributions <= MAX_CONTRIBUTIONS:
@@ -109,6 +117,41 @@ def noisy_quantile(candidates: Sequence[float], q: float, epsilon: Fraction, d_i
 
     scale, measurement = _least_noise(chain, epsilon, d_in, guess=2.0 * score.map(d_in) / float(epsilon))
     return NoisyChoice(measurement, measurement.map(d_in), scale, len(candidates), 1 / per_row)
+
+
+def noisy_keys(kind: type, epsilon: Fraction, delta: float, d_in: int) -> NoisyKeys:
+    """Of the keys of `kind` that are there, int64 counts by key: those whose noisy count is high enough."""
+    dp = _opendp()
+    counts = dp.domains.map_domain(
+        dp.domains.atom_domain(T={str: "String", int: "i64", bool: "bool"}[kind]),
+        dp.domains.atom_domain(T="i64"),
+    )
+    metric = dp.metrics.l01inf_distance(dp.metrics.absolute_distance(T="i64"))
+    # d_in rows of one person: so many keys at most, and so many counts more, of all and of one
+    distance = (d_in, d_in, d_in)
+
+    def cost(scale: float, threshold: int) -> tuple[float, float]:
+        spent: tuple[float, float] = dp.measurements.make_laplace_threshold(
+            counts, metric, scale, threshold
+        ).map(distance)
+        return spent
+
+    guess = d_in / float(epsilon)
+    scale = dp.mod.binary_search(
+        lambda scale: cost(scale, d_in + 1)[0] <= below(epsilon), bounds=(guess / 4, guess * 4)
+    )
+    low, high = d_in, d_in + 1
+    while cost(scale, high)[1] > delta:
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if cost(scale, middle)[1] <= delta else (middle, high)
+    spent = cost(scale, high)
+    assert Fraction(spent[0]) <= epsilon
+    # OpenDP's delta is that of a noisy count above the threshold; up to version 0.16 at least, its
+    # measurement releases those that are equal to it, too. test_private_categories measures that.
+    measure = dp.measurements.make_laplace_threshold(counts, metric, scale, high + 1)
+    return NoisyKeys(measure, spent[0], scale, spent[1], high + 1)
 
 
 def below(share: Fraction) -> float:
