@@ -306,6 +306,22 @@ def test_patience_follows_how_long_rounds_take() -> None:
     assert patience.wait_s == 10.0
 
 
+def test_a_sender_that_seldom_gets_its_turn_keeps_its_pace() -> None:
+    pace, size_bytes = Pace(), 1000
+    pace.told(size_bytes / 1e5, size_bytes)
+    assert pace.bytes_per_s == 1e5
+    due_s, sent = 0.0, 0
+    for turn in range(1, 101):  # one each 0.1 s
+        now_s = turn / 10
+        while due_s <= now_s:
+            due_s = pace.after(due_s, now_s, size_bytes)
+            sent += size_bytes
+    # less, and the receiver would say that the path is full, and so on until nothing moves
+    assert sent == pytest.approx(1e6, rel=0.02)
+    # what a machine has slept is not caught up with
+    assert pace.after(due_s, 1000.0, size_bytes) == pytest.approx(999.85, abs=0.01)
+
+
 def test_a_pace_grows_until_the_path_is_full_and_then_follows_it() -> None:
     capacity, size_bytes = 1e7, 1000
     pace = Pace()

@@ -217,8 +217,7 @@ class GossipNode:
                     break
                 payload = self._data(to, out, position)
                 pace = self._paces.setdefault(to, Pace())
-                # not from now on: what a sleep that was too long has cost is caught up with
-                out.next_s = max(out.next_s, now_s - 0.01) + len(payload) / pace.bytes_per_s
+                out.next_s = pace.after(out.next_s, now_s, len(payload))
                 self._sent_bytes += len(payload)
                 yield to, payload
 

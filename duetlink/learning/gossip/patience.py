@@ -15,6 +15,8 @@ _LEAST_BYTES_PER_S = 2e3
 _MOST_BYTES_PER_S = 1e9
 _GROWTH = 1.1  # of a pace that all arrived by; 2 until the path was seen to be full
 _REPORTS = 3
+_CAUGHT_UP = 16  # datagrams that are sent at once where the sender did not get its turn,
+_CAUGHT_UP_S = 0.01  # or what is due within so long, if that is more
 _BELOW = 0.9  # less of the pace than this arrives: the path is full
 
 
@@ -66,6 +68,15 @@ class Pace:
         self.bytes_per_s = _FIRST_BYTES_PER_S
         self._is_new = True
         self._delivered: deque[float] = deque(maxlen=_REPORTS)
+
+    def after(self, due_s: float, now_s: float, size_bytes: int) -> float:
+        """When the next datagram is due, after one of this size that was due at `due_s` and is sent now.
+
+        What a sleep that was too long has cost is caught up with. Else the neighbour would see less than the
+        pace, which would become the pace, and less again.
+        """
+        takes_s = size_bytes / self.bytes_per_s
+        return max(due_s, now_s - max(_CAUGHT_UP_S, _CAUGHT_UP * takes_s)) + takes_s
 
     def told(self, spacing_s: float, size_bytes: int) -> None:
         """The neighbour says that so much time lay between one datagram of this size and the next."""
