@@ -13,8 +13,9 @@ import pytest
 from duetlink.learning.gossip.averaging import Fallback
 from duetlink.learning.gossip.chunks import HEAD_BYTES, Floats, Strides
 from duetlink.learning.gossip.courier import Courier
+from duetlink.learning.gossip.fragments import FragmentNode
 from duetlink.learning.gossip.graphs import Graph
-from duetlink.learning.gossip.node import GossipNode, Mixed
+from duetlink.learning.gossip.node import GossipNode, Mixed, Node
 from duetlink.learning.gossip.udp import UdpPost
 from tests.lab.namespace import unsupported
 from tests.learning.gossip_network import LossyNetwork
@@ -53,7 +54,9 @@ def step(vector: Floats, x: Floats, y: npt.NDArray[np.int64]) -> None:
     first -= rows.T @ into
 
 
-def train(post: UdpPost, data: Path) -> tuple[float, list[Mixed]]:
+def train(
+    post: UdpPost, data: Path, fragments: bool = False, rounds: int = ROUNDS
+) -> tuple[float, list[Mixed]]:
     """Two layers, on the digits of one member; their accuracy on those that nobody has trained on."""
     loaded = np.load(data)
     x, y = loaded["x"], loaded["y"]
@@ -62,12 +65,16 @@ def train(post: UdpPost, data: Path) -> tuple[float, list[Mixed]]:
     layers(vector)[1][:] = np.random.default_rng(1).normal(0, 0.1, (HIDDEN + 1, CLASSES))
     strides = Strides.fitting(COUNT, post.mtu_bytes, 2)
     averaging = Fallback(post.rank, SIZE, strides.chunks, "int16")
-    node = GossipNode(post.rank, Graph("ring", SIZE), strides, averaging, patience_s=3.0)
+    node: Node = (
+        FragmentNode(post.rank, SIZE, strides, "int16", fanout=2)
+        if fragments
+        else GossipNode(post.rank, Graph("ring", SIZE), strides, averaging, patience_s=3.0)
+    )
     courier = Courier(node, post)
     rng = np.random.default_rng(post.rank)
     told = []
     try:
-        while node.round < ROUNDS:
+        while node.round < rounds:
             for _ in range(STEPS):
                 chosen = rng.integers(0, len(x), BATCH)
                 step(vector, x[chosen], y[chosen])
@@ -112,3 +119,20 @@ def test_dropped_packets_stop_no_learning(
     assert all(mixed.duration_s < 10 for mixed in rounds)  # 3 s at most, and what a busy machine adds
     # but for one, whom a busy machine may have left without a turn while the others went through their rounds
     assert sorted(reached for reached, _ in found)[1] > least
+
+
+@pytest.mark.slow
+def test_fragments_learn_with_a_fifth_lost_and_a_member_that_dies(
+    network: LossyNetwork, tmp_path: Path
+) -> None:
+    data = digits(SIZE, tmp_path, shards=4)
+    network.lose(0.2)
+    rounds = [600, 600, 600, 150]  # the last one is gone before the others are through
+    with ThreadPoolExecutor(SIZE) as pool:
+        found = list(pool.map(train, network.posts(), data, [True] * SIZE, rounds, timeout=100))
+    assert network.dropped > 100
+    told = [mixed for _, each in found for mixed in each]
+    assert {(mixed.reason, mixed.duration_s) for mixed in told} == {("async", 0.0)}
+    assert 0 < np.mean([mixed.share for mixed in told]) < 2 / 3 * 0.8 + 0.05  # each goes to two of three
+    # alone, 0.71 at most; and a busy machine may have left one without a turn
+    assert sorted(reached for reached, _ in found)[1] > 0.8

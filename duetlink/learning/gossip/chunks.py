@@ -4,14 +4,14 @@ Parameters are dealt out to the chunks like cards, so that a burst of lost datag
 layer and no layer whole. Each chunk has a scale of its own, and says of which round and which chunk it is.
 
     0      kind: DATA, or ASK, which asks for chunks that were lost
-    2-3    how many neighbours the sender has in this round
+    2-3    how many neighbours the sender has in this round; of fragments, to how many each goes
     4-7    which gossip this is: who has met for it
     8-11   digest of what all members must have alike: names and shapes, graph, seed, precision
     12-19  round
     20-23  how many parameters the model has
     24-27  position: which chunk this is; of an ASK 0
     28-31  scale: what an integer of 1 stands for
-    32-35  mass: see averaging.py
+    32-35  mass: see averaging.py; of fragments the datagram's number, of this round's to this receiver
     36-37  how many chunks of the receiver's last round arrived here, and
     40-43  how many seconds lay between two of them: what the receiver paces itself by
     44-    the values; of an ASK a bit for each chunk that is wanted

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 
 from duetlink.errors import DuetError, LinkClosed, OperationMismatch, RemoteProtocolError
 from duetlink.learning.gossip.chunks import Floats
-from duetlink.learning.gossip.node import GossipNode, Mixed
+from duetlink.learning.gossip.node import Mixed, Node
 from duetlink.learning.gossip.post import Post
 
 _IDLE_S = 1.0
@@ -22,7 +22,7 @@ _IDLE_S = 1.0
 class Courier:
     """One member's part in a gossip. `mix` is for one thread at a time."""
 
-    def __init__(self, node: GossipNode, post: Post) -> None:
+    def __init__(self, node: Node, post: Post) -> None:
         self.node = node
         self._post = post
         self._wanted: tuple[Floats, Future[tuple[Floats, Mixed]]] | None = None

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -58,7 +58,8 @@ class Mixed:
     round: int
     received: dict[int, float]  # by neighbour, the share of its chunks that arrived, 0 to 1
     duration_s: float
-    reason: str  # complete: all is there; spent: all have sent; deadline; alone: nobody was waited for
+    # complete: all is there; spent: all have sent; deadline; alone: nobody was waited for; async: nobody is
+    reason: str
     sent_bytes: int
     late: int  # datagrams of rounds that were over
     drift: float | None  # of the mean, see averaging.py
@@ -67,6 +68,67 @@ class Mixed:
     def share(self) -> float:
         """Of all neighbours' chunks, how many arrived."""
         return sum(self.received.values()) / len(self.received) if self.received else 0.0
+
+
+class Node(Protocol):
+    """What brings one member's datagrams to a network asks of it; see GossipNode for what each means."""
+
+    rank: int
+    round: int
+
+    @property
+    def active(self) -> bool: ...
+
+    def start(self, vector: Floats, now_s: float) -> None: ...
+
+    def due(self, now_s: float) -> Iterator[Letter]: ...
+
+    def held(self, to: int, payload: bytes, now_s: float) -> None: ...
+
+    def wake_s(self, now_s: float) -> float: ...
+
+    def is_over(self, now_s: float) -> bool: ...
+
+    def finish(self, now_s: float) -> tuple[Floats, Mixed]: ...
+
+    def take(self, of: int, payload: bytes, now_s: float) -> None: ...
+
+    def exclude(self, of: int) -> None: ...
+
+    def state(self) -> dict[str, Any]: ...
+
+    def restore(self, state: dict[str, Any]) -> None: ...
+
+
+def check_vector(vector: Floats, strides: Strides) -> None:
+    """Raises UnsupportedValue for a model that cannot be given to the others."""
+    if len(vector) != strides.count:
+        raise UnsupportedValue(f"the model has {len(vector)} parameters, and had {strides.count}")
+    if not np.isfinite(vector).all():
+        bad = int((~np.isfinite(vector)).sum())
+        raise UnsupportedValue(
+            f"{bad} of {len(vector)} parameters are not finite: this model is not given to the others; "
+            "go back to a checkpoint, or take a smaller learning rate"
+        )
+
+
+def check_form(of: int, head: ChunkHead, strides: Strides, form: int) -> None:
+    """Raises OperationMismatch where rank `of` mixes something else."""
+    if head.parameters != strides.count:
+        raise OperationMismatch(
+            f"rank {of} mixes a model of {head.parameters} parameters, this member one of "
+            f"{strides.count}: all members give models of the same shape"
+        )
+    if head.form != form:
+        raise OperationMismatch(
+            f"rank {of} mixes by other settings: names and shapes of parameters, graph, degree, seed, "
+            "precision, push_sum and mode are to be the same at all members"
+        )
+
+
+def next_round(own: int, newest: int) -> int:
+    """After round `own`, where others have begun `newest`."""
+    return max(own + 1, min(newest, own + _MOST_SKIPPED))
 
 
 @dataclass(slots=True)
@@ -157,16 +219,9 @@ class GossipNode:
         Raises:
             UnsupportedValue: the model is not finite any more, or too large for push-sum.
         """
-        if len(vector) != self.strides.count:
-            raise UnsupportedValue(f"the model has {len(vector)} parameters, and had {self.strides.count}")
-        if not np.isfinite(vector).all():
-            bad = int((~np.isfinite(vector)).sum())
-            raise UnsupportedValue(
-                f"{bad} of {len(vector)} parameters are not finite: this model is not given to the others; "
-                "go back to a checkpoint, or take a smaller learning rate"
-            )
+        check_vector(vector, self.strides)
         newest = max((inbound.round for inbound in self._ahead.values()), default=0)
-        self.round = max(self.round + 1, min(newest, self.round + _MOST_SKIPPED))
+        self.round = next_round(self.round, newest)
         neighbours = self.graph.at(self.round)
         self._weights = {
             other: weight
@@ -358,16 +413,7 @@ class GossipNode:
         return head.to_wire() + body
 
     def _check(self, of: int, head: ChunkHead) -> None:
-        if head.parameters != self.strides.count:
-            raise OperationMismatch(
-                f"rank {of} mixes a model of {head.parameters} parameters, this member one of "
-                f"{self.strides.count}: all members give models of the same shape"
-            )
-        if head.form != self._form:
-            raise OperationMismatch(
-                f"rank {of} mixes by other settings: names and shapes of parameters, graph, degree, seed, "
-                "precision and push_sum are to be the same at all members"
-            )
+        check_form(of, head, self.strides, self._form)
         neighbours = self.graph.at(head.round)
         if of not in neighbours[self.rank]:
             raise RemoteProtocolError(f"a chunk of round {head.round}, in which it is no neighbour")

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from duetlink.learning.gossip.chunks import Floats
-from duetlink.learning.gossip.node import GossipNode, Mixed
+from duetlink.learning.gossip.node import Mixed, Node
 
 # A node's model at the beginning of its round, and for how many seconds it was busy; None: the node dies.
 Train = Callable[[int], tuple[Floats, float] | None]
@@ -33,7 +33,7 @@ class SimulatedNetwork:
 
 
 def simulate(
-    nodes: Sequence[GossipNode],
+    nodes: Sequence[Node],
     network: SimulatedNetwork,
     rounds: int,
     train: Train,

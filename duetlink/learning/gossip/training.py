@@ -16,8 +16,9 @@ from duetlink.errors import SettingError
 from duetlink.learning.gossip.averaging import Averaging, Fallback, PushSum
 from duetlink.learning.gossip.chunks import Floats, Strides, form_of, item_bytes
 from duetlink.learning.gossip.courier import Courier
+from duetlink.learning.gossip.fragments import FragmentNode
 from duetlink.learning.gossip.graphs import Graph
-from duetlink.learning.gossip.node import GossipNode, Mixed
+from duetlink.learning.gossip.node import GossipNode, Mixed, Node
 from duetlink.learning.gossip.post import Post
 
 _FORMAT = "duetlink gossip 1"
@@ -52,6 +53,7 @@ class Gossip:
         model: nn.Module,
         group: Meeting | Post,
         *,
+        mode: str = "rounds",
         graph: str = "ring",
         degree: int = 3,
         seed: int = 0,
@@ -65,6 +67,9 @@ class Gossip:
         Args:
             model: its parameters and floating-point buffers are averaged, as float32.
             group: a `duetlink.group`, or a `Post`.
+            mode: "rounds", or "async": each member sends fragments of its model to `degree` members that are
+                drawn anew for each fragment, averages what has come since its last `mix`, and waits for
+                nobody. It takes no `graph`, `push_sum` or `repair`.
             graph: "ring", "full", "regular", "small-world", or "random", which is another in each round.
             degree: neighbours of each member, where the graph takes one.
             seed: of the graph; the same at all members.
@@ -78,29 +83,43 @@ class Gossip:
         Raises:
             SettingError: a value that cannot be, or a model without parameters.
         """
+        if mode not in ("rounds", "async"):
+            raise SettingError(f"mode is {mode!r}: there are rounds, async")
+        if mode == "async" and (graph != "ring" or push_sum or repair):
+            raise SettingError(
+                "mode='async' takes no graph, push_sum or repair: fragments go to anybody, once"
+            )
         self._tensors = _floats(model)
         post = group.post(over) if hasattr(group, "post") else group
         try:
             count = sum(tensor.numel() for tensor in self._tensors.values())
             strides = Strides.fitting(count, post.mtu_bytes, 4 if push_sum else item_bytes(precision))
-            chosen = Graph(graph, post.size, degree, seed)
             shapes = [(name, tuple(tensor.shape)) for name, tensor in self._tensors.items()]
-            averaging: Averaging = (
-                PushSum(strides.chunks, strides.length)
-                if push_sum
-                else Fallback(post.rank, post.size, strides.chunks, precision)
-            )
-            node = GossipNode(
-                post.rank,
-                chosen,
-                strides,
-                averaging,
-                epoch=getattr(post, "epoch", 0),
-                form=form_of(shapes, chosen, averaging.precision, strides.chunks),
-                repair=repair,
-                lossless=getattr(post, "lossless", False),
-                patience_s=patience_s,
-            )
+            epoch = getattr(post, "epoch", 0)
+            node: Node
+            if mode == "async":
+                form = form_of(shapes, mode, precision, strides.chunks)
+                node = FragmentNode(
+                    post.rank, post.size, strides, precision, fanout=degree, epoch=epoch, form=form
+                )
+            else:
+                chosen = Graph(graph, post.size, degree, seed)
+                averaging: Averaging = (
+                    PushSum(strides.chunks, strides.length)
+                    if push_sum
+                    else Fallback(post.rank, post.size, strides.chunks, precision)
+                )
+                node = GossipNode(
+                    post.rank,
+                    chosen,
+                    strides,
+                    averaging,
+                    epoch=epoch,
+                    form=form_of(shapes, chosen, averaging.precision, strides.chunks),
+                    repair=repair,
+                    lossless=getattr(post, "lossless", False),
+                    patience_s=patience_s,
+                )
         except BaseException:
             post.close()
             raise
