@@ -79,7 +79,7 @@ MEMBERS = {
     ),
     "duetlink.duet.audit:Audit": "export filter latest_lines table verify",
     "duetlink.duet.compression:SharedCompression": (
-        "available codec codecs_for level lossless_only max_relative_error mode objective pin "
+        "available codec codecs_for last_change level lossless_only max_relative_error mode objective pin "
         "rate_cap_bytes_per_s set table undo version"
     ),
     "duetlink.duet.compression:TuningView": "decisions",

@@ -16,6 +16,15 @@ from duetlink.duet.display import Table, size_text
 from duetlink.net.link.link import Link
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class MadeChange:
+    """One change of `duet.compression`: who made it, when it took effect here, and what is new."""
+
+    by: str  # "you", or the peer's name
+    when: datetime.datetime
+    words: str  # such as "mode: manual, tensor: raw"
+
+
 class SharedCompression:
     """The configuration that both sides share: see `tuning.Compression` for what its fields mean.
 
@@ -57,6 +66,19 @@ class SharedCompression:
     def version(self) -> int:
         """How many changes there were."""
         return self._now.version
+
+    @property
+    def last_change(self) -> MadeChange | None:
+        """The latest change that took effect, whichever side made it; None where there was none."""
+        link = self._link()
+        change = link.agreement.latest
+        if change is None:
+            return None
+        return MadeChange(
+            link.peer_name if change.by_peer else "you",
+            datetime.datetime.fromtimestamp(change.when_s, datetime.UTC),
+            _new(change.before.to_wire(), change.after.to_wire()),
+        )
 
     @property
     def mode(self) -> str:
@@ -133,6 +155,9 @@ class SharedCompression:
     def table(self) -> Table:
         """The fields, and the codecs that can be chosen."""
         rows = [(name, _text(value)) for name, value in self._now.to_wire().items()]
+        if (change := self.last_change) is not None:
+            at = change.when.astimezone().strftime("%H:%M:%S")
+            rows.append(("last change", f"{change.by} set {change.words}, {at}"))
         return Table(
             "duet.compression", ("", ""), [*rows, ("codecs on both sides", ", ".join(self.available))]
         )
@@ -253,3 +278,19 @@ def _text(value: object) -> str:
     if isinstance(value, dict):
         return ", ".join(f"{role}: {_text(of_role)}" for role, of_role in value.items())
     return "none" if value is None else str(value)
+
+
+def _new(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """What is new in `after`, both being configurations `to_wire`."""
+    words = []
+    for name, value in after.items():
+        if name == "version" or value == before[name]:
+            continue
+        if name == "rate_cap_bytes_per_s":
+            words.append("no rate cap" if value is None else f"rate cap: {size_text(value)}/s")
+        elif isinstance(value, dict):
+            what = "" if name == "codec" else f"{name} of "
+            words += [f"{what}{role}: {_text(of)}" for role, of in value.items() if of != before[name][role]]
+        else:
+            words.append(f"{name.replace('_', ' ')}: {_text(value)}")
+    return ", ".join(words)

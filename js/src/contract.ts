@@ -81,13 +81,17 @@ export interface CompressionFields {
 
 /**
  * Trait `tuning`; `compression` is None before there is a peer. The codecs in force are those of the
- * latest decision of either side, None where nothing has been encoded yet.
+ * latest decision of either side, None where nothing has been encoded yet. `changed_by` made the latest
+ * change, "you" or the peer by its name; None where there was none.
  */
 export interface TuningState {
   compression: CompressionFields | null;
   codecs: CodecChoice[];
   sending_codec: string | null;
   receiving_codec: string | null;
+  changed_by: Foreign | null;
+  changed_words: string;
+  changed_s: number;
 }
 
 /** One request of the peer. Long texts are cut here; the command `request_detail` has all of them. */

@@ -44,7 +44,15 @@ const NO_LINK: LinkState = {
   saved_bytes: 0,
   summary: "",
 };
-const NO_TUNING: TuningState = { compression: null, codecs: [], sending_codec: null, receiving_codec: null };
+const NO_TUNING: TuningState = {
+  compression: null,
+  codecs: [],
+  sending_codec: null,
+  receiving_codec: null,
+  changed_by: null,
+  changed_words: "",
+  changed_s: 0,
+};
 const NO_REQUESTS: RequestsState = { pending: 0, total: 0, rows: [], policies: [] };
 const NO_ASKED: AskedState = { pending: 0, total: 0, rows: [] };
 const NO_SHARED: SharedState = { total: 0, rows: [] };

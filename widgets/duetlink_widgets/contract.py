@@ -106,13 +106,17 @@ class CompressionFields:
 @dataclass(frozen=True, slots=True)
 class TuningState:
     """Trait `tuning`; `compression` is None before there is a peer. The codecs in force are those of the
-    latest decision of either side, None where nothing has been encoded yet.
+    latest decision of either side, None where nothing has been encoded yet. `changed_by` made the latest
+    change, "you" or the peer by its name; None where there was none.
     """
 
     compression: CompressionFields | None
     codecs: list[CodecChoice]
     sending_codec: str | None
     receiving_codec: str | None
+    changed_by: Foreign | None = None
+    changed_words: str = ""  # such as "mode: manual, tensor: raw"
+    changed_s: float = 0.0  # Unix time
 
 
 @dataclass(frozen=True, slots=True)

@@ -117,11 +117,15 @@ def tuning_state(duet: Duet, decisions: Iterable[MadeDecision]) -> TuningState:
             roles.setdefault(codec.name, []).append(role)
             choices[codec.name] = codec
     latest = {decision.side: decision.after.codec for decision in decisions}
+    change = compression.last_change
     return TuningState(
         fields,
         [_choice(codec, roles[name]) for name, codec in choices.items()],
         latest.get("here"),
         latest.get("peer"),
+        None if change is None else _foreign(change.by),
+        "" if change is None else change.words,
+        0.0 if change is None else change.when.timestamp(),
     )
 
 

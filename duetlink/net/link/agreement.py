@@ -8,8 +8,11 @@ to the same field the later in the initiator's order stands, on both sides.
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from duetlink.base.wire import json_
@@ -19,6 +22,16 @@ from duetlink.errors import CallTimeout, RemoteProtocolError, SettingError, Valu
 from duetlink.net.peer.rpc import Rpc
 
 _UNDO = 50  # changes that can be taken back
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What one change made of the configuration, and which side asked for it."""
+
+    before: Compression
+    after: Compression
+    by_peer: bool
+    when_s: float  # Unix time at which it took effect here
 
 
 class Agreement:
@@ -34,11 +47,13 @@ class Agreement:
         self._order = asyncio.Lock()
         self._deciding: set[asyncio.Future[None]] = set()
         self._before: deque[Compression] = deque(maxlen=_UNDO)
+        self.latest: Change | None = None
+        self._asking: list[Mapping[str, Any]] = []  # changes of this side that the initiator has not answered
         if initiator:
             rpc.handle(pb.CompressionChange, self._asked)
         else:
             rpc.handle(pb.Compression, self._told)
-            rpc.notice(pb.Compression, lambda message: self._apply(self._parse(message.content)))
+            rpc.notice(pb.Compression, lambda message: self._hear(message.content))
 
     async def change(self, fields: Mapping[str, Any]) -> None:
         """Return when `fields` have their new values on both sides.
@@ -53,9 +68,13 @@ class Agreement:
         fields = {name: dict(of) if isinstance(of, Mapping) else of for name, of in fields.items()}
         self.compression.changed(**fields).validate(self.available)  # here, where the message is for the user
         if self._initiator:
-            await self._decide(fields)
-        else:
+            await self._decide(fields, by_peer=False)
+            return
+        self._asking.append(fields)
+        try:
             await self._rpc.call(pb.CompressionChange(fields=json_.dump(fields)), pb.Done)
+        finally:
+            self._asking.remove(fields)
 
     async def undo(self) -> None:
         """Take back the last change, whoever made it; raises SettingError if there is none."""
@@ -70,14 +89,14 @@ class Agreement:
             if self._before:
                 self._before.pop()
 
-    async def _decide(self, fields: Mapping[str, Any]) -> None:
+    async def _decide(self, fields: Mapping[str, Any], *, by_peer: bool) -> None:
         """Not to be cut short by whoever waits for it: the other side would have what this one has not."""
-        deciding = asyncio.ensure_future(self._settle(fields))
+        deciding = asyncio.ensure_future(self._settle(fields, by_peer=by_peer))
         self._deciding.add(deciding)
         deciding.add_done_callback(self._deciding.discard)
         await asyncio.shield(deciding)
 
-    async def _settle(self, fields: Mapping[str, Any]) -> None:
+    async def _settle(self, fields: Mapping[str, Any], *, by_peer: bool) -> None:
         async with self._order:
             changed = self.compression.changed(**fields, version=self.compression.version + 1)
             changed.validate(self.available)
@@ -87,21 +106,27 @@ class Agreement:
                 self.compression = self.compression.changed(version=changed.version + 1)
                 self._rpc.tell_nowait(pb.Compression(content=json_.dump(self.compression.to_wire())))
                 raise
-            self._apply(changed)
+            self._apply(changed, by_peer=by_peer)
 
     async def _asked(self, change: pb.CompressionChange) -> pb.Done:
         fields = json_.load(change.fields, "change of compression")
         if not isinstance(fields, dict) or "version" in fields:
             raise RemoteProtocolError("the peer's change of compression names no fields")
         try:
-            await self._decide(fields)
+            await self._decide(fields, by_peer=True)
         except SettingError as error:
             raise ValueRefused(str(error)) from None
         return pb.Done()
 
     async def _told(self, message: pb.Compression) -> pb.Done:
-        self._apply(self._parse(message.content))
+        self._hear(message.content)
         return pb.Done()
+
+    def _hear(self, content: bytes) -> None:
+        """Apply what the initiator says. A change is this side's own if it is what this side asks for."""
+        told = self._parse(content)
+        own = any(self.compression.changed(**fields, version=told.version) == told for fields in self._asking)
+        self._apply(told, by_peer=not own)
 
     def _parse(self, content: bytes) -> Compression:
         try:
@@ -111,8 +136,11 @@ class Agreement:
             raise RemoteProtocolError(f"the peer's configuration of compression: {error}") from None
         return compression
 
-    def _apply(self, compression: Compression) -> None:
+    def _apply(self, compression: Compression, *, by_peer: bool) -> None:
         if compression.version > self.compression.version:
+            # after a time-out the initiator repeats what stands, which changes nothing
+            if dataclasses.replace(compression, version=self.compression.version) != self.compression:
+                self.latest = Change(self.compression, compression, by_peer, time.time())
             self._before.append(self.compression)
             self.compression = compression
             self.on_change(compression)

@@ -1,10 +1,12 @@
 import { useSignal } from "@preact/signals";
 import { useRef } from "preact/hooks";
 import type { CompressionFields } from "../contract";
+import { clock } from "../format";
 import { CommandButton, Refusal } from "./buttons";
 import { type Change, CodecOfRole, type FieldsProps, type Role } from "./codec_of_role";
 import { Check, NumberField, Row } from "./fields";
 import { useView } from "./view";
+import { Words } from "./words";
 
 const ROLES: Role[] = ["bytes", "tensor", "gradient"];
 const OBJECTIVES: Record<CompressionFields["objective"], string> = {
@@ -18,7 +20,7 @@ const OBJECTIVES: Record<CompressionFields["objective"], string> = {
  * has just chosen is shown until the kernel has answered. */
 export function Controls() {
   const { state, connection } = useView().panel;
-  const { compression, codecs, sending_codec, receiving_codec } = state.tuning.value;
+  const { compression, codecs, sending_codec, receiving_codec, ...last } = state.tuning.value;
   const draft = useSignal<Change>({});
   const queue = useRef(Promise.resolve());
   const waiting = useRef(0);
@@ -131,7 +133,16 @@ export function Controls() {
         >
           Undo
         </CommandButton>
-        <span class="dim number">change {compression.version}, the same on both sides</span>
+        <span class="dim" title={`change ${compression.version}`}>
+          {last.changed_by === null ? (
+            "the same on both sides"
+          ) : (
+            <>
+              <Words text={last.changed_by} limit={40} /> set <Words text={last.changed_words} limit={200} />,{" "}
+              {clock(last.changed_s)}
+            </>
+          )}
+        </span>
       </div>
       <Refusal keys={["set_compression", "undo_compression"]} />
     </section>
