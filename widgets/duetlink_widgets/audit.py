@@ -10,7 +10,7 @@ from typing import Any
 
 from duetlink import Duet
 from duetlink.base.audit.entry import Entry
-from duetlink.duet.audit import moment
+from duetlink.duet.audit import moment, who_of
 from duetlink.duet.display import by_words
 from duetlink.errors import LimitExceeded, SettingError
 from duetlink_widgets.contract import AuditPage, AuditRow, Export, Foreign
@@ -52,8 +52,8 @@ def export(duet: Duet, ending: str) -> dict[str, Any]:
 
 
 def _searched(entry: Entry) -> str:
-    by = by_words(entry.by)
-    texts = (entry.kind, entry.state, entry.peer, entry.name, by, entry.reason, entry.answer_reason)
+    who = (entry.peer, who_of(entry), by_words(entry.by))
+    texts = (entry.kind, entry.state, *who, entry.name, entry.reason, entry.answer_reason)
     return "\n".join(texts).casefold()
 
 
@@ -63,7 +63,7 @@ def _row(entry: Entry) -> AuditRow:
         moment(entry).timestamp() if entry.when else 0.0,
         entry.kind,
         entry.state,
-        Foreign(entry.peer),
+        Foreign(who_of(entry)),
         Foreign(entry.name),
         entry.revision,
         entry.size_bytes,

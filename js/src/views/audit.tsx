@@ -100,7 +100,7 @@ function Entries() {
               <th scope="col" class="what">
                 what
               </th>
-              <th scope="col">with</th>
+              <th scope="col">who</th>
               <th scope="col">object (revision)</th>
               <th scope="col" class="number snug">
                 bytes
