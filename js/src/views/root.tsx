@@ -6,8 +6,9 @@ import { isDark, onThemeChange } from "../theme";
 import { Alert } from "./alert";
 import { Group } from "./group";
 import { Header } from "./header";
+import { focusFirstRequest } from "./requests";
 import { Tabs } from "./tabs";
-import { type View, ViewContext } from "./view";
+import { choose, type View, ViewContext } from "./view";
 
 let views = 0;
 
@@ -45,6 +46,17 @@ export function show(panel: Panel, el: HTMLElement, ended: AbortSignal): void {
     // what had the focus goes; on the notebook itself, letters would edit it
     if (panel.pulse.gone.value && root.contains(document.activeElement)) root.focus();
   });
+  let reviewed = panel.reviews.peek();
+  const stopReviews = effect(() => {
+    const reviews = panel.reviews.value;
+    if (reviews === reviewed || panel.root() !== root) return;
+    choose(view, "requests");
+    root.scrollIntoView({ block: "nearest" });
+    // a notebook behind another one is brought to the front first
+    if (!view.shown.value) return;
+    reviewed = reviews;
+    focusFirstRequest(view);
+  });
   render(
     <ViewContext.Provider value={view}>
       <style>{css}</style>
@@ -62,6 +74,7 @@ export function show(panel: Panel, el: HTMLElement, ended: AbortSignal): void {
   );
   ended.addEventListener("abort", () => {
     stopGone();
+    stopReviews();
     render(null, root);
     root.remove();
   });
