@@ -44,7 +44,7 @@ def test_the_code_is_told_to_a_page_and_is_in_no_trait_and_no_table(show: ShowPa
         greet(page)
         code = page.wait("code").content
         assert code["code"] == owner.code
-        assert code["line"] == f'duet = duetlink.join("{owner.code}")'
+        assert code["line"] == f"duet = duetlink.join('{owner.code}')"
         assert owner.code_expires is not None
         assert code["expires_s"] == owner.code_expires.timestamp()
         assert page.trait("link")["state"] == "waiting"

@@ -140,7 +140,7 @@ def _code(duet: Duet) -> Code:
     return Code(
         "code",
         code,
-        f'duet = duetlink.join("{code}")',
+        f"duet = duetlink.join('{code}')",  # so that it may be pasted between double quotes as well
         expires.timestamp() if expires is not None else 0.0,
         expires is None,
     )

@@ -424,7 +424,7 @@ CODE = asdict(
     Code(
         "code",
         "7-crossover-clockwork",
-        'duet = duetlink.join("7-crossover-clockwork")',
+        "duet = duetlink.join('7-crossover-clockwork')",
         NOW_S + 582.0,
         False,
     )

@@ -78,7 +78,7 @@ def test_link_before_there_is_a_peer(show: Show) -> None:
     view = shown.view()
     shown.receive(states.CODE)
     expect(view.locator(".code")).to_have_text("7-crossover-clockwork")
-    expect(view.locator(".line")).to_have_text('duet = duetlink.join("7-crossover-clockwork")')
+    expect(view.locator(".line")).to_have_text("duet = duetlink.join('7-crossover-clockwork')")
     expect(view).to_contain_text("for 9:41 more")
     shown.pass_s(60)
     shown.receive(states.tick(1))  # the kernel is there
