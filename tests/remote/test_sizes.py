@@ -348,6 +348,6 @@ def test_a_mock_of_fewer_rows_does_not_tell_the_length_of_its_asset(bench: Bench
 
 def test_a_pointer_shows_that_the_size_is_the_mocks(pointers: dict[str, Any]) -> None:
     f = pointers["f"]
-    assert "its mock, whose size is its own:" in repr(f[f.age > 50])
-    assert "its mock, whose size is its own:" in f[f.age > 50]._repr_html_()
-    assert "; its mock:\n" in repr(f.age * 2)
+    assert "its mock, made up, whose size is its own:" in repr(f[f.age > 50])
+    assert "its mock, made up, whose size is its own:" in f[f.age > 50]._repr_html_()
+    assert "; its mock, made up:\n" in repr(f.age * 2)

@@ -21,6 +21,7 @@ from duetlink.duet.asking.own_requests import (
     WITHDRAWN,
     Record,
 )
+from duetlink.duet.display import visible
 from duetlink.duet.objects.asset import REQUEST_ID_BYTES, AssetInfo
 from duetlink.duet.objects.job_log import JobLog
 from duetlink.errors import CallTimeout, LinkClosed, OperationFailed, RemoteProtocolError, RequestDenied
@@ -186,7 +187,7 @@ class Asking:
         if answer.state == pb.Answer.DENIED:
             reason = harmless_lines(answer.reason)
             words = f": {reason}" if reason else ", without a reason"
-            raise RequestDenied(f"the owner denied {asset.name!r}{words}", reason)
+            raise RequestDenied(f"the owner denied {visible(question.title)}{words}", reason)
         if answer.state == pb.Answer.FAILED and question.job is not None:
             raise OperationFailed(harmless_lines(answer.reason[:_MAX_WORDS]))
         if answer.state != pb.Answer.APPROVED:

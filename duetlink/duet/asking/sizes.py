@@ -99,7 +99,7 @@ def of_tensor(name: str, arguments: Sequence[Any], keywords: Any) -> Any:
 
 def mock_words(remote: Any) -> str:
     """What stands before a mock that is shown."""
-    return "its mock, whose size is its own" if remote._hidden & LENGTHS else "its mock"
+    return "its mock, made up, whose size is its own" if remote._hidden & LENGTHS else "its mock, made up"
 
 
 class Shape(Sequence[int]):

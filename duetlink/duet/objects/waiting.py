@@ -24,19 +24,26 @@ class WaitingLine:
         self.what = what
         self._interrupt = interrupt
         self._begun_s = time.monotonic()
-        self._handle: Any = None  # of the notebook's output
+        self._handle: Any = None  # of the notebook's output, which has the words `_shown`
+        self._shown = ""
         self._is_shown = self._has_ended = False
 
     def show(self) -> None:
-        """Draw the line, if that has not been done and the wait takes longer than DELAY_S."""
-        if self._is_shown or self._has_ended or time.monotonic() - self._begun_s < DELAY_S:
+        """Draw the line once the wait takes longer than DELAY_S; in a notebook again where `what` is new."""
+        if self._has_ended or time.monotonic() - self._begun_s < DELAY_S:
+            return
+        words = f"{self.what} … (interrupt to {self._interrupt})"
+        if self._is_shown:
+            if self._handle is not None and words != self._shown:
+                self._handle.update(_bundle(words), raw=True)
+                self._shown = words
             return
         self._is_shown = True
         if in_notebook():
             from IPython.display import display
 
-            words = f"{self.what} … (interrupt to {self._interrupt})"
             self._handle = display(_bundle(words), raw=True, display_id=True)  # type: ignore[no-untyped-call]
+            self._shown = words
         else:
             _write(f"{self.what} … (Ctrl-C to {self._interrupt}) ")
 
