@@ -11,7 +11,7 @@ from typing import Any
 from duetlink import tracebacks
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.duet.asking.asking import Asking, Question
-from duetlink.duet.asking.own_requests import COMPLETE, DENIED, PENDING, WAITING
+from duetlink.duet.asking.own_requests import APPROVED, COMPLETE, DENIED, PENDING, WAITING
 from duetlink.duet.display import Table, visible
 from duetlink.duet.objects.job_log import LogLines
 from duetlink.duet.objects.progress import Progress
@@ -78,13 +78,13 @@ class PendingRequest:
                     line.what = f"asked {peer} for {visible(question.title)}"  # the owner may have named it
                     line.show()
                 else:
-                    line.end(question.state)
+                    line.end(_outcome(question.state))
                     progress.show(question.transfer)
 
             answered = wait_future(
                 self._future, timeout_s, still=lambda: question.state in WAITING, on_wait=show
             )
-            line.end(question.state if answered else "no answer")
+            line.end(_outcome(question.state) if answered else "no answer")
         if not answered:
             raise RequestTimeout(
                 f"no answer to the request for {question.asset.name!r} within {timeout_s:g} s; "
@@ -147,3 +147,8 @@ def _wait(
         concurrent.futures.wait((future,), tick_s)
         on_wait()
     return True
+
+
+def _outcome(state: str) -> str:
+    """What became of a question; what was approved may be here by the time that this is asked."""
+    return APPROVED if state == COMPLETE else state
