@@ -1,7 +1,8 @@
 """`python -m tests.groups`: what takes longer than a change should wait for. Root, for the networks.
 
-Groups in many mixes of networks, members killed in each kind of operation, at many steps and as processes,
-and a thousand members that come and go. The seed is printed; DUETLINK_SEED repeats it.
+Two to eight kernels on one host, groups in many mixes of networks, members killed in each kind of operation,
+at many steps and as processes, and a thousand members that come and go. The seed is printed; DUETLINK_SEED
+repeats it.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ def main() -> None:
         tests(str(HERE / "test_churn.py"), "--timeout", "900", DUETLINK_SEED=seed, DUETLINK_CHANGES="1000"),
         tests(str(HERE / "test_losses.py"), DUETLINK_SEEDS="12"),
         tests(str(HERE / "test_killed_members.py"), "--timeout", "600", DUETLINK_KILLS="all"),
+        tests(str(HERE / "test_notebook_kernels.py"), "--timeout", "900", DUETLINK_KERNELS="8"),
     ]
     if why := unsupported():
         sys.exit(why)
