@@ -72,8 +72,8 @@ export function Group() {
         {open && group.state === "waiting" && code && (
           <Invitation code={code} whom="everybody who may come" />
         )}
-        {open && <Operation />}
-        {group.members.length > 0 && <GroupMatrix />}
+        {open && group.state !== "waiting" && <Operation />}
+        {group.members.length > 1 && <GroupMatrix />}
       </div>
     </>
   );

@@ -14,7 +14,8 @@ export function GroupMatrix() {
   const waited = state.groupTick.value?.waited_s ?? [];
   const all = waited.reduce((sum, one) => sum + one, 0);
   const ranked = members.filter((member) => member.rank !== null);
-  const slowest = Math.max(0, ...links.map((link) => link.round_trip_s ?? 0));
+  const measured = links.flatMap((link) => (link.round_trip_s === null ? [] : [link.round_trip_s]));
+  const [quickest, slowest] = [Math.min(...measured), Math.max(...measured)];
   const link = new Map(links.map((one) => [`${one.of} ${one.to}`, one]));
   return (
     <div class="wide" tabIndex={0} role="region" aria-label="Links">
@@ -43,7 +44,7 @@ export function GroupMatrix() {
                     key={other.rank}
                     own={other.rank === member.rank}
                     link={link.get(`${member.rank} ${other.rank}`)}
-                    slowest={slowest}
+                    heat={(one) => Math.round((16 * (one - quickest)) / slowest)}
                   />
                 ))}
             </tr>
@@ -65,18 +66,23 @@ function Name({ member, slow }: { member: GroupMemberRow; slow: number }) {
   );
 }
 
-function Cell({ own, link, slowest }: { own: boolean; link: GroupLinkRow | undefined; slowest: number }) {
+interface CellProps {
+  own: boolean;
+  link: GroupLinkRow | undefined;
+  heat: (round_trip_s: number) => number;
+}
+
+function Cell({ own, link, heat }: CellProps) {
   if (own) return <td class="own" />;
   if (!link) return <td class="dim">–</td>;
-  const heat = slowest > 0 && link.round_trip_s !== null ? Math.round((16 * link.round_trip_s) / slowest) : 0;
   return (
     <td
-      style={`--heat: ${heat}%`}
+      style={`--heat: ${link.round_trip_s ? heat(link.round_trip_s) : 0}%`}
       data-now={link.now}
       title={link.path ? PATH_MEANINGS[link.path] : undefined}
     >
       {latency(link.round_trip_s)}
-      <div class="dim">{link.path ?? "no path"}</div>
+      <div class="dim">{link.path ?? (link.now ? "no path" : "not known")}</div>
       <div class="dim">{speed(link.bytes_per_s)}</div>
     </td>
   );

@@ -41,6 +41,17 @@ def test_a_matrix_shows_the_links_of_all_to_all_and_who_is_slow(show: Show) -> N
     assert found == []
 
 
+def test_a_link_of_others_that_is_not_known_yet_is_not_called_broken(show: Show) -> None:
+    known, unknown = states.GROUP.links[0], states.GROUP.links[3]
+    links = [replace(known, round_trip_s=0.01), replace(unknown, path=None, round_trip_s=None)]
+    shown = show(traits=TRAITS | {"group": asdict(replace(states.GROUP, links=links))})
+    view = shown.view()
+    expect(view).to_contain_text("not known")
+    expect(view.get_by_text("no path")).to_have_count(0)
+    # only what is slower than the quickest is coloured
+    assert view.get_by_role("cell", name="10 ms").get_attribute("style") == "--heat: 0%;"
+
+
 def test_what_runs_is_shown_with_its_progress_and_whom_it_waits_for(show: Show) -> None:
     shown = show(traits=TRAITS)
     view = shown.view()
@@ -61,6 +72,7 @@ def test_the_code_is_there_while_it_waits_and_leaving_is_confirmed(show: Show) -
     shown.receive(states.CODE | {"line": 'group = duetlink.group("7-crossover-clockwork")', "expires_s": 0.0})
     expect(view).to_contain_text("Tell this code to everybody who may come")
     expect(view.locator(".line")).to_have_text('group = duetlink.group("7-crossover-clockwork")')
+    expect(view.get_by_text("Nothing runs.")).to_have_count(0)  # nothing can yet
     view.get_by_role("button", name="Leave").click()
     view.get_by_role("group", name="Leave this group?").get_by_role("button", name="Leave").click()
     assert shown.command()["name"] == "leave"
