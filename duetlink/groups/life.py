@@ -93,6 +93,7 @@ class GroupLife:
         self._running = 0
         self._even = True  # whether who was interrupted by the last change may simply try again
         self._untold: PeerLost | None = None  # a loss that no operation has raised here
+        self._untold_seat: int | None = None
         self._fresh = False  # the epoch has just admitted newcomers: the next point has been passed with that
         self._at_point = False
         self._arriving: set[Link] = set()  # who has not introduced itself
@@ -440,6 +441,8 @@ class GroupLife:
                     self._enter(epoch, even)
                 case machine.Stop(why):
                     self._end(LinkClosed(why) if self._closing else PeerLost(why))
+        if self._untold_seat in self.standing.expected:  # it has left after all: its word came late
+            self._untold = None
         self._give_up_lost()
         self._changed()
 
@@ -462,7 +465,7 @@ class GroupLife:
         what = "has left the group" if leaves else "is lost"
         error = PeerLost(f"rank {rank} ({name}) {what}", rank=rank, name=name)
         if not leaves:
-            self._untold = error
+            self._untold, self._untold_seat = error, lost
         self._fail(epoch.number, error)
 
     def _fail(self, epoch: int, error: DuetError) -> None:

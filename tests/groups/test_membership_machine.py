@@ -25,6 +25,7 @@ BETWEEN = "an epoch changes between operations"
 NO_HANG = "everybody who is there can go on, or has stopped"
 ONE_GROUP = "one group goes on"
 TRUE_LOSS = "who is said to be lost is lost, or leaves"
+NO_FALSE_ALARM = "who leaves does not look lost"
 
 
 class Broken(AssertionError):
@@ -60,6 +61,7 @@ class World:
         self.running: dict[int, tuple[int, int]] = {}
         self.ending: set[int] = set()  # whose operation has been revoked
         self.apart: set[int] = set()  # who has died, leaves, or has lost a link
+        self.left: set[int] = set()  # who leaves, and has neither died nor lost a link before that
         self.holding: set[int] = set()  # at a point, waiting for the next epoch
         self.completed = 0
         self.latest_completed = 0
@@ -83,16 +85,19 @@ class World:
                     check(self.agreed.setdefault(epoch.number, agreed) == agreed, ONE_LIST)
                     self.position[seat] = 0
                     self.holding.discard(seat)
-                case self.machine.Revoke(_, lost, _):
+                case self.machine.Revoke(_, lost, leaves):
                     check(lost is None or lost in self.apart, TRUE_LOSS)
+                    check(leaves or lost not in self.left, NO_FALSE_ALARM)
                     if seat in self.running:
                         self.ending.add(seat)
                 case self.machine.Stop():
                     self.apart.add(seat)
-                    before = set(self.apart)
+                    apart, left = set(self.apart), set(self.left)
                     for other in self.standings:
+                        if seat in left:  # its links close when all that it sent has arrived
+                            self.put(seat, other, GONE)
                         self.cut(seat, other)
-                    self.apart = before
+                    self.apart, self.left = apart, left
         if seat in self.ending and self.random.random() < 0.5:
             self.end(seat)
 
@@ -118,6 +123,7 @@ class World:
 
     def cut(self, one: int, other: int) -> None:
         self.apart |= {one, other}
+        self.left -= {one, other}
         for pair in ((one, other), (other, one)):
             if (queue := self.queues.get(pair)) is not None and GONE not in queue:
                 for _ in range(self.random.randint(0, len(queue))):
@@ -126,12 +132,14 @@ class World:
 
     def die(self, seat: int) -> None:
         self.dead.add(seat)
-        before = set(self.apart)
+        apart, left = set(self.apart), set(self.left)
         for other in self.standings:
             self.cut(seat, other)
-        self.apart = before | {seat}
+        self.apart, self.left = apart | {seat}, left - {seat}
 
     def leave(self, seat: int) -> None:
+        if seat not in self.apart:
+            self.left.add(seat)
         self.apart.add(seat)
         self.feed(seat, self.machine.Leave())
 
@@ -307,6 +315,20 @@ def test_whoever_launched_may_leave_like_anybody_else() -> None:
     assert world.standings[1].epoch == Epoch(2, (1, 2))
 
 
+def test_a_member_that_leaves_looks_so_even_where_its_own_word_comes_last() -> None:
+    world = grown(3)
+    world.leave(2)
+    seen: list[Any] = []
+    for one, other in ((2, 0), (0, 1)):  # what it tells member 1 itself is still on its way
+        while queue := world.queues[one, other]:
+            event = machine.Heard(one, queue.popleft())
+            seen += machine.step(world.standings[other], event)[1] if other == 1 else []
+            world.feed(other, event)
+    assert [action for action in seen if isinstance(action, machine.Revoke)] == [
+        machine.Revoke(Epoch(1, (0, 1, 2)), 2, leaves=True)
+    ]
+
+
 def test_the_last_two_part_without_a_majority_being_asked_for() -> None:
     world = grown(2)
     world.leave(0)
@@ -372,6 +394,11 @@ PLANTS = {
         "self.actions.append(Tell(Lost(self.now.epoch.number, one, other)))",
         "pass",
         {ONE_GROUP, NO_HANG},
+    ),
+    "that a member leaves is not told on": (
+        "self.actions.append(Tell(word))",
+        "self.actions.extend([Tell(word)] * (word.seat is None))",
+        {NO_FALSE_ALARM},
     ),
     "the next epoch is not told on": (
         "self.actions.append(Tell(Commit(epoch.number, Proposal(epoch.members, even))))",

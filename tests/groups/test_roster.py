@@ -99,6 +99,7 @@ def test_a_key_has_one_seat_and_the_right_length() -> None:
     [
         Lost(3, 1, 2),
         Leaving(3),
+        Leaving(3, 0),
         Prepare(3, (1, 2), (4,)),
         Promise(3, (1, 2), 7, None),
         Promise(3, (1, 2), 0, ((1, 0), Proposal((0, 1), False))),

@@ -9,6 +9,10 @@ the promise of every member that is alive: an epoch changes between operations. 
 proposer is the lowest seat among those that are alive and stay, so a proposer that dies is replaced like
 anybody else, and the next one finds out what it may have had accepted.
 
+Who leaves. A member's word that it leaves comes by its own link, and what others do about it by theirs, which
+may be quicker. So whoever first hears that a member leaves tells it on, before anything else; as each link
+keeps the order, nobody hears of what follows (a ballot without that member, the end of its links) before it.
+
 Who is alive. A link that is gone for good is a fact about a pair, which all tell to all. Of the members, the
 one in the most such pairs is taken for lost (of several the highest seat), until no pair is left. A member
 that died is in a pair with everybody. All who know of the same pairs reach the same list.
@@ -18,6 +22,7 @@ that died is in a pair with everybody. All who know of the same pairs reach the 
 | Begun, Ended             | an operation runs here, or has ended; a promise that waited for that is given   |
 | Gone, Heard Lost, if new | tell all; the epoch is revoked, which ends what runs; *consider*                |
 | Leave, Heard Leaving     | tell all; the epoch is revoked, which ends what runs; *consider*                |
+| Heard Leaving of another | tell all, if new; its end is no loss, whichever message tells of it first       |
 | Spoil, Heard Spoiled     | the same, with the same members: an operation failed, and left messages behind  |
 | Admit                    | *consider* with these newcomers; all members wait for it, between operations    |
 | Heard Prepare            | Refused, if the ballot is old. Else Promise, once nothing runs; one that says   |
@@ -184,7 +189,8 @@ class Standing:
     stopped: str = ""
     broken: frozenset[frozenset[int]] = frozenset()  # pairs without a link
     accused: frozenset[int] = frozenset()  # of such a pair, the one that the other said was gone
-    leaving: frozenset[int] = frozenset()
+    leaving: frozenset[int] = frozenset()  # who have said so themselves
+    expected: frozenset[int] = frozenset()  # of whom that is known, from them or others
     admitting: frozenset[int] = frozenset()
     due: bool = False  # the members wait for the next epoch, whoever is in it
     promised: Ballot = (0, 0)
@@ -246,7 +252,7 @@ class _Turn:
             case Spoil():
                 self._spoil()
             case Leave():
-                self.actions.append(Tell(Leaving(self.now.epoch.number)))
+                self._expect(self.now.me, Leaving(self.now.epoch.number))
                 self._part(self.now.me)
             case Admit(seats):
                 self._set(admitting=self.now.admitting | frozenset(seats), due=True)
@@ -265,8 +271,13 @@ class _Turn:
             case Lost(one=one, other=other):  # a fact, in whichever epoch
                 self._separate(one, other, lost=one if other in (now.me, sender) else other)
                 return
-            case Leaving():
+            case Leaving(seat=None):
+                self._expect(sender, Leaving(now.epoch.number, sender))
                 self._part(sender)
+                return
+            case Leaving(seat=int(seat)):
+                if seat != now.me:
+                    self._expect(seat, Leaving(now.epoch.number, seat))
                 return
             case Commit(epoch=number, proposal=proposal):
                 members = proposal.members
@@ -326,34 +337,40 @@ class _Turn:
         self._set(broken=self.now.broken | {pair}, accused=self.now.accused | {lost})
         self.actions.append(Tell(Lost(self.now.epoch.number, one, other)))
         if pair <= set(self.now.epoch.members):
-            self._revoke(lost, leaves=False)
+            self._revoke(lost)
         self._consider()
+
+    def _expect(self, seat: int, word: Leaving) -> None:
+        """That this seat leaves is told on, before anything that follows from it."""
+        if seat not in self.now.expected:
+            self._set(expected=self.now.expected | {seat})
+            self.actions.append(Tell(word))
 
     def _part(self, seat: int) -> None:
         if seat in self.now.leaving:
             return
         self._set(leaving=self.now.leaving | {seat})
         if seat in self.now.epoch.members:
-            self._revoke(seat, leaves=True)
+            self._revoke(seat)
         self._consider()
 
     def _spoil(self) -> None:
         if self.now.is_member and not self.now.due:
             self._set(due=True)
             self.actions.append(Tell(Spoiled(self.now.epoch.number)))
-            self._revoke(None, leaves=False)
+            self._revoke(None)
             self._consider()
 
-    def _revoke(self, seat: int | None, *, leaves: bool) -> None:
+    def _revoke(self, seat: int | None) -> None:
         if not self.now.revoked and self.now.is_member:
             self._set(revoked=True)
-            self.actions.append(Revoke(self.now.epoch, seat, leaves))
+            self.actions.append(Revoke(self.now.epoch, seat, seat in self.now.expected))
 
     def _revoke_for(self, missing: Iterable[int]) -> None:
         """For one of these: where it can be known, one that is gone and not one that is cut off from it."""
-        leaving, accused = self.now.leaving, self.now.accused
-        seat = min(missing, key=lambda seat: (seat == self.now.me, seat not in leaving, seat not in accused))
-        self._revoke(seat, leaves=seat in leaving)
+        expected, accused = self.now.expected, self.now.accused
+        seat = min(missing, key=lambda seat: (seat == self.now.me, seat not in expected, seat not in accused))
+        self._revoke(seat)
 
     def _consider(self, after: Ballot = (0, 0)) -> None:
         """Stop, or propose, if it is for this member to do."""
@@ -446,7 +463,7 @@ class _Turn:
         missing = [seat for seat in before.epoch.members if seat not in epoch.members]
         if not before.revoked and (before.busy or missing):  # others went on without asking this one
             lost = missing[0] if missing else before.me
-            self._revoke(lost, leaves=lost in before.leaving)
+            self._revoke(lost)
         self._set(
             epoch=epoch,
             revoked=False,
@@ -478,6 +495,6 @@ class _Turn:
 
     def _stop(self, why: str) -> None:
         if self.now.is_member:
-            self._revoke(self.now.me, leaves=self.now.me in self.now.leaving)
+            self._revoke(self.now.me)
         self._set(stopped=why, round=None, owed=None)
         self.actions.append(Stop(why))

@@ -40,9 +40,14 @@ class Lost:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """The sender wants to go, and takes part until an epoch without it is agreed on."""
+    """The sender wants to go, and takes part until an epoch without it is agreed on.
+
+    With a seat, the sender tells on that this member wants to go. Only the member's own word changes who
+    stays; this one says how its end is to be understood.
+    """
 
     epoch: int
+    seat: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +125,10 @@ def to_wire(message: Message) -> pb.Agreement:
     match message:
         case Lost(one=one, other=other):
             wire.lost.one, wire.lost.other = one, other
-        case Leaving():
+        case Leaving(seat=seat):
             wire.leaving.SetInParent()
+            if seat is not None:
+                wire.leaving.seat = seat
         case Spoiled():
             wire.spoiled.SetInParent()
         case Prepare(ballot=ballot, without=without):
@@ -157,7 +164,8 @@ def from_wire(wire: pb.Agreement) -> Message:
                 raise RemoteProtocolError(f"a member says that member {one} has lost its link to itself")
             return Lost(epoch, one, other)
         case "leaving":
-            return Leaving(epoch)
+            seat = _seats([wire.leaving.seat])[0] if wire.leaving.HasField("seat") else None
+            return Leaving(epoch, seat)
         case "spoiled":
             return Spoiled(epoch)
         case "prepare":

@@ -105,8 +105,10 @@ class Lost(_message.Message):
     def __init__(self, one: _Optional[int] = ..., other: _Optional[int] = ...) -> None: ...
 
 class Leaving(_message.Message):
-    __slots__ = ()
-    def __init__(self) -> None: ...
+    __slots__ = ("seat",)
+    SEAT_FIELD_NUMBER: _ClassVar[int]
+    seat: int
+    def __init__(self, seat: _Optional[int] = ...) -> None: ...
 
 class Prepare(_message.Message):
     __slots__ = ("without",)
