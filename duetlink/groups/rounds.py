@@ -153,6 +153,7 @@ class Rounds:
         self._gives = False  # there is something that no round has taken
         self._is_in = False  # and it has gone into a round whose end is not known here
         self._is_done = False
+        self._is_open = False  # has what the others have, as of the end of the round that it came to
         self._absent: frozenset[int] = frozenset()  # seats that missed the last round
         self._over = False
         self._error: BaseException | None = None
@@ -177,7 +178,7 @@ class Rounds:
 
     def open(self) -> None:
         """Begin, and return when every member has and all have the state of the lowest rank; or, for one that
-        comes later, the state of the others.
+        comes later, the state of the others after the round that it came to.
 
         Raises:
             SettingError: the quorum is larger than the group.
@@ -188,7 +189,7 @@ class Rounds:
         async def begin() -> None:
             task = self._life.serve(self._serve())
             try:
-                await self._until(lambda: self._number > _NOT_BEGUN)
+                await self._until(lambda: self._is_open)
             except asyncio.CancelledError:
                 task.cancel()
                 raise
@@ -258,6 +259,9 @@ class Rounds:
         self._life.say(TOPIC, self._word())
         while True:
             if self._number > _NOT_BEGUN:
+                if not self._is_open:
+                    self._is_open = True
+                    self._life.stir()
                 await self._wait()
             try:
                 if self._life.grows:
