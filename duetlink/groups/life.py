@@ -93,7 +93,7 @@ class GroupLife:
         self._running = 0
         self._even = True  # whether who was interrupted by the last change may simply try again
         self._untold: PeerLost | None = None  # a loss that no operation has raised here
-        self._untold_seat: int | None = None
+        self._doubted: dict[int, PeerLost] = {}  # who leaves by the word of others alone, by seat
         self._fresh = False  # the epoch has just admitted newcomers: the next point has been passed with that
         self._at_point = False
         self._arriving: set[Link] = set()  # who has not introduced itself
@@ -277,6 +277,7 @@ class GroupLife:
         self._back(seat)
         link, peer.link = peer.link, None
         self._spawn(link.close("out of reach for too long"))
+        self._lost_after_all(seat)
         if self.standing is not None:
             self._feed(machine.Gone(seat))
         elif seat == FOUNDER:
@@ -441,8 +442,8 @@ class GroupLife:
                     self._enter(epoch, even)
                 case machine.Stop(why):
                     self._end(LinkClosed(why) if self._closing else PeerLost(why))
-        if self._untold_seat in self.standing.expected:  # it has left after all: its word came late
-            self._untold = None
+        for seat in self._doubted.keys() & self.standing.leaving:
+            del self._doubted[seat]
         self._give_up_lost()
         self._changed()
 
@@ -464,9 +465,20 @@ class GroupLife:
         name = self.roster.entries[lost].name
         what = "has left the group" if leaves else "is lost"
         error = PeerLost(f"rank {rank} ({name}) {what}", rank=rank, name=name)
+        assert self.standing is not None
         if not leaves:
-            self._untold, self._untold_seat = error, lost
+            self._untold = error
+        elif lost not in self.standing.leaving:
+            # its own word follows, or what others say is not true: no operation begins before that is known
+            self._doubted[lost] = PeerLost(f"rank {rank} ({name}) is lost", rank=rank, name=name)
+            asyncio.get_running_loop().call_later(_LEAVING_S, self._lost_after_all, lost)
         self._fail(epoch.number, error)
+
+    def _lost_after_all(self, seat: int) -> None:
+        """It has not said itself that it leaves, and will not."""
+        if (loss := self._doubted.pop(seat, None)) is not None:
+            self._untold = loss
+            self._changed()
 
     def _fail(self, epoch: int, error: DuetError) -> None:
         if self._mesh is not None and self._mesh.epoch == epoch:
@@ -556,7 +568,12 @@ class GroupLife:
                 if self.on_loss == "raise":
                     raise untold
             joined = self._running and not now.revoked
-            if (now.may_begin or joined) and self._collectives is not None and not self._collectives.broken:
+            if (
+                (now.may_begin or joined)
+                and not self._doubted
+                and self._collectives is not None
+                and not self._collectives.broken
+            ):
                 break
             await self._stir()
         if not self._running:

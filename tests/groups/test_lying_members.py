@@ -19,7 +19,7 @@ from duetlink.errors import DuetError, PeerLost
 from duetlink.groups import life
 from duetlink.groups.membership import messages
 from duetlink.groups.membership import schema_pb2 as pb
-from duetlink.groups.membership.messages import Commit, Epoch, Lost, Message, Proposal
+from duetlink.groups.membership.messages import Commit, Epoch, Leaving, Lost, Message, Proposal
 from tests.groups.memory_links import MemoryMember, Network, grown
 
 LIAR = 1
@@ -112,11 +112,29 @@ async def test_lies_about_losses_never_make_two_groups_or_a_wrong_sum() -> None:
     assert ended_well > 12
 
 
-async def test_a_false_agreement_divides_a_group_and_all_are_told_before_they_sum_again(
+async def test_who_leaves_by_its_own_word_is_told_by_nothing_whichever_word_comes_first(
     network: Network,
 ) -> None:
     members = await grown(network, SIZE)
     assert await sums(members) == [31] * 5
+    for member in members[:4]:
+        hear(member, Leaving(1, 4))
+        hear(member, Lost(1, LIAR, 4))  # as whoever heard its word before the others says of its end
+    await members[4].life.close()
+    assert await sums(members[:4]) == [15] * 4
+    await end(members)
+
+
+@pytest.mark.parametrize("announced", [False, True], ids=["unannounced", "as if some were leaving"])
+async def test_a_false_agreement_divides_a_group_and_all_are_told_before_they_sum_again(
+    network: Network, announced: bool
+) -> None:
+    members = await grown(network, SIZE)
+    assert await sums(members) == [31] * 5
+    if announced:
+        for member in members:
+            for seat in (0, 2, 3, 4):
+                hear(member, Leaving(1, seat))
     for seat in (0, LIAR, 2):  # the liar itself goes with these
         hear(members[seat], Commit(2, Proposal((0, 1, 2))))
     for seat in (3, 4):
