@@ -28,6 +28,8 @@ _SERVER = {
         "shutdown_no_activity_timeout": 900,
     },
     "MappingKernelManager": {"cull_idle_timeout": 900},
+    # a kernel that has had a duet asks for all the time that there is: gRPC waits two seconds at its exit
+    "KernelManager": {"shutdown_wait_time": 1.0},
     "LabApp": {
         "expose_app_in_browser": True,
         "extension_manager": "readonly",
