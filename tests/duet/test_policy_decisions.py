@@ -14,6 +14,7 @@ from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import Policy, literal
 from duetlink.duet.answering.policies.usage import Usage
 from duetlink.errors import SettingError
+from duetlink.prep import Prep
 
 NOON = dt.datetime(2026, 3, 1, 12, 0, tzinfo=dt.UTC)
 LOSS = Facts("loss 3", "numpy.ndarray", ("loss", "epoch 3"), "Sven", 800, 100)
@@ -257,6 +258,9 @@ def test_a_literal_pattern_fits_its_text_alone(text: str, other: str) -> None:
         ({"action": "deny", "count": 3}, "count limits what is approved; a policy that says deny has none"),
         ({"action": "ask", "rate": (1, 1)}, "rate limits what is approved"),
         ({"announce": 1}, "announce must be True or False"),
+        ({"prep": "abc"}, "64 hexadecimal digits; got 'abc'"),
+        ({"prep": ("A" * 64,)}, "64 hexadecimal digits"),
+        ({"prep": 3}, "64 hexadecimal digits; got 3"),
         ({"no_other_tags": "yes"}, "no_other_tags must be True or False"),
     ],
 )
@@ -277,6 +281,14 @@ def test_a_policy_in_words() -> None:
     assert Policy("deny").words() == "any request"
     assert repr(Policy("deny", tags="x", reason="no")) == "Policy('deny', tags=('x',), reason='no')"
     assert eval(repr(policy), {"Policy": Policy, "datetime": dt}) == policy
+
+
+def test_a_policy_names_a_preparation_by_itself_or_by_its_digest() -> None:
+    prep = Prep().drop_missing()
+    policy = Policy("approve", prep=prep)
+    assert policy == Policy("approve", prep=[prep.digest])
+    assert policy.words() == f"prep {prep.digest[:12]}"
+    assert ruled(policy).verdicts[0].why_not == "no preparation of an object made it"
 
 
 def test_a_policy_is_a_value() -> None:

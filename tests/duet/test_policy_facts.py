@@ -23,6 +23,8 @@ from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.function import Call
 from duetlink.compute.operations.log import ProgramLog
 from duetlink.compute.operations.trace import LoggedValue
+from duetlink.compute.prep.frames import PREPARE
+from duetlink.compute.prep.spec import PrepSpec
 from duetlink.data import values
 from duetlink.duet.answering.job import Input, describe
 from duetlink.duet.answering.policies.decision import decide
@@ -34,6 +36,7 @@ from duetlink.duet.objects.asset import AssetInfo
 NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)
 TAGS: dict[str, tuple[str, ...]] = {"patients": ("confidential",), "colours": ("public", "x"), "ages": ()}
 VALUE = values.encode(0.5)
+PREPS = PrepSpec().drop_missing(), PrepSpec().select("x")
 
 Step = list[Any]
 
@@ -97,6 +100,7 @@ WORDS = (
     *("function mean", ".mean()", "ages.mean()", "colours", "add, copy", ""),
 )
 WORD = st.sampled_from(WORDS) | st.text(max_size=5)
+SPECS = st.sampled_from([prep.to_json() for prep in PREPS])
 METHODS = st.sampled_from([".copy", ".mean", ".sum", "numpy.asarray", "numpy.mean", "@T"])
 
 
@@ -108,9 +112,11 @@ def programs(draw: st.DrawFn) -> Program:
     made = list(range(1, len(names) + 1))
     for _ in range(draw(st.integers(0, 4))):
         some = draw(st.sampled_from(made))
-        match draw(st.integers(0, 4)):
+        match draw(st.integers(0, 5)):
+            case 5:
+                step: Step = [len(steps) + 1, PREPARE, [[some], draw(SPECS)]]
             case 0 | 1:
-                step: Step = [len(steps) + 1, draw(METHODS), [[some]]]
+                step = [len(steps) + 1, draw(METHODS), [[some]]]
             case 2:
                 step = [len(steps) + 1, "operator.add", [[some], [draw(st.sampled_from(made))]]]
             case 3:
@@ -122,11 +128,16 @@ def programs(draw: st.DrawFn) -> Program:
     return Program(tuple(steps), frozenset(), draw(st.sampled_from(made)))
 
 
+FURTHER = st.sampled_from([[], [{}], [{"frame": 1}]])
+
+
 @st.composite
 def refused(draw: st.DrawFn, made: list[int], id_: int) -> Step:
     """A step that the worker does not do: of a name that no list has, or with what it is not done with."""
     prefix = draw(st.sampled_from(["", ".", "@", "@=", "numpy.", "operator.", "function "]))
     operation = f"{prefix}{draw(WORD)}" or "x"
+    if draw(st.integers(0, 4)) == 0:
+        return [id_, PREPARE, [[draw(st.sampled_from(made))], draw(SPECS | WORD)], *draw(FURTHER)]
     references = [[draw(st.sampled_from(made))] for _ in range(draw(st.integers(0, 2)))]
     arguments = [*references, *draw(st.lists(WORD | st.integers(0, 9), max_size=2))]
     keywords = draw(st.dictionaries(WORD, WORD | st.sampled_from([[number] for number in made]), max_size=2))
@@ -183,19 +194,26 @@ def pool(action: str, seed: int, *further: str, count: int = 200) -> list[Policy
 
     found = []
     for _ in range(count):
-        fields: dict[str, Any] = {name: patterns() for name in ("tags", "operations", *further)}
+        further_patterns = [name for name in further if name != "prep"]
+        fields: dict[str, Any] = {name: patterns() for name in ("tags", "operations", *further_patterns)}
         fields["assets"] = patterns() if random.random() < 0.3 else ()
         fields["min_group"] = random.choice([None, None, None, 1, 5])
         fields["max_elements"] = random.choice([None, None, 1])
         if "lineage" in further:
             fields["no_other_tags"] = random.random() < 0.3
+        if "prep" in further:
+            fields["prep"] = random.choice([PREPS[:1], PREPS[1:], PREPS])
         found.append(Policy(action, **fields))
     return found
 
 
-APPROVING = pool("approve", 1, "lineage", count=300)
+APPROVING = [
+    *pool("approve", 1, "lineage", count=300),
+    *pool("approve", 3, "prep", count=30),
+    *(Policy("approve", prep=prep) for prep in PREPS),
+]
 # A denial by code, or by a set of tags and no others, is evaded by other code and other objects: SECURITY.md
-DENYING = pool("deny", 2)
+DENYING = [*pool("deny", 2), *(Policy("deny", prep=prep) for prep in PREPS)]
 MANY = settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
 
 
@@ -244,3 +262,59 @@ def test_the_name_of_a_function_is_no_tag_and_approves_nothing(name: str) -> Non
     assert info.tags == info.common_tags == ("confidential",)
     facts = Facts.of(info, "Sven")
     assert {decide([policy], facts, {}, NOON).action for policy in APPROVING} == {"wait"}
+
+
+FIRST, OTHER = (prep.to_json() for prep in PREPS)
+ASSET: Step = [1, "asset", ["patients", 1]]
+
+
+@pytest.mark.parametrize(
+    ("steps", "why_not"),
+    [
+        ([[2, PREPARE, [[1], FIRST]]], ""),
+        ([[2, PREPARE, [[1], FIRST]], [3, ".mean", [[2]]]], ""),
+        ([[2, PREPARE, [[1], FIRST.replace(":", " : ")]]], ""),
+        ([[2, PREPARE, [[1], FIRST]], [3, PREPARE, [[2], FIRST]]], ""),
+        ([], "used without a preparation"),
+        ([[2, ".mean", [[1]]]], "used without a preparation"),
+        ([[2, ".copy", [[1]]], [3, PREPARE, [[2], FIRST]]], "used without a preparation"),
+        ([[2, PREPARE, [[1], OTHER]]], f"by the preparation {PREPS[1].digest[:12]}, not only by"),
+        ([[2, PREPARE, [[1], OTHER]], [3, PREPARE, [[2], FIRST]]], "by the preparation"),
+        ([[2, PREPARE, [[1], FIRST]], [3, "operator.add", [[2], [1]]]], "used without a preparation"),
+        ([[2, PREPARE, [[1], FIRST, 0]]], "used without a preparation"),
+        ([[2, PREPARE, [[1]], {"spec": FIRST}]], "used without a preparation"),
+        ([[2, PREPARE, [[1], FIRST], {"spec": OTHER}]], "used without a preparation"),
+        ([[2, PREPARE, [[1], "{}"]]], "used without a preparation"),
+        ([[2, "value", [0]], [3, PREPARE, [[2], FIRST]]], "no preparation of an object made it"),
+        (
+            [[2, "value", [0]], [3, PREPARE, [[2], FIRST]], [4, "operator.add", [[3], [1]]]],
+            "used without a preparation",
+        ),
+        # one id for two things stands for both
+        ([[1, PREPARE, [[1], FIRST]]], "used without a preparation"),
+    ],
+)
+def test_a_policy_that_names_a_preparation_approves_what_was_made_by_exactly_that(
+    steps: list[Step], why_not: str, loop: asyncio.AbstractEventLoop
+) -> None:
+    program = Program((ASSET, *steps), frozenset(), steps[-1][0] if steps else 1)
+    decision = decide([Policy("approve", prep=PREPS[0])], facts_of(program, loop), {}, NOON)
+    assert decision.action == ("wait" if why_not else "approve"), decision
+    assert why_not in decision.verdicts[0].why_not
+
+
+def test_more_preparations_than_are_read_leave_a_result_unprepared(loop: asyncio.AbstractEventLoop) -> None:
+    preps = [PrepSpec().clip("x", (0, number + 1)) for number in range(101)]
+    steps = [[number + 2, PREPARE, [[number + 1], prep.to_json()]] for number, prep in enumerate(preps)]
+    facts = facts_of(Program((ASSET, *steps), frozenset(), 102), loop)
+    assert len(facts.preparations) == 101
+    assert facts.preparations[0] == ""
+    assert decide([Policy("approve", prep=preps)], facts, {}, NOON).action == "wait"
+
+
+def test_what_a_function_makes_of_what_was_prepared_is_not_prepared() -> None:
+    patients = AssetInfo("patients", 1, "pandas.DataFrame", "", 8)
+    mine: Any = SimpleNamespace(info=patients)
+    info = describe("f", "def f(v):\n    return v\n", Call([[0]], {}), (Input(mine),))
+    facts = Facts.of(info, "Sven")
+    assert decide([Policy("approve", prep=PREPS[0], code=facts.code)], facts, {}, NOON).action == "wait"

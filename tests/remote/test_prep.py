@@ -9,7 +9,7 @@ import pandas as pd
 import polars as pl
 import pytest
 
-from duetlink import Budget, Mock, Prep, errors
+from duetlink import Budget, Mock, Policy, Prep, errors
 from duetlink.compute.prep.frames import prepare
 from duetlink.duet.answering.requests import Request
 from tests.remote.conftest import Bench
@@ -114,3 +114,29 @@ def test_no_private_statistic_of_what_is_not_row_by_row(people: Any, prep: Prep,
         found = people.prep(prep.__class__((*prep.steps[:-1],)).split(0.5, seed=1))
     with pytest.raises(errors.OperationRefused, match=why):
         found["age"].mean().dp(epsilon=1, bounds=(0, 100))
+
+
+def test_a_policy_approves_what_was_made_by_exactly_this_preparation(
+    bench: Bench, people: Any, real: pd.DataFrame
+) -> None:
+    asked: list[str] = []
+
+    def answer(request: Request) -> None:
+        asked.append(str(request.code))
+        request.deny()
+
+    bench.answer = answer
+    bench.owner.policies.add(
+        Policy("approve", name="prepared", prep=PREP, operations=("*prepare", "getitem", "mean"))
+    )
+    try:
+        found = people.prep(PREP)["age"].mean().get(reason="to see")
+        assert found == pytest.approx(prepare(real, PREP.to_json())["age"].mean())
+        assert asked == []
+        for other in (people, people.prep(Prep().drop_missing("age")), people[["age"]].prep(Prep())):
+            with pytest.raises(errors.RequestDenied):
+                other["age"].mean().get(reason="to see")
+        assert len(asked) == 3
+        assert bench.owner.policies.usage("prepared") == "1 times, 1 elements"
+    finally:
+        bench.owner.policies.clear()

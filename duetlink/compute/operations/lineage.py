@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from duetlink.compute.operations.code import code_of
 from duetlink.compute.operations.effects import is_listed
 from duetlink.compute.operations.literal import harmless
+from duetlink.compute.operations.preparations import preparations_of
 from duetlink.compute.operations.program import ASSET, VALUE
 from duetlink.compute.operations.slice import Slice, slice_of
 from duetlink.compute.operations.trace import Shape, Trace
@@ -35,6 +36,8 @@ class Lineage:
     code: str  # Python; its last line is the result
     digest: str  # SHA-256: the same for the same steps with the same literals and values, whatever their ids
     expression: str  # a line of at most 60 characters, to call the result by
+    # digests of the preparations that its assets went through, and UNPREPARED
+    preparations: tuple[str, ...] = ()
 
 
 def lineage(trace: Trace, result: int, position: int) -> Lineage:
@@ -60,6 +63,7 @@ def lineage(trace: Trace, result: int, position: int) -> Lineage:
         code,
         _digest(found),
         _expression(code, steps, [name for name, _ in assets]),
+        preparations_of(found),
     )
 
 

@@ -54,6 +54,7 @@ def info_to_json(info: AssetInfo) -> dict[str, Any]:
             "code": made.code if len(made.code) <= _MAX_CODE else made.code[: _MAX_CODE - 1] + "…",
             "digest": made.digest,
             "expression": made.expression,
+            "preparations": made.preparations,
         },
     }
 
@@ -98,6 +99,8 @@ def _lineage(record: object) -> Lineage:
         fields.text("code"),
         fields.text("digest"),
         fields.text("expression"),
+        # records of before have none: these satisfy no policy that names one
+        fields.texts("preparations") if fields.has("preparations") else (),
     )
     fields.end()
     return found

@@ -108,5 +108,5 @@ _READ: dict[str, Callable[[str, Any], Any]] = {
     "until": _moment,
     "rate": _rate,
     "hours": _hours,
-    **dict.fromkeys(("assets", "tags", "kinds", "operations", "lineage", "code", "peers"), _several),
+    **dict.fromkeys(("assets", "tags", "kinds", "operations", "lineage", "code", "prep", "peers"), _several),
 }

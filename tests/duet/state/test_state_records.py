@@ -46,6 +46,7 @@ def policies(draw: st.DrawFn) -> Policy:
     fields: dict[str, Any] = dict.fromkeys(
         ("assets", "tags", "kinds", "operations", "lineage", "code", "peers"), several
     )
+    fields["prep"] = st.lists(st.integers(0, 2**256 - 1).map("{:064x}".format), max_size=2).map(tuple)
     fields |= {"name": texts, "no_other_tags": st.booleans(), "announce": st.booleans(), "log": st.booleans()}
     fields |= {name: st.none() | whole for name in ("min_group", "max_bytes", "max_elements")}
     hours = st.lists(st.times(), min_size=2, max_size=2, unique=True).map(tuple)
@@ -64,7 +65,14 @@ def policies(draw: st.DrawFn) -> Policy:
 
 usages = st.builds(Usage, whole, whole, whole, st.lists(moments, max_size=3).map(deque))
 lineages = st.builds(
-    Lineage, st.lists(st.tuples(texts, whole), max_size=2).map(tuple), several, whole, texts, texts, texts
+    Lineage,
+    st.lists(st.tuples(texts, whole), max_size=2).map(tuple),
+    several,
+    whole,
+    texts,
+    texts,
+    texts,
+    several,
 )
 infos = st.builds(
     AssetInfo,

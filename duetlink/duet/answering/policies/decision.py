@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from duetlink.compute.operations.lineage import UNKNOWN
+from duetlink.compute.operations.preparations import UNPREPARED
 from duetlink.duet.answering.policies.code_pattern import code_fits, is_whole
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import APPROVE, Policy
@@ -136,6 +137,8 @@ def _lineage(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime)
         yield from _code(policy, facts)
     if policy.code and facts.code not in policy.code:
         yield f"its code has the digest {facts.code[:12] or 'of no code'}, not {_digests(policy.code)}"
+    if policy.prep:
+        yield from _prep(policy, facts)
     if facts.is_function and policy.action == APPROVE and not policy.code:
         yield "it is what a whole function makes, and the policy does not name its code"
     if policy.min_group is not None:
@@ -155,6 +158,16 @@ def _operations(policy: Policy, facts: Facts) -> Iterator[str]:
     else:
         for operation in _in_the_way(policy, operations, policy.operations):
             yield f"it was made by {operation}, not only by {' or '.join(policy.operations)}"
+
+
+def _prep(policy: Policy, facts: Facts) -> Iterator[str]:
+    if not facts.preparations:
+        yield "no preparation of an object made it"
+    for digest in _in_the_way(policy, facts.preparations, policy.prep):
+        if digest == UNPREPARED:
+            yield "an object that it is made from was used without a preparation"
+        else:
+            yield f"it was made by the preparation {digest[:12]}, not only by {_digests(policy.prep)}"
 
 
 def _code(policy: Policy, facts: Facts) -> Iterator[str]:

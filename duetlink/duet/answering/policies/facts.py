@@ -31,6 +31,9 @@ class Facts:
     is_made: bool = True
     # of `tags`, which any of its assets has, those that all of them have; None: it is an asset
     common_tags: tuple[str, ...] | None = None
+    # digests of the preparations that its assets went through; UNPREPARED is among them if one was used
+    # otherwise. Empty: it is an asset, or what a function makes
+    preparations: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, info: AssetInfo, peer: str) -> Self:
@@ -53,4 +56,5 @@ class Facts:
             any(operation.startswith("function ") for operation in made.operations),
             not info.is_unmade,
             info.common_tags or (),
+            made.preparations,
         )

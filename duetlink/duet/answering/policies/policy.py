@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import re
 from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
+from duetlink.compute.prep.spec import PrepSpec
 from duetlink.duet.display import size_text
 from duetlink.duet.objects.asset import MAX_NAME
 from duetlink.errors import SettingError
@@ -15,6 +17,7 @@ from duetlink.errors import SettingError
 APPROVE, DENY, ASK = ACTIONS = ("approve", "deny", "ask")
 MAX_REASON = 2000  # characters, as of a request's
 
+_DIGEST = re.compile("[0-9a-f]{64}")  # SHA-256
 _PATTERNS = ("assets", "tags", "kinds", "operations", "lineage", "code", "peers")
 _NUMBERS = ("min_group", "max_bytes", "max_elements", "count", "total_bytes", "total_elements")
 _QUOTAS = ("count", "total_bytes", "total_elements", "rate")
@@ -39,6 +42,10 @@ class Policy:
     text; code that leaves something out, such as the content of a value that the peer sent, fits none.
     `code` are digests of how it was made. A policy that denies or asks needs one asset, tag or operation that
     fits, and its `lineage` are ordinary patterns.
+
+    `prep` are preparations, or their digests. A result is approved when each object that it was made from
+    went through one of them first, as `people.prep(spec)`, and nothing through any other; what was done
+    afterwards, `operations` say. What a function makes fits none.
 
     `min_group` is of how many rows each number of it must at least be made, so that 5 lets means over five
     people out and nobody's own value. What does not average (`operations/lists/averages.toml`) and an object
@@ -69,6 +76,7 @@ class Policy:
     operations: tuple[str, ...] = ()
     lineage: tuple[str, ...] = ()
     code: tuple[str, ...] = ()
+    prep: tuple[str, ...] = ()
     min_group: int | None = None
     peers: tuple[str, ...] = ()
     max_bytes: int | None = None
@@ -98,6 +106,7 @@ class Policy:
             operations: str | Iterable[str] = (),
             lineage: str | Iterable[str] = (),
             code: str | Iterable[str] = (),
+            prep: PrepSpec | str | Iterable[PrepSpec | str] = (),
             min_group: int | None = None,
             peers: str | Iterable[str] = (),
             max_bytes: int | None = None,
@@ -121,6 +130,7 @@ class Policy:
             raise SettingError(f"a policy's name is a text of at most {MAX_NAME} characters")
         for name in _PATTERNS:
             object.__setattr__(self, name, _patterns(name, getattr(self, name)))
+        object.__setattr__(self, "prep", _preparations(self.prep))
         for name in _NUMBERS:
             _check_number(name, getattr(self, name))
         for name in ("no_other_tags", "announce", "log"):
@@ -155,6 +165,8 @@ class Policy:
     def words(self) -> str:
         """What it says beside its name and action: `tags loss; up to 1 kB; 10 times`."""
         parts = [f"{name} {', '.join(getattr(self, name))}" for name in _PATTERNS if getattr(self, name)]
+        if self.prep:
+            parts.append(f"prep {', '.join(digest[:12] for digest in self.prep)}")
         if self.no_other_tags:
             parts.append("no other tags")
         for name, text in (("max_bytes", "up to {}"), ("total_bytes", "{} in all")):
@@ -201,6 +213,19 @@ def _patterns(name: str, value: Any) -> tuple[str, ...]:
     if not all(isinstance(pattern, str) for pattern in patterns):
         raise SettingError(f"{name} are texts or patterns, such as ('loss*',); got {value!r}")
     return patterns
+
+
+def _preparations(value: Any) -> tuple[str, ...]:
+    several = (
+        (value,) if isinstance(value, str | PrepSpec) or not isinstance(value, Iterable) else tuple(value)
+    )
+    digests = tuple(one.digest if isinstance(one, PrepSpec) else one for one in several)
+    for digest in digests:
+        if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+            raise SettingError(
+                f"prep are preparations, or their digests, 64 hexadecimal digits; got {digest!r}"
+            )
+    return digests
 
 
 def _check_number(name: str, value: Any) -> None:
