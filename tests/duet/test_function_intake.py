@@ -112,7 +112,7 @@ def new_intake() -> JobIntake:
     mine = Mine(AssetInfo("x", 1, "float", "", 8), content)
     catalogue: Any = SimpleNamespace(find_mine=lambda name, revision: mine)
 
-    async def freeze(result: int) -> Mine:
+    async def freeze(result: int, follow_rows: bool) -> Mine:
         raise errors.WorkerUnavailable("nothing has been recorded")
 
     return JobIntake(catalogue, freeze, Settings().max_received_bytes, lambda: 0)

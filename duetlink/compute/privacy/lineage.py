@@ -24,7 +24,18 @@ from duetlink.compute.privacy.advice import advice
 from duetlink.compute.privacy.call import Call, Named, Unstable, check_rows
 from duetlink.compute.privacy.rowwise import rule_of
 from duetlink.compute.privacy.selection import selection_of
-from duetlink.compute.privacy.table import NUMBERS, NUMPY, PANDAS, POLARS, TORCH, Column, Frame, Matrix, Table
+from duetlink.compute.privacy.table import (
+    NUMBERS,
+    NUMPY,
+    PANDAS,
+    POLARS,
+    TORCH,
+    Column,
+    Frame,
+    Matrix,
+    Rows,
+    Table,
+)
 from duetlink.compute.privacy.writes import first_write, mentioned
 from duetlink.errors import OperationRefused
 
@@ -77,6 +88,43 @@ def row_stable(
     asset as it was shared, by the route's steps and no others, where nothing else has run: then it does not
     matter what the program wrote. `effect` tells the effect of an operation by its name; None: the lists do.
     """
+    made = _followed(steps, target, allowed, schemas, fresh=fresh, effect=effect)
+    if isinstance(made, Refusal):
+        return Refusal(f"no private statistic can be made of result {target}: {made.words}", made.step)
+    column, route = made
+    if not isinstance(column, Column):
+        last = steps[route[-1]]
+        return Refusal(
+            f"no private statistic can be made of result {target}: step {last.id}, {last.operation}: it "
+            "makes a whole table: a private statistic is made from one column of it",
+            last,
+        )
+    rows = column.rows
+    kept = tuple(steps[place] for place in route)
+    return Route(rows.asset, rows.revision, column, target, kept, len(rows.filters))
+
+
+def rows_of(steps: Sequence[Step], target: int, allowed: Allowed, schemas: Schemas) -> Rows | Refusal:
+    """Which rows of which asset the result `target` has, a table or a column, as the worker holds it: each
+    made from one row of the asset and from nothing else. Two results with equal rows have them in the same
+    order.
+
+    Arguments as of `row_stable`. A step that may have written into it is in the way.
+    """
+    made = _followed(steps, target, allowed, schemas, fresh=False, effect=None)
+    return made if isinstance(made, Refusal) else made[0].rows
+
+
+def _followed(
+    steps: Sequence[Step],
+    target: int,
+    allowed: Allowed,
+    schemas: Schemas,
+    *,
+    fresh: bool,
+    effect: Callable[[str], str] | None,
+) -> tuple[Table, list[int]] | Refusal:
+    """What a result is, and the places of the steps that lead to it; arguments as of `row_stable`."""
     places: dict[int, int] = {}
     twice: set[int] = set()
     for place, step in enumerate(steps):
@@ -91,9 +139,6 @@ def row_stable(
         for place in route:
             at = steps[place]
             tables[at.id] = _table(at, place, tables, allowed, schemas)
-        column = tables[target]
-        if not isinstance(column, Column):
-            raise Unstable("it makes a whole table: a private statistic is made from one column of it")
         if not fresh and (written := first_write(steps, route, allowed, effect)) is not None:
             at = steps[written]
             raise Unstable(
@@ -102,10 +147,8 @@ def row_stable(
             )
     except Unstable as unstable:
         where = f"step {at.id}, {at.operation}: " if at is not None else ""
-        return Refusal(f"no private statistic can be made of result {target}: {where}{unstable}", at)
-    rows = column.rows
-    kept = tuple(steps[place] for place in route)
-    return Route(rows.asset, rows.revision, column, target, kept, len(rows.filters))
+        return Refusal(f"{where}{unstable}", at)
+    return tables[target], route
 
 
 def _route(steps: Sequence[Step], target: int, places: Mapping[int, int], twice: set[int]) -> list[int]:

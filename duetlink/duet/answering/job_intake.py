@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.operations import function
 from duetlink.compute.privacy.claim import Claim
+from duetlink.compute.privacy.table import Rows
 from duetlink.duet.answering import job as jobs
 from duetlink.duet.answering.job import Input, Job
 from duetlink.duet.objects.catalogue import Catalogue, Mine
@@ -24,12 +25,12 @@ class JobIntake:
     def __init__(
         self,
         catalogue: Catalogue,
-        freeze: Callable[[int], Awaitable[Mine]],
+        freeze: Callable[[int, bool], Awaitable[Mine]],
         limit_bytes: int,
         held_bytes: Callable[[], int],
     ) -> None:
-        """`freeze` gives a result of the peer's steps as it is now. Functions that wait for an answer may
-        hold `limit_bytes` of memory; `held_bytes` is what they hold.
+        """`freeze` gives a result of the peer's steps as it is now; if asked, with the rows that it has.
+        Functions that wait for an answer may hold `limit_bytes` of memory; `held_bytes` is what they hold.
         """
         self._catalogue = catalogue
         self._freeze = freeze
@@ -55,21 +56,22 @@ class JobIntake:
         if len(sent.inputs) > function.MAX_INPUTS:
             raise LimitExceeded(f"a function has {len(sent.inputs)} inputs, over {function.MAX_INPUTS}")
         call = function.parse_call(sent.call, len(sent.inputs))
+        claim = _claim(sent)
         arriving_bytes = sum(map(_value_bytes, sent.inputs))
         self._arriving_bytes += arriving_bytes
         try:
             self._check_room(0)
             # all at once: what the peer does to its results after this is no part of them
-            inputs = tuple(await _all(*(self._input(input_) for input_ in sent.inputs)))
+            inputs = tuple(await _all(*(self._input(input_, claim) for input_ in sent.inputs)))
             self._check_room(sum(input_.size_bytes for input_ in inputs) - arriving_bytes)
         finally:
             self._arriving_bytes -= arriving_bytes
         await asyncio.to_thread(function.check_letters, sent.name, sent.source)
-        claim = _claim(sent)
         info = await asyncio.to_thread(jobs.describe, sent.name, sent.source, call, inputs, claim)
         if claim is not None:
             assert info.lineage is not None
             self._check_budgets(info.lineage.assets)
+            _check_rows(inputs)
         mock = jobs.mock_words(sent.mock_kind, sent.mock_detail, sent.mock_text)
         return Job(sent.name, sent.source, call, inputs, mock, info, claim)
 
@@ -87,7 +89,7 @@ class JobIntake:
                     "private training is of one"
                 )
 
-    async def _input(self, sent: pb.JobInput) -> Input:
+    async def _input(self, sent: pb.JobInput, claim: Claim | None) -> Input:
         which = sent.WhichOneof("input")
         if which == "asset":
             mine = self._catalogue.find_mine(sent.asset.name, sent.asset.revision)
@@ -95,7 +97,7 @@ class JobIntake:
                 raise OperationRefused(f"{mine.info.name!r} has no mock, and is not there to be worked on")
             return Input(mine)
         if which == "result":
-            return Input(await self._freeze(sent.result))
+            return Input(await self._freeze(sent.result, claim is not None))
         words = f"{sent.value.kind[:_MAX_WORDS]} {sent.value.detail[:_MAX_WORDS]}".strip()
         if not sent.value.HasField("offer"):
             return Input(body=memoryview(sent.value.body), words=words)
@@ -118,6 +120,31 @@ def _claim(sent: pb.Job) -> Claim | None:
         return Claim(sent.epsilon, sent.delta)
     except SettingError as error:
         raise RemoteProtocolError(f"a function claims what there is not: {error}") from None
+
+
+def _check_rows(inputs: Sequence[Input]) -> None:
+    """The account of a private training is of one row more or less in an asset, so that is what it has to
+    be in all that the function gets of it. Values of the peer's own are no part of that.
+
+    Raises:
+        OperationRefused: a result is not made row by row, or has other rows than another input.
+    """
+    rows_by_asset: dict[str, Rows] = {}
+    for input_ in inputs:
+        mine = input_.mine
+        if mine is None or (mine.info.lineage is not None and not mine.info.lineage.assets):
+            continue
+        rows = mine.rows if mine.info.lineage is not None else Rows(mine.info.name, mine.info.revision)
+        if isinstance(rows, str):
+            raise OperationRefused(
+                f"a private training gets assets, and what is made of them row by row, which "
+                f"{mine.info.name} is not: {rows}"
+            )
+        if rows_by_asset.setdefault(rows.asset, rows) != rows:
+            raise OperationRefused(
+                f"a private training gets the same rows of {rows.asset!r} in all its inputs, and "
+                f"{mine.info.name} has others: choose rows first, and then columns of those"
+            )
 
 
 def _value_bytes(sent: pb.JobInput) -> int:

@@ -11,9 +11,10 @@ from typing import Any
 
 from duetlink.compute.operations.allowed import LIBRARIES, Allowed
 from duetlink.compute.operations.program import ASSET, Step, references
-from duetlink.compute.privacy.lineage import Refusal, Route, row_stable
+from duetlink.compute.privacy.lineage import Refusal, Route, row_stable, rows_of
 from duetlink.compute.privacy.release import plan
 from duetlink.compute.privacy.statistic import MAX_BYTES, Statistic
+from duetlink.compute.privacy.table import Rows
 from duetlink.duet.objects.budget import Bounds, Open
 from duetlink.errors import OperationRefused, RemoteProtocolError, SettingError
 
@@ -96,6 +97,15 @@ def planned(steps: Sequence[Step], target: int, asked: bytes, opened: dict[tuple
     except SettingError as error:
         raise OperationRefused(str(error)) from None
     return Private(statistic, route, bounds, budget.rows_per_person)
+
+
+def rows_found(steps: Sequence[Step], target: int, opened: dict[tuple[str, int], Open]) -> Rows | str:
+    """Which rows of which asset a result has, if each is made from one row and from nothing else; otherwise
+    why not. Nothing of the data is looked at for it.
+    """
+    schemas = {key: open_.table for key, open_ in opened.items()}
+    found = rows_of(steps, target, _allowed(), schemas)
+    return found.words if isinstance(found, Refusal) else found
 
 
 def _statistic(kind: str, step: Step, asked: bytes) -> Statistic:

@@ -30,6 +30,7 @@ from duetlink.compute.privacy.account import Amount
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.privacy.ledger import Ledger
 from duetlink.compute.privacy.release import FAILED as NOT_RELEASED
+from duetlink.compute.privacy.table import Rows
 from duetlink.compute.worker import answers, endings
 from duetlink.compute.worker.answers import MAX_WORDS
 from duetlink.compute.worker.faults import MESSAGE, Fault
@@ -39,7 +40,7 @@ from duetlink.compute.worker.memory import close_all, place
 from duetlink.compute.worker.process import Worker
 from duetlink.data.values.base import Encoded
 from duetlink.duet.answering.charge import Charge, planned_charges, refusal
-from duetlink.duet.answering.private import Private, planned
+from duetlink.duet.answering.private import Private, planned, rows_found
 from duetlink.duet.objects.asset import AssetInfo, Content, inherited_tags
 from duetlink.duet.objects.budget import Open
 from duetlink.duet.objects.catalogue import Catalogue, Mine
@@ -175,15 +176,16 @@ class Workplace:
             raise LimitExceeded(f"the peer has sent {MOST_WAITING} batches of work ahead of the worker")
         self._queue.put_nowait(job)
 
-    async def freeze(self, result: int) -> Mine:
-        """A result as it is when all that came before is done: described, and never to change again.
+    async def freeze(self, result: int, follow_rows: bool = False) -> Mine:
+        """A result as it is when all that came before is done: described, and never to change again. With
+        `follow_rows` it says which rows of an asset it has.
 
         Raises:
             OperationFailed: it could not be made.
             WorkerUnavailable: the worker has ended, or ends over it.
             AssetNotFound, AssetChanged: what it was made from is no longer shared.
         """
-        return await self._in_turn(partial(self._freeze, result))
+        return await self._in_turn(partial(self._freeze, result, follow_rows))
 
     async def release(self, result: int, asked: bytes) -> Mine:
         """A private statistic in place of a result. Its budget has been charged when it is made.
@@ -253,7 +255,7 @@ class Workplace:
         self._done = work.number
         self._plan_report()
 
-    async def _freeze(self, result: int) -> Mine:
+    async def _freeze(self, result: int, follow_rows: bool) -> Mine:
         shift = self._open_shift()
         asked = {"id": result, "max_bytes": self._limits.result_bytes}
         made = await self._made(shift, "take", json.dumps(asked).encode())
@@ -262,7 +264,11 @@ class Workplace:
             self._report()  # ahead of the answer, whose text says nothing of what happened
             raise OperationFailed(f"result {result} cannot be had from the owner's worker")
         encoded, group = made
-        return await self._mine(encoded, group, await self._lineage(shift, result))
+        mine = await self._mine(encoded, group, await self._lineage(shift, result))
+        if not follow_rows:
+            return mine
+        rows = await asyncio.to_thread(_rows_found, shift.log, result, self._opened())
+        return dataclasses.replace(mine, rows=rows)
 
     async def _made(self, shift: _Shift, command: str, content: bytes) -> tuple[Encoded, int | None] | Fault:
         """What the worker gives for a command. None of its words go further than this side's log.
@@ -282,12 +288,7 @@ class Workplace:
 
     async def _release(self, result: int, asked: bytes) -> Mine:
         shift = self._open_shift()
-        opened = {
-            (name, mine.info.revision): mine.open
-            for name, mine in self._catalogue.mine.items()
-            if mine.open is not None
-        }
-        private = await asyncio.to_thread(_planned, shift.log, result, asked, opened)
+        private = await asyncio.to_thread(_planned, shift.log, result, asked, self._opened())
         asset, statistic = private.route.asset, private.statistic
         await self._charge(asset, private.route.revision, statistic.cost, statistic.words())
         made = await self._made(shift, "release", private.to_json())
@@ -305,6 +306,14 @@ class Workplace:
             digest=hashlib.sha256(f"{lineage.digest} dp ".encode() + statistic.to_json()).hexdigest(),
         )
         return await self._mine(encoded, group, lineage)
+
+    def _opened(self) -> dict[tuple[str, int], Open]:
+        """The assets with a budget, by name and revision."""
+        return {
+            (name, mine.info.revision): mine.open
+            for name, mine in self._catalogue.mine.items()
+            if mine.open is not None
+        }
 
     async def _charge(self, asset: str, revision: int, cost: Amount, what: str) -> None:
         await asyncio.to_thread(self._ledger.charge, asset, cost, what)
@@ -490,8 +499,15 @@ def budget_words(ledger: Ledger, asset: str) -> str:
 
 
 def _planned(log: ProgramLog, result: int, asked: bytes, opened: dict[tuple[str, int], Open]) -> Private:
-    steps = [step for batch in log.batches() for step in wire.read(batch.content)]
-    return planned(steps, result, asked, opened)
+    return planned(_steps(log), result, asked, opened)
+
+
+def _rows_found(log: ProgramLog, result: int, opened: dict[tuple[str, int], Open]) -> Rows | str:
+    return rows_found(_steps(log), result, opened)
+
+
+def _steps(log: ProgramLog) -> list[wire.Step]:
+    return [step for batch in log.batches() for step in wire.read(batch.content)]
 
 
 def _value_of(value: pb.WorkValue) -> LoggedValue:

@@ -13,6 +13,7 @@ from typing import Any
 
 from duetlink.base.audit.entry import SHARE, UNSHARE
 from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.privacy.table import Rows
 from duetlink.duet.objects.asset import AssetInfo, Content
 from duetlink.duet.objects.asset_persistence import AssetPersistence
 from duetlink.duet.objects.budget import Open
@@ -38,12 +39,13 @@ class Offer:
 
 @dataclass(frozen=True, slots=True)
 class Mine:
-    """An asset of this side."""
+    """An asset of this side, or a result of the peer's steps."""
 
     info: AssetInfo
     content: Content
     mock: Content | None = None
     open: Open | None = None  # to private statistics
+    rows: Rows | str = ""  # those of an asset that a result has, one by one; else why not, in words
 
 
 @dataclass(frozen=True, slots=True)
