@@ -316,6 +316,8 @@ class Duet:
         - of an estimator of scikit-learn: one with the same parameters;
         - of a function that you have defined, also as a decorator: one that runs on mocks here at once, and
           whose `submit` asks the owner to read it and to run it on the real data;
+        - of a `duetlink.learning.DpSgd`: one whose `fit(x, y)` takes pointers, and returns what can be
+          submitted like a function, with `dp=(epsilon, delta)`;
         - of an array, frame, tensor, or a dict, list or tuple of pointers: a pointer to it.
 
         Raises:

@@ -136,3 +136,48 @@ def test_nothing_leaves_of_what_costs_more_than_it_claims_or_is_not_private() ->
             check_claim(claim, counted)
     train(table(), 4.0)  # nobody counts
     assert counted.epsilon(1e-4) > 0.75
+
+
+def test_a_training_on_pointers_is_written_charged_and_gets_rows_of_their_own(pair: Pair) -> None:
+    import torch
+
+    from duetlink.learning import DpSgd
+
+    owner, scientist = pair
+    model = torch.nn.Sequential(torch.nn.Linear(1, 1), torch.nn.Flatten(0))
+    training = DpSgd(
+        model,
+        torch.optim.SGD(model.parameters(), lr=2.0),
+        torch.nn.BCEWithLogitsLoss(reduction="none"),
+        rows=200,
+        batch=40,
+        clip=1.0,
+        noise=4.0,
+    )
+    before = {name: weight.clone() for name, weight in model.state_dict().items()}
+    people = scientist.store["people"]
+    inner = people[people.x < 2.5]
+
+    # the account is of one row: what mixes rows, or has others than the targets, is no input
+    for x, y, words in (
+        (people[["x"]] - people[["x"]].mean(), people.y, "row by row, which .* is not: step"),
+        (inner[["x"]], people.y, "the same rows of 'people' in all its inputs"),
+        (inner[["x"]], people[people.x < 2.4].y, "the same rows of 'people' in all its inputs"),
+    ):
+        with pytest.raises(errors.OperationRefused, match=words):
+            scientist.remote(training).fit(x, y).submit(dp=(2.0, 1e-4)).result(30)
+    assert len(owner.requests) == 0
+
+    call = scientist.remote(training).fit(inner[["x"]], inner.y, epochs=2)
+    assert set(call.mock) == {"0.weight", "0.bias"}
+    pending = call.submit("a first model", dp=(2.0, 1e-4))
+    until(lambda: len(owner.requests) == 1)
+    (request,) = owner.requests
+    assert "rows=200, batch=40, clip=1.0, noise=4.0" in str(request.code)
+    assert [str(charge) for charge in request.charges] == ["epsilon 3 is left for 'people', 1 after it"]
+    request.approve()
+    state = pending.result(30)
+    assert state["0.weight"].item() > before["0.weight"].item()  # it has learnt the sign
+    assert owner.store["people"].budget == "epsilon 3, 1 left"
+    assert all(torch.equal(weight, before[name]) for name, weight in model.state_dict().items())
+    model.load_state_dict(state)

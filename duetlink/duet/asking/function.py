@@ -12,7 +12,7 @@ from duetlink.data import values
 from duetlink.duet.asking import mock_shown
 from duetlink.duet.asking.asking import Question
 from duetlink.duet.asking.pending_request import PendingRequest
-from duetlink.duet.asking.source import source_of
+from duetlink.duet.asking.source import Source, source_of
 from duetlink.duet.asking.submission import Arguments, Submission, mocks_of, written
 from duetlink.duet.code import Code
 from duetlink.duet.display import visible
@@ -27,12 +27,15 @@ class Function:
     """A function that may be sent to the owner. To call it runs it on mocks, and sends nothing.
 
     It can use its arguments, libraries, and what it defines itself. Raises SettingError when it is made, for
-    one that cannot be sent; the message names what is in the way.
+    one that cannot be sent; the message names what is in the way. It is made of a function, or of its source.
     """
 
     def __init__(self, function: Any, workbench: Workbench) -> None:
-        self._source = source_of(function)
         self._workbench = workbench
+        if isinstance(function, Source):
+            self._source = function
+            return
+        self._source = source_of(function)
         functools.update_wrapper(self, function)
 
     @property

@@ -12,6 +12,7 @@ from duetlink.compute.operations.sizes.mask import PUBLIC
 from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.function import Function
 from duetlink.duet.asking.library import RemoteFunction, RemoteLibrary
+from duetlink.duet.asking.private_training import RemoteTraining
 from duetlink.duet.asking.program import is_remote
 from duetlink.duet.asking.workbench import Workbench
 
@@ -28,6 +29,8 @@ def place(obj: Any, workbench: Workbench) -> Any:
         if workbench.allowed.name_of(obj) is not None:
             return RemoteFunction(obj, workbench)
         return Function(obj, workbench)
+    if hasattr(type(obj), "as_function"):  # of its class: a frame may have a column of any name
+        return RemoteTraining(obj, workbench)
     program = workbench.program()
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(obj, torch.nn.Module):

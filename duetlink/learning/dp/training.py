@@ -16,6 +16,7 @@ from duetlink.data.codecs.element import BY_NAME
 from duetlink.errors import BudgetExceeded, SettingError
 from duetlink.groups.secure.ranges import Range
 from duetlink.learning.dp.accounting import Spending, most_steps
+from duetlink.learning.dp.as_text import as_text
 from duetlink.learning.dp.clipping import CLIPPINGS, Loss
 from duetlink.learning.dp.keystream import Keystream
 from duetlink.learning.dp.sampling import poisson_sample
@@ -135,7 +136,7 @@ class DpSgd:
             )
         if not 0 <= colluding < size:
             raise SettingError(f"colluding is {colluding} of {size} members: at least one has to be honest")
-        self._clipping = CLIPPINGS[clipping](model, loss, clip)
+        self._clipping, self._way = CLIPPINGS[clipping](model, loss, clip), clipping
         self._optimizer = optimizer
         held = {id(p) for settings in optimizer.param_groups for p in settings["params"]}
         missing = [name for name, p in self._clipping.parameters.items() if id(p) not in held]
@@ -145,7 +146,7 @@ class DpSgd:
             )
         self._group, self._trust, self._colluding = group, trust, colluding
         self._noise, self._clip, self._batch = noise, clip, batch
-        self._rate = batch / rows
+        self._rows, self._rate = rows, batch / rows
         self._keystream = Keystream()
         self._steps = 0
         self._budget = budget
@@ -222,6 +223,24 @@ class DpSgd:
         for _ in range(epochs):
             for batch in self.batches(*tensors):
                 self.step(*batch)
+
+    def as_function(self, epochs: int) -> tuple[str, Tensor]:
+        """This training as the text of a function `train(x, y, weights)`, and its weights: for
+        `duet.remote`.
+
+        Raises:
+            SettingError: a part of it cannot be written down; the message says which.
+        """
+        if self._group is not None:
+            raise SettingError("a training with a group is at its members; send one without")
+        numbers = {
+            "rows": int(self._rows),
+            "batch": int(self._batch),
+            "clip": float(self._clip),
+            "noise": float(self._noise),
+            "clipping": self._way,
+        }
+        return as_text(self._clipping.model, self._optimizer, self._clipping.loss, numbers, epochs)
 
     def _secure_sum(self, group: Adder, mine: Tensor) -> Tensor:
         """The sum over all members with noise, of which nobody sees a part.
