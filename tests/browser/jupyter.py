@@ -61,24 +61,8 @@ class JupyterServer:
         self.url = ""
         self._log = directory / "server.log"
         self._runtime = directory / "runtime"
-        config = directory / "config"
-        for made in (self.root, self._runtime, directory / "home"):
-            made.mkdir(parents=True)
-        _write(config / "jupyter_server_config.json", _SERVER)
-        _write(config / "labconfig" / "page_config.json", _PAGE)
-        _write(config / "labconfig" / "default_setting_overrides.json", _SETTINGS)
-        environment = {
-            name: value
-            for name, value in os.environ.items()
-            if not name.startswith(("DUETLINK_", "JUPYTER", "IPYTHON", "XDG_"))
-        }
-        environment |= {
-            "HOME": str(directory / "home"),
-            "JUPYTER_CONFIG_DIR": str(config),
-            "JUPYTER_DATA_DIR": str(directory / "data"),
-            "JUPYTER_RUNTIME_DIR": str(self._runtime),
-            "JUPYTER_TOKEN": self.token,
-        }
+        self.root.mkdir(parents=True)
+        environment = own_environment(directory) | {"JUPYTER_TOKEN": self.token}
         with self._log.open("wb") as log:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "jupyterlab", f"--ServerApp.root_dir={self.root}"],
@@ -153,6 +137,27 @@ class JupyterServer:
         request = urllib.request.Request(self.url + path, headers=headers, method=method)
         with _OPENER.open(request, timeout=30) as answer:
             return bytes(answer.read())
+
+
+def own_environment(directory: Path) -> dict[str, str]:
+    """Make the configuration in `directory`; returns the variables of a server that keeps to it."""
+    config = directory / "config"
+    for made in (directory / "runtime", directory / "home"):
+        made.mkdir(parents=True)
+    _write(config / "jupyter_server_config.json", _SERVER)
+    _write(config / "labconfig" / "page_config.json", _PAGE)
+    _write(config / "labconfig" / "default_setting_overrides.json", _SETTINGS)
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("DUETLINK_", "JUPYTER", "IPYTHON", "XDG_"))
+    }
+    return environment | {
+        "HOME": str(directory / "home"),
+        "JUPYTER_CONFIG_DIR": str(config),
+        "JUPYTER_DATA_DIR": str(directory / "data"),
+        "JUPYTER_RUNTIME_DIR": str(directory / "runtime"),
+    }
 
 
 def _write(path: Path, content: dict[str, Any]) -> None:
