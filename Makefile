@@ -15,7 +15,7 @@ endif
 test check: export OMP_NUM_THREADS := 1
 test check: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help setup test check lint python js demo lab bench soak fuzz programs groups gossip engines torch types shots proto clean system-packages
+.PHONY: help setup test check lint python js demo lab bench soak fuzz programs groups gossip engines torch types habits shots proto clean system-packages
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 12
@@ -89,6 +89,9 @@ $(ENGINES):
 
 types: setup  ## pyright on the code that people copy; mypy has its turn in the tests (a minute; npm)
 	$(BIN)/python -m tests.typed
+
+habits: setup js  ## a person's day in JupyterLab and Notebook 7, and duetlink demo --open, in a browser (minutes)
+	$(BIN)/python -m pytest tests/browser/habits.py tests/browser/by_hand.py
 
 shots: setup  ## the pictures of the README
 	$(BIN)/python -m tests.browser.shots
