@@ -321,7 +321,7 @@ def test_a_policy_looks_at_no_value() -> None:
     names = {field.name for field in dataclasses.fields(Facts)}
     assert names == {
         *("name", "kind", "tags", "peer", "size_bytes", "elements", "operations", "assets", "code"),
-        *("lineage", "group", "is_made", "is_function", "common_tags"),
+        *("lineage", "group", "is_made", "is_function", "common_tags", "preparations"),
     }
 
 
