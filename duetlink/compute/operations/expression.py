@@ -135,7 +135,8 @@ class _Writer:
                 return self._binary(name, swapped=False)
             if dunder and name[0] == "r" and name[1:] in _BINARY:
                 return self._binary(name[1:], swapped=True)
-            if name[0] == "i" and name[1:] in _BINARY and not used and (augment or dunder):
+            augments = (augment or dunder) and self._has_target()
+            if name[0] == "i" and name[1:] in _BINARY and not used and augments:
                 target, value = self._part(arguments[0]), self._part(arguments[1])
                 return Text(f"{target.within(PRIMARY)} {_BINARY[name[1:]][0]}= {value.text}", STATEMENT)
             if name == "getitem":
@@ -195,6 +196,11 @@ class _Writer:
         if setting:
             return Text(f"setattr({target}, {quoted(bare)}, {arguments})")
         return Text(f"{target}({arguments})" if bare == "__call__" else f"{reached}({arguments})")
+
+    def _has_target(self) -> bool:
+        """Whether the first argument is the result of a step, which alone can stand left of an assignment."""
+        argument = self._shape.arguments[0]
+        return type(argument) is list and bool(argument) and type(argument[0]) is int
 
     def _target(self) -> str:
         text = self._part(self._shape.arguments[0]).within(PRIMARY)

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from duetlink.compute.operations.lineage import operation_name
@@ -295,6 +295,8 @@ STEPS = st.lists(
 
 @settings(max_examples=120, deadline=None)
 @given(STEPS)
+@example([[0, ".__iadd__", [None, None]]])
+@example([[0, ".__iadd__", [[], None]]])
 def test_whatever_comes_there_is_a_lineage_or_none(steps: list[object]) -> None:
     log = logged([[1, "asset", ["x", 1]], *steps], [LoggedValue("float64\n", "")])  # type: ignore[list-item]
     compile(log.lineage(1, effects).code, "lineage", "exec")
