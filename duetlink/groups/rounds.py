@@ -10,7 +10,8 @@ grace window: Douillard et al., "Decoupled DiLoCo", 2026.)
 
 Each round is one operation. First every member tells the number of the last round that it knows. Whoever is
 behind (it is new, or a loss hid the end of a round from it) takes the state of one that is not; so a round
-that some have finished when a member was lost counts for all, with what all had given.
+that some have finished when a member was lost counts for all, with what all had given. After a loss all begin
+one at once, in which nobody gives: who is behind does not know it, and might wait for a round that is over.
 
 A member that missed a round is not waited for until it gives again, so a long pause costs one grace window.
 A process that is frozen takes part in nothing; it is lost when its link has been silent for long enough, and
@@ -155,6 +156,8 @@ class Rounds:
         self._is_done = False
         self._is_open = False  # has what the others have, as of the end of the round that it came to
         self._absent: frozenset[int] = frozenset()  # seats that missed the last round
+        self._members: frozenset[int] = frozenset()  # seats of the epoch that was looked at last
+        self._is_even = False  # no loss may have hidden the end of a round from anybody
         self._over = False
         self._error: BaseException | None = None
         self.past: list[Round] = []
@@ -292,7 +295,9 @@ class Rounds:
             if told != (word := self._word()):
                 life.say(TOPIC, word)
                 told = word
-            me, members = life.standing.me, frozenset(life.standing.epoch.members)
+            me, members = life.standing.me, self._look()
+            if not self._is_even:
+                return
             stands = {seat: self._stands(seat) for seat in members - {me}} | {me: word[-1]}
             ready = {seat for seat, standing in stands.items() if standing == _READY}
             rest = {seat for seat, standing in stands.items() if standing != _DONE}
@@ -309,6 +314,14 @@ class Rounds:
             else:
                 quorum_since = None
             await life.wait_change(left_s)
+
+    def _look(self) -> frozenset[int]:
+        """The seats of this epoch."""
+        assert self._life.standing is not None
+        members = frozenset(self._life.standing.epoch.members)
+        self._is_even &= self._members <= members
+        self._members = members
+        return members
 
     def _quorum(self, size: int) -> int:
         return size // 2 + 1 if self._wanted_quorum is None else self._wanted_quorum
@@ -339,7 +352,11 @@ class Rounds:
         part, rank = self._part, collectives.rank
         assert self._life.standing is not None
         seats = self._life.standing.epoch.members
-        mine = _Head(self._whose, self._number, self._standing(), part.form)
+        self._look()
+        standing = self._standing()
+        if standing == _READY and not self._is_even:
+            standing = _HERE
+        mine = _Head(self._whose, self._number, standing, part.form)
         if mine.number == _NOT_BEGUN and rank == 0:
             mine = _Head(secrets.token_bytes(_ID_BYTES), mine.number, mine.standing, mine.form)
         told = await collectives.all_gather_bytes(
@@ -382,6 +399,7 @@ class Rounds:
                 for each, head in enumerate(heads)
                 if each not in givers and head.number == latest and head.standing == _IDLE
             )
+        self._is_even = True
         self._life.stir()
         return all(head.standing == _DONE for head in heads)
 

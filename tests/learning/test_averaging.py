@@ -229,6 +229,39 @@ def test_a_member_that_leaves_is_missed_by_nobody(make_group: MakeGroup) -> None
         assert found == [5.0, 5.0]
 
 
+def test_a_round_whose_end_a_loss_hides_from_a_member_counts_for_it(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train = Train(make_group(3), every=1, quorum=3, grace_s=0.0)
+    train.step(0, 1, 2)
+    has_left = threading.Event()
+    advance = averaged.Averaged.advance
+
+    def interrupted(part: averaged.Averaged, found: Any) -> frozenset[int]:
+        if part is train.steps[1]._part:
+            has_left.wait(60)
+            raise errors.PeerLost("rank 2 (member 2) has left the group", rank=2, name="member 2")
+        return advance(part, found)
+
+    def go_on(group: Group) -> Any:
+        rank = group.rank or 0
+        move(train.models[rank], 1.0)
+        train.steps[rank].after_step()
+        if rank == 2:
+            group.close()
+            monkeypatch.undo()
+            has_left.set()
+            return None
+        train.steps[rank].close()
+        return weights(train.models[rank]), [each.gave for each in train.steps[rank].rounds]
+
+    monkeypatch.setattr(averaged.Averaged, "advance", interrupted)
+    everybody = ("member 0", "member 1", "member 2")
+    first, second, _ = well(train.groups, go_on)
+    assert first == ([2.0, 2.0], [everybody, everybody])
+    assert second == ([2.0, 2.0], [everybody])  # the second one it took from member 0
+
+
 def _again(train: Train, group: Group) -> list[float]:
     place = train.groups.index(group)
     for _ in range(2):
