@@ -7,6 +7,8 @@ PARALLEL := -n auto
 NPM_READY := js/node_modules/.ready
 JS_CHECKED := js/node_modules/.checked
 export PATH := $(PATH):$(CURDIR)/.venv/bin
+# hundreds of processes of one run would compile the same modules
+unexport PYTHONDONTWRITEBYTECODE
 # what comes before the tests, side by side: types take a minute of one processor, npm and apt wait for the network
 ifneq ($(filter test check lint,$(MAKECMDGOALS)),)
 MAKEFLAGS += --jobs=2
@@ -15,7 +17,7 @@ endif
 test check: export OMP_NUM_THREADS := 1
 test check: export OPENBLAS_NUM_THREADS := 1
 
-.PHONY: help setup test check lint python js demo lab bench soak fuzz programs groups gossip engines torch types habits shots proto clean system-packages
+.PHONY: help setup test check lint python js demo lab bench soak fuzz groups gossip engines torch types habits shots proto clean system-packages
 
 help:  ## this list
 	@grep -E '^[a-z]+:.*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 12
@@ -27,7 +29,7 @@ $(SETUP): pyproject.toml constraints.txt
 	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
 	@touch $(SETUP)
 
-test: lint system-packages  ## everything: lint, types, units, whole systems (minutes); as root, installs system packages for it
+test: lint types system-packages  ## everything: lint, types, units, whole systems (minutes); as root, installs system packages for it
 	$(BIN)/python -m pytest $(PARALLEL)
 
 # only `test` asks for it: whoever tries the demo keeps the system as it is
@@ -68,9 +70,6 @@ soak: setup  ## a link cut a hundred times, and a day compressed (half an hour; 
 fuzz: setup  ## hostile inputs for every decoder, in processes that may die (half an hour; Linux)
 	$(BIN)/python -m tests.fuzz
 
-programs: setup  ## 102,400 hostile programs: nothing that a peer is told depends on private data (minutes; Linux)
-	DUETLINK_ALL_PROGRAMS=1 $(BIN)/python -m pytest $(PARALLEL) tests/remote/test_interference.py
-
 groups: setup  ## groups in many networks, killed in every operation, a thousand that come and go (minutes; root)
 	$(BIN)/python -m tests.groups
 
@@ -87,7 +86,7 @@ $(ENGINES):
 	.engines/bin/pip install --quiet flwr pysail pyspark-client distributed
 	@touch $(ENGINES)
 
-types: setup  ## pyright on the code that people copy; mypy has its turn in the tests (a minute; npm)
+types: $(NPM_READY)  ## pyright on the code that people copy; mypy has its turn in the tests (half a minute; npm)
 	$(BIN)/python -m tests.typed
 
 habits: setup js  ## a person's day in JupyterLab and Notebook 7, and duetlink demo --open, in a browser (minutes)
