@@ -73,6 +73,15 @@ def test_from_asking_to_the_value(open_notebook: OpenNotebook, frontend: Fronten
     assert scientist.run("print(mean)").text() == "69.57375"
     expect(asking.output).to_contain_text(f"asked Olga for {MEAN}: approved after")
 
+    # what was asked for can be taken back, from the panel of who asked
+    scientist.run("again = people.income.max().request('for table 2')")
+    requests = tab(theirs, "Requests")
+    expect(requests.get_by_role("table", name="Asked by you")).to_contain_text("waits for the owner")
+    requests.get_by_role("button", name="Withdraw the request for").click()
+    requests.get_by_role("group", name="Take it back?").get_by_role("button", name="Withdraw").click()
+    expect(requests.get_by_role("table", name="Asked by you")).to_contain_text("withdrawn")
+    assert owner.run("print(duet.requests[-1].state)").text() == "withdrawn"
+
     # a bar that stands says who has paused it
     scientist.run("duet.compression.rate_cap_bytes_per_s = 2e6")
     expect(tab(mine, "Throughput").get_by_role("region", name="Compression")).to_contain_text(
