@@ -42,12 +42,8 @@ from duetlink.data.values.touch import touch
 from duetlink.errors import CodecFailed, LocalProtocolError, RemoteProtocolError
 from duetlink.groups.secure.introduction import Held, Introduction
 from duetlink.groups.secure.member_secrets import Secrets
-from duetlink.learning.gossip.averaging import Fallback, PushSum
-from duetlink.learning.gossip.chunks import ASK, ChunkHead, Strides, ask
-from duetlink.learning.gossip.graphs import Graph
-from duetlink.learning.gossip.node import GossipNode
 from tests.data.dedup.bodies import manifest_of, pack, stream
-from tests.fuzz import mutate
+from tests.fuzz import gossip, mutate
 
 ROOM_BYTES = 1 << 20  # that an input may take beside its own size
 
@@ -541,60 +537,6 @@ def _use_text(data: bytes) -> None:
         constraints(text, ["x", "z", "C(k)[T.b]"])
 
 
-# -- datagrams of a gossip -----------------------------------------------------------------------------------
-
-# An input is who sends it (rank 0 to 3), whether the receiver does push-sum, and a datagram.
-_GOSSIP_GRAPH = Graph("ring", 4)
-_GOSSIP_PARAMETERS = 90
-
-
-def _gossip_node(rank: int, push_sum: bool) -> GossipNode:
-    strides = Strides.fitting(_GOSSIP_PARAMETERS, 84, 4)
-    averaging: Any = (
-        PushSum(strides.chunks, strides.length) if push_sum else Fallback(rank, 4, strides.chunks, "float32")
-    )
-    return GossipNode(rank, _GOSSIP_GRAPH, strides, averaging, seed=rank)
-
-
-@functools.cache
-def _gossip_samples() -> list[bytes]:
-    found = []
-    for push_sum in (False, True):
-        sender = _gossip_node(1, push_sum)
-        sender.start(np.linspace(-1, 1, _GOSSIP_PARAMETERS, dtype=np.float32), 0.0)
-        found += [bytes([1, push_sum]) + payload for to, payload in sender.due(9.0) if to == 0]
-        head = ChunkHead.from_wire(found[-1][2:])._replace(kind=ASK)
-        wanted = np.ones(sender.strides.chunks, np.bool_)
-        found.append(bytes([1, push_sum]) + ask(head, wanted))
-    return found
-
-
-def _make_gossip(rng: random.Random) -> bytes:
-    data = bytearray(rng.choice(_gossip_samples()))
-    if rng.random() < 0.1:
-        data[0] = rng.randrange(4)
-    for _ in range(rng.choice((1, 1, 2, 4))):
-        if rng.random() < 0.6:
-            data[rng.randrange(2, len(data))] = rng.choice((0, 1, 2, 127, 128, 255, rng.randrange(256)))
-        else:
-            data[2:] = mutate.octets(rng, bytes(data[2:]))
-        if len(data) < 3:
-            break
-    return bytes(data)
-
-
-def _use_gossip(data: bytes) -> None:
-    of, push_sum = (data + bytes(2))[:2]
-    receiver = _gossip_node(0, bool(push_sum % 2))
-    receiver.start(np.zeros(_GOSSIP_PARAMETERS, np.float32), 0.0)
-    try:
-        receiver.take(of % 4, data[2:], 0.0)
-    finally:
-        list(receiver.due(9.0))
-        vector, mixed = receiver.finish(9.0)
-        assert np.isfinite(vector).all(), mixed
-
-
 # -- what members send for coded sums ------------------------------------------------------------------------
 
 _SUM_PLAN_BYTES = 24
@@ -683,7 +625,7 @@ TARGETS: dict[str, Target] = {
     "fragments": Target(_make_fragments, _use_fragments, _fragment_samples, 4 << 20, _fed_bytes),
     "programs": Target(_make_program, _use_program, _program_samples, size_bytes=_whole),
     "preparations": Target(_make_prep, _use_prep, _prep_samples),
-    "gossip": Target(_make_gossip, _use_gossip, _gossip_samples, time_share=0.15),
+    "gossip": Target(gossip.make, gossip.use, gossip.samples, time_share=0.15),
     "sums": Target(_make_sum, _use_sum, _sum_samples, time_share=0.15),
     "texts": Target(_make_text, _use_text, _text_samples, _LIBRARY_SLACK_BYTES, from_peer=False),
 }
