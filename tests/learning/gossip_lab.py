@@ -4,13 +4,18 @@ Members are threads of one process, each with a socket in a network namespace of
 them drops packets (see gossip_network.py). Linux and root. Two partitions of the rows: even, and sorted by
 label in four shards for each member, as in decentralizepy's tutorial. The data are Fashion-MNIST, padded to
 32x32x3 for the LeNet of 89,834 parameters with group norm, where Debian's package dataset-fashion-mnist is;
-else the digits of scikit-learn and a small network. `--tcp` adds members that send whole models over TCP
+else the digits of scikit-learn and a small network. In the way "tcp" members send whole models over TCP
 connections, in the clear, and wait for each neighbour.
+
+`mix ms` is what a member waits in one iteration: prepare, send, receive and average, without training; in
+mode "async" it waits for nobody, so sending goes on meanwhile. `with training` is all the time of the slowest
+member, divided by its iterations: on few cores mostly training, of all members on the same cores.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import gzip
 import itertools
 import os
@@ -37,6 +42,7 @@ FASHION = Path("/usr/share/datasets/fashion-mnist")
 SEED = 90
 DEGREE = 3
 TCP_S = 120.0  # one iteration over TCP; then it is given up
+TCP_ROUNDS = 20  # where packets are lost, an iteration takes seconds
 
 
 class LeNet(nn.Sequential):
@@ -127,7 +133,15 @@ class Member:
             self.optimizer.step()
 
 
-def by_gossip(members: Sequence[Member], network: LossyNetwork, rounds: int, steps: int, loss: float) -> None:
+def by_gossip(
+    members: Sequence[Member],
+    network: LossyNetwork,
+    rounds: int,
+    steps: int,
+    loss: float,
+    **way: Any,
+) -> None:
+    """`way` are arguments of Gossip."""
     network.lose(loss)
 
     def run(member: Member, gossip: Gossip) -> None:
@@ -138,8 +152,10 @@ def by_gossip(members: Sequence[Member], network: LossyNetwork, rounds: int, ste
             member.mix_s.append(time.perf_counter() - begun_s)
             member.shares.append(mixed.share)
 
-    graph = {"graph": "regular", "degree": DEGREE, "seed": SEED}
-    gossips = [Gossip(m.model, post, **graph) for m, post in zip(members, network.posts(), strict=True)]
+    gossips = [
+        Gossip(member.model, post, degree=DEGREE, seed=SEED, **way)
+        for member, post in zip(members, network.posts(), strict=True)
+    ]
     try:
         with ThreadPoolExecutor(len(members)) as pool:
             list(pool.map(run, members, gossips))
@@ -160,7 +176,7 @@ def by_tcp(members: Sequence[Member], network: LossyNetwork, rounds: int, steps:
         member = members[rank]
         parameters = list(member.model.parameters())
         weights = metropolis_hastings(neighbours, rank)
-        for _ in range(rounds):
+        for _ in range(min(rounds, TCP_ROUNDS)):
             member.train(steps)
             begun_s = time.perf_counter()
             mine = torch.cat([p.detach().reshape(-1) for p in parameters]).numpy()
@@ -224,41 +240,50 @@ def _exactly(end: socket.socket, size_bytes: int) -> bytearray:
     return data
 
 
+WAYS: dict[str, Callable[..., None]] = {
+    "rounds": functools.partial(by_gossip, graph="regular"),
+    "async": functools.partial(by_gossip, mode="async"),
+    "tcp": by_tcp,
+}
+
+
 @click.command()
 @click.option("--members", "size", default=16, show_default=True)
 @click.option("--rounds", default=200, show_default=True)
 @click.option("--steps", default=9, show_default=True, help="of training, between two rounds")
 @click.option("--loss", default="0,10,20,40,70", show_default=True, help="per cent of packets, each way")
 @click.option("--shards", default="0,4", show_default=True, help="0: rows by chance")
-@click.option("--tcp", is_flag=True, help="whole models over TCP as well, 20 rounds of it")
+@click.option("--ways", default="rounds,async", show_default=True, help=f"of {', '.join(WAYS)}")
 @click.option("--digits", is_flag=True, help="even where Fashion-MNIST is")
-def main(size: int, rounds: int, steps: int, loss: str, shards: str, tcp: bool, digits: bool) -> None:
+def main(size: int, rounds: int, steps: int, loss: str, shards: str, ways: str, digits: bool) -> None:
     """Accuracy and time of gossip, for each share of packets dropped."""
     torch.set_num_threads(1)
     task = Task(None if digits or not FASHION.exists() else FASHION)
     count = sum(p.numel() for p in task.make().parameters())
     print(f"{task.name}, {count:,} parameters; {size} members, {DEGREE} neighbours each, {rounds} rounds of "
           f"{steps} steps; load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")  # fmt: skip
-    print("partition  way     lost %  received %  accuracy mean  lowest  ms an iteration  p95")
-    ways: list[tuple[str, Callable[..., None], int]] = [("gossip", by_gossip, rounds)]
-    if tcp:
-        ways.append(("tcp", by_tcp, min(20, rounds)))
+    print("partition  way     lost %  received %  accuracy mean  lowest  mix ms  p95  with training  took s")
     with LossyNetwork(size) as network:
-        for parted, lost, (name, way, number) in itertools.product(shards.split(","), loss.split(","), ways):
+        for parted, lost, name in itertools.product(shards.split(","), loss.split(","), ways.split(",")):
             rows = task.parts(size, int(parted) or None)
             members = [Member(task, rank, part) for rank, part in enumerate(rows)]
+            began_s = time.perf_counter()
             try:
-                way(members, network, number, steps, float(lost) / 100)
+                WAYS[name](members, network, rounds, steps, float(lost) / 100)
             except TimeoutError:
                 print(f"{parted:>9}  {name:<6}  {lost:>6}  no iteration within {TCP_S:g} s", flush=True)
                 continue
+            took_s = time.perf_counter() - began_s
             times = [each for member in members for each in member.mix_s]
+            iteration_ms = 1000 * took_s / min(len(member.mix_s) for member in members)
             reached = [task.accuracy(member.model) for member in members]
             share = statistics.fmean(each for member in members for each in member.shares)
             accuracies = f"{100 * statistics.fmean(reached):>13.1f}  {100 * min(reached):>6.1f}"
-            took = f"{1000 * statistics.median(times):>15.0f}  {1000 * np.quantile(times, 0.95):>4.0f}"
+            took = f"{1000 * statistics.median(times):>6.0f}  {1000 * np.quantile(times, 0.95):>3.0f}"
+            whole = f"{iteration_ms:>13.0f}  {took_s:>6.0f}"
             print(
-                f"{parted:>9}  {name:<6}  {lost:>6}  {100 * share:>10.1f}  {accuracies}  {took}", flush=True
+                f"{parted:>9}  {name:<6}  {lost:>6}  {100 * share:>10.1f}  {accuracies}  {took}  {whole}",
+                flush=True,
             )
 
 
