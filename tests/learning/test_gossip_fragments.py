@@ -284,10 +284,13 @@ def test_neither_a_dead_member_nor_a_slow_one_costs_the_others_any_time() -> Non
     ("arguments", "said"),
     [
         ({"mode": "later"}, "there are rounds, async"),
-        ({"mode": "async", "push_sum": True}, "takes no graph, push_sum or repair"),
-        ({"mode": "async", "graph": "full"}, "takes no graph, push_sum or repair"),
-        ({"mode": "async", "repair": True}, "takes no graph, push_sum or repair"),
+        ({"mode": "async", "push_sum": True}, "takes no graph, push_sum, repair or fec"),
+        ({"mode": "async", "graph": "full"}, "takes no graph, push_sum, repair or fec"),
+        ({"mode": "async", "repair": True}, "takes no graph, push_sum, repair or fec"),
+        ({"mode": "async", "fec": 4}, "takes no graph, push_sum, repair or fec"),
         ({"mode": "async", "degree": 0}, "go to 0 of 2 members"),
+        ({"fec": -1}, "fec is -1 over datagrams"),
+        ({"fec": 4, "over": "streams"}, "over streams nothing is lost"),
     ],
 )
 def test_a_mode_that_cannot_be_is_refused(arguments: Any, said: str) -> None:

@@ -11,11 +11,12 @@ import numpy.typing as npt
 import pytest
 
 from duetlink.learning.gossip.averaging import Fallback
+from duetlink.learning.gossip.base import Mixed, Node
 from duetlink.learning.gossip.chunks import HEAD_BYTES, Floats, Strides
 from duetlink.learning.gossip.courier import Courier
 from duetlink.learning.gossip.fragments import FragmentNode
 from duetlink.learning.gossip.graphs import Graph
-from duetlink.learning.gossip.node import GossipNode, Mixed, Node
+from duetlink.learning.gossip.node import GossipNode
 from duetlink.learning.gossip.udp import UdpPost
 from tests.lab.namespace import unsupported
 from tests.learning.gossip_network import LossyNetwork

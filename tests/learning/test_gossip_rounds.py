@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from duetlink.errors import OperationMismatch, RemoteProtocolError, UnsupportedValue
 from duetlink.learning.gossip.averaging import Fallback, PushSum
+from duetlink.learning.gossip.base import Mixed
 from duetlink.learning.gossip.chunks import DATA, ChunkHead, Strides
 from duetlink.learning.gossip.graphs import Graph
-from duetlink.learning.gossip.node import GossipNode, Mixed
+from duetlink.learning.gossip.node import GossipNode
 from duetlink.learning.gossip.simulated import SimulatedNetwork, simulate
 
 COUNT = 2_000

@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duetlink.errors import RemoteProtocolError, UnsupportedValue
-from duetlink.learning.gossip.chunks import Encoded, Floats, decode, encode
+from duetlink.learning.gossip.chunks import Encoded, Floats, decode, encode, item_bytes
 
 Masses = npt.NDArray[np.uint32]
 
@@ -46,7 +46,8 @@ class Heard:
 class Averaging(Protocol):
     """What a node asks of a way to average. Chunks are of shape (chunks, length)."""
 
-    precision: str  # how values travel; its items are as long as those of chunks.py
+    precision: str  # how values travel
+    item_bytes: int  # of one of them
     dtype: npt.DTypeLike  # of values that have arrived
 
     def give(
@@ -77,7 +78,7 @@ class Fallback:
     dtype: npt.DTypeLike = np.float32
 
     def __init__(self, rank: int, size: int, chunks: int, precision: str) -> None:
-        self.precision = precision
+        self.precision, self.item_bytes = precision, item_bytes(precision)
         self._rank, self._size = rank, size
         self._chunks: Floats = np.zeros((0, 0), np.float32)
         self._probes = np.full(chunks, rank, np.float32)
@@ -126,7 +127,7 @@ class Fallback:
 class PushSum:
     """Masses travel with the values, and what is lost is made good by what arrives next."""
 
-    precision = "int32"
+    precision, item_bytes = "int32", 4
     dtype: npt.DTypeLike = np.uint32
 
     def __init__(self, chunks: int, length: int) -> None:

@@ -3,18 +3,18 @@
 Parameters are dealt out to the chunks like cards, so that a burst of lost datagrams takes a little of every
 layer and no layer whole. Each chunk has a scale of its own, and says of which round and which chunk it is.
 
-    0      kind: DATA, or ASK, which asks for chunks that were lost
+    0      kind: DATA; ASK, which asks for chunks that were lost; or PARITY, see parity.py
     2-3    how many neighbours the sender has in this round; of fragments, to how many each goes
     4-7    which gossip this is: who has met for it
     8-11   digest of what all members must have alike: names and shapes, graph, seed, precision
     12-19  round
     20-23  how many parameters the model has
-    24-27  position: which chunk this is; of an ASK 0
+    24-27  position: which chunk this is, or the parity of which group; of an ASK 0
     28-31  scale: what an integer of 1 stands for
     32-35  mass: see averaging.py; of fragments the datagram's number, of this round's to this receiver
     36-37  how many chunks of the receiver's last round arrived here, and
     40-43  how many seconds lay between two of them: what the receiver paces itself by
-    44-    the values; of an ASK a bit for each chunk that is wanted
+    44-    the values, or a parity; of an ASK a bit for each chunk that is wanted
 
 All big-endian, but the values, which are little-endian.
 """
@@ -33,7 +33,7 @@ import numpy.typing as npt
 
 from duetlink.errors import LimitExceeded, RemoteProtocolError, SettingError
 
-DATA, ASK = 1, 2
+DATA, ASK, PARITY = 1, 2, 3
 
 Matrix = npt.NDArray[Any]  # a chunk in each row
 Floats = npt.NDArray[np.float32]
@@ -78,7 +78,7 @@ class ChunkHead(NamedTuple):
         if len(payload) < HEAD_BYTES:
             raise RemoteProtocolError(f"a gossip datagram of {len(payload)} bytes has no room for its head")
         head = cls(*_HEAD.unpack_from(payload))
-        if head.kind not in (DATA, ASK):
+        if head.kind not in (DATA, ASK, PARITY):
             raise RemoteProtocolError(f"a gossip datagram of kind {head.kind}")
         if head.round > _MOST_ROUND or not (math.isfinite(head.scale) and head.scale >= 0):
             raise RemoteProtocolError(f"a gossip datagram of round {head.round} with scale {head.scale}")

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duetlink.errors import RemoteProtocolError, SettingError
+from duetlink.learning.gossip.base import Letter, Mixed, check_form, check_vector, next_round
 from duetlink.learning.gossip.chunks import (
     DATA,
     HEAD_BYTES,
@@ -29,7 +30,6 @@ from duetlink.learning.gossip.chunks import (
     decode,
     encode,
 )
-from duetlink.learning.gossip.node import Letter, Mixed, check_form, check_vector, next_round
 from duetlink.learning.gossip.patience import Pace
 
 _STALE_ROUNDS = 100  # a fragment from so many rounds ago is of another model

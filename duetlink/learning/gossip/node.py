@@ -14,27 +14,30 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from duetlink.errors import OperationMismatch, RemoteProtocolError, UnsupportedValue
-from duetlink.learning.gossip.averaging import Averaging, Heard
+from duetlink.errors import RemoteProtocolError
+from duetlink.learning.gossip.averaging import Averaging
+from duetlink.learning.gossip.base import Letter, Mixed, check_form, check_vector, next_round
 from duetlink.learning.gossip.chunks import (
     ASK,
     DATA,
     HEAD_BYTES,
+    PARITY,
     ChunkHead,
     Encoded,
     Floats,
+    Octets,
     Strides,
     ask,
     asked,
 )
 from duetlink.learning.gossip.graphs import Graph, metropolis_hastings
+from duetlink.learning.gossip.inbound import Inbound
+from duetlink.learning.gossip.parity import Parity
 from duetlink.learning.gossip.patience import Pace, Patience
-
-Letter = tuple[int, bytes]  # to whom, or of whom; and the datagram
 
 _SILENT_ROUNDS = 3
 _TAIL = 16  # of so many parts of a model the last one, and 4 chunks at least
@@ -47,106 +50,7 @@ _DOUBT = 1.5
 _DOUBTFUL_SHARE = 1 / 4
 _BURST = 16  # datagrams to one neighbour at once
 _HOLD_S = 0.002  # where a path has no room, it may have by then
-_MOST_SKIPPED = 1000  # rounds at once; who says more cannot make the numbers end
 _STRIDE = 7919  # a prime: another chunk is the first in each round, so that no chunk is always the last
-
-
-@dataclass(frozen=True, slots=True)
-class Mixed:
-    """What came of one round."""
-
-    round: int
-    received: dict[int, float]  # by neighbour, the share of its chunks that arrived, 0 to 1
-    duration_s: float
-    # complete: all is there; spent: all have sent; deadline; alone: nobody was waited for; async: nobody is
-    reason: str
-    sent_bytes: int
-    late: int  # datagrams of rounds that were over
-    drift: float | None  # of the mean, see averaging.py
-
-    @property
-    def share(self) -> float:
-        """Of all neighbours' chunks, how many arrived."""
-        return sum(self.received.values()) / len(self.received) if self.received else 0.0
-
-
-class Node(Protocol):
-    """What brings one member's datagrams to a network asks of it; see GossipNode for what each means."""
-
-    rank: int
-    round: int
-
-    @property
-    def active(self) -> bool: ...
-
-    def start(self, vector: Floats, now_s: float) -> None: ...
-
-    def due(self, now_s: float) -> Iterator[Letter]: ...
-
-    def held(self, to: int, payload: bytes, now_s: float) -> None: ...
-
-    def wake_s(self, now_s: float) -> float: ...
-
-    def is_over(self, now_s: float) -> bool: ...
-
-    def finish(self, now_s: float) -> tuple[Floats, Mixed]: ...
-
-    def take(self, of: int, payload: bytes, now_s: float) -> None: ...
-
-    def exclude(self, of: int) -> None: ...
-
-    def state(self) -> dict[str, Any]: ...
-
-    def restore(self, state: dict[str, Any]) -> None: ...
-
-
-def check_vector(vector: Floats, strides: Strides) -> None:
-    """Raises UnsupportedValue for a model that cannot be given to the others."""
-    if len(vector) != strides.count:
-        raise UnsupportedValue(f"the model has {len(vector)} parameters, and had {strides.count}")
-    if not np.isfinite(vector).all():
-        bad = int((~np.isfinite(vector)).sum())
-        raise UnsupportedValue(
-            f"{bad} of {len(vector)} parameters are not finite: this model is not given to the others; "
-            "go back to a checkpoint, or take a smaller learning rate"
-        )
-
-
-def check_form(of: int, head: ChunkHead, strides: Strides, form: int) -> None:
-    """Raises OperationMismatch where rank `of` mixes something else."""
-    if head.parameters != strides.count:
-        raise OperationMismatch(
-            f"rank {of} mixes a model of {head.parameters} parameters, this member one of "
-            f"{strides.count}: all members give models of the same shape"
-        )
-    if head.form != form:
-        raise OperationMismatch(
-            f"rank {of} mixes by other settings: names and shapes of parameters, graph, degree, seed, "
-            "precision, push_sum and mode are to be the same at all members"
-        )
-
-
-def next_round(own: int, newest: int) -> int:
-    """After round `own`, where others have begun `newest`."""
-    return max(own + 1, min(newest, own + _MOST_SKIPPED))
-
-
-@dataclass(slots=True)
-class _Inbound:
-    """A neighbour's chunks of one round."""
-
-    round: int
-    heard: Heard
-    count: int = 0
-    first: tuple[int, float] = (0, 0.0)  # which in order, when
-    last: tuple[int, float] = (0, 0.0)
-    asked_s: float | None = None
-
-    @property
-    def spacing_s(self) -> float:
-        """Time between two chunks that were sent one after the other."""
-        (start, start_s), (end, end_s) = self.first, self.last
-        return (end_s - start_s) / (end - start) if end > start else 0.0
 
 
 @dataclass(slots=True)
@@ -156,9 +60,11 @@ class _Outbound:
     round: int
     encoded: Encoded
     degree: int
-    sent: int = 0  # of the chunks, in order
+    parities: Octets  # a row for each; none where there is no error correction
+    sent: int = 0  # of the chunks and parities, in order
     next_s: float = 0.0
-    again: deque[int] = field(default_factory=deque)  # positions that it has asked for
+    # positions that it has asked for; of a parity the group, counted on from the chunks
+    again: deque[int] = field(default_factory=deque)
     has_asked: bool = False
 
 
@@ -175,12 +81,14 @@ class GossipNode:
         epoch: int = 0,
         form: int = 0,
         repair: bool = False,
+        fec: int = 0,
         lossless: bool = False,
         patience_s: float = 10.0,
         seed: int | None = None,
     ) -> None:
         """`patience_s` is the most that a round may wait; with `repair` lost chunks are asked for once;
-        `lossless` says that none are lost, however late they come.
+        with `fec` a parity is sent for each `fec` chunks; `lossless` says that none are lost, however late
+        they come.
         """
         self.rank, self.graph, self.strides = rank, graph, strides
         self.averaging = averaging
@@ -189,6 +97,8 @@ class GossipNode:
         self._told: set[int] = set()  # of these, who was sent a last chunk
         self._epoch, self._form, self._repair = epoch, form, repair
         self._lossless = lossless
+        self._parity = Parity(strides.chunks, fec) if fec else None
+        self._datagrams = strides.chunks + (self._parity.groups if self._parity else 0)
         self._patience = Patience(patience_s)
         self._cycle_s = 0.0  # from the beginning of one round to that of the next, on average
         self._most_s = patience_s
@@ -196,8 +106,8 @@ class GossipNode:
         self._paces: dict[int, Pace] = {}
         self._silent: dict[int, int] = {}  # for how many rounds
         self._reports: dict[int, tuple[int, float]] = {}  # of the last round: chunks, and seconds between two
-        self._now: dict[int, _Inbound] = {}
-        self._ahead: dict[int, _Inbound] = {}
+        self._now: dict[int, Inbound] = {}
+        self._ahead: dict[int, Inbound] = {}
         self._out: dict[int, _Outbound] = {}
         self._before: dict[int, _Outbound] = {}  # of the round before, for who asks late
         self._weights: dict[int, float] = {}
@@ -236,13 +146,15 @@ class GossipNode:
         self._told |= last
         given |= dict.fromkeys(last, 0.0)
         encoded = dict(self.averaging.give(self.strides.deal(vector), given, self.round, self._rng))
+        # most ways to average give all neighbours the same
+        parities = {id(found): self._parities(found) for found in encoded.values()}
         self._before = self._out
         self._out = {
-            to: _Outbound(self.round, found, len(neighbours[self.rank]), next_s=now_s)
+            to: _Outbound(self.round, found, len(neighbours[self.rank]), parities[id(found)], next_s=now_s)
             for to, found in encoded.items()
         }
         for to in last:
-            self._out[to].sent = self.strides.chunks - 1
+            self._out[to].sent = self._datagrams - 1
         self._now = {of: each for of, each in self._ahead.items() if each.round == self.round}
         self._ahead = {of: each for of, each in self._ahead.items() if each.round > self.round}
         if self._sent_bytes:
@@ -265,8 +177,8 @@ class GossipNode:
                     break
                 if out.again:
                     position = out.again.popleft()
-                elif self._active and out.round == self.round and out.sent < self.strides.chunks:
-                    position = (out.sent + self._offset) % self.strides.chunks
+                elif self._active and out.round == self.round and out.sent < self._datagrams:
+                    position = self._position(out.sent)
                     out.sent += 1
                 else:
                     break
@@ -279,12 +191,12 @@ class GossipNode:
     def held(self, to: int, payload: bytes, now_s: float) -> None:
         """The path to `to` had no room for the datagram that was just due: it goes again, a little later."""
         head = ChunkHead.from_wire(payload)
-        if head.kind != DATA:
+        if head.kind == ASK:
             return
         out = self._out[to]
         if head.round != out.round:
             out = self._before[to]
-        out.again.appendleft(head.position)
+        out.again.appendleft(head.position + (self.strides.chunks if head.kind == PARITY else 0))
         out.next_s = now_s + _HOLD_S
         self._sent_bytes -= len(payload)
 
@@ -293,7 +205,7 @@ class GossipNode:
         unsent = (
             out.next_s
             for out in (*self._before.values(), *self._out.values())
-            if out.again or (self._active and out.round == self.round and out.sent < self.strides.chunks)
+            if out.again or (self._active and out.round == self.round and out.sent < self._datagrams)
         )
         soonest_s = min(unsent, default=now_s + self._most_s)
         if soonest_s <= now_s or not self._active:
@@ -310,7 +222,7 @@ class GossipNode:
         # whoever is two rounds ahead has ended one without this member, and goes on without it
         if any(inbound.round > self.round + 1 for inbound in self._ahead.values()):
             return True
-        unsent = [to for to, out in self._out.items() if out.sent < self.strides.chunks]
+        unsent = [to for to, out in self._out.items() if out.sent < self._datagrams]
         if now_s >= self._deadline_s:
             # a path that is slow gets its time; one to somebody who says nothing does not
             return not any(to in self._now or to in self._ahead for to in unsent)
@@ -341,7 +253,14 @@ class GossipNode:
         mixed = self.averaging.combine(self._weights, heard)
         reason = "deadline" if undone else "alone" if not waited_for else "complete" if whole else "spent"
         outcome = Mixed(
-            self.round, received, duration_s, reason, self._sent_bytes, self._late, self.averaging.drift
+            self.round,
+            received,
+            duration_s,
+            reason,
+            self._sent_bytes,
+            self._late,
+            self.averaging.drift,
+            sum(self._now[of].mended for of in heard),
         )
         self._active, self._late, self._now = False, 0, {}
         return self.strides.gather(mixed), outcome
@@ -393,23 +312,31 @@ class GossipNode:
     def _offset(self) -> int:
         return self.round * _STRIDE % self.strides.chunks
 
+    def _parities(self, encoded: Encoded) -> Octets:
+        return self._parity.make(encoded) if self._parity else np.zeros((0, 0), np.uint8)
+
+    def _position(self, order: int) -> int:
+        """Of what is sent as number `order`: first the chunks, then the parities, counted on from them."""
+        return (order + self._offset) % self.strides.chunks if order < self.strides.chunks else order
+
     def _data(self, to: int, out: _Outbound, position: int) -> bytes:
-        encoded = out.encoded
+        encoded, group = out.encoded, position - self.strides.chunks
+        is_parity = group >= 0
         count, spacing_s = self._reports.get(to, (0, 0.0))
         head = ChunkHead(
-            DATA,
+            PARITY if is_parity else DATA,
             out.degree,
             self._epoch,
             self._form,
             out.round,
             self.strides.count,
-            position,
-            encoded.scales[position],
-            encoded.masses[position],
+            group if is_parity else position,
+            0.0 if is_parity else encoded.scales[position],
+            0 if is_parity else encoded.masses[position],
             min(count, 0xFFFF),
             spacing_s,
         )
-        body: bytes = encoded.bodies[position].tobytes()
+        body: bytes = (out.parities[group] if is_parity else encoded.bodies[position]).tobytes()
         return head.to_wire() + body
 
     def _check(self, of: int, head: ChunkHead) -> None:
@@ -422,42 +349,38 @@ class GossipNode:
                 f"that it has {head.degree} neighbours in round {head.round}, where the graph gives it "
                 f"{len(neighbours[of])}"
             )
+        if head.kind == PARITY and head.position >= self._datagrams - self.strides.chunks:
+            raise RemoteProtocolError(f"parity {head.position} of {self._datagrams - self.strides.chunks}")
         if head.position >= self.strides.chunks:
             raise RemoteProtocolError(f"chunk {head.position} of {self.strides.chunks}")
 
     def _take(self, of: int, head: ChunkHead, body: memoryview, now_s: float) -> None:
-        values = self.averaging.decode(body, head.scale, self.strides.length)
+        is_parity = head.kind == PARITY
+        values = None if is_parity else self.averaging.decode(body, head.scale, self.strides.length)
         if head.round < self.round or (head.round == self.round and not self._active):
-            self._late += 1
+            self._late += not is_parity  # where no chunk was lost, a round ends before its parities are here
             return
         slots = self._now if head.round == self.round else self._ahead
         inbound = slots.get(of)
         if inbound is None or inbound.round < head.round:
-            inbound = slots[of] = self._inbound(head.round)
+            inbound = slots[of] = Inbound.of(head.round, self.strides, self.averaging, self._parity)
             if head.heard:
                 size_bytes = len(body) + HEAD_BYTES
                 self._paces.setdefault(of, Pace()).told(head.spacing_s, size_bytes)
         elif inbound.round > head.round:
             self._late += 1
             return
-        heard, position = inbound.heard, head.position
-        if heard.have[position]:
-            return
-        order = (position - head.round * _STRIDE) % self.strides.chunks
-        if not inbound.count:
-            inbound.first = (order, now_s)
-        heard.values[position], heard.masses[position], heard.have[position] = values, head.mass, True
-        inbound.count += 1
-        inbound.last = max(inbound.last, (order, now_s))
+        if inbound.take(head, body, values):
+            inbound.timed(self._order(head), now_s)
+            if self._parity:
+                inbound.mend(head.position % self._parity.groups, self.averaging, self.strides.length)
 
-    def _inbound(self, round_: int) -> _Inbound:
-        shape = (self.strides.chunks, self.strides.length)
-        heard = Heard(
-            np.zeros(shape, self.averaging.dtype),
-            np.zeros(shape[0], np.uint32),
-            np.zeros(shape[0], np.bool_),
-        )
-        return _Inbound(round_, heard)
+    def _order(self, head: ChunkHead) -> int:
+        """The inverse of `_position`."""
+        chunks = self.strides.chunks
+        if head.kind == PARITY:
+            return chunks + head.position
+        return (head.position - head.round * _STRIDE) % chunks
 
     def _answer(self, of: int, head: ChunkHead, body: memoryview) -> None:
         positions = asked(body, self.strides.chunks)
@@ -529,7 +452,7 @@ class GossipNode:
     def _waited_for(self) -> list[int]:
         return [of for of in self._weights if of in self._now or not self._is_silent(of)]
 
-    def _is_complete(self, inbound: _Inbound) -> bool:
+    def _is_complete(self, inbound: Inbound) -> bool:
         return inbound.count == self.strides.chunks
 
     def _spent_s(self, of: int) -> float | None:
@@ -538,11 +461,11 @@ class GossipNode:
         times = [] if ahead is None else [ahead.first[1] + self._linger_s]
         if inbound is not None and not self._lossless:
             order, last_s = inbound.last
-            left = self.strides.chunks - 1 - order
+            left = self._datagrams - 1 - order
             # of a single one, at most so long can lie between two
             single_s = max(0.0, last_s - self._started_s) / (order + 1)
-            spacing_s = inbound.spacing_s if inbound.count > 1 else single_s
-            if left < max(4, self.strides.chunks // _TAIL):
+            spacing_s = inbound.spacing_s if inbound.arrived > 1 else single_s
+            if left < max(4, self._datagrams // _TAIL):
                 times.append(last_s + left * spacing_s + self._linger_s)
             else:
                 doubt_s = 4 * self._linger_s + _DOUBTFUL_SHARE * max(0.0, last_s - self._started_s)

@@ -14,11 +14,13 @@ from torch import Tensor, nn
 
 from duetlink.errors import SettingError
 from duetlink.learning.gossip.averaging import Averaging, Fallback, PushSum
+from duetlink.learning.gossip.base import Mixed, Node
 from duetlink.learning.gossip.chunks import Floats, Strides, form_of, item_bytes
 from duetlink.learning.gossip.courier import Courier
 from duetlink.learning.gossip.fragments import FragmentNode
 from duetlink.learning.gossip.graphs import Graph
-from duetlink.learning.gossip.node import GossipNode, Mixed, Node
+from duetlink.learning.gossip.node import GossipNode
+from duetlink.learning.gossip.parity import SAID_BYTES
 from duetlink.learning.gossip.post import Post
 
 _FORMAT = "duetlink gossip 1"
@@ -61,6 +63,7 @@ class Gossip:
         precision: str = "int16",
         push_sum: bool = False,
         repair: bool = False,
+        fec: int = 0,
         patience_s: float = 10.0,
     ) -> None:
         """
@@ -69,7 +72,7 @@ class Gossip:
             group: a `duetlink.group`, or a `Post`.
             mode: "rounds", or "async": each member sends fragments of its model to `degree` members that are
                 drawn anew for each fragment, averages what has come since its last `mix`, and waits for
-                nobody. It takes no `graph`, `push_sum` or `repair`.
+                nobody. It takes no `graph`, `push_sum`, `repair` or `fec`.
             graph: "ring", "full", "regular", "small-world", or "random", which is another in each round.
             degree: neighbours of each member, where the graph takes one.
             seed: of the graph; the same at all members.
@@ -78,6 +81,8 @@ class Gossip:
                 down by chance, or "float32".
             push_sum: keep the mean over all members as it is, whatever is lost. Parameters travel as 32 bits.
             repair: ask once in each round for what was lost.
+            fec: send a datagram more for each so many, from which one of them that was lost is made again
+                (forward error correction by XOR). 0: none.
             patience_s: the most that a round may take.
 
         Raises:
@@ -85,15 +90,21 @@ class Gossip:
         """
         if mode not in ("rounds", "async"):
             raise SettingError(f"mode is {mode!r}: there are rounds, async")
-        if mode == "async" and (graph != "ring" or push_sum or repair):
+        if mode == "async" and (graph != "ring" or push_sum or repair or fec):
             raise SettingError(
-                "mode='async' takes no graph, push_sum or repair: fragments go to anybody, once"
+                "mode='async' takes no graph, push_sum, repair or fec: fragments go to anybody, once"
+            )
+        if fec < 0 or (fec and over == "streams"):
+            raise SettingError(
+                f"fec is {fec} over {over}: it is 0, or how many datagrams share one parity; of what goes "
+                "over streams nothing is lost"
             )
         self._tensors = _floats(model)
         post = group.post(over) if hasattr(group, "post") else group
         try:
             count = sum(tensor.numel() for tensor in self._tensors.values())
-            strides = Strides.fitting(count, post.mtu_bytes, 4 if push_sum else item_bytes(precision))
+            room = post.mtu_bytes - (SAID_BYTES if fec else 0)  # parities are a little longer than chunks
+            strides = Strides.fitting(count, room, 4 if push_sum else item_bytes(precision))
             shapes = [(name, tuple(tensor.shape)) for name, tensor in self._tensors.items()]
             epoch = getattr(post, "epoch", 0)
             node: Node
@@ -115,8 +126,12 @@ class Gossip:
                     strides,
                     averaging,
                     epoch=epoch,
-                    form=form_of(shapes, chosen, averaging.precision, strides.chunks),
+                    # without error correction as it was before there was any, for members of older versions
+                    form=form_of(
+                        shapes, chosen, averaging.precision, strides.chunks, *([("fec", fec)] if fec else [])
+                    ),
                     repair=repair,
+                    fec=fec,
                     lossless=getattr(post, "lossless", False),
                     patience_s=patience_s,
                 )

@@ -27,7 +27,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from duetlink.errors import SettingError
-from duetlink.learning.gossip.node import Letter
+from duetlink.learning.gossip.base import Letter
 
 Address = tuple[str, int]
 
