@@ -1,6 +1,7 @@
 """Datagrams of a gossip, as whoever receives them takes them.
 
-An input is who sends it (rank 0 to 3), what the receiver does (its place in KINDS), and a datagram.
+An input is who sends it (rank 0 to 3), what the receiver does (its place in KINDS), and a datagram. One with
+parities has taken all that an honest neighbour sent but one chunk, so that a parity makes this one again.
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ import random
 
 import numpy as np
 
-from duetlink.learning.gossip.averaging import Fallback, PushSum
-from duetlink.learning.gossip.chunks import ASK, ChunkHead, Strides, ask
+from duetlink.learning.gossip.averaging import Averaging, Fallback, PushSum
+from duetlink.learning.gossip.base import Node
+from duetlink.learning.gossip.chunks import ASK, DATA, ChunkHead, Strides, ask
 from duetlink.learning.gossip.fragments import FragmentNode
 from duetlink.learning.gossip.graphs import Graph
-from duetlink.learning.gossip.node import GossipNode, Node
+from duetlink.learning.gossip.node import GossipNode
 from tests.fuzz import mutate
 
-KINDS = ("fallback", "push-sum", "fragments")
+KINDS = ("fallback", "push-sum", "fragments", "parity", "push-sum parity")
 
 _GRAPH = Graph("ring", 4)
 _PARAMETERS = 90
@@ -27,21 +29,30 @@ def _node(rank: int, kind: str) -> Node:
     strides = Strides.fitting(_PARAMETERS, 84, 4)
     if kind == "fragments":
         return FragmentNode(rank, 4, strides, "float32", seed=rank)
-    if kind == "push-sum":
-        return GossipNode(rank, _GRAPH, strides, PushSum(strides.chunks, strides.length), seed=rank)
-    return GossipNode(rank, _GRAPH, strides, Fallback(rank, 4, strides.chunks, "float32"), seed=rank)
+    averaging: Averaging = (
+        PushSum(strides.chunks, strides.length)
+        if kind.startswith("push-sum")
+        else Fallback(rank, 4, strides.chunks, "float32")
+    )
+    return GossipNode(rank, _GRAPH, strides, averaging, seed=rank, fec=3 if kind.endswith("parity") else 0)
+
+
+@functools.cache
+def _sent(kind: str) -> list[bytes]:
+    """What rank 1 sends to rank 0 in a round."""
+    sender = _node(1, kind)
+    sender.start(np.linspace(-1, 1, _PARAMETERS, dtype=np.float32), 0.0)
+    return [payload for _ in range(2) for to, payload in sender.due(9.0) if to == 0]
 
 
 @functools.cache
 def samples() -> list[bytes]:
     found = []
     for number, kind in enumerate(KINDS):
-        sender = _node(1, kind)
-        sender.start(np.linspace(-1, 1, _PARAMETERS, dtype=np.float32), 0.0)
-        sent = [payload for to, payload in sender.due(9.0) if to == 0]
-        head = ChunkHead.from_wire(sent[-1])._replace(kind=ASK)
-        sent.append(ask(head, np.ones(Strides.fitting(_PARAMETERS, 84, 4).chunks, np.bool_)))
-        found += [bytes([1, number]) + payload for payload in sent]
+        sent = _sent(kind)
+        head = ChunkHead.from_wire(sent[0])._replace(kind=ASK)
+        wanted = ask(head, np.ones(Strides.fitting(_PARAMETERS, 84, 4).chunks, np.bool_))
+        found += [bytes([1, number]) + payload for payload in [*sent, wanted]]
     return found
 
 
@@ -60,9 +71,13 @@ def make(rng: random.Random) -> bytes:
 
 
 def use(data: bytes) -> None:
-    of, kind = (data + bytes(2))[:2]
-    receiver = _node(0, KINDS[kind % len(KINDS)])
+    of, number = (data + bytes(2))[:2]
+    kind = KINDS[number % len(KINDS)]
+    receiver = _node(0, kind)
     receiver.start(np.zeros(_PARAMETERS, np.float32), 0.0)
+    for payload in _sent(kind)[1:] if kind.endswith("parity") else ():
+        if ChunkHead.from_wire(payload).kind == DATA:
+            receiver.take(1, payload, 0.0)
     try:
         receiver.take(of % 4, data[2:], 0.0)
     finally:
