@@ -124,6 +124,7 @@ class _Lowering:
     stages: list[Callable[[Frame], Frame]] = field(default_factory=list)
     at: dict[str, str] = field(default_factory=dict)  # where each column is inside
     pending: dict[str, Any] = field(default_factory=dict)  # to be set in one stage
+    made: set[str] = field(default_factory=set)  # inner names of what is not as it came
     checks: list[tuple[Any, int]] = field(default_factory=list)  # of the same stage
     strict: bool = False
     split: bool = False
@@ -135,7 +136,8 @@ class _Lowering:
         places = {name: place for place, name in enumerate(names)}
         self.at = {name: inner_name(places[name]) for name in kept}
         self.fields = {name: self.fields[name] for name in kept}
-        self._keep(self.at.values())
+        if kept != names:
+            self._keep(self.at.values())
         for name, inner in self.at.items():
             if self.fields[name].type in FLOATS:
                 self._set(inner, nw.when(~nw.col(inner).is_nan()).then(nw.col(inner)))
@@ -154,6 +156,7 @@ class _Lowering:
 
     def _set(self, inner: str, value: Any) -> None:
         self.pending[inner] = value
+        self.made.add(inner)
 
     def _flush(self) -> None:
         """One stage for all that is pending; no expression of it needs another."""
@@ -291,16 +294,15 @@ class _Lowering:
     def finish(self, keep_row: bool) -> Lowered:
         self._flush()
         fields = with_split(self.spec, self.fields, self.where) if self.split else self.fields
-        made = [
-            nw.col(inner).cast(_TYPES[kind]).alias(f"o{place}")
-            if (kind := self.fields[name].type) in _TYPES
-            else nw.col(inner).alias(f"o{place}")
-            for place, (name, inner) in enumerate(self.at.items())
+        made: list[Any] = [
+            nw.col(inner).cast(_TYPES[kind])
+            if (kind := self.fields[name].type) in _TYPES and inner in self.made
+            else inner
+            for name, inner in self.at.items()
         ]
-        if self.split:
-            made.append(nw.col(_TRAIN).alias(f"o{len(made)}"))
-        made += [nw.col(BAD)] if self.strict else []
-        made += [nw.col(ROW)] if self.row and keep_row else []
+        made += [_TRAIN] if self.split else []
+        made += [BAD] if self.strict else []
+        made += [ROW] if self.row and keep_row else []
         self._stage(lambda frame: frame.select(*made))
         return Lowered(tuple(self.stages), fields, self.strict)
 

@@ -10,6 +10,7 @@ import narwhals as nw
 from duetlink.compute.prep.fields import Fields
 from duetlink.compute.prep.lowering import ROW, inner_name
 from duetlink.prep.engines.base import fields_of
+from duetlink.prep.engines.wide import WideRelation
 from duetlink.prep.files import CSV, Files
 
 if TYPE_CHECKING:
@@ -42,8 +43,10 @@ class DuckSource:
     def _relation(self) -> Any:
         """The source under inner names. A connection of its own each: one has one open result at most."""
         relation = self._table if self._given else self._open()
-        inner = ", ".join(map(inner_name, range(len(self._names))))
-        return relation.query("t", f"SELECT * FROM t AS t({inner})")
+        inner = [inner_name(place) for place in range(len(self._names))]
+        if relation.columns != inner:
+            relation = relation.query("t", f"SELECT * FROM t AS t({', '.join(inner)})")
+        return relation
 
     def _open(self) -> Any:
         import duckdb
@@ -70,7 +73,7 @@ class DuckSource:
         relation = self._relation()
         if row:
             relation = relation.query("t", f"SELECT *, row_number() OVER () - 1 AS {ROW} FROM t")
-        frame = nw.from_native(relation)
+        frame = nw.from_native(WideRelation(relation))
         if self._csv:
             places = (inner_name(place) for place in range(len(self._names)))
             frame = frame.with_columns(*(nw.when(nw.col(c) != "").then(nw.col(c)).alias(c) for c in places))
