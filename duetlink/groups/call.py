@@ -20,6 +20,7 @@ class Call:
 
     place: str  # "cell 3:12"
     name: str = ""
+    codec: str = ""  # that an all_reduce was called with
     began_s: float = field(default_factory=time.monotonic)
     moved: tuple[int, int] | None = None  # of a message from one to one: bytes done, of how many
 

@@ -146,6 +146,8 @@ class Group:
             watching.members_of(life, self.members),
             watching.links_of(life),
             watching.operation_of(calls[0], life.collectives) if calls else None,
+            life.departures.latest,
+            watching.sum_of(life.collectives),
         )
 
     def watch(self, callback: Callable[[], None]) -> Callable[[], None]:

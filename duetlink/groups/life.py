@@ -24,6 +24,7 @@ from duetlink.errors import (
 )
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.costs import LinkFigures
+from duetlink.groups.departures import Departures
 from duetlink.groups.figures import measured
 from duetlink.groups.meeting.door import Door
 from duetlink.groups.meeting.wiring import Wiring
@@ -77,6 +78,7 @@ class GroupLife:
         self.roster = Roster()
         self.standing: Standing | None = None
         self.peers: dict[int, Peer] = {}
+        self.departures = Departures()
         self.why_closed: DuetError | None = None
         self.why_not_ready: DuetError | None = None
         self.on_change: Callable[[], None] = lambda: None
@@ -248,8 +250,8 @@ class GroupLife:
             self._hear(seat, messages.parse(notice.content))
 
         link.rpc.notice(wire_pb.GroupNotice, heard)
-        link.on_closed = lambda error: self._gone(seat)
-        link.on_lost = lambda why: self._out_of_reach(seat)
+        link.on_closed = lambda error: self._gone(seat, error)
+        link.on_lost = lambda why: self._out_of_reach(seat, why)
         link.on_restored = lambda: self._back(seat)
         link.on_change = self._changed
         self.on_link(seat, link)
@@ -257,10 +259,11 @@ class GroupLife:
             link.start()
         self._changed()
 
-    def _out_of_reach(self, seat: int) -> None:
+    def _out_of_reach(self, seat: int, why: str) -> None:
         peer = self.peers[seat]
         if peer.losing is None:
-            peer.losing = asyncio.get_running_loop().call_later(self._patience_s, self._gone, seat)
+            error = PeerLost(f"{why}, and it did not come back within {self._patience_s:g} s (patience_s)")
+            peer.losing = asyncio.get_running_loop().call_later(self._patience_s, self._gone, seat, error)
         self._changed()
 
     def _back(self, seat: int) -> None:
@@ -269,11 +272,12 @@ class GroupLife:
             self.peers[seat].losing = None
         self._changed()
 
-    def _gone(self, seat: int) -> None:
+    def _gone(self, seat: int, error: LinkClosed) -> None:
         """The link to this seat has ended, or its time has: it does not come back."""
         peer = self.peers.get(seat)
         if peer is None or peer.link is None or self._closing is not None:
             return
+        self.departures.link_ended(seat, error)
         self._back(seat)
         link, peer.link = peer.link, None
         self._spawn(link.close("out of reach for too long"))
@@ -291,6 +295,7 @@ class GroupLife:
         peer = self.peers.get(seat)
         if peer is not None and peer.link is not None:
             link, peer.link = peer.link, None
+            self.departures.put_out(seat, error)
             self._spawn(link.close(f"protocol violation: {error}"))
             self._feed(machine.Gone(seat))
 
@@ -429,6 +434,7 @@ class GroupLife:
 
     def _feed(self, event: machine.Event) -> None:
         assert self.standing is not None
+        before = self.standing.epoch
         self.standing, actions = machine.step(self.standing, event)
         for action in actions:
             match action:
@@ -439,6 +445,7 @@ class GroupLife:
                 case machine.Revoke(epoch, lost, leaves):
                     self._revoke(epoch, lost, leaves)
                 case machine.Enter(epoch, even):
+                    self._note_missing(before, epoch)
                     self._enter(epoch, even)
                 case machine.Stop(why):
                     self._end(LinkClosed(why) if self._closing else PeerLost(why))
@@ -465,6 +472,7 @@ class GroupLife:
         name = self.roster.entries[lost].name
         what = "has left the group" if leaves else "is lost"
         error = PeerLost(f"rank {rank} ({name}) {what}", rank=rank, name=name)
+        self._note_gone(epoch, lost, leaves=leaves)
         assert self.standing is not None
         if not leaves:
             self._untold = error
@@ -473,6 +481,16 @@ class GroupLife:
             self._doubted[lost] = PeerLost(f"rank {rank} ({name}) is lost", rank=rank, name=name)
             asyncio.get_running_loop().call_later(_LEAVING_S, self._lost_after_all, lost)
         self._fail(epoch.number, error)
+
+    def _note_gone(self, epoch: Epoch, seat: int, *, leaves: bool) -> None:
+        rank = epoch.members.index(seat) if seat in epoch.members else None
+        self.departures.gone(seat, self.roster.entries[seat].name, rank, epoch.number, leaves=leaves)
+
+    def _note_missing(self, before: Epoch, now: Epoch) -> None:
+        """A revoked epoch names one member; more may have gone by its end."""
+        assert self.standing is not None
+        for seat in sorted(set(before.members) - set(now.members)):
+            self._note_gone(before, seat, leaves=seat in self.standing.leaving)
 
     def _lost_after_all(self, seat: int) -> None:
         """It has not said itself that it leaves, and will not."""

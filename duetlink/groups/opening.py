@@ -13,6 +13,7 @@ from duetlink.errors import (
     SettingError,
     SignalingUnavailable,
 )
+from duetlink.groups.departures import KERNEL_ENDED
 from duetlink.groups.group import Group
 from duetlink.groups.life import GroupLife
 from duetlink.groups.meeting.wiring import FEATURE, Wiring
@@ -145,4 +146,4 @@ def _check(
 def _close_all() -> None:
     for each in list(_open):
         with contextlib.suppress(DuetError):
-            each.close("its kernel has ended")
+            each.close(KERNEL_ENDED)

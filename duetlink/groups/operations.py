@@ -119,6 +119,7 @@ class Operations:
         self.check_secure("all_reduce", as_what, secure, **ranges)
         if secure and (in_place or algorithm is not None or codec is not None):
             raise SettingError("in_place, algorithm and codec are for sums that are not secure")
+        call.codec = codec or ""
         sums = SecureSum()
 
         async def all_reduce(collectives: Collectives) -> Any:

@@ -13,7 +13,7 @@ from duetlink.groups.collectives.costs import LinkFigures
 from duetlink.groups.figures import figures_of
 from duetlink.groups.life import GroupLife
 from duetlink.groups.members import Member
-from duetlink.groups.status import LinkStatus, MemberStatus, OperationStatus
+from duetlink.groups.status import LinkStatus, MemberStatus, OperationStatus, SumStatus
 
 
 def members_of(life: GroupLife, members: Sequence[Member]) -> tuple[MemberStatus, ...]:
@@ -66,4 +66,13 @@ def operation_of(call: Call, collectives: Collectives | None) -> OperationStatus
     elif collectives is not None and call.name not in ("send", "recv"):
         engine = collectives.engine
         done_bytes, total_bytes, waiting = engine.done_bytes, engine.total_bytes, engine.awaited
-    return OperationStatus(str(call), time.monotonic() - call.began_s, done_bytes, total_bytes, waiting)
+    elapsed_s = time.monotonic() - call.began_s
+    return OperationStatus(str(call), elapsed_s, done_bytes, total_bytes, waiting, call.codec)
+
+
+def sum_of(collectives: Collectives | None) -> SumStatus | None:
+    """The newest sum with a codec of sums."""
+    if collectives is None or not collectives.sums:
+        return None
+    now = collectives.sums[-1]
+    return SumStatus(now.codec, now.way, now.density, now.sent_bytes, now.dense_bytes, str(now))

@@ -83,12 +83,36 @@ def test_a_group_tells_of_members_links_and_what_runs(
     until(lambda: groups[1].epoch == 2)
     assert changes
     stop()
+    assert [(gone.rank, gone.name, gone.how) for gone in groups[1].status().gone] == [(2, "member 2", "left")]
     assert groups[1].status().links[0] == LinkStatus(0, 1, "local", *own_figures(groups[1]), True)
 
 
 def own_figures(group: Group) -> tuple[float | None, float | None]:
     link = group.status().links[0]
     return link.round_trip_s, link.bytes_per_s
+
+
+def test_a_sum_with_a_codec_is_told_with_what_was_chosen(make_group: MakeGroup) -> None:
+    groups = make_group(2)
+    assert groups[0].status().sum is None
+    value = np.where(np.arange(50_000) % 50, 0, 1).astype(np.float32)
+
+    def begin(group: Group) -> None:
+        group.all_reduce(value, codec="union")
+
+    first = threading.Thread(target=begin, args=(groups[0],))
+    first.start()
+    until(lambda: groups[0].status().operation)
+    running = groups[0].status().operation
+    assert running is not None
+    assert running.codec == "union"
+    begin(groups[1])
+    first.join()
+    summed = groups[0].status().sum
+    assert summed is not None
+    assert (summed.codec, summed.way, summed.density) == ("union", "union", 0.02)
+    assert summed.text == str(groups[0].sums[-1])
+    assert summed.sent_bytes > 0
 
 
 def test_members_may_begin_operations_together_or_one_after_the_other(make_group: MakeGroup) -> None:

@@ -101,6 +101,7 @@ class Engine:
         # of the call that runs: what is there, and what there will be as far as is known by now
         self.done_bytes = 0
         self.total_bytes = 0
+        self.sent_bytes = 0  # of arrays, as they travelled, since this engine was made
         self.waiting = Waiting()
         self._names = list(names)
         self._transport = transport
@@ -264,6 +265,7 @@ class Engine:
                 call = work.operation.text
             head = Piece(self.completed, part, work.operation.digest, call).to_wire()
             await self._transport.send(send.to, head, body)
+            self.sent_bytes += body.nbytes
 
     async def _body(self, work: Work, piece: Array) -> memoryview:
         """What travels of a piece."""

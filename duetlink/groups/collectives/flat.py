@@ -124,6 +124,14 @@ class FlatOperations:
         schedule = self._schedule("all_reduce", chosen, None)
         return chosen, Whole.of(items, element.size_bytes, schedule.blocks)
 
+    def sent_of(self, items: int, element: Element, algorithm: str | None) -> int:
+        """Bytes that this member would send if an array of so many items were summed; 0 through shared memory."""
+        size_bytes = items * element.size_bytes
+        chosen = self.choice.best("all_reduce", size_bytes, 0, algorithm)
+        schedule = self._schedule("all_reduce", chosen, None)
+        blocks = sum(len(send.blocks) for round_ in schedule.rounds for send in round_.sends)
+        return size_bytes * blocks // schedule.blocks
+
     async def all_reduce_blocks(
         self,
         array: Array,

@@ -193,6 +193,20 @@ async def test_counts_travel_as_bytes(make_group: MakeGroup) -> None:
     assert found[0].tobytes() == (arrays[0] + arrays[1]).tobytes()
 
 
+async def test_a_report_counts_what_was_sent_beside_what_a_dense_sum_sends(make_group: MakeGroup) -> None:
+    group = make_group(4)
+    arrays = sparse_arrays(4, 100_000, 0.02, "shared")
+    counted = counted_bytes(group)
+    await group.all(lambda m: m.all_reduce(arrays[m.rank], algorithm="ring", codec="union"))
+    reports = [member.sums[-1] for member in group.members]
+    told = sum(report.sent_bytes for report in reports)
+    assert 0 < told <= sum(counted) < 1.1 * told + 4 * 3 * 1100  # the form of the value goes before
+    # around a ring, each sends its quarter three times on the way to the sum, and three times after it
+    assert {report.dense_bytes for report in reports} == {600_000}
+    assert all(10 < report.dense_bytes / report.sent_bytes < 50 for report in reports)
+    assert "bytes, where a dense sum sends 600,000" in str(reports[0])
+
+
 # -- bounds --------------------------------------------------------------------------------------------------
 
 

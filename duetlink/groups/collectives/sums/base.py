@@ -32,6 +32,8 @@ class SumReport:
     left_out_items: int = 0  # items that are not 0 here and did not travel
     predicted_s: Mapping[str, float] = field(default_factory=dict)
     elapsed_s: float = 0.0
+    sent_bytes: int = 0  # by this member, all in all
+    dense_bytes: int = 0  # that it would have sent without a codec; 0 through memory that members share
 
     @property
     def lossless(self) -> bool:
@@ -50,6 +52,8 @@ class SumReport:
         ]
         if self.density is not None:
             lines.append(f"  union: {self.union_items:,} items, {self.density:.2%}")
+        if self.dense_bytes:
+            lines.append(f"  sent: {self.sent_bytes:,} bytes, where a dense sum sends {self.dense_bytes:,}")
         lines.append(f"  result: {self._result()}")
         lines += [f"  predicted {way}: {s * 1000:,.2f} ms" for way, s in self.predicted_s.items()]
         return "\n".join(lines)

@@ -57,7 +57,12 @@ async def all_reduce(
             raise UnknownCodec(f"{error}; for sums and means there are also {', '.join(SUMS)}") from None
         return None
     combination(op, element)
-    began_s = time.monotonic()
+    began_s, sent_before_bytes = time.monotonic(), flat.engine.sent_bytes
     job = Job(flat, array, element, op, codec, manner)
     report = await (way(job) if way is not agreed.run else agreed.run(job, memory))
-    return replace(report, elapsed_s=time.monotonic() - began_s)
+    return replace(
+        report,
+        elapsed_s=time.monotonic() - began_s,
+        sent_bytes=flat.engine.sent_bytes - sent_before_bytes,
+        dense_bytes=flat.sent_of(array.size, element, manner.algorithm),
+    )
