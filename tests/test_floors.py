@@ -63,7 +63,7 @@ FLOORS = {
     "learning": (("averaging", "dp", "gossip"), ("audit",)),
     "groups": (
         ("transport", "membership", "members", "records", "status"),
-        ("collectives", "mesh", "meeting", "call"),
+        ("collectives", "mesh", "meeting", "call", "departures"),
         ("averaging", "figures"),
         ("secure",),
         ("life",),

@@ -1,7 +1,7 @@
 """Who has gone from a group, when and how, as far as this member knows: for `group.status()`.
 
-That a member is gone is agreed on by epochs. How it went is known from its link alone, which may tell it before
-or after: a goodbye carries the words of whoever left, a link that breaks carries none.
+That a member is gone is agreed on by epochs. How it went is known from its link alone, which may tell it
+before or after: a goodbye carries the words of whoever left, a link that breaks carries none.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from duetlink.base.wire.text import harmless
 from duetlink.errors import LinkClosed, PeerLost
-from duetlink.groups.status import GoneStatus, Going
+from duetlink.groups.status import Going, GoneStatus
 
 KERNEL_ENDED = "its kernel has ended"  # what a group says where its kernel ends
 _KEPT = 16  # as many as a group has members

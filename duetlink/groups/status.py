@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-# How a member went: by its own word, with its kernel, without a word, by a message that none sends, or in a way
+# How a member went: by its own word, with its kernel, without a word, by breaking the protocol, or in a way
 # that only others have seen.
 Going = Literal["left", "notebook closed", "silent", "put out", "lost by others"]
 

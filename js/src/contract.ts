@@ -217,7 +217,35 @@ export interface GroupLinkRow {
   now: boolean;
 }
 
-/** Trait `group`: members by rank, then those who wait; links between all ranks. */
+/**
+ * A member that has gone in the last minutes; `rank` is that of the epoch before. `why` is how its link
+ * ended here, empty where only others know.
+ */
+export interface GroupGoneRow {
+  rank: number | null;
+  name: Foreign;
+  when_s: number;
+  how: "left" | "notebook closed" | "silent" | "put out" | "lost by others";
+  why: Foreign;
+}
+
+/**
+ * The newest sum of this epoch that was called with a codec of sums. `density` is None where nobody has
+ * looked, `dense_bytes` 0 where members share memory; `text` is all that `group.sums` has of it.
+ */
+export interface GroupSum {
+  codec: string;
+  way: string;
+  density: number | null;
+  sent_bytes: number;
+  dense_bytes: number;
+  text: string;
+}
+
+/**
+ * Trait `group`: members by rank, then those who wait; links between all ranks; who has gone, the newest
+ * last.
+ */
 export interface GroupState {
   schema: number;
   state: string;
@@ -228,6 +256,8 @@ export interface GroupState {
   size: number;
   members: GroupMemberRow[];
   links: GroupLinkRow[];
+  gone: GroupGoneRow[];
+  sum: GroupSum | null;
 }
 
 /** The session code while the duet waits: never in a trait, so that no saved notebook holds it. */
@@ -303,6 +333,7 @@ export interface GroupOperation {
   done_bytes: number;
   total_bytes: number;
   waiting_for: number[];
+  codec: string;
 }
 
 /**

@@ -6,16 +6,24 @@ export function size(bytes: number): string {
     if (bytes < 999.5) return `${unit === "B" ? Math.round(bytes) : Number(threeDigits(bytes))} ${unit}`;
     bytes /= 1000;
   }
-  return `${Number(threeDigits(bytes))} TB`;
+  return `${bytes < 999.5 ? Number(threeDigits(bytes)) : thousands(Math.round(bytes))} TB`;
 }
 
-/** Always MB/s, so that two speeds compare at a glance and no unit jumps. */
+/** Always MB/s, for tables and charts whose heads say so: two speeds compare at a glance. */
 export function megabytes(bytesPerSecond: number | null | undefined): string {
   return known(bytesPerSecond) ? threeDigits(bytesPerSecond / 1e6) : UNKNOWN;
 }
 
+/** A speed with its unit: MB/s, also below one, so that the unit seldom jumps; 103 GB/s within one machine. */
 export function speed(bytesPerSecond: number | null | undefined): string {
-  return known(bytesPerSecond) ? `${megabytes(bytesPerSecond)} MB/s` : UNKNOWN;
+  if (!known(bytesPerSecond)) return UNKNOWN;
+  for (const [unit, bytes] of [
+    ["MB", 1e6],
+    ["GB", 1e9],
+  ] as const) {
+    if (bytesPerSecond < 999.5 * bytes) return `${threeDigits(bytesPerSecond / bytes)} ${unit}/s`;
+  }
+  return `${threeDigits(bytesPerSecond / 1e12)} TB/s`;
 }
 
 /** A latency: 0.4 ms, 38 ms, 1.20 s. */
@@ -86,7 +94,9 @@ function two(whole: number): string {
   return String(whole).padStart(2, "0");
 }
 
-/** At least three digits, at most two after the point: 1.23, 12.3, 123. */
+/** At least three digits, at most two after the point: 1.23, 12.3, 123, 12,345. */
 function threeDigits(value: number): string {
-  return value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0);
+  return value < 999.5
+    ? value.toFixed(value < 9.995 ? 2 : value < 99.95 ? 1 : 0)
+    : thousands(Math.round(value));
 }

@@ -68,6 +68,8 @@ const NO_GROUP: GroupState = {
   size: 0,
   members: [],
   links: [],
+  gone: [],
+  sum: null,
 };
 
 /** All that the panel knows, of one model, for all of its views. Views only read it. */

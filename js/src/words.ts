@@ -1,4 +1,4 @@
-import type { LinkState, PathRow } from "./contract";
+import type { GroupGoneRow, LinkState, PathRow } from "./contract";
 
 // The words that people see for what the contract names. One place, so that no view has its own.
 
@@ -24,4 +24,13 @@ export const PATH_STATES: Record<PathRow["state"], string> = {
   opening: "opening",
   down: "down",
   idle: "not needed",
+};
+
+/** What follows the name of a member. */
+export const DEPARTURES: Record<GroupGoneRow["how"], string> = {
+  left: "left",
+  "notebook closed": "closed its notebook",
+  silent: "fell silent",
+  "put out": "broke the protocol and was put out",
+  "lost by others": "was lost by others",
 };

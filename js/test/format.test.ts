@@ -8,7 +8,7 @@ test.each([
   [1234, "1.23 kB"],
   [71_303_168, "71.3 MB"],
   [1_070_000_000, "1.07 GB"],
-  [12e15, "12000 TB"],
+  [12e15, "12,000 TB"],
 ])("size of %d bytes is %s", (bytes, text) => expect(format.size(bytes)).toBe(text));
 
 test.each([
@@ -18,10 +18,22 @@ test.each([
   [9_996_000, "10.0"],
   [58_312_000, "58.3"],
   [118_400_000, "118"],
+  [103_081_000_000, "103,081"],
   [null, "–"],
   [Number.NaN, "–"],
   [undefined, "–"],
 ])("%s bytes per second are %s MB/s", (bytesPerS, text) => expect(format.megabytes(bytesPerS)).toBe(text));
+
+test.each([
+  [0, "0.00 MB/s"],
+  [94_000_000, "94.0 MB/s"],
+  [999_400_000, "999 MB/s"],
+  [999_600_000, "1.00 GB/s"],
+  [103_081_000_000, "103 GB/s"],
+  [1.2e12, "1.20 TB/s"],
+  [1e18, "1,000,000 TB/s"],
+  [null, "–"],
+])("a speed of %s bytes per second is %s", (bytesPerS, text) => expect(format.speed(bytesPerS)).toBe(text));
 
 test.each([
   [0, "0 ms"],
@@ -54,6 +66,7 @@ test("a share keeps two digits where it is small", () => {
 test("ratio and percent where nothing has moved", () => {
   expect(format.ratio(0, 0)).toBe("–");
   expect(format.ratio(240, 100)).toBe("2.40×");
+  expect(format.ratio(1e12, 1)).toBe("1,000,000,000,000×");
   expect(format.percent(1, 3)).toBe("33 %");
   expect(format.percent(0, 0)).toBe("100 %");
 });

@@ -54,8 +54,24 @@ def test_a_group_is_told_with_its_links_what_runs_and_whom_it_waits_for(
         caller.join()
     assert results == [3.0, 3.0, 3.0]
 
-    groups[1].close()
+    sums = [
+        threading.Thread(target=group.all_reduce, args=(np.ones(4),), kwargs={"codec": "union"})
+        for group in groups
+    ]
+    for adder in sums:
+        adder.start()
+    for adder in sums:
+        adder.join()
+    until(lambda: groups[0].status().sum is not None)
+    page.say(kind="visible", page="a", on=True)
+    summed = page.trait("group", lambda group: group["sum"] is not None)["sum"]
+    assert (summed["codec"], summed["way"], summed["density"]) == ("union", "dense", 1.0)
+    assert summed["text"].startswith("float64[4] among 3 members, codec union: dense")
+
+    groups[1].close("lunch")
     page.trait("group", lambda group: group["size"] == 2)
+    (gone,) = page.trait("group", lambda group: "lunch" in str(group["gone"]))["gone"]
+    assert (gone["rank"], gone["name"], gone["how"]) == (1, "member 1", "left")
     text = json.dumps({"group": page.panel.group, "shown": page.panel._repr_mimebundle_()})
     assert str(groups[0].code) not in text
     assert len(json.dumps(page.panel.group)) < TRAIT_LIMIT_BYTES

@@ -264,8 +264,37 @@ class GroupLinkRow:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupGoneRow:
+    """A member that has gone in the last minutes; `rank` is that of the epoch before. `why` is how its link
+    ended here, empty where only others know.
+    """
+
+    rank: int | None
+    name: Foreign
+    when_s: float  # Unix time
+    how: Literal["left", "notebook closed", "silent", "put out", "lost by others"]
+    why: Foreign
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSum:
+    """The newest sum of this epoch that was called with a codec of sums. `density` is None where nobody has
+    looked, `dense_bytes` 0 where members share memory; `text` is all that `group.sums` has of it.
+    """
+
+    codec: str
+    way: str
+    density: float | None
+    sent_bytes: int
+    dense_bytes: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
 class GroupState:
-    """Trait `group`: members by rank, then those who wait; links between all ranks."""
+    """Trait `group`: members by rank, then those who wait; links between all ranks; who has gone, the newest
+    last.
+    """
 
     schema: int
     state: str  # "waiting", "ready", "changing" or "closed"
@@ -276,6 +305,8 @@ class GroupState:
     size: int
     members: list[GroupMemberRow]
     links: list[GroupLinkRow]
+    gone: list[GroupGoneRow] = field(default_factory=list)
+    sum: GroupSum | None = None
 
 
 # -- messages to the page --------------------------------------------------------------------------------
@@ -367,6 +398,7 @@ class GroupOperation:
     done_bytes: int
     total_bytes: int
     waiting_for: list[int]
+    codec: str = ""  # of an all_reduce that was called with one
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,27 +3,39 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import Any
 
 from duetlink.errors import SettingError
 from duetlink.groups.group import Group
-from duetlink.groups.status import GroupStatus, LinkStatus, MemberStatus, OperationStatus
+from duetlink.groups.status import (
+    GoneStatus,
+    GroupStatus,
+    LinkStatus,
+    MemberStatus,
+    OperationStatus,
+    SumStatus,
+)
 from duetlink_widgets.contract import (
     SCHEMA,
     Code,
     Foreign,
+    GroupGoneRow,
     GroupLinkRow,
     GroupMemberRow,
     GroupOperation,
     GroupState,
+    GroupSum,
     GroupTick,
 )
 from duetlink_widgets.pages import Outlet, Pages
 
 _PUBLISH_EVERY = 4  # ticks: speeds and round trips change all the time
 _LONGEST_TEXT = 160  # characters
+_LONGEST_REPORT = 1000
+_GONE_SHOWN_S = 600.0  # whoever comes back to the notebook after a few minutes still reads it
 
 
 class GroupFeed(Pages):
@@ -86,6 +98,8 @@ def group_state(now: GroupStatus) -> GroupState:
         now.size,
         [_member(member) for member in now.members],
         [_link(link) for link in now.links],
+        [_gone(one) for one in now.gone if one.when_s > time.time() - _GONE_SHOWN_S],
+        None if now.sum is None else _sum(now.sum),
     )
 
 
@@ -106,6 +120,22 @@ def _operation(operation: OperationStatus) -> GroupOperation:
         operation.done_bytes,
         operation.total_bytes,
         list(operation.waiting_for),
+        operation.codec[:_LONGEST_TEXT],
+    )
+
+
+def _gone(one: GoneStatus) -> GroupGoneRow:
+    return GroupGoneRow(one.rank, _foreign(one.name), round(one.when_s, 1), one.how, _foreign(one.why))
+
+
+def _sum(now: SumStatus) -> GroupSum:
+    return GroupSum(
+        now.codec[:_LONGEST_TEXT],
+        now.way,
+        now.density,
+        now.sent_bytes,
+        now.dense_bytes,
+        now.text[:_LONGEST_REPORT],
     )
 
 

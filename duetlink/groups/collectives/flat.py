@@ -125,7 +125,7 @@ class FlatOperations:
         return chosen, Whole.of(items, element.size_bytes, schedule.blocks)
 
     def sent_of(self, items: int, element: Element, algorithm: str | None) -> int:
-        """Bytes that this member would send if an array of so many items were summed; 0 through shared memory."""
+        """Bytes that this member would send to sum an array of so many items; 0 through shared memory."""
         size_bytes = items * element.size_bytes
         chosen = self.choice.best("all_reduce", size_bytes, 0, algorithm)
         schedule = self._schedule("all_reduce", chosen, None)

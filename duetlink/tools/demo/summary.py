@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
-from duetlink.groups.status import GroupStatus, LinkStatus, MemberStatus
+from duetlink.groups.status import GoneStatus, GroupStatus, LinkStatus, MemberStatus, SumStatus
 from duetlink.net.link.transfer import TransferStatus
 
 if TYPE_CHECKING:
@@ -101,6 +101,8 @@ def told_group(text: str) -> GroupStatus:
     values = json.loads(text)
     values["members"] = tuple(MemberStatus(**each) for each in values["members"])
     values["links"] = tuple(LinkStatus(**each) for each in values["links"])
+    values["gone"] = tuple(GoneStatus(**each) for each in values["gone"])
+    values["sum"] = None if values["sum"] is None else SumStatus(**values["sum"])
     return GroupStatus(**values)
 
 

@@ -1,5 +1,5 @@
 import type { RequestRow } from "../contract";
-import { clock, count, size } from "../format";
+import { clock, count, size, thousands } from "../format";
 import { Words } from "./words";
 
 /** What became of the requests that wait no more. */
@@ -32,7 +32,7 @@ export function Answered({ rows, more }: { rows: readonly RequestRow[]; more: nu
             <td class="snug">
               <span class={`dot ${row.state}`} />
               {row.state}
-              {row.times > 1 && <span class="dim"> ×{row.times}</span>}
+              {row.times > 1 && <span class="dim"> ×{thousands(row.times)}</span>}
             </td>
             <td class="dim" data-label="by">
               {row.by && <Words text={row.by} limit={60} />}

@@ -12,6 +12,8 @@ interface CommandProps {
   kind?: "primary" | "plain";
   /** For a moment, or for want of something: the reason stands beside it. */
   inert?: boolean;
+  /** The id of the element with that reason. */
+  why?: string | undefined;
   label?: string;
   onAck?: (ack: Ack) => void;
   children: ComponentChildren;
@@ -23,6 +25,7 @@ export function CommandButton({
   args = {},
   kind = "plain",
   inert = false,
+  why,
   label,
   onAck,
   children,
@@ -41,6 +44,7 @@ export function CommandButton({
       class={kind}
       aria-label={phase === "busy" ? undefined : label}
       aria-disabled={disabled}
+      aria-describedby={why}
       onClick={() => disabled || void click()}
     >
       {phase === "busy" ? "Kernel busy…" : children}

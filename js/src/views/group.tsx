@@ -1,7 +1,8 @@
 import { useComputed } from "@preact/signals";
-import { count, duration, percent, size } from "../format";
+import { count, duration, percent, size, thousands } from "../format";
 import { CommandButton, ConfirmButton, Refusal } from "./buttons";
 import { GroupMatrix } from "./group_matrix";
+import { Departed, LastSum } from "./group_news";
 import { Gone } from "./header";
 import { Icon } from "./icon";
 import { Invitation } from "./invitation";
@@ -47,7 +48,7 @@ export function Group() {
             </div>
             <div>
               <dt>epoch</dt>
-              <dd title="how often the members have changed">{group.epoch}</dd>
+              <dd title="how often the members have changed">{thousands(group.epoch)}</dd>
             </div>
           </dl>
         )}
@@ -73,6 +74,8 @@ export function Group() {
           <Invitation code={code} whom="everybody who may come" />
         )}
         {open && group.state !== "waiting" && <Operation />}
+        {group.sum !== null && <LastSum sum={group.sum} />}
+        <Departed />
         {group.members.length > 1 && <GroupMatrix />}
       </div>
     </>
@@ -92,6 +95,11 @@ function Operation() {
     <section class="transfer">
       <div class="transfer-name">
         <Words text={operation.call} limit={160} />
+        {operation.codec && (
+          <span class="dim">
+            codec <Words text={operation.codec} limit={40} />
+          </span>
+        )}
         <span class="dim grow">
           {late.length > 0 && (
             <>

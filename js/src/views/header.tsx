@@ -1,5 +1,5 @@
 import { useComputed } from "@preact/signals";
-import { clock, count, latency, megabytes } from "../format";
+import { clock, count, latency, speed } from "../format";
 import { LINK_STATES, PATH_MEANINGS } from "../words";
 import { CommandButton, ConfirmButton, Refusal } from "./buttons";
 import { Icon } from "./icon";
@@ -95,8 +95,8 @@ export function Gone() {
 /** Four times a second only the texts of these change: each is bound to its own signal. */
 function Figures() {
   const { state } = useView().panel;
-  const sent = useComputed(() => megabytes(state.tick.value?.sent_bytes_per_s));
-  const received = useComputed(() => megabytes(state.tick.value?.received_bytes_per_s));
+  const sent = useComputed(() => speed(state.tick.value?.sent_bytes_per_s));
+  const received = useComputed(() => speed(state.tick.value?.received_bytes_per_s));
   const roundTrip = useComputed(() => latency(state.tick.value?.round_trip_s));
   const { path, paused } = state.link.value;
   return (
@@ -108,13 +108,13 @@ function Figures() {
       <div>
         <dt>{paused ? "sending paused" : "sending"}</dt>
         <dd>
-          <span class="rate">{sent}</span> MB/s
+          <span class="rate">{sent}</span>
         </dd>
       </div>
       <div>
         <dt>receiving</dt>
         <dd>
-          <span class="rate">{received}</span> MB/s
+          <span class="rate">{received}</span>
         </dd>
       </div>
       <div class="time">

@@ -50,7 +50,7 @@ export function PolicyLike({ row, dead, onMove, onCancel }: PolicyLikeProps) {
         <NumberField
           id={timesId}
           value={times.value}
-          unit="times"
+          unit={times.value === 1 ? "time" : "times"}
           placeholder=""
           least={1}
           most={MOST_TIMES}
@@ -77,7 +77,7 @@ export function PolicyLike({ row, dead, onMove, onCancel }: PolicyLikeProps) {
           command="add_policy_like"
           args={{ number: row.number, revision: row.revision, count: times.value }}
           kind="primary"
-          inert={dead || !draft}
+          inert={dead || !draft || row.refusal !== ""}
         >
           Approve these from now on
         </CommandButton>

@@ -3,7 +3,7 @@ import { useEffect, useLayoutEffect, useRef } from "preact/hooks";
 import { keyOf } from "../connection";
 import type { RequestRow } from "../contract";
 import { visible } from "../foreign";
-import { clock, size } from "../format";
+import { clock, size, thousands } from "../format";
 import { Answered } from "./answered";
 import { CommandButton, Refusal } from "./buttons";
 import { onEnter } from "./fields";
@@ -103,6 +103,8 @@ function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove
   };
   const args = { number: row.number };
   const detailId = `${id}-request-${row.number}`;
+  const refused = row.refusal !== "";
+  const refusalId = `${id}-refusal-${row.number}`;
   return (
     <li class="request" ref={item}>
       <div class="request-head">
@@ -125,7 +127,7 @@ function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove
           <dt>who</dt>
           <dd>
             <Words text={row.who} limit={60} />
-            {row.times > 1 && ` (asked ${row.times} times)`}
+            {row.times > 1 && ` (asked ${thousands(row.times)} times)`}
           </dd>
         </div>
         <div>
@@ -167,8 +169,8 @@ function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove
           </div>
         )}
       </dl>
-      {row.refusal && (
-        <p class="refusal">
+      {refused && (
+        <p class="refusal" id={refusalId}>
           It cannot be approved: <Words text={row.refusal} limit={200} />
         </p>
       )}
@@ -186,7 +188,8 @@ function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove
             command="approve"
             args={{ number: row.number, revision: row.revision }}
             kind="primary"
-            inert={dead || row.refusal !== ""}
+            inert={dead || refused}
+            why={refused ? refusalId : undefined}
             label={`${row.made ? "Approve" : "Run and approve"} ${visible(row.name)}`}
           >
             {row.made ? "Approve" : "Run and approve"}
@@ -195,7 +198,8 @@ function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove
             <CommandButton
               command="run_request"
               args={{ number: row.number, revision: row.revision }}
-              inert={dead || row.refusal !== ""}
+              inert={dead || refused}
+              why={refused ? refusalId : undefined}
               label={`Run ${visible(row.name)} here, and only here`}
               onAck={() => forget(row.number)}
             >
@@ -210,7 +214,9 @@ function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove
             class="plain"
             data-opens="like"
             aria-label={`Approve like this… for ${visible(row.name)}`}
-            onClick={() => (answering.value = "like")}
+            aria-disabled={refused}
+            aria-describedby={refused ? refusalId : undefined}
+            onClick={() => refused || (answering.value = "like")}
           >
             Approve like this…
           </button>

@@ -10,11 +10,14 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from duetlink.groups.status import GoneStatus, GroupStatus, LinkStatus, MemberStatus, SumStatus
 from duetlink.tools.demo import play
 from duetlink.tools.demo.errors import DemoFailed
+from duetlink.tools.demo.summary import tell_group, told_group
 from tests.tools.demo.played import NOTEBOOKS, left_behind
 
 pytestmark = pytest.mark.slow
@@ -119,3 +122,16 @@ async def test_a_step_that_misses_a_cancellation_is_asked_again(monkeypatch: pyt
     with pytest.raises(DemoFailed, match="the first"):
         await play._first_failure(misses_two(), fails())
     assert asked == 3
+
+
+def test_the_status_of_a_group_comes_out_of_its_kernel_as_it_was() -> None:
+    status = GroupStatus(
+        *("ready", None, "amber tulip seven", 2, 0, 2),
+        members=(MemberStatus(0, "Ada", "this member", 0.0), MemberStatus(1, "Ben", "connected", 1.5)),
+        links=(LinkStatus(0, 1, "tcp", 0.012, None, True),),
+        operation=None,
+        gone=(GoneStatus(2, "Cleo", 1, 1000.0, "silent", "no word for 20 s"),),
+        sum=SumStatus("auto", "union", 0.05, 1000, 20_000, "a report"),
+    )
+    group = SimpleNamespace(status=lambda: status)
+    assert told_group(tell_group({"group": group})) == status

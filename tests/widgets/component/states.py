@@ -21,10 +21,12 @@ from duetlink_widgets.contract import (
     Decisions,
     Export,
     Foreign,
+    GroupGoneRow,
     GroupLinkRow,
     GroupMemberRow,
     GroupOperation,
     GroupState,
+    GroupSum,
     GroupTick,
     History,
     LinkState,
@@ -401,6 +403,17 @@ GROUP = GroupState(
         GroupMemberRow(None, Foreign("Dan"), "waiting for the next epoch"),
     ],
     links=list(_LINKS),
+    gone=[
+        GroupGoneRow(
+            2,
+            Foreign("Eve"),
+            NOW_S - 300.0,
+            "silent",
+            Foreign("the peer has been silent for 20 s, and it did not come back within 10 s (patience_s)"),
+        ),
+        GroupGoneRow(1, Foreign("Fay"), NOW_S - 100.0, "notebook closed", Foreign("")),
+    ],
+    sum=GroupSum("auto", "union", 0.05, 1_000_000, 16_200_000, "float32[4,000,000] among 3 members: union"),
 )
 GROUP_TICK = asdict(
     GroupTick(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, replace
 
 import pytest
 from playwright.sync_api import expect
 
-from duetlink_widgets.contract import Foreign
+from duetlink_widgets.contract import Foreign, GroupSum
 from tests.widgets.component import states
 from tests.widgets.component.conftest import Show
 from tests.widgets.component.shown import AXE
@@ -63,6 +64,38 @@ def test_what_runs_is_shown_with_its_progress_and_whom_it_waits_for(show: Show) 
     shown.receive(states.GROUP_TICK | {"sequence": 2, "operation": None})
     expect(bar).to_have_count(0)
     expect(view).to_contain_text("Nothing runs.")
+
+
+def test_one_line_tells_what_a_sum_chose_and_the_rest_opens(show: Show) -> None:
+    shown = show(traits=TRAITS)
+    view = shown.view()
+    line = view.get_by_text("all_reduce: union, 5.0 % of the places, 16.2× fewer bytes", exact=True)
+    how = view.get_by_text("float32[4,000,000] among 3 members: union")
+    expect(how).not_to_be_visible()
+    line.click()
+    expect(how).to_be_visible()
+    dense = GroupSum("auto", "dense", None, 64_000, 64_000, "few")
+    shown.change(group=asdict(replace(states.GROUP, sum=dense)))
+    expect(view.get_by_text("all_reduce: dense", exact=True)).to_be_visible()
+    shown.change(group=asdict(replace(states.GROUP, sum=None)))
+    expect(view.locator(".sum")).to_have_count(0)
+    running = states.GROUP_TICK["operation"] | {"call": "all_reduce at cell 4:1", "codec": "int8"}
+    shown.receive(states.GROUP_TICK | {"operation": running})
+    expect(view.locator(".transfer-name")).to_contain_text("all_reduce at cell 4:1codec int8waits for Cleo")
+
+
+def test_whoever_has_gone_is_named_with_when_and_how(show: Show) -> None:
+    shown = show(traits=TRAITS)
+    view = shown.view()
+    gone = view.get_by_role("list", name="Who has gone").get_by_role("listitem")
+    expect(gone).to_have_count(2)
+    expect(gone.nth(0)).to_have_text(re.compile(r"\d\d:\d\d:\d\d Fay \(rank 1\) closed its notebook"))
+    expect(gone.nth(1)).to_contain_text("Eve (rank 2) fell silent")
+    expect(gone.nth(1)).to_contain_text("silent for 20 s, and it did not come back within 10 s")
+    told = view.get_by_role("status").filter(has=shown.page.get_by_role("list", name="Who has gone"))
+    expect(told).to_have_count(1)  # a screen reader says so
+    shown.change(group=asdict(replace(states.GROUP, gone=[])))
+    expect(gone).to_have_count(0)
 
 
 def test_the_code_is_there_while_it_waits_and_leaving_is_confirmed(show: Show) -> None:

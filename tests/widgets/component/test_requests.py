@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import asdict, replace
 
 import pytest
@@ -293,9 +294,17 @@ def test_a_private_function_that_no_budget_covers_cannot_be_approved(show: Show)
     expect(view.locator(".request .refusal")).to_have_text(
         "It cannot be approved: the function claims epsilon 2, and epsilon 1 is left for 'people': deny it"
     )
-    for name in ("Run and approve total(ages)", "Run total(ages) here, and only here"):
+    for name in (
+        "Run and approve total(ages)",
+        "Run total(ages) here, and only here",
+        "Approve like this… for total(ages)",
+    ):
         button = view.get_by_role("button", name=name)
         expect(button).to_be_disabled()
+        expect(button).to_have_accessible_description(
+            re.compile("^It cannot be approved: the function claims")
+        )
         button.click(force=True)
     assert shown.sent("command") == []
+    expect(view.locator(".policy-like")).to_have_count(0)
     expect(view.get_by_role("button", name="Deny")).to_be_enabled()
