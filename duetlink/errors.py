@@ -304,4 +304,21 @@ class OperationAborted(GroupError):
 
 
 class SecureSumFailed(GroupError):
-    """A secure sum cannot be opened any more, or is beyond its range; the message says which."""
+    """A secure sum cannot be opened any more, or is beyond its range; the message says which.
+
+    `ranks` and `names` are those of the members that gave garbage, where that is known (`accountable=True`).
+    With `is_pair` they are two members, one of whom at least does not keep to the protocol.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        ranks: tuple[int, ...] = (),
+        names: tuple[str, ...] = (),
+        is_pair: bool = False,
+    ) -> None:
+        super().__init__(message)
+        self.ranks = ranks
+        self.names = names
+        self.is_pair = is_pair

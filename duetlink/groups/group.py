@@ -384,6 +384,7 @@ class Group:
         secure: bool = False,
         limit: float | None = None,
         colluding: int | None = None,
+        accountable: bool = False,
         timeout_s: float | None = None,
     ) -> Any:
         """The mean of all members' values, the same bits for everybody.
@@ -392,8 +393,8 @@ class Group:
             value: arrays as for `all_reduce`, which come back as new ones; or a torch module, whose
                 parameters and buffers are replaced once all of them are there.
             weight: how much this member's counts, such as its number of rows. All give one, or none.
-            secure, limit, colluding: as for `all_reduce`. A secure weight is at most 2^20, and all learn the
-                sum of the weights.
+            secure, limit, colluding, accountable: as for `all_reduce`. A secure weight is at most 2^20, and
+                all learn the sum of the weights.
             timeout_s: CallTimeout after so long; the value is then as it was.
 
         Newcomers who wait come in first, where the group was launched without a size.
@@ -405,6 +406,7 @@ class Group:
             secure=secure,
             limit=limit,
             colluding=colluding,
+            accountable=accountable,
             timeout_s=timeout_s,
         )
 
@@ -428,6 +430,7 @@ class Group:
         limit: float | None = None,
         noise: float = 0.0,
         colluding: int | None = None,
+        accountable: bool = False,
         timeout_s: float | None = None,
     ) -> Any:
         """Combine all members' values; everybody has the result, in the same bits.
@@ -448,6 +451,8 @@ class Group:
             noise: with `secure`, standard deviation of discrete Gaussian noise on each item of the sum.
             colluding: with `secure`, how many members may put together what they have: the noise of the
                 others alone is what was asked for. All but two if None.
+            accountable: with `secure`, SecureSumFailed says which member gave garbage, in its `ranks` and
+                `names`. Items take 8 bytes, and a step is the range's 2^30th part: give a `limit`.
             timeout_s: CallTimeout after so long.
         """
         return self._run(
@@ -461,6 +466,7 @@ class Group:
             limit=limit,
             noise=noise,
             colluding=colluding,
+            accountable=accountable,
             timeout_s=timeout_s,
         )
 

@@ -63,9 +63,11 @@ class Operations:
         secure: bool = False,
         limit: float | None = None,
         colluding: int | None = None,
+        accountable: bool = False,
         timeout_s: float | None = None,
     ) -> Any:
-        self.check_secure("average", "average", secure, limit=limit, colluding=colluding)
+        ranges = {"limit": limit, "colluding": colluding, "accountable": accountable or None}
+        self.check_secure("average", "average", secure, **ranges)
         sums = SecureSum()
 
         async def whole() -> Any:
@@ -81,7 +83,15 @@ class Operations:
                 if not secure:
                     return await averaging.average(collectives, value, weight, call.place)
                 return await averages.average(
-                    sums, collectives, party, value, weight, limit=limit, colluding=colluding, call=call.place
+                    sums,
+                    collectives,
+                    party,
+                    value,
+                    weight,
+                    limit=limit,
+                    colluding=colluding,
+                    accountable=accountable,
+                    call=call.place,
                 )
 
             return await self._life.operate(average)
@@ -112,10 +122,12 @@ class Operations:
         limit: float | None = None,
         noise: float = 0.0,
         colluding: int | None = None,
+        accountable: bool = False,
         timeout_s: float | None = None,
     ) -> Any:
         as_what = "sum" if op in _SUMS else "all_reduce"
         ranges = {"limit": limit, "noise": noise or None, "colluding": colluding}
+        ranges["accountable"] = accountable or None
         self.check_secure("all_reduce", as_what, secure, **ranges)
         if secure and (in_place or algorithm is not None or codec is not None):
             raise SettingError("in_place, algorithm and codec are for sums that are not secure")
@@ -138,6 +150,7 @@ class Operations:
                     limit=limit,
                     noise=noise,
                     colluding=colluding,
+                    accountable=accountable,
                     call=call.place,
                 )
             return await collectives.all_reduce(

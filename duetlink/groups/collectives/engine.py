@@ -126,6 +126,10 @@ class Engine:
         known = self._names[rank] if rank < len(self._names) else ""
         return f"rank {rank} ({known})" if known else f"rank {rank}"
 
+    def names(self, ranks: Sequence[int]) -> tuple[str, ...]:
+        """`ann`, where that is known."""
+        return tuple(self._names[rank] if rank < len(self._names) else "" for rank in ranks)
+
     @property
     def awaited(self) -> tuple[int, ...]:
         """Ranks that what runs here waits for; where some have not begun, those. Any thread may ask."""

@@ -26,6 +26,7 @@ async def average(
     limit: float | None,
     colluding: int | None,
     call: str,
+    accountable: bool = False,
 ) -> Any:
     """The mean of the members' arrays, state dicts or models, as `averaging.average` gives it.
 
@@ -40,7 +41,14 @@ async def average(
     state = averaging.state_of(value)
     if weight is None:
         mean = await secure.all_reduce(
-            collectives, party, state, "mean", limit=limit, colluding=colluding, call=call
+            collectives,
+            party,
+            state,
+            "mean",
+            limit=limit,
+            colluding=colluding,
+            accountable=accountable,
+            call=call,
         )
         return averaging.put_back(value, mean)
     if not 0 <= weight <= MOST_WEIGHT:
@@ -51,7 +59,14 @@ async def average(
     scaled = averaging.each_leaf(state, lambda leaf: averaging.as_float64(leaf) * weight)
     given = [scaled, np.float64(weight)]
     found: Any = await secure.all_reduce(
-        collectives, party, given, "sum", limit=most, colluding=colluding, call=call
+        collectives,
+        party,
+        given,
+        "sum",
+        limit=most,
+        colluding=colluding,
+        accountable=accountable,
+        call=call,
     )
     summed, total = found[0], float(found[1])
     if not total > 0:

@@ -45,3 +45,13 @@ def mask(array: Residues, added: Sequence[bytes], taken_off: Sequence[bytes], fi
         for stream, change in streams:
             stream.update_into(_ZEROS if size == _CHUNK_BYTES else _ZEROS[:size], buffer)
             change(piece, made, out=piece)
+
+
+def at(key: bytes, items: Sequence[int]) -> Residues:
+    """A keystream's 64-bit items at these places."""
+    found = np.empty(len(items), "<u8")
+    for number, item in enumerate(items):
+        piece = np.zeros(ALIGNED_ITEMS, "<u8")
+        mask(piece, [key], [], item // ALIGNED_ITEMS * ALIGNED_ITEMS)
+        found[number] = piece[item % ALIGNED_ITEMS]
+    return found

@@ -31,6 +31,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import Enum
+from typing import ClassVar
 
 import numpy as np
 
@@ -118,6 +119,7 @@ class Lane:
     copies: dict[
         int, Residues
     ]  # by rank, of those whose deputy this is: their masked items of their own block
+    received: dict[int, Residues]  # by rank, of the own block: what `total` is the sum of, if it is kept
 
     def masked_block(self, block: int) -> Residues:
         return self.masked[slice(*self.blocks.bounds(block))]
@@ -126,6 +128,8 @@ class Lane:
 @dataclass(slots=True)
 class MaskedRound:
     """One attempt of one member. What is left of it after a loss is `held`."""
+
+    keeps_received: ClassVar[bool] = False  # memory of as much as the value
 
     party: Party
     rank: int
@@ -178,23 +182,15 @@ class MaskedRound:
             self.lanes.append(await self._mask(wire, number, array))
 
     async def _mask(self, wire: Wire, number: int, array: Residues) -> Lane:
-        size, me, round_ = self.party.size, self.rank, self.digest
-        keys = {
-            other: self.secrets.pair_key(
-                other, self.introductions[other].public_key, round_, number, wire.name(other)
-            )
-            for other in range(size)
-            if other != me
-        }
-        added = [self_key(self.secrets.seed, me, round_, number)]
-        added += [key for other, key in keys.items() if other > me]
-        taken_off = [key for other, key in keys.items() if other < me]
+        size, me = self.party.size, self.rank
+        added, taken_off = self._signed(self._pair_keys(wire, number))
+        added.append(self_key(self.secrets.seed, me, self.digest, number))
         await off_loop(array.nbytes, mask, array, added, taken_off)
         blocks = OwnedBlocks(len(array), size)
         given_sizes = [sum(map(blocks.size, blocks.sent(me, to))) for to in range(size)]
         sizes = [sum(map(blocks.size, blocks.sent(of, me))) for of in range(size)]
         got = await wire.exchange(f"masked values {number}", array, given_sizes, sizes)
-        parts = [array[slice(*blocks.bounds(me))]]
+        parts = {me: array[slice(*blocks.bounds(me))]}
         copies = {}
         for of, items in enumerate(got):
             at = 0
@@ -202,10 +198,25 @@ class MaskedRound:
                 piece = items[at : at + blocks.size(block)]
                 at += len(piece)
                 if block == me:
-                    parts.append(piece)
+                    parts[of] = piece
                 else:
                     copies[of] = piece.copy()
-        return Lane(blocks, array, await off_loop(array.nbytes, _sum, parts), copies)
+        total = await off_loop(array.nbytes, _sum, list(parts.values()))
+        return Lane(blocks, array, total, copies, parts if self.keeps_received else {})
+
+    def _pair_keys(self, wire: Wire, number: int) -> dict[int, bytes]:
+        """Of one lane, by the rank of the other one."""
+        round_ = self.digest
+        return {
+            other: self.secrets.pair_key(other, told.public_key, round_, number, wire.name(other))
+            for other, told in enumerate(self.introductions)
+            if other != self.rank
+        }
+
+    def _signed(self, keys: dict[int, bytes]) -> tuple[list[bytes], list[bytes]]:
+        """The keys whose masks this member adds, and those whose masks it takes off."""
+        added = [key for other, key in keys.items() if other > self.rank]
+        return added, [key for other, key in keys.items() if other < self.rank]
 
     # -- commit, reveal, gather ------------------------------------------------------------------------------
 
@@ -215,7 +226,7 @@ class MaskedRound:
         Raises:
             OperationMismatch: a member was told other keys by a third than this one; it names both.
         """
-        mine = [each.public_digest for each in self.introductions]
+        mine = self._told_alike()
         self.held = Held(Stage.COMMITTED, self.digest)
         told = await wire.tell_each("commitments", [b"".join(mine)] * self.party.size)
         for rank, data in enumerate(told):
@@ -227,22 +238,33 @@ class MaskedRound:
                         "one of the two does not keep to the protocol, and no sum is made"
                     )
 
+    def _told_alike(self) -> list[bytes]:
+        """Digests, by rank, of what each member has to have told all others alike."""
+        return [each.public_digest for each in self.introductions]
+
     async def open(self, wire: Wire) -> list[Residues]:
         """Tell this member's seed, and give the sums over all members.
 
         Raises:
             RemoteProtocolError: a member told a seed that is not the one it was committed to.
         """
+        seeds = await self._reveal(wire)
+        found = []
+        for number, lane in enumerate(self.lanes):
+            mine = await self._unmasked(seeds, number, self.rank, lane.total)
+            found.append(np.concatenate(await wire.gather(mine, self._block_sizes(lane))))
+        return found
+
+    def _block_sizes(self, lane: Lane) -> list[int]:
+        return [lane.blocks.size(rank) for rank in range(self.party.size)]
+
+    async def _reveal(self, wire: Wire) -> list[bytes]:
+        """Everybody's seed, by rank."""
         self.held = Held(Stage.REVEALED, self.held.round)
         seeds = await wire.tell_each("self-masks", [self.secrets.seed] * self.party.size)
         for rank, seed in enumerate(seeds):
             self._check_seed(rank, seed, wire.name(rank))
-        found = []
-        for number, lane in enumerate(self.lanes):
-            mine = await self._unmasked(seeds, number, self.rank, lane.total)
-            parts = await wire.gather(mine, [lane.blocks.size(rank) for rank in range(self.party.size)])
-            found.append(np.concatenate(parts))
-        return found
+        return seeds
 
     def _check_seed(self, rank: int, seed: bytes, name: str) -> None:
         if digest("seed", seed) != self.introductions[rank].seed_digest:

@@ -18,12 +18,15 @@ from duetlink.data.codecs.integers.floats import floats, unfloats
 from duetlink.errors import OutOfRange, SecureSumFailed, SettingError, UnsupportedValue
 from duetlink.groups.collectives.elements import Array, divide
 from duetlink.groups.secure.keystream import Residues
+from duetlink.groups.secure.naming import SUM_BITS
 from duetlink.groups.secure.noise import MOST_SIGMA, discrete_gaussian
 
 # For floats where no limit is declared: in 64 bits, in steps of 2^-34 or finer whoever takes part.
 DEFAULT_LIMIT = 1e6
 # Sums use a 16th of the ring. Garbage leaves that in 15 of 16 items.
 _GUARD_BITS = 4
+# Where whoever gave garbage is to be named, items are at most 2^SUM_BITS / members steps (`naming.py`).
+_ACCOUNTABLE_GUARD_BITS = 62 - SUM_BITS
 # With noise no finer steps are needed: 2^20 of them in a standard deviation.
 _FINEST_SIGMA = 2**20
 # A standard deviation of fewer steps would be rounded up by more than 1/64.
@@ -52,12 +55,22 @@ class Range:
     share_sigma: int = 0
 
     @classmethod
-    def of(cls, element: Element, members: int, limit: float | None, noise: float, honest: int) -> Range:
+    def of(
+        cls,
+        element: Element,
+        members: int,
+        limit: float | None,
+        noise: float,
+        honest: int,
+        *,
+        accountable: bool = False,
+    ) -> Range:
         """For items of this kind.
 
         Args:
             limit: of each item; None takes 10^6 for floats, and for integers what 64 bits allow.
             noise: standard deviation of the noise that `honest` members add together.
+            accountable: whether whoever gave garbage is to be named: 64 bits, of which sums use few.
 
         Raises:
             UnsupportedValue: sums of this kind are not made.
@@ -68,20 +81,24 @@ class Range:
         if not (math.isfinite(noise) and noise >= 0):
             raise SettingError(f"noise is {noise!r}: it is a finite number, 0 or above")
         share = noise / math.sqrt(honest)
+        guard_bits = _ACCOUNTABLE_GUARD_BITS if accountable else _GUARD_BITS
+        finer = "a smaller limit" if accountable else "a smaller limit, or give float64"
         if not element.is_float:
             if element.storage.kind not in "iu":
                 raise UnsupportedValue(
                     f"{element.name} has no secure sum; integers and floats have (convert a bool to uint8)"
                 )
             sigma = math.ceil(share)
-            return cls(element, None, _of_integers(members, limit, sigma), members, _checked(sigma))
+            return cls(
+                element, None, _of_integers(members, limit, sigma, accountable), members, _checked(sigma)
+            )
         if element.name.startswith("float8"):
             raise UnsupportedValue(f"{element.name} cannot be added; convert it to float16 or bfloat16 first")
-        bits = 64 if limit is None or element.size_bytes > 4 else 32
+        bits = 64 if accountable or limit is None or element.size_bytes > 4 else 32
         limit = DEFAULT_LIMIT if limit is None else float(limit)
         room = limit + _MOST_DEVIATIONS * share  # of all members' noise together, each has at most this part
         try:
-            finest = FixedPoint.of_range(room, members, bits=bits, noise_bits=_GUARD_BITS).fraction_bits
+            finest = FixedPoint.of_range(room, members, bits=bits, noise_bits=guard_bits).fraction_bits
             if not share:
                 return cls(element, FixedPoint(bits, finest, limit, members), limit, members)
             fraction_bits = min(finest, math.floor(math.log2(_FINEST_SIGMA / share)))
@@ -92,7 +109,7 @@ class Range:
         if sigma < _COARSEST_SIGMA:
             raise SettingError(
                 f"noise {noise:g} is too small beside a limit of {limit:g}: the steps of {bits} bits are "
-                f"{fixed.step:g}. Declare a smaller limit, or give float64"
+                f"{fixed.step:g}. Declare {finer}"
             )
         return cls(element, fixed, limit, members, _checked(sigma))
 
@@ -169,8 +186,12 @@ class Range:
         return signed.astype(self.element.storage)
 
 
-def _of_integers(members: int, limit: float | None, sigma: int) -> float:
-    most = (2**63 >> _GUARD_BITS) // members - _MOST_DEVIATIONS * sigma
+def _of_integers(members: int, limit: float | None, sigma: int, accountable: bool) -> float:
+    # half of 2^SUM_BITS, since `members` may be little more than half of a power of two
+    largest_sum = 2 ** (SUM_BITS - 1) if accountable else 2**63 >> _GUARD_BITS
+    most = largest_sum // members - _MOST_DEVIATIONS * sigma
+    if most < 1:
+        raise SettingError(f"{members} members cannot add up integers with noise of {sigma} steps each")
     if limit is not None and limit > most:
         raise SettingError(f"limit is {limit:g}: {members} members can add up integers to {most:,}")
     return most if limit is None else limit

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from duetlink.errors import SecureSumFailed
+from duetlink.groups.secure.accountable_round import AccountableRound
 from duetlink.groups.secure.introduction import Held
 from duetlink.groups.secure.keystream import Residues
 from duetlink.groups.secure.masked_round import MaskedRound, Way, Wire, way_on
@@ -26,6 +27,7 @@ class ResidueSum:
         make: Callable[[], Awaitable[Sequence[Residues]]],
         *,
         is_noisy: bool = False,
+        accountable: bool = False,
     ) -> list[Residues]:
         """The sums over all members, modulo the width of the items; the same at all of them.
 
@@ -37,18 +39,21 @@ class ResidueSum:
             make: gives this member's arrays, which are used up; called once for each attempt, and not where
                 an attempt is finished.
             is_noisy: whether they have noise, which hides the value of a single honest member.
+            accountable: whether who gave garbage is found out; residues then have 64 bits.
 
         Raises:
             GroupError: there are fewer than three members, or all but one may collude.
             OperationMismatch: the members have not called the same.
             RemoteProtocolError: a member does not keep to the protocol; it names the member.
-            SecureSumFailed: the sum was interrupted while it was being opened, and cannot be finished.
+            SecureSumFailed: the sum was interrupted while it was being opened, and cannot be finished; or
+                a member gave garbage, and it names the member.
             PeerLost: a member is gone; call this again in the next epoch.
         """
         kept = self._kept
         if kept is None:  # else there may be a sum over more members to be finished
             party.check(colluding, is_noisy=is_noisy)
-        attempt = MaskedRound(party, wire.flat.engine.rank, terms)
+        kind = AccountableRound if accountable else MaskedRound
+        attempt = kind(party, wire.flat.engine.rank, terms)
         told = await attempt.introduce(wire, Held() if kept is None else kept.held)
         held = [each.held for each in told]
         way = way_on(held, kept is not None and kept.can_finish(party))

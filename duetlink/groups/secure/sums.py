@@ -38,6 +38,7 @@ class SecureSum:
         limit: float | None = None,
         noise: float = 0.0,
         colluding: int | None = None,
+        accountable: bool = False,
         call: str = "",
     ) -> object:
         """The sum or mean of all members' values, which shows no more of each than the result does.
@@ -52,13 +53,15 @@ class SecureSum:
             noise: standard deviation of the discrete Gaussian noise on each item of the sum, in the item's
                 unit, without the part of the members that collude, who know theirs.
             colluding: how many members may put together what they have; all but two if None.
+            accountable: whether whoever gives garbage is named, for 8 bytes an item and coarser steps.
             call: where it was called, for errors.
 
         Raises:
             GroupError: there are fewer than three members.
             SettingError: an argument cannot be.
             OutOfRange: an item is beyond the limit. The others get OperationAborted, without the value.
-            SecureSumFailed: the sum shows that somebody gave garbage, or a loss came at the wrong moment.
+            SecureSumFailed: the sum shows that somebody gave garbage (`ranks` says who, where that is
+                known), or a loss came at the wrong moment.
             OperationMismatch, OperationAborted, PeerLost, RemoteProtocolError, MissingLibrary,
             UnsupportedValue: as every operation.
         """
@@ -72,8 +75,11 @@ class SecureSum:
         if not tree.leaves:
             raise UnsupportedValue("there is no array in this value")
         honest = max(size - colluding, 1)
-        ranges = [Range.of(element, size, limit, noise, honest) for element in tree.elements]
-        asked = _Asked(tree, op, ranges, limit, noise, colluding)
+        ranges = [
+            Range.of(element, size, limit, noise, honest, accountable=accountable)
+            for element in tree.elements
+        ]
+        asked = _Asked(tree, op, ranges, limit, noise, colluding, accountable)
         return await secure_sum(collectives, self, party, asked, call=call)
 
 
@@ -87,11 +93,13 @@ class _Asked:
     limit: float | None
     noise: float
     colluding: int
+    accountable: bool
 
     @property
     def terms(self) -> bytes:
         """The same where members have called the same."""
-        return repr((self.tree.what, self.op, self.limit, self.noise, self.colluding)).encode()
+        terms = (self.tree.what, self.op, self.limit, self.noise, self.colluding)
+        return repr((*terms, "accountable") if self.accountable else terms).encode()
 
 
 @in_turn
@@ -113,7 +121,13 @@ async def secure_sum(
 
     wire = Wire(self.flat, asked.tree.what, call)
     totals = await secure.residues.run(
-        wire, party, asked.terms, asked.colluding, make, is_noisy=asked.noise > 0
+        wire,
+        party,
+        asked.terms,
+        asked.colluding,
+        make,
+        is_noisy=asked.noise > 0,
+        accountable=asked.accountable,
     )
     flats: dict[str, Any] = {}
     for each, total in zip(secure.ranges, totals, strict=True):

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from duetlink.errors import GroupError, OperationRefused, PeerLost, SettingError
+from duetlink.errors import GroupError, OperationRefused, PeerLost, SecureSumFailed, SettingError
 from duetlink.groups.group import Group
+from duetlink.groups.secure.accountable_round import AccountableRound
 from duetlink.groups.secure.masked_round import MaskedRound
 from tests.groups.conftest import MakeGroup, together
 
@@ -56,6 +57,29 @@ def test_a_sum_of_two_says_why_not(make_group: MakeGroup) -> None:
     for error in together(make_group(2), give):
         assert isinstance(error, GroupError)
         assert "hides nothing" in str(error)
+
+
+def test_who_gave_garbage_is_named_at_all_and_the_group_goes_on(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    groups = make_group(3)
+    mask = AccountableRound.mask
+
+    async def garbage(self: AccountableRound, wire: Any, arrays: Any) -> None:
+        if self.rank == 1:
+            arrays[0][:] = 2**60
+        await mask(self, wire, arrays)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(AccountableRound, "mask", garbage)
+        for call in (give, lambda group, **options: group.average(np.ones(3), secure=True, **options)):
+            for found in together(groups, lambda group, call=call: call(group, accountable=True)):  # type: ignore[misc]
+                assert isinstance(found, SecureSumFailed), found
+                assert (found.ranks, found.names) == ((1,), ("member 1",))
+    for found in together(groups, lambda group: give(group, accountable=True, limit=4.0)):
+        np.testing.assert_allclose(found, 6.0, atol=1e-7)
+    with pytest.raises(SettingError, match="accountable is for secure sums: say secure=True"):
+        groups[0].average(np.ones(2), accountable=True)
 
 
 def test_members_that_are_lost_are_made_up_for(
