@@ -42,6 +42,7 @@ from duetlink.data.values.touch import touch
 from duetlink.errors import CodecFailed, LocalProtocolError, RemoteProtocolError
 from duetlink.groups.secure.introduction import Held, Introduction
 from duetlink.groups.secure.member_secrets import Secrets
+from duetlink.groups.secure.naming import TRIALS, Case, Evidence, Opening
 from tests.data.dedup.bodies import manifest_of, pack, stream
 from tests.fuzz import gossip, mutate
 
@@ -547,7 +548,7 @@ _SUM_ITEMS = 600  # of the array that made-up exponents are used on
 @functools.cache
 def _sum_samples() -> list[bytes]:
     """After one byte that says what it is: two chunks to be added, a plan with its sketch, exponents, a fixed
-    point, what a member tells before a secure sum.
+    point, what a member tells before a secure sum, and what it states of garbage in one.
     """
     found = []
     for name in ("int16", "bfloat16", "uint64", "complex64"):
@@ -564,6 +565,7 @@ def _sum_samples() -> list[bytes]:
     found.append(b"\3" + FixedPoint.of_range(3.0, 4).to_wire())
     secrets = Secrets(1, _SECURE_MEMBERS)
     found.append(b"\4" + secrets.introduction(0, Held(), bytes(32)).to_wire())
+    found.append(b"\5" + bytes(Opening.size_bytes() + Evidence.size_bytes(_SECURE_MEMBERS)))
     return found
 
 
@@ -605,9 +607,24 @@ def _use_sum(data: bytes) -> None:
         told = Introduction.from_wire(rest, _SECURE_MEMBERS, "rank 1")
         assert told.to_wire() == rest
         Secrets(0, _SECURE_MEMBERS).pair_key(1, told.public_key, bytes(32), 0, "rank 1")
+    elif kind == b"\5":
+        _use_evidence(rest)
     else:
         fixed = FixedPoint.from_wire(rest)
         fixed.from_ring(fixed.to_ring(np.array([fixed.limit, -fixed.limit])))
+
+
+def _use_evidence(data: bytes) -> None:
+    """One member of four has told this; the others keep to the protocol, and are named in a pair at most."""
+    opening = Opening.from_wire(data[: Opening.size_bytes()], "rank 1")
+    told = Evidence.from_wire(data[Opening.size_bytes() :], _SECURE_MEMBERS, "rank 1")
+    nothing = np.zeros((_SECURE_MEMBERS, TRIALS), np.uint64)
+    blinded = nothing.copy()
+    blinded[1] = opening.blinded
+    case = Case(0, np.ones(TRIALS, np.uint64), nothing[0], nothing, blinded)
+    honest = Evidence(nothing, nothing)
+    verdict = case.judge([honest, told, honest, honest])
+    assert verdict is None or 1 in verdict.ranks
 
 
 TARGETS: dict[str, Target] = {
