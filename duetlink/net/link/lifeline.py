@@ -38,7 +38,7 @@ class Lifeline:
         self._connection = connection
         self._settings = settings
         self._tasks: list[asyncio.Task[None]] = []
-        self._heard_s = time.monotonic()
+        self._heard_s = self._counted_from_s = time.monotonic()
         self._heard = asyncio.Event()
         self._addresses = _addresses()
         self.control = DurableChannel(kept_bytes=CONTROL_KEPT_BYTES)
@@ -104,10 +104,10 @@ class Lifeline:
         try:
             while not ended.done():
                 await asyncio.wait((ended,), timeout=self._settings.heartbeat_interval_s)
-                silence_s = time.monotonic() - self._heard_s
-                if silence_s > self._settings.heartbeat_timeout_s:
+                if time.monotonic() - self._counted_from_s > self._settings.heartbeat_timeout_s:
+                    silence_s = time.monotonic() - self._heard_s
                     return (
-                        f"the peer has been silent for {silence_s:.0f} s (its kernel may be blocked or have "
+                        f"the peer has been silent for {silence_s:.1f} s (its kernel may be blocked or have "
                         "died, or the network between you)"
                     )
             return f"the connection to the peer ended: {ended.result()}"
@@ -174,7 +174,7 @@ class Lifeline:
     # -- is the peer there? ----------------------------------------------------------------------------------
 
     def _note_heard(self) -> None:
-        self._heard_s = time.monotonic()
+        self._heard_s = self._counted_from_s = time.monotonic()
         self._heard.set()
 
     async def _beat(self) -> None:
@@ -202,7 +202,7 @@ class Lifeline:
 
     def _hope_for(self, time_s: float) -> None:
         """Count the connection as lost unless something is heard within `time_s` from now."""
-        self._heard_s = time.monotonic() - max(self._settings.heartbeat_timeout_s - time_s, 0.0)
+        self._counted_from_s = time.monotonic() - max(self._settings.heartbeat_timeout_s - time_s, 0.0)
 
     async def _ping(self) -> None:
         with contextlib.suppress(TimeoutError, LinkClosed):

@@ -12,6 +12,7 @@ import pytest
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import CallTimeout, PeerLost
 from duetlink.net.flight.body import Outgoing
+from duetlink.net.link.lifeline import Lifeline
 from duetlink.net.link.link import Link
 from duetlink.net.peer.connection import PeerConnection
 from duetlink.net.streams.stream import Stream
@@ -265,3 +266,18 @@ async def test_closing_while_it_reconnects_ends_it_at_once(links: tuple[Link, Li
     cut(links[0])
     await soon(lost.wait())
     await asyncio.wait_for(links[0].close(), 5)
+
+
+async def test_a_silence_is_told_as_long_as_it_was() -> None:
+    """After this side was blocked, a peer has less time to be heard; that shortens no silence in the text."""
+
+    class Silent:
+        async def wait_ended(self) -> str:
+            await asyncio.Event().wait()
+            raise AssertionError
+
+    settings = Settings(heartbeat_interval_s=0.01, heartbeat_timeout_s=20.0)
+    lifeline = Lifeline(Silent(), settings)  # type: ignore[arg-type]
+    lifeline._hope_for(0.02)
+    async with asyncio.timeout(10):
+        assert "silent for 0." in await lifeline._wait_lost()
