@@ -69,7 +69,9 @@ class Attempt:
         if not trying.done():
             trying.cancel()
             await asyncio.wait((trying,))
-        why = self._stopped.result() if self._stopped.done() else _outcome(trying)
+        # both may have happened: an exception that nobody asks for is printed in the notebook
+        outcome = "" if trying.cancelled() else _outcome(trying)
+        why = self._stopped.result() if self._stopped.done() else outcome
         self.end(why)
         if not self.up.done():
             self.up.set_exception(PathUnavailable(why))

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,12 @@ import psutil
 import pytest
 
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.errors import LocalProtocolError, PathUnavailable
+from duetlink.errors import LinkClosed, LocalProtocolError, PathUnavailable
 from duetlink.net.carrier.driver import MAX_SIGNAL_BYTES, MAX_SIGNALS
 from duetlink.net.flight.body import Outgoing
 from duetlink.net.link.link import Link
 from duetlink.net.paths import attempt as attempt_module
+from duetlink.net.paths.attempt import Attempt
 from duetlink.net.paths.carried import CarriedPath
 from duetlink.net.paths.ladder import UP
 from duetlink.settings import IceServer, Settings
@@ -329,3 +332,31 @@ async def test_notices_about_paths_and_attempts_that_are_not_there_are_passed_ov
     await initiator.ping()
     array = np.arange(MIB, dtype=np.uint8)
     assert bytes(await pull(initiator, other, array)) == array.tobytes()
+
+
+async def test_an_attempt_that_fails_as_its_link_ends_leaves_no_exception_behind() -> None:
+    """The link's end fails the call that the attempt waits for, and ends the attempt, in one moment."""
+    unseen: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, what: unseen.append(what["message"]))
+    answer: asyncio.Future[None] = loop.create_future()
+    server: asyncio.Future[None] = loop.create_future()
+    server.set_result(None)
+
+    async def call(*_: Any) -> None:
+        await answer
+
+    rpc = SimpleNamespace(call=call, tell_nowait=lambda message: None)
+    context: Any = SimpleNamespace(server=server, initiator=True, rpc=rpc)
+    reasons: list[str] = []
+    attempt = Attempt(context, pb.CarrierOpen(path="udp"), lambda _, why: reasons.append(why))
+    for _ in range(5):
+        await asyncio.sleep(0)  # it waits for the answer now
+    answer.set_exception(LinkClosed("the peer closed the link"))
+    await asyncio.sleep(0)
+    attempt.end("this side has closed the path")
+    await attempt.close()
+    del attempt
+    gc.collect()
+    assert reasons == ["this side has closed the path"]
+    assert unseen == []
