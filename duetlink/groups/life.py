@@ -93,8 +93,9 @@ class GroupLife:
         self._mesh_members: frozenset[int] = frozenset()
         self._collectives: Collectives | None = None
         self._running = 0
-        self._even = True  # whether who was interrupted by the last change may simply try again
+        self._uneven = 0  # the last epoch that began when some had finished what others had not
         self._untold: PeerLost | None = None  # a loss that no operation has raised here
+        self._missed: tuple[int, PeerLost] | None = None  # who went, and in which epoch, since one last began
         self._doubted: dict[int, PeerLost] = {}  # who leaves by the word of others alone, by seat
         self._fresh = False  # the epoch has just admitted newcomers: the next point has been passed with that
         self._at_point = False
@@ -474,6 +475,8 @@ class GroupLife:
         error = PeerLost(f"rank {rank} ({name}) {what}", rank=rank, name=name)
         self._note_gone(epoch, lost, leaves=leaves)
         assert self.standing is not None
+        if self._missed is None:
+            self._missed = epoch.number, error
         if not leaves:
             self._untold = error
         elif lost not in self.standing.leaving:
@@ -511,7 +514,8 @@ class GroupLife:
         if before is not None and gone is not None:
             gone.fail(LinkClosed(f"epoch {gone.epoch} is over"))
             self._spawn(_close(before, gone))
-        self._even = even
+        if not even:
+            self._uneven = epoch.number
         links = [self.peers[seat].link if seat != self.standing.me else None for seat in epoch.members]
         rank = epoch.members.index(self.standing.me)
         streams = [link.streams if link is not None else None for link in links]
@@ -534,10 +538,12 @@ class GroupLife:
         """Run one operation in the epoch that there is, or in the next one, where it is about to change.
 
         With `on_loss="continue"` what a loss has interrupted is tried again among those who are left, where
-        all of them were interrupted in the same operation.
+        all of them were interrupted in the same operation. Where some had finished it, nobody tries again:
+        those raise PeerLost from their next operation.
 
         Raises:
-            PeerLost: a member is lost, once for each at every other member; or this one has stopped.
+            PeerLost: a member is lost, once for each at every other member; or this one has stopped. Also
+                where a member has left that an operation still needed, once at every other member.
             DuetError: as `work` does.
         """
         while True:
@@ -551,9 +557,9 @@ class GroupLife:
                 return result
             except PeerLost as lost:
                 interrupted = lost
-                self._untold = None
+                self._untold = self._missed = None
             except Exception:
-                self._untold = None  # this tells it: a member that was put out raises why
+                self._untold = self._missed = None  # this tells it: a member that was put out raises why
                 raise
             finally:
                 self._running -= 1
@@ -566,7 +572,8 @@ class GroupLife:
             while self.standing.epoch.number == number:
                 self._check_open()
                 await self._stir()
-            if not self._even:
+            if self._uneven > number:
+                self._missed = None
                 raise interrupted
 
     def roll(self) -> tuple[int, tuple[bytes, ...]]:
@@ -584,6 +591,7 @@ class GroupLife:
             if self._untold is not None:
                 untold, self._untold = self._untold, None
                 if self.on_loss == "raise":
+                    self._missed = None
                     raise untold
             joined = self._running and not now.revoked
             if (
@@ -594,6 +602,9 @@ class GroupLife:
             ):
                 break
             await self._stir()
+        missed, self._missed = self._missed, None
+        if missed is not None and self._uneven > missed[0]:
+            raise missed[1]  # others raise it from what this member had finished before
         if not self._running:
             self._feed(machine.Begun())
         self._running += 1
@@ -603,22 +614,38 @@ class GroupLife:
         """All members call this: newcomers who wait come in, of whom `admits` says yes. Returns in the epoch
         that follows, if any. Before the first epoch all come in.
         """
-        if self.standing is not None and self.standing.epoch.number == 0 and self.standing.is_member:
-            self._at_point = True
-            try:
-                self._feed(machine.Admit(self._newcomers()))
-                await self.wait_ready()
-            finally:
-                self._at_point = False
+
+        async def nothing(collectives: Collectives) -> None:
+            return
+
+        if self._is_before_all:
+            await self._admit_first()
             return
         await self.wait_ready()
         if self._fresh:
             self._fresh = False
             return
+        await self.operate_at_point(nothing, call, admits)
+
+    async def operate_at_point(
+        self,
+        work: Callable[[Collectives], Awaitable[T]],
+        call: str,
+        admits: Callable[[int], bool],
+    ) -> T | None:
+        """A point and the work after it, as one operation; None if somebody came in instead of the work.
+
+        Where a loss interrupts a point and then an operation, some members may be at the one and some at the
+        other. Here they are at the same, whatever happens. Raises as `operate`.
+        """
+        if self._is_before_all:
+            await self._admit_first()
+            return None
+        self._fresh = False
         self._at_point = True
         try:
-            number, told = await self.operate(
-                lambda collectives: self._look_for_newcomers(collectives, call, admits)
+            number, told, result = await self.operate(
+                lambda collectives: self._admit_or_work(collectives, work, call, admits)
             )
             assert self.standing is not None
             if told:
@@ -630,16 +657,36 @@ class GroupLife:
                 while self.standing.epoch.number == number:
                     self._check_open()
                     await self._stir()
+            return result
         finally:
             self._at_point = False
 
-    async def _look_for_newcomers(
-        self, collectives: Collectives, call: str, admits: Callable[[int], bool]
-    ) -> tuple[int, bytes]:
-        """The epoch, and who may come in after it, as the lowest rank knows it."""
+    @property
+    def _is_before_all(self) -> bool:
+        return self.standing is not None and self.standing.epoch.number == 0 and self.standing.is_member
+
+    async def _admit_first(self) -> None:
+        """Begin the first epoch, with all who have come."""
+        self._at_point = True
+        try:
+            self._feed(machine.Admit(self._newcomers()))
+            await self.wait_ready()
+        finally:
+            self._at_point = False
+
+    async def _admit_or_work(
+        self,
+        collectives: Collectives,
+        work: Callable[[Collectives], Awaitable[T]],
+        call: str,
+        admits: Callable[[int], bool],
+    ) -> tuple[int, bytes, T | None]:
+        """The epoch, who may come in after it, as the lowest rank knows it, and what the work gave."""
         assert self.standing is not None
+        number = self.standing.epoch.number
         newcomers = bytes(seat for seat in self._newcomers() if admits(seat))
-        return self.standing.epoch.number, await collectives.broadcast_bytes(newcomers, 0, call=call)
+        told = await collectives.broadcast_bytes(newcomers, 0, call=call)
+        return number, told, None if told else await work(collectives)
 
     def _newcomers(self) -> tuple[int, ...]:
         assert self.standing is not None

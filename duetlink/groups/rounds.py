@@ -268,8 +268,10 @@ class Rounds:
                 await self._wait()
             try:
                 if self._life.grows:
-                    await self._life.point(TOPIC, self._wants_in)
-                if await self._life.operate(self._round):
+                    is_end = await self._life.operate_at_point(self._round, TOPIC, self._wants_in)
+                else:
+                    is_end = await self._life.operate(self._round)
+                if is_end:
                     return
                 aborts = 0
             except PeerLost:
