@@ -19,6 +19,7 @@ from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.func import functional_call, grad, vmap
 
 from duetlink.errors import MissingLibrary, SettingError
+from duetlink.learning.dp.apart import check_apart
 from duetlink.learning.dp.layers import (
     check_layers,
     sample_gradients,
@@ -28,6 +29,11 @@ from duetlink.learning.dp.layers import (
 )
 
 Loss = Callable[[Any, Any], Tensor]  # of outputs and targets: one number for each sample, shape (B,)
+# What float32 rounds is far smaller, and no sum of a batch reaches its end, which a row more would tell.
+_CLIPS = (1e-10, 1e10)
+_LEAST_WEIGHT = 2.0**-100  # below it float32 would round the weighted gradient by much
+_DTYPES = (torch.float32, torch.float64)  # others have too few bits for a sum of many samples
+
 Batch = tuple[tuple[Tensor, ...], Tensor]  # the model's inputs, and the targets
 
 
@@ -36,16 +42,19 @@ class ClippedSum:
     """What one batch adds up to."""
 
     gradients: dict[str, Tensor]  # by parameter's name; the sum over samples, each clipped
-    norms: Tensor  # (B,), before clipping. They are private
+    norms: Tensor  # float64 of shape (B,), before clipping. They are private
 
 
 class Clipping(ABC):
     """One way to the clipped sum. Made for one model and one loss."""
 
     def __init__(self, model: nn.Module, loss: Loss, clip: float) -> None:
-        """Raises SettingError for a model whose samples cannot be told apart."""
-        if not clip > 0.0:
-            raise SettingError(f"clip is {clip!r}: the largest norm of a sample's gradient is above 0")
+        """Raises SettingError for a model whose samples cannot be told apart, or a clip beyond all use."""
+        if not _CLIPS[0] <= clip <= _CLIPS[1]:
+            raise SettingError(
+                f"clip is {clip!r}: the largest norm of a sample's gradient is above 0, from "
+                f"{_CLIPS[0]:g} to {_CLIPS[1]:g}"
+            )
         check_layers(model)
         self.model, self.loss, self.clip = model, loss, clip
         self.parameters = {name: p for name, p in model.named_parameters() if p.requires_grad}
@@ -53,6 +62,37 @@ class Clipping(ABC):
             raise SettingError(
                 "the model has no parameter that requires a gradient: there is nothing to train"
             )
+        for name, p in self.parameters.items():
+            if p.dtype not in _DTYPES:
+                raise SettingError(f"{name} is {p.dtype}: what is trained is float32 or float64")
+        self._is_apart = False
+
+    def of(self, batch: Batch) -> dict[str, Tensor]:
+        """The clipped gradients of a batch of at least one sample, added up, by parameter.
+
+        Raises:
+            SettingError: the loss gives other than one number for each sample; or the model mixes them, or
+                changes what it holds while it is used.
+        """
+        if not self._is_apart and len(batch[1]) > 1:
+            self.check_apart(batch)
+            self._is_apart = True
+        held = self._held()
+        found = self.sum(batch).gradients
+        if self._held() != held:
+            raise SettingError(
+                "the model changes its parameters or buffers while it is used: that would tell of rows, and "
+                "no noise is added to it"
+            )
+        return found
+
+    def _held(self) -> list[tuple[int, int]]:
+        """Every parameter and buffer, and how often it was written."""
+        return [(id(t), t._version) for t in (*self.model.parameters(), *self.model.buffers())]
+
+    def check_apart(self, batch: Batch) -> None:
+        """That no sample's loss depends on another sample: see `apart.py`. Raises SettingError."""
+        check_apart(self.model, self.losses, self.parameters, batch)
 
     @abstractmethod
     def sum(self, batch: Batch) -> ClippedSum:
@@ -83,9 +123,11 @@ class Clipping(ABC):
         )
 
     def weights(self, norms: Tensor) -> Tensor:
-        """What each sample's gradient is scaled by; 0 for one that is not finite."""
+        """What each sample's gradient is scaled by; 0 for one that is not finite, or as good as."""
         weights = torch.clamp(self.clip / norms, max=1.0)  # a norm of 0 gives infinity, so 1
-        return torch.where(torch.isfinite(norms), weights, torch.zeros_like(weights))
+        return torch.where(
+            torch.isfinite(norms) & (weights >= _LEAST_WEIGHT), weights, torch.zeros_like(weights)
+        )
 
     def losses(self, outputs: Any, targets: Tensor) -> Tensor:
         """One loss for each sample. Raises SettingError for another shape."""
@@ -104,6 +146,9 @@ class PerSample(Clipping):
     """Every sample's gradient by itself, with torch.func, and the sum of them. Takes B times the memory of
     the model, works for any model that torch.func can differentiate.
     """
+
+    def check_apart(self, batch: Batch) -> None:
+        """Nothing to check: each sample goes through the model by itself."""
 
     def sum(self, batch: Batch) -> ClippedSum:
         inputs, targets = batch
@@ -157,12 +202,12 @@ class BookKeeping(Clipping):
             names = [call.name for call, _ in used]
             again = self._shared or len(names) != len(set(names))
             if plain is not None:
-                ones = torch.ones(len(targets), dtype=total.dtype)
+                ones = torch.ones(len(targets), dtype=torch.float64)
                 self.check(self._added(used) if again else self._gradients(used, ones), plain)
                 self._checked = True
             if again:
                 return _weighted_sum(self, self._each(used, len(targets)))
-            norms = torch.zeros(len(targets), dtype=total.dtype)
+            norms = torch.zeros(len(targets), dtype=torch.float64)
             for call, back in used:
                 norms += squared_norms(call.layer, call.inputs, back)
             norms.sqrt_()
@@ -288,8 +333,11 @@ def _recorded(layers: dict[str, nn.Module], calls: list[_Call], samples: int) ->
 
 def _weighted_sum(clipping: Clipping, each: dict[str, Tensor]) -> ClippedSum:
     """From every sample's gradient, each of shape (B, *parameter's)."""
-    norms = torch.stack([g.flatten(1).square().sum(1) for g in each.values()]).sum(0).sqrt()
+    squares = [
+        torch.linalg.vector_norm(g.flatten(1), dim=1, dtype=torch.float64).square() for g in each.values()
+    ]
+    norms = torch.stack(squares).sum(0).sqrt()
     weights, finite = clipping.weights(norms), torch.isfinite(norms)
     return ClippedSum(
-        {name: torch.tensordot(weights[finite], g[finite], 1) for name, g in each.items()}, norms
+        {name: torch.tensordot(weights[finite].to(g.dtype), g[finite], 1) for name, g in each.items()}, norms
     )

@@ -24,8 +24,10 @@ from duetlink.learning.dp.sampling import poisson_sample
 TRUSTS = ("leader", "secure_sum", "none")
 
 
-Share = Callable[[int, int], npt.NDArray[np.float32]]
+Share = Callable[[int, int], npt.NDArray[np.float64]]
 
+# Steps in a standard deviation of the noise, as a power of 2: a sum of 2^29 of them is exact in float64.
+_NOISE_BITS = 24
 
 # How many rows a member can have in a batch, as a multiple of the declared size of all members' batch. So
 # generous a range costs nothing in 64 bits, whose steps the noise decides.
@@ -194,22 +196,20 @@ class DpSgd:
             )
         *inputs, targets = batch
         self._steps += 1  # before anything is released: a step that fails half-way has cost what it costs
-        if len(targets):
-            gradients = self._clipping.sum((tuple(inputs), targets)).gradients
-        else:
-            gradients = self._clipping.zeros()
+        clipping = self._clipping
+        gradients = clipping.of((tuple(inputs), targets)) if len(targets) else clipping.zeros()
         total = torch.cat([gradient.detach().reshape(-1) for gradient in gradients.values()])
         if self._group is None:
-            total += self._own_noise(len(total)).to(total.dtype)
+            total = self._noised(total).to(total.dtype)
         elif self._trust == "secure_sum":
             total = self._secure_sum(self._group, total)
         else:
             mine = total
 
-            def make(rank: int, size: int) -> npt.NDArray[np.float32]:
-                return (mine + self._own_noise(len(mine), rank, size).to(mine.dtype)).numpy()
+            def make(rank: int, size: int) -> npt.NDArray[np.float64]:
+                return self._noised(mine, rank, size).numpy()
 
-            total = torch.from_numpy(np.array(self._group.all_reduce(make)))
+            total = torch.from_numpy(np.array(self._group.all_reduce(make))).to(mine.dtype)
         total /= self._batch
         at = 0
         for name, parameter in self._clipping.parameters.items():
@@ -260,11 +260,31 @@ class DpSgd:
         )
         return torch.from_numpy(np.array(found)).to(mine.dtype)
 
+    def _noised(self, total: Tensor, *place: int) -> Tensor:
+        """A member's sum with its share of the noise, float64; not for a secure sum. `place`: rank and size.
+
+        Both are rounded to whole steps before they are added, which is exact: the last bits of other floating
+        point numbers would tell which sum the noise was added to.
+        """
+        step = self._noise_step
+        noise = self._own_noise(len(total), *place)
+        return torch.round(total.double() / step) * step + noise if step else total + noise
+
     def _own_noise(self, count: int, rank: int = 0, size: int = 1) -> Tensor:
-        """The share of a member of that rank in a sum of so many, which is not a secure one."""
+        """The share of a member of that rank in a sum of so many, in whole steps, float64.
+
+        Rounding moves each coordinate of a sum by a step at most, so that one row may change the norm by the
+        root of their number more, in steps. The noise grows with it: for a million coordinates and a noise of
+        1 by 0.006 %.
+        """
+        step = self._noise_step
+        if not step or (self._group is not None and self._trust == "leader" and rank != 0):
+            return torch.zeros(count, dtype=torch.float64)
+        scale = self._noise * (self._clip + math.sqrt(count) * step)
+        return torch.round(torch.from_numpy(self._keystream.normal(count) * scale) / step) * step
+
+    @property
+    def _noise_step(self) -> float:
+        """What noise and sums are rounded to; 0 without noise."""
         scale = self._noise * self._clip
-        if self._group is not None and self._trust == "leader" and rank != 0:
-            scale = 0.0
-        if scale == 0.0:
-            return torch.zeros(count)
-        return torch.from_numpy(self._keystream.normal(count) * scale)
+        return 2.0 ** (math.floor(math.log2(scale)) - _NOISE_BITS) if scale else 0.0

@@ -1,0 +1,169 @@
+"""Models, losses and figures that a scientist chooses so that a private training tells more than its account
+says. Each of these trainings would otherwise pass with the epsilon that it claims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from duetlink.errors import SettingError
+from duetlink.learning.dp.clipping import BookKeeping, PerSample
+from duetlink.learning.dp.training import DpSgd
+
+SQUARES = nn.MSELoss(reduction="none")
+
+
+def training(model: nn.Module, loss: Any = SQUARES, **changed: Any) -> DpSgd:
+    settings: dict[str, Any] = {"rows": 8, "batch": 8, "clip": 1.0, "noise": 1.0} | changed
+    return DpSgd(model, torch.optim.SGD(model.parameters(), lr=1.0), loss, **settings)
+
+
+# -- what float32 cannot square or add up ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("shape", [(2, 4), (2, 1, 4), (2, 3, 4)])
+def test_inputs_whose_squares_are_zero_are_clipped(shape: tuple[int, ...]) -> None:
+    model = nn.Linear(4, 1, bias=False)
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        return 1e22 * outputs.flatten(1).sum(1)
+
+    clipping = BookKeeping(model, loss, clip=1e-3)
+    found = clipping.sum(((torch.full(shape, 1e-24),), torch.zeros(2)))
+    # each of the two gradients has a norm of 0.02 or more before, and 0.001 after
+    assert float(found.gradients["weight"].norm()) == pytest.approx(2e-3, rel=1e-5)
+
+
+def test_positions_that_cancel_each_other_leave_no_rounding_errors() -> None:
+    torch.manual_seed(0)
+    factors = torch.randint(-64, 64, (64,)).float()
+    factors[-1] -= factors.sum()
+
+    def loss(outputs: Tensor, targets: Tensor) -> Tensor:
+        return (outputs.squeeze(2) * factors * 2**50).sum(1) * targets
+
+    clipping = BookKeeping(nn.Linear(1, 1), loss, clip=1.0)
+    inputs = torch.ones(3_000, 64, 1)
+    for _ in range(8):  # by chance nothing is left
+        found = clipping.sum(((inputs,), torch.randint(2**10, (3_000,)).float()))
+        # each gradient of the bias is 0; without the guard the sum of all is 1e16 and so
+        assert float(found.gradients["bias"].norm()) < 1.0
+
+
+def test_the_last_bits_of_a_coordinate_do_not_tell_what_the_noise_was_added_to() -> None:
+    model = nn.Linear(50_000, 1, bias=False)
+    with torch.no_grad():
+        model.weight.zero_()
+    training(model, batch=1).step(torch.empty(0, 50_000), torch.empty(0, 1))
+    steps = model.weight.detach().double() * 2**24
+    assert torch.equal(steps, steps.round())  # also close to 0, where float32 has finer numbers
+    assert float(model.weight.detach().std()) == pytest.approx(1.0, rel=0.02)
+
+
+@pytest.mark.parametrize("clip", [1e-28, 1e28])
+def test_a_clip_at_the_ends_of_float32_is_refused(clip: float) -> None:
+    with pytest.raises(SettingError, match="from 1e-10 to"):
+        training(nn.Linear(1, 1), clip=clip)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_parameters_of_few_bits_are_refused(dtype: torch.dtype) -> None:
+    with pytest.raises(SettingError, match="what is trained is float32 or float64"):
+        training(nn.Linear(1, 1, dtype=dtype))
+
+
+# -- what a model keeps beside its parameters --------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
+@pytest.mark.parametrize("frozen", [True, False])
+def test_weights_that_are_scaled_where_they_were_used_are_refused(kind: Any, frozen: bool) -> None:
+    used = kind(10, 2, max_norm=1.0)
+    used.weight.requires_grad_(not frozen)
+    with pytest.raises(SettingError, match="max_norm changes weights"):
+        training(nn.Sequential(used, nn.Flatten(1), nn.Linear(2, 1)))
+
+
+class Remembers(nn.Module):
+    """Adds what it sees to a buffer, or puts it in its place."""
+
+    def __init__(self, replace: bool) -> None:
+        super().__init__()
+        self.inner = nn.Linear(1, 1)
+        self.replace = replace
+        self.register_buffer("seen", torch.zeros(1))
+
+    def forward(self, x: Tensor) -> Tensor:
+        if self.replace:
+            self.seen = x.detach().sum(0)
+        else:
+            self.seen += x.detach().sum(0)
+        return torch.as_tensor(self.inner(x))
+
+
+@pytest.mark.parametrize("replace", [True, False])
+def test_a_buffer_that_remembers_rows_ends_the_training(replace: bool) -> None:
+    model = Remembers(replace)
+    before = model.inner.weight.detach().clone()
+    with pytest.raises(SettingError, match="changes its parameters or buffers while it is used"):
+        training(model).step(torch.ones(8, 1), torch.ones(8, 1))
+    assert torch.equal(model.inner.weight, before)
+
+
+# -- what one sample has to do with another ----------------------------------------------------------------
+
+
+def softmax_of_the_batch() -> nn.Sequential:
+    layers = nn.Sequential(nn.Linear(1, 1), nn.Softmax(dim=0), nn.Linear(1, 1))
+    with torch.no_grad():  # only when it has been trained does the last layer pass anything on
+        layers[2].weight.zero_()
+    return layers
+
+
+def minus_the_targets(outputs: Tensor, targets: Tensor) -> Tensor:
+    return (outputs - targets).square()
+
+
+def minus_the_mean(outputs: Tensor, targets: Tensor) -> Tensor:
+    return (outputs - targets - (outputs - targets).mean()).square()
+
+
+def of_the_others_targets(outputs: Tensor, targets: Tensor) -> Tensor:
+    return (outputs - targets / targets.sum()).square()
+
+
+MIXED: dict[str, Callable[[], tuple[nn.Module, Any]]] = {
+    "a layer along the batch": lambda: (softmax_of_the_batch(), SQUARES),
+    "before all layers": lambda: (nn.Sequential(nn.Softmax(dim=0), nn.Linear(1, 1)), SQUARES),
+    "a batch taken for positions": lambda: (
+        nn.Sequential(nn.Linear(1, 2), nn.Unflatten(0, (1, -1)), nn.InstanceNorm1d(8), nn.Flatten(0, 1)),
+        minus_the_targets,
+    ),
+    "a loss of the whole batch": lambda: (nn.Linear(1, 1), minus_the_mean),
+    "targets of the whole batch": lambda: (nn.Linear(1, 1), of_the_others_targets),
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+def test_samples_that_are_mixed_are_found(name: str) -> None:
+    torch.manual_seed(1)
+    model, loss = MIXED[name]()
+    before = [p.detach().clone() for p in model.parameters()]
+    with pytest.raises(SettingError, match="mixes the samples of a batch"):
+        training(model, loss).step(torch.randn(8, 1), torch.randn(8, 1))
+    assert all(torch.equal(p, was) for p, was in zip(model.parameters(), before, strict=True))
+
+
+def test_each_sample_in_a_batch_of_its_own_is_mixed_with_none() -> None:
+    torch.manual_seed(1)
+    model = nn.Sequential(nn.Linear(1, 1), nn.Softmax(dim=0), nn.Linear(1, 1))
+    x, y = torch.randn(8, 1), torch.randn(8, 1)
+    together = PerSample(model, SQUARES, 1e6).of(((x,), y))
+    ones = [PerSample(model, SQUARES, 1e6).of(((x[at : at + 1],), y[at : at + 1])) for at in range(8)]
+    for name, gradient in together.items():
+        assert torch.allclose(gradient, torch.stack([one[name] for one in ones]).sum(0), atol=1e-5)
