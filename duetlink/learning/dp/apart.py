@@ -13,6 +13,7 @@ model's own code that compares the rows of a batch.
 from __future__ import annotations
 
 import contextlib
+import math
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -45,7 +46,7 @@ def check_apart(
 
 def _drawn(like: Tensor) -> Tensor:
     """Random parameters of a common size: normal, by the root of how many a row has."""
-    return torch.randn_like(like) / max(1, like[:1].numel()) ** 0.5
+    return torch.randn_like(like).div_(math.sqrt(max(1, like[:1].numel())))
 
 
 def _check(
@@ -56,7 +57,7 @@ def _check(
 ) -> None:
     inputs, targets = tuple(map(_leaf, batch[0])), _leaf(batch[1])
     samples = len(targets)
-    edges: list[Tensor | GradientEdge] = [leaf for leaf in (*inputs, targets) if leaf.requires_grad]
+    edges = [get_gradient_edge(leaf) for leaf in (*inputs, targets) if leaf.requires_grad]
     with _outputs_of(model, edges, samples):
         each = losses(functional_call(model, parameters, inputs), targets)
     if not edges:
@@ -82,7 +83,7 @@ def _leaf(tensor: Tensor) -> Tensor:
 
 
 @contextlib.contextmanager
-def _outputs_of(model: nn.Module, edges: list[Tensor | GradientEdge], samples: int) -> Iterator[None]:
+def _outputs_of(model: nn.Module, edges: list[GradientEdge], samples: int) -> Iterator[None]:
     """While the model runs, note what its innermost layers return for the samples."""
 
     def note(layer: nn.Module, inputs: tuple[Any, ...], outputs: Any) -> None:

@@ -74,10 +74,10 @@ class Clipping(ABC):
             SettingError: the loss gives other than one number for each sample; or the model mixes them, or
                 changes what it holds while it is used.
         """
+        held = self._held()
         if not self._is_apart and len(batch[1]) > 1:
             self.check_apart(batch)
             self._is_apart = True
-        held = self._held()
         found = self.sum(batch).gradients
         if self._held() != held:
             raise SettingError(

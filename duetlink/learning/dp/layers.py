@@ -183,6 +183,7 @@ def _scaled(values: Tensor, norms: Tensor) -> tuple[Tensor, Tensor]:
 
 def _convolution(layer: nn.Conv2d, inputs: Tensor, back: Tensor) -> Tensor:
     groups, samples = layer.groups, len(inputs)
+    assert not isinstance(layer.padding, str)  # such a layer has no rule
     patches = functional.unfold(inputs, layer.kernel_size, layer.dilation, layer.padding, layer.stride)
     parameters = trainable(layer)
     total = _none(back)
