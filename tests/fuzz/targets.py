@@ -556,6 +556,8 @@ def _sum_samples() -> list[bytes]:
         items = np.arange(40).astype(element.storage)
         one = aggregate.Aggregate(aggregate.VALUES, element, items, bytes(8), room_for=3).to_wire()
         found.append(b"\0" + struct.pack("<I", len(one)) + one + one)
+    one = aggregate.Aggregate(aggregate.SUPPORT, BY_NAME["uint8"], np.arange(40, dtype=np.uint8), bytes(8))
+    found.append(b"\0" + struct.pack("<I", len(one.to_wire())) + 2 * one.to_wire())
     for load in (0, 5, 60):
         plan = SketchPlan.for_load(1000, load)
         sketch = plan.sketch(np.arange(load) * 7, np.arange(load) - 9)

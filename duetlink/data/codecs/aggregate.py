@@ -3,7 +3,8 @@
 Theory. Whoever sums needs to know what is added, not what it means. So a chunk says how many items of which
 kind it has, for whose sum they are made (a digest of all that the members have agreed on: the union of their
 supports, exponents, the seed of a sketch), how many members' chunks are in it, and of how many there is room.
-Two chunks of the same sum add up item by item; all else is left to whoever decodes.
+Two chunks of the same sum add up item by item, bitmaps of supports by "or"; all else is left to whoever
+decodes.
 
     "DLA1" | scheme u8 | element u8 | members u16 | room for u16 | 6 zeros | context 8 bytes | items u64 |
     checksum u64 | items
@@ -21,13 +22,13 @@ import xxhash
 from numpy.typing import NDArray
 
 from duetlink.data.codecs.base import Octets
-from duetlink.data.codecs.element import BY_NUMBER, Element
+from duetlink.data.codecs.element import BY_NUMBER, UINT8, Element
 from duetlink.data.codecs.integers.floats import floats, unfloats
 from duetlink.errors import LimitExceeded, MalformedChunk
 
 # What the items mean, for whoever decodes.
-VALUES, INTEGERS, SKETCH = range(3)
-SCHEMES = ("values", "integers", "sketch")
+VALUES, INTEGERS, SKETCH, SUPPORT = range(4)
+SCHEMES = ("values", "integers", "sketch", "support")
 MAX_MEMBERS = 65_535
 _MAGIC = b"DLA1"
 _HEAD = struct.Struct("<4sBBHH6s8sQ")
@@ -80,7 +81,7 @@ class Aggregate:
             raise MalformedChunk(f"{len(view)} bytes that are no chunk to be added")
         _, scheme, number, members, room_for, zeros, context, size = _HEAD.unpack_from(view)
         element = BY_NUMBER.get(number)
-        if element is None or not _adds(element) or scheme >= len(SCHEMES) or any(zeros):
+        if element is None or scheme >= len(SCHEMES) or not adds(element, scheme) or any(zeros):
             raise MalformedChunk(f"a chunk of scheme {scheme} with items of kind {number}")
         if not 1 <= members <= room_for:
             raise MalformedChunk(f"a chunk of {members} members, with room for {room_for}")
@@ -111,6 +112,8 @@ class Aggregate:
         members = self.members + other.members
         if members > self.room_for:
             raise MalformedChunk(f"chunks of {members} members, where there is room for {self.room_for}")
+        if self.scheme == SUPPORT:
+            return replace(self, items=self.items | other.items, members=members)
         with np.errstate(all="ignore"):
             left, right = floats(self.items, self.element), floats(other.items, self.element)
             items = unfloats(left + right, self.element)
@@ -142,7 +145,10 @@ def context_of(*agreed: bytes) -> bytes:
     return digest.digest()
 
 
-def _adds(element: Element) -> bool:
+def adds(element: Element, scheme: int = VALUES) -> bool:
+    """Whether a chunk of that scheme may hold such items."""
+    if scheme == SUPPORT:
+        return element == UINT8
     return element.storage.kind in "iufc" and not element.name.startswith("float8")
 
 

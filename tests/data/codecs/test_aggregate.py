@@ -7,7 +7,7 @@ import struct
 import numpy as np
 import pytest
 
-from duetlink.data.codecs.aggregate import INTEGERS, VALUES, Adding, Aggregate, context_of
+from duetlink.data.codecs.aggregate import INTEGERS, SUPPORT, VALUES, Adding, Aggregate, context_of
 from duetlink.data.codecs.element import BY_NAME
 from duetlink.data.codecs.integers.lane import Lane
 from duetlink.data.codecs.integers.spans import Spans
@@ -61,6 +61,19 @@ def test_a_relay_adds_values_at_the_union_and_integers_that_it_cannot_decode() -
     total = Aggregate.from_wire(relay.add(relay.add(chunks[2], chunks[0]), chunks[1]), 10_000)
     lane.from_integers(total.items, found)
     assert found.tolist() == expected.tolist()
+
+
+def test_supports_are_brought_together_by_or_and_are_bytes() -> None:
+    chunks = [
+        Aggregate(SUPPORT, BY_NAME["uint8"], np.array([bits, 128], "uint8"), CONTEXT).to_wire()
+        for bits in (3, 6)
+    ]
+    total = Aggregate.from_wire(Adding().add(*chunks), 100)
+    assert (total.items.tolist(), total.members) == ([7, 128], 2)
+    with pytest.raises(MalformedChunk):
+        Aggregate.from_wire(
+            Aggregate(SUPPORT, BY_NAME["int16"], np.zeros(2, "int16"), CONTEXT).to_wire(), 100
+        )
 
 
 def test_chunks_of_different_sums_are_not_added() -> None:
