@@ -470,9 +470,22 @@ class Group:
             timeout_s=timeout_s,
         )
 
-    def reduce(self, value: Any, root: int = 0, op: str = "sum", *, timeout_s: float | None = None) -> Any:
-        """The same; only `root` has the result, the others None."""
-        return self._run(self._operations.reduce, value, root, op, timeout_s=timeout_s)
+    def reduce(
+        self,
+        value: Any,
+        root: int = 0,
+        op: str = "sum",
+        *,
+        codec: str | None = None,
+        timeout_s: float | None = None,
+    ) -> Any:
+        """The same; only `root` has the result, the others None.
+
+        With `codec` `union`, `sketch` or `integers`, for sums and means, less than whole arrays travel, and
+        only the root decodes: members on the way add chunks that they cannot read. A member that gives None
+        has no part in the sum; it adds what the others send, without knowing what that is.
+        """
+        return self._run(self._operations.reduce, value, root, op, codec=codec, timeout_s=timeout_s)
 
     def reduce_scatter(
         self, values: Sequence[Any], op: str = "sum", *, timeout_s: float | None = None

@@ -160,13 +160,20 @@ class Operations:
         return await self._timed(call, "all_reduce", self._life.operate(all_reduce), timeout_s)
 
     async def reduce(
-        self, call: Call, value: Any, root: int = 0, op: str = "sum", *, timeout_s: float | None = None
+        self,
+        call: Call,
+        value: Any,
+        root: int = 0,
+        op: str = "sum",
+        *,
+        codec: str | None = None,
+        timeout_s: float | None = None,
     ) -> Any:
         return await self._run(
             call,
             "reduce",
             value,
-            lambda c: c.reduce(value, root, op, call=call.place),
+            lambda c: c.reduce(value, root, op, codec=codec, call=call.place),
             timeout_s,
             sums=op in _SUMS,
         )

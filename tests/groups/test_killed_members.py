@@ -61,6 +61,14 @@ class Process:
         self.begin(statement)
         return self.answer()
 
+    def end(self) -> None:
+        self.process.kill()
+        assert self.process.stdin is not None
+        assert self.process.stdout is not None
+        self.process.stdin.close()
+        self.process.stdout.close()
+        self.process.wait()
+
 
 def telling_s(others: list[Process]) -> float:
     """From when the first of them knew of the loss until the last one's call had failed with it."""
@@ -83,12 +91,7 @@ def members() -> Iterator[list[Process]]:
         yield made
     finally:
         for each in made:
-            each.process.kill()
-            assert each.process.stdin is not None
-            assert each.process.stdout is not None
-            each.process.stdin.close()
-            each.process.stdout.close()
-            each.process.wait()
+            each.end()
 
 
 @pytest.mark.parametrize(("victim", "name"), [(2, "carl"), (0, "ann")], ids=["who joined", "who launched"])

@@ -24,7 +24,8 @@ from duetlink.groups.collectives.flat import FlatOperations, Manner
 from duetlink.groups.collectives.host_memory import Memory, OwnMemory
 from duetlink.groups.collectives.messages import Moved
 from duetlink.groups.collectives.shared import SharedOperations
-from duetlink.groups.collectives.sums import registry
+from duetlink.groups.collectives.sums import reduced, registry
+from duetlink.groups.collectives.sums.adders import Adders
 from duetlink.groups.collectives.sums.automatic import predictions
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.trees import Tree, from_bytes, take_apart, to_bytes
@@ -273,7 +274,13 @@ class Collectives:
         call: str = "",
         progress: Progress | None = None,
     ) -> object:
-        """Combine all members' values; the root returns the result, the others None."""
+        """Combine all members' values; the root returns the result, the others None.
+
+        With a codec of `sums/reduced.py`, members between add chunks that they do not decode, and a member
+        whose value is None gives nothing: it only adds what the others send.
+        """
+        if codec is not None and codec in reduced.CODECS:
+            return await self._reduce_coded(value, root, op, codec, call, progress)
         tree = take_apart(value)
         _check(tree, op, in_place=False)
         flats = {}
@@ -283,6 +290,33 @@ class Collectives:
             manner = Manner(_what(tree, element), "", call, algorithm, progress, codec)
             await self.flat.reduce(array, wide, op, root, manner, restore=False)
             flats[element.name] = array.astype(element.storage, copy=False)
+        return tree.with_items(flats) if self.rank == root else None
+
+    async def _reduce_coded(
+        self, value: object, root: int, op: str, codec: str, call: str, progress: Progress | None
+    ) -> object:
+        if not 0 <= root < self.size:
+            raise ValueError(f"no rank {root} in a group of {self.size}")
+        tree = None if value is None else take_apart(value)
+        if tree is not None:
+            _check(tree, op, in_place=False)
+            reduced.check(tree.elements, op, codec)
+        form = b"" if tree is None else tree.what.encode()
+        forms = await self._tell_each(form, f"reduce to a {op} by {codec}", call)
+        gives = reduced.check_forms(forms, self.engine.name)
+        manner = Manner(f"{op}, codec {codec}", place=call, progress=progress)
+        adders = Adders(self.flat, root, gives, manner, self._limit_bytes)
+        if tree is None:
+            await adders.help()
+            return None
+        flats = {}
+        for element in tree.elements:
+            array = tree.flat(element).astype(_wide(element, op).storage, copy=False)
+            total, report = await reduced.reduce(adders, codec, array, _wide(element, op), op)
+            self.sums.append(report)
+            if total is not None:
+                flats[element.name] = total.astype(element.storage, copy=False)
+        await adders.end()
         return tree.with_items(flats) if self.rank == root else None
 
     @in_turn

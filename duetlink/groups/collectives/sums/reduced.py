@@ -1,0 +1,162 @@
+"""Coded sums towards one root: whoever stands between adds chunks that it cannot read (`adders.py`).
+
+`union`: the members' supports are brought together by "or", the root tells all the union, and the values
+there are added. `sketch`: one round of sketches, and floats only where the order of additions matters.
+`integers`: those of blocks whose sum is proven to be that of floats, and floats for the rest. A result has
+the bits of the dense sum by the same additions: up a binomial tree, or, with a member that only adds, the
+root's items plus the sum of the others' in the order of their ranks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+
+import numpy as np
+
+from duetlink.data.codecs.aggregate import INTEGERS, SKETCH, SUPPORT, VALUES, adds
+from duetlink.data.codecs.element import BY_NAME, UINT8, Element
+from duetlink.data.codecs.integers.lane import Lane
+from duetlink.data.codecs.integers.spans import Spans
+from duetlink.data.codecs.sketch.peel import peel
+from duetlink.data.codecs.sketch.plan import SketchPlan
+from duetlink.data.codecs.support import Places, bitmap_of, places_of
+from duetlink.errors import OperationMismatch, UnsupportedValue
+from duetlink.groups.collectives.elements import Array, divide
+from duetlink.groups.collectives.engine import off_loop
+from duetlink.groups.collectives.sums.adders import Adders
+from duetlink.groups.collectives.sums.base import SumReport
+from duetlink.groups.collectives.sums.sketch_terms import SketchTerms, head_of
+
+Reduced = tuple[
+    Array | None, str, str, int, int | None
+]  # the sum at the root; way, why, dense and union items
+
+
+async def _union(adders: Adders, array: Array, element: Element, why: str = "asked for") -> Reduced:
+    bitmap = await off_loop(array.nbytes, bitmap_of, array, element)
+    told = await adders.tell(await adders.total(SUPPORT, UINT8, bitmap, b""))
+    places = await off_loop(array.nbytes, places_of, told, array.size)
+    values = await _values_at(adders, array, element, places, told)
+    return _put(adders, array, (places, values)), "union", why, places.size, places.size
+
+
+async def _sketch(adders: Adders, array: Array, element: Element) -> Reduced:
+    places = await off_loop(array.nbytes, lambda: places_of(bitmap_of(array, element), array.size))
+    values = array[places]
+    heads = await adders.heads(head_of(array, element, places, values))
+    terms = SketchTerms.of(heads, element, array.size)
+    if terms.refusal:
+        return await _union(adders, array, element, terms.refusal)
+    plan = SketchPlan.for_load(max(1, array.size), terms.load)
+    mine = await off_loop(16 * array.nbytes, plan.sketch, places, terms.integers(values))
+    total = await adders.total(SKETCH, BY_NAME["uint64"], mine, plan.to_wire())
+    # the root tells where floats are to be added; what it could not read whole goes by union compaction
+    known, results, by_floats, union_items = places[:0], array[:0], places[:0], None
+    told = None
+    if total is not None:
+        read = await off_loop(16 * array.nbytes, peel, plan, total)
+        told = np.empty(0, np.uint8)
+        if read.complete.all():
+            known, results, by_floats = terms.sums([read])
+            union_items = read.places.size
+            told = np.concatenate([np.ones(1, np.uint8), _bits(by_floats, array.size)])
+    told = await adders.tell(told)
+    if not told.size:
+        return await _union(adders, array, element, f"what there was did not fit {plan.cells:,} cells")
+    by_floats = places_of(told[1:], array.size)
+    why = f"a sketch of {plan.cells:,} cells was read whole"
+    added = await _values_at(adders, array, element, by_floats, told) if by_floats.size else None
+    result = _put(adders, array, (known, results), (by_floats, added))
+    return result, "sketch", why, by_floats.size, union_items
+
+
+async def _integers(adders: Adders, array: Array, element: Element) -> Reduced:
+    mine: Spans = await off_loop(array.nbytes, Spans.of, array, element)
+    heads = await adders.heads(mine.flat.view(np.uint8))
+    spans = Spans.from_flat(np.max([np.frombuffer(head, np.int16) for head in heads], axis=0))
+    lane = Lane.lossless(spans, element, array.size, adders.givers)
+    if lane is None:
+        return await _union(adders, array, element, "integers would be no smaller")
+    integers = await off_loop(array.nbytes, lane.to_integers, array)
+    kind = BY_NAME[f"int{8 * lane.width_bytes}"]
+    total = await adders.total(INTEGERS, kind, integers, spans.flat.tobytes())
+    places = lane.dense_places(array.size)
+    values = await _values_at(adders, array, element, places, spans.flat) if places.size else None
+    result = _put(adders, array, (places, values))
+    if result is not None and total is not None:
+        await off_loop(array.nbytes, lane.from_integers, total, result)
+    why = f"{np.count_nonzero(lane.chosen):,} of {lane.chosen.size:,} blocks as {kind.name}"
+    return result, "integers", why, places.size, None
+
+
+CODECS: Mapping[str, Callable[[Adders, Array, Element], Awaitable[Reduced]]] = {
+    "union": _union,
+    "sketch": _sketch,
+    "integers": _integers,
+}
+
+
+def check(elements: Sequence[Element], op: str, codec: str) -> None:
+    """Raises UnsupportedValue unless the codec can do that with such items."""
+    if op not in ("sum", "mean"):
+        raise UnsupportedValue(f"codec {codec} is for sums and means, not for {op}")
+    for element in elements:
+        if not adds(element):
+            raise UnsupportedValue(f"codec {codec} adds numbers, not {element.name}")
+        if codec != "union" and not element.is_float:
+            raise UnsupportedValue(f"codec {codec} is for real floating point numbers, not {element.name}")
+
+
+def check_forms(forms: Sequence[bytes], name: Callable[[int], str]) -> list[bool]:
+    """Who gives something, by what each has told of its value's form: nothing, if it only adds.
+
+    Raises:
+        OperationMismatch: two members give values of different forms.
+    """
+    gives = [bool(form) for form in forms]
+    first = gives.index(True) if any(gives) else 0
+    for rank, form in enumerate(forms):
+        if form and form != forms[first]:
+            raise OperationMismatch(f"{name(first)} and {name(rank)} give values of different forms")
+    return gives
+
+
+async def reduce(
+    adders: Adders, codec: str, array: Array, element: Element, op: str
+) -> tuple[Array | None, SumReport]:
+    """The sum or mean, in new memory, of those that give something; the root has it, the others None.
+
+    Raises, beside what `Engine.perform` raises:
+        MalformedChunk: what came is no chunk, or one of another sum.
+    """
+    adders.array_bytes = array.nbytes
+    total, way, why, dense_items, union_items = await CODECS[codec](adders, array, element)
+    if total is not None and op == "mean":
+        divide(total, adders.givers, element)
+    report = SumReport(codec, way, why, element.name, array.size, adders.givers, dense_items, union_items)
+    return total, report
+
+
+async def _values_at(
+    adders: Adders, array: Array, element: Element, places: Places, agreed: Array
+) -> Array | None:
+    """The sum there, at the root; the places follow from what was agreed on."""
+    values = await off_loop(array.nbytes, lambda: array[places])
+    return await adders.total(VALUES, element, values, agreed.tobytes())
+
+
+def _put(adders: Adders, array: Array, *found: tuple[Places, Array | None]) -> Array | None:
+    """At the root an array of zeros with these values at these places."""
+    if not adders.at_root:
+        return None
+    result = np.zeros_like(array)
+    for places, values in found:
+        if values is not None:
+            result[places] = values
+    return result
+
+
+def _bits(places: Places, items: int) -> Array:
+    mask = np.zeros(items, np.bool_)
+    mask[places] = True
+    return np.packbits(mask)
