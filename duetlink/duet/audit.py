@@ -15,7 +15,8 @@ from pathlib import Path
 from duetlink.base.audit import read
 from duetlink.base.audit.entry import OPENED, POLICY, SHARE, UNREADABLE, UNSHARE, Entry
 from duetlink.base.audit.verify import Report, verify
-from duetlink.duet.display import Table, by_words, size_text
+from duetlink.base.quantities import count_text, size_text
+from duetlink.duet.display import Table, by_words
 from duetlink.errors import AuditBroken, AuditUnavailable, SettingError
 
 ALL = "all"
@@ -173,7 +174,9 @@ class Audit:
                 count += 1
         except AuditUnavailable as error:
             return audit_table(str(error), latest)
-        counted = f"the latest {most} of {count:,} entries" if count > most else f"{count} entries"
+        counted = count_text(count, "entry", "entries")
+        if count > most:
+            counted = f"the latest {most} of {counted}"
         caption = f"Audit log: {counted}, in {self.path}"
         if self._failure:
             caption = f"{self._failure} | {caption}"

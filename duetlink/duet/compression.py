@@ -8,11 +8,12 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from duetlink.base.quantities import count_text, size_text
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.data.codecs import Codec, codecs
 from duetlink.data.tuning import Compression, Decision, Plan
 from duetlink.data.tuning.compression import serves
-from duetlink.duet.display import Table, size_text
+from duetlink.duet.display import Table
 from duetlink.net.link.link import Link
 
 
@@ -267,7 +268,7 @@ def _made(side: str, decision: Decision, when_s: float) -> MadeDecision:
 def _plan(plan: Plan | None) -> str:
     if plan is None:
         return ""
-    return f"{plan.codec} {plan.level}, {size_text(plan.chunk_bytes)}, {plan.workers} threads"
+    return f"{plan.codec} {plan.level}, {size_text(plan.chunk_bytes)}, {count_text(plan.workers, 'thread')}"
 
 
 def _rate(bytes_per_s: float | None) -> str:

@@ -106,14 +106,5 @@ def by_words(by: str) -> str:
     return "you" if by == "person" else by
 
 
-def size_text(size_bytes: float) -> str:
-    """Bytes in decimal units, three digits: 1.07 GB."""
-    for unit in ("B", "kB", "MB", "GB"):
-        if size_bytes < 999.5:
-            return f"{size_bytes:.0f} B" if unit == "B" else f"{size_bytes:.3g} {unit}"
-        size_bytes /= 1000
-    return f"{size_bytes:.3g} TB"
-
-
 def _escaped(text: str) -> str:
     return html.escape(visible(text))

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from duetlink.base.quantities import count_text, rate_text, size_text
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.data.codecs.gradients.compressor import GradientCompressor
 from duetlink.data.tuning import Compression
@@ -23,7 +24,7 @@ from duetlink.duet.asking.place import fetch, place
 from duetlink.duet.asking.pointer import Pointer
 from duetlink.duet.audit import Audit
 from duetlink.duet.compression import SharedCompression, TuningView
-from duetlink.duet.display import Table, size_text, visible
+from duetlink.duet.display import Table, visible
 from duetlink.duet.examination import Examination, Examine
 from duetlink.duet.life import CLOSED, CONNECTED, RECONNECTING, Life
 from duetlink.duet.objects.budget import Budget
@@ -33,7 +34,7 @@ from duetlink.duet.objects.progress import Progress
 from duetlink.duet.objects.waiting import WaitingLine
 from duetlink.duet.open_duets import OpenDuets
 from duetlink.duet.ports import OpenPort, PortTable, SharedPort
-from duetlink.duet.statistics import ShownStatistics, milliseconds, rate_text
+from duetlink.duet.statistics import ShownStatistics, milliseconds
 from duetlink.duet.store import Asset, Store
 from duetlink.duet.transfers import SharedTransfer, TransferTable
 from duetlink.errors import (
@@ -515,7 +516,7 @@ class Duet:
                 ),
                 ("round trip", milliseconds(statistics.round_trip_s)),
                 ("requests", f"{len(self.requests.pending)} pending of {len(self.requests)}"),
-                ("store", f"{len(self.store)} objects"),
+                ("store", count_text(len(self.store), "object")),
             ]
         elif self._life.state != CLOSED and self.code:
             rows.append(("code", "in the panel, or: print(duet.code)"))  # a saved notebook must not hold it

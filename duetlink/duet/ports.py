@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING
 
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
+from duetlink.base.quantities import size_text
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.duet.display import Table, size_text, visible
+from duetlink.duet.display import Table, visible
 from duetlink.duet.objects.recorder import BEGUN, Recorder
 from duetlink.errors import LinkClosed
 from duetlink.net.link.transfer import COMPLETE, FAILED

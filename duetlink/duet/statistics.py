@@ -7,7 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Self
 
-from duetlink.duet.display import Table, size_text
+from duetlink.base.quantities import rate_text, size_text
+from duetlink.duet.display import Table
 from duetlink.net.link.traffic import Statistics
 from duetlink.net.paths.ladder import PathStatus
 
@@ -48,11 +49,6 @@ class ShownStatistics(Statistics):
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
-
-
-def rate_text(bytes_per_s: float) -> str:
-    """Bytes per second in decimal units: 1.07 MB/s."""
-    return f"{size_text(bytes_per_s)}/s"
 
 
 def milliseconds(time_s: float | None) -> str:

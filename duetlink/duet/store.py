@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
+from duetlink.base.quantities import size_text
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.duet.asking.asking import Asking
 from duetlink.duet.asking.columns import names_and_dtypes
 from duetlink.duet.asking.pointer import Described, Pointer, ReceivedObject
 from duetlink.duet.asking.workbench import Workbench
-from duetlink.duet.display import Table, imported_pandas, shortened, size_text
+from duetlink.duet.display import Table, imported_pandas, shortened
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Catalogue
 from duetlink.errors import AssetNotFound

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
+from duetlink.base.quantities import size_text
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire.text import harmless
 from duetlink.duet.asking.asking import Question
 from duetlink.duet.asking.pending_request import PendingRequest
-from duetlink.duet.display import Table, size_text, visible
+from duetlink.duet.display import Table, visible
 from duetlink.duet.life import CLOSED, Life
 from duetlink.duet.objects.giving import Gift
 from duetlink.errors import AssetNotFound, TransferEnded

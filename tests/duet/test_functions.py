@@ -343,7 +343,7 @@ def test_it_is_approved_so_many_times(two: Pairing) -> None:
     (policy,) = two.owner.policies
     assert request.lineage is not None
     assert (policy.action, policy.code, policy.count) == ("approve", (request.lineage.digest,), 2)
-    assert two.owner.policies.usage(policy.name) == "1 times, 1 elements"
+    assert two.owner.policies.usage(policy.name) == "1 time, 1 element"
     again, second = two.submit(above, two.ages, 30)
     assert again.result(20) == 35.0
     assert (second.state, second.by) == ("approved", f"policy {policy.name}")
@@ -562,7 +562,7 @@ def test_a_failing_run_by_policy_is_told_and_counts(two: Pairing) -> None:
     with pytest.raises(errors.OperationFailed, match="KeyError"):
         pending.result(20)
     assert (request.state, request.by) == ("failed", "policy once")
-    assert two.owner.policies.usage("once").startswith("1 times")
+    assert two.owner.policies.usage("once").startswith("1 time,")
     _, waiting = two.submit(looks_up, two.ages)
     assert waiting.state == "pending"
 

@@ -393,7 +393,7 @@ def test_policies_answer_only_whoever_asks(launch: Launch, join: Join) -> None:
     assert [(request.number, request.state, request.by) for request in owner.requests] == [
         (0, "approved", "policy all")
     ]
-    assert owner.policies.usage("all") == "1 times, 1 elements"
+    assert owner.policies.usage("all") == "1 time, 1 element"
 
 
 def test_a_request_for_a_result_ends_with_its_kernel(launch: Launch, join: Join) -> None:
@@ -517,7 +517,7 @@ def test_where_nothing_can_be_kept_a_policy_lets_nothing_out(launch: Launch, joi
     assert found.get(timeout_s=10) == 1
     owner = launch()
     assert [policy.name for policy in owner.policies] == ["all"]
-    assert owner.policies.usage("all") == "1 times, 1 elements"
+    assert owner.policies.usage("all") == "1 time, 1 element"
 
 
 def test_where_nothing_can_be_kept_a_persons_yes_is_none_yet(launch: Launch, join: Join) -> None:

@@ -195,10 +195,10 @@ async def test_figures_are_agreed_on_again_while_a_group_works(monkeypatch: pyte
         assert not told
         rates[0] += 1e6
     assert seen == [
-        "channel, 1.0 ms, 5.0 MB/s",
-        "tcp, 1.0 ms, 6.0 MB/s",
-        "tcp, 1.0 ms, 6.0 MB/s",
-        "tcp, 1.0 ms, 8.0 MB/s",
-        "tcp, 1.0 ms, 8.0 MB/s",
+        "channel, 1.0 ms, 5 MB/s",
+        "tcp, 1.0 ms, 6 MB/s",
+        "tcp, 1.0 ms, 6 MB/s",
+        "tcp, 1.0 ms, 8 MB/s",
+        "tcp, 1.0 ms, 8 MB/s",
     ]
     await asyncio.gather(*(each.close() for each in members))

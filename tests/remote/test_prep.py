@@ -137,6 +137,6 @@ def test_a_policy_approves_what_was_made_by_exactly_this_preparation(
             with pytest.raises(errors.RequestDenied):
                 other["age"].mean().get(reason="to see")
         assert len(asked) == 3
-        assert bench.owner.policies.usage("prepared") == "1 times, 1 elements"
+        assert bench.owner.policies.usage("prepared") == "1 time, 1 element"
     finally:
         bench.owner.policies.clear()

@@ -63,7 +63,7 @@ def test_a_policy_like_a_request_answers_it_and_is_on_the_panel(duets: DuetPair,
     (policy,) = requests["policies"]
     assert (policy["name"], policy["action"]) == ("like request 0", "approve")
     assert "3 times" in policy["words"]
-    assert policy["used"] == "1 times, 3 elements"
+    assert policy["used"] == "1 time, 3 elements"
 
 
 def test_a_policy_is_added_for_the_revision_that_was_seen(duets: DuetPair, show: ShowPanel) -> None:

@@ -10,12 +10,13 @@ from itertools import chain
 from typing import Any, TypeVar, cast
 
 from duetlink import Duet
+from duetlink.base.quantities import size_text
 from duetlink.data.codecs import Codec
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.own_requests import WAITING, OwnRequest
 from duetlink.duet.asking.pointer import Described, Pointer, ReceivedObject
 from duetlink.duet.compression import MadeDecision
-from duetlink.duet.display import by_words, size_text
+from duetlink.duet.display import by_words
 from duetlink.duet.store import Asset, AwaitedAsset
 from duetlink.duet.transfers import SharedTransfer
 from duetlink.errors import DuetError, LinkClosed

@@ -16,6 +16,7 @@ from duetlink.base.audit.log import AuditLog
 from duetlink.base.audit.read import lines
 from duetlink.base.journal.head import Head
 from duetlink.base.journal.line import FIRST, parse
+from duetlink.base.quantities import count_text
 
 CHANGED, MISSING, REORDERED, REPEATED, TORN = "changed", "missing", "reordered", "repeated", "torn"
 MOST_FINDINGS = 100  # that are described; the others are counted
@@ -67,7 +68,8 @@ class Report:
     def __str__(self) -> str:
         if self.intact:
             last = f"; the last one has the hash {self.hash}" if self.entries else ""
-            return f"{self.path}: {self.entries:,} entries, none changed, none missing{last}"
+            counted = count_text(self.entries, "entry", "entries")
+            return f"{self.path}: {counted}, none changed, none missing{last}"
         found = "\n".join(f"  {finding}" for finding in self.findings)
         more = f"\n  and {self.more:,} more" if self.more else ""
         return f"{self.path}: not as it was written\n{found}{more}"

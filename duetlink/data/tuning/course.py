@@ -11,6 +11,7 @@ import threading
 from collections import deque
 from collections.abc import Callable
 
+from duetlink.base.quantities import rate_text
 from duetlink.data.codecs import chunk
 from duetlink.data.codecs.base import Array
 from duetlink.data.codecs.element import Element
@@ -23,7 +24,7 @@ from duetlink.data.tuning.knowledge import Knowledge
 from duetlink.data.tuning.model import Figures, rate
 from duetlink.data.tuning.outlook import Outlook, place
 from duetlink.data.tuning.probation import Probation, Retreat
-from duetlink.data.tuning.reason import in_words, reason
+from duetlink.data.tuning.reason import reason
 from duetlink.data.tuning.sample import SAMPLE_BYTES, Features, features, take
 from duetlink.data.tuning.shape import chunk_bytes, workers
 from duetlink.data.tuning.speeds import SMALL_BYTES
@@ -316,8 +317,8 @@ class Course:
         self._exploration.link_changed()
         self._knowledge.set_goodput(self._path, latest)
         self._due = True
-        no_longer = f", no longer {in_words(before)}" if before else ""
-        self._news = f"the link carries {in_words(latest)}{no_longer}"
+        no_longer = f", no longer {rate_text(before)}" if before else ""
+        self._news = f"the link carries {rate_text(latest)}{no_longer}"
 
     def _retreat(self, retreat: Retreat | None, now_s: float) -> None:
         if retreat is None:

@@ -10,13 +10,13 @@ import dataclasses
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from duetlink.base.quantities import rate_text
 from duetlink.data.tuning.choice import Choice
 from duetlink.data.tuning.compression import LATENCY, THROUGHPUT
 from duetlink.data.tuning.decision import Decision
 from duetlink.data.tuning.goodput import Goodput
 from duetlink.data.tuning.knowledge import MUCH_SMALLER
 from duetlink.data.tuning.outlook import Outlook, place
-from duetlink.data.tuning.reason import in_words
 from duetlink.data.tuning.stretch import Stretch
 from duetlink.data.tuning.subject import Subject
 
@@ -184,8 +184,8 @@ class Probation:
         if not disappointing.raw:  # what was measured beside its encoding is not the link's speed
             outlook.goodput = Goodput(goodput)
         why = (
-            f"{disappointing} brought {in_words(measured) if measured else 'less'} instead of the"
-            f" {in_words(self._outcomes[back])} of {back}"
+            f"{disappointing} brought {rate_text(measured) if measured else 'less'} instead of the"
+            f" {rate_text(self._outcomes[back])} of {back}"
         )
         return Retreat(subject, back, why, goodput, given_up if measured is None else ())
 

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from duetlink.base.quantities import size_text
 from duetlink.compute.operations import function
 from duetlink.compute.operations.function import Call
 from duetlink.compute.operations.lineage import Lineage
@@ -15,7 +16,6 @@ from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.worker.libraries import LIBRARIES
 from duetlink.compute.worker.memory import place
 from duetlink.duet.answering.failure import Failure
-from duetlink.duet.display import size_text
 from duetlink.duet.objects.asset import AssetInfo, inherited_tags
 from duetlink.duet.objects.catalogue import Mine
 from duetlink.duet.objects.job_log import JobLog

@@ -7,6 +7,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from duetlink.base.quantities import size_text
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire.text import harmless, harmless_lines
 from duetlink.compute.operations.lineage import Lineage
@@ -17,7 +18,7 @@ from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.policy import Policy, literal
 from duetlink.duet.answering.states import PENDING
 from duetlink.duet.code import Code
-from duetlink.duet.display import Table, by_words, imported_pandas, size_text, visible
+from duetlink.duet.display import Table, by_words, imported_pandas, visible
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.job_log import LogLines
 from duetlink.duet.objects.preview import preview_of

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from duetlink.base.quantities import size_text
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire.text import harmless
 from duetlink.duet.asking import mock_shown
@@ -14,7 +15,7 @@ from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.asking.program import Program
 from duetlink.duet.asking.remote import Remote
 from duetlink.duet.asking.workbench import Workbench
-from duetlink.duet.display import Table, size_text, visible
+from duetlink.duet.display import Table, visible
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Received
 from duetlink.errors import OperationRefused

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import reprlib
 
-from duetlink.duet.display import size_text
+from duetlink.base.quantities import size_text
 from duetlink.duet.objects.asset import Content
 
 _LONGEST = 4000  # characters

@@ -6,8 +6,9 @@ import datetime
 from collections.abc import Sequence
 from pathlib import Path
 
+from duetlink.base.quantities import size_text
 from duetlink.duet.answering.states import PENDING
-from duetlink.duet.display import Table, size_text
+from duetlink.duet.display import Table
 from duetlink.duet.state.contents import Contents
 from duetlink.duet.state.file import StateFile
 from duetlink.duet.state.place import StatePlace, places

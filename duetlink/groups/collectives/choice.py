@@ -6,6 +6,7 @@ import functools
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from duetlink.base.quantities import rate_text
 from duetlink.groups.collectives.algorithms import ALGORITHMS, BY_MEMBER, schedule
 from duetlink.groups.collectives.costs import Costs, predicted_s
 from duetlink.groups.collectives.layout import FRAME_BYTES, Whole
@@ -130,7 +131,7 @@ def _links(costs: Costs, size_bytes: int) -> list[str]:
     by = f"by {slowest.path}, " if slowest.path else ""
     lines = [
         f"  slowest link: {of} to {to}, {by}{slowest.latency_s * 1000:,.1f} ms, "
-        f"{slowest.rate_bytes_per_s / 1e6:,.1f} MB/s" + ("" if slowest.measured else " (not measured)")
+        f"{rate_text(slowest.rate_bytes_per_s)}" + ("" if slowest.measured else " (not measured)")
     ]
     if relayed := sum(costs.link(*pair).relayed for pair in pairs):
         lines.append(f"  relayed: {relayed} of {len(pairs)} directions")

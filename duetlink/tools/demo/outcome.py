@@ -9,7 +9,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from duetlink.duet.display import size_text, visible
+from duetlink.base.quantities import size_text
+from duetlink.duet.display import visible
 from duetlink.groups.status import GroupStatus
 from duetlink.tools.demo.errors import DemoFailed
 from duetlink.tools.demo.screen import colour_of

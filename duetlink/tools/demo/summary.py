@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from duetlink.base.quantities import rate_text
 from duetlink.groups.status import GoneStatus, GroupStatus, LinkStatus, MemberStatus, SumStatus
 from duetlink.net.link.transfer import TransferStatus
 
@@ -112,7 +113,7 @@ def seconds_text(duration_s: float) -> str:
 
 
 def times(transfer: TransferStatus) -> tuple[str, str]:
-    """How long a transfer took and its rate, in MB/s of 10^6 bytes, where its record measures that.
+    """How long a transfer took and its rate, where its record measures that.
 
     The sender's record does: it runs from the offer, before a byte is written, until the receiver says that
     all is there. The receiver's begins when the offer has come. On the path `local` the bytes have been
@@ -123,5 +124,4 @@ def times(transfer: TransferStatus) -> tuple[str, str]:
         return "", "in a message"
     if transfer.path == "local" and transfer.direction == "in":
         return "", "mapped"
-    rate = transfer.bytes_per_s / 1e6
-    return seconds_text(transfer.duration_s), f"{rate:,.0f} MB/s" if rate >= 99.5 else f"{rate:.3g} MB/s"
+    return seconds_text(transfer.duration_s), rate_text(transfer.bytes_per_s)

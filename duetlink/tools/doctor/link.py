@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
+from duetlink.base.quantities import rate_text
 from duetlink.tools.doctor.finding import Finding, Outcome
 
 _ADVICE = {
@@ -60,4 +61,4 @@ def _words(path: PathOutcome, used: bool) -> str:
 
 
 def _speed(path: PathOutcome) -> str:
-    return "" if path.bytes_per_s is None else f"; {path.bytes_per_s / 1e6:.3g} MB/s when last measured"
+    return "" if path.bytes_per_s is None else f"; {rate_text(path.bytes_per_s)} when last measured"

@@ -453,7 +453,7 @@ def decisions() -> Message:
         name=Foreign("labels"),
         path="tcp",
         before="",
-        after="raw 0, 1 MB, 1 threads",
+        after="raw 0, 1 MB, 1 thread",
         codec="raw",
         level=0,
         chunk_bytes=1_000_000,
@@ -471,7 +471,7 @@ def decisions() -> Message:
             number=1,
             when_s=NOW_S - 190.0,
             name=Foreign("scans"),
-            before="raw 0, 1 MB, 1 threads",
+            before="raw 0, 1 MB, 1 thread",
             after="lz4 0, 2 MB, 2 threads",
             codec="lz4",
             why=Foreign(

@@ -7,13 +7,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from duetlink.base.quantities import count_text, size_text
 from duetlink.compute.operations.lineage import UNKNOWN
 from duetlink.compute.operations.preparations import UNPREPARED
 from duetlink.duet.answering.policies.code_pattern import code_fits, is_whole
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import APPROVE, Policy
 from duetlink.duet.answering.policies.usage import Usage
-from duetlink.duet.display import Table, size_text
+from duetlink.duet.display import Table
 
 WAIT = "wait"  # no policy matches: the request waits for the person
 
@@ -145,7 +146,7 @@ def _lineage(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime)
         if facts.group is None and policy.action == APPROVE:
             yield "no row of an object is in it, as far as can be seen"
         elif facts.group is not None and facts.group < policy.min_group:
-            yield f"it may be made of {facts.group:,} rows, fewer than {policy.min_group:,}"
+            yield f"it may be made of {count_text(facts.group, 'row')}, fewer than {policy.min_group:,}"
 
 
 def _operations(policy: Policy, facts: Facts) -> Iterator[str]:
@@ -212,12 +213,12 @@ def _size(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) ->
     if facts.elements is None:
         yield f"nobody counts the elements of a {facts.kind}"
     elif policy.max_elements is not None and facts.elements > policy.max_elements:
-        yield f"it has {facts.elements:,} elements, over {policy.max_elements:,}"
+        yield f"it has {_elements(facts.elements)}, over {policy.max_elements:,}"
 
 
 def _quota(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) -> Iterator[str]:
     if policy.count is not None and usage.count >= policy.count:
-        yield f"it has answered {usage.count:,} times, of {policy.count:,}"
+        yield f"it has answered {count_text(usage.count, 'time')}, of {policy.count:,}"
     for total, used, more, shown in (
         (policy.total_bytes, usage.size_bytes, facts.size_bytes, size_text),
         (policy.total_elements, usage.elements, facts.elements or 0, _elements),
@@ -228,11 +229,11 @@ def _quota(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) -
         most, seconds = policy.rate
         recent = sum((now - moment).total_seconds() < seconds for moment in tuple(usage.moments))
         if recent >= most:
-            yield f"it has answered {recent:,} times in the last {seconds:g} s"
+            yield f"it has answered {count_text(recent, 'time')} in the last {seconds:g} s"
 
 
 def _elements(count: int) -> str:
-    return f"{count:,} elements"
+    return count_text(count, "element")
 
 
 def _fits(text: str, patterns: Sequence[str]) -> bool:

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import KW_ONLY, dataclass
 from typing import TYPE_CHECKING, Any
 
+from duetlink.base.quantities import count_text, size_text
 from duetlink.compute.prep.spec import PrepSpec
-from duetlink.duet.display import size_text
 from duetlink.duet.objects.asset import MAX_NAME
 from duetlink.errors import SettingError
 
@@ -172,14 +172,14 @@ class Policy:
         for name, text in (("max_bytes", "up to {}"), ("total_bytes", "{} in all")):
             if (value := getattr(self, name)) is not None:
                 parts.append(text.format(size_text(value)))
-        for name, text in (
-            ("min_group", "groups of {:,} rows"),
-            ("max_elements", "up to {:,} elements"),
-            ("total_elements", "{:,} elements in all"),
-            ("count", "{:,} times"),
+        for name, text, one in (
+            ("min_group", "groups of {}", "row"),
+            ("max_elements", "up to {}", "element"),
+            ("total_elements", "{} in all", "element"),
+            ("count", "{}", "time"),
         ):
             if (value := getattr(self, name)) is not None:
-                parts.append(text.format(value))
+                parts.append(text.format(count_text(value, one)))
         if self.rate is not None:
             parts.append(f"{self.rate[0]:,} in {self.rate[1]:g} s")
         for name in ("after", "until"):

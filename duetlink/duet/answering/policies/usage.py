@@ -6,6 +6,7 @@ import datetime
 from collections import deque
 from dataclasses import dataclass, field
 
+from duetlink.base.quantities import count_text
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import Policy
 
@@ -40,4 +41,6 @@ class Usage:
 
     def words(self) -> str:
         """`3 times, 24 elements`, empty where nothing was let out."""
-        return f"{self.count:,} times, {self.elements:,} elements" if self.count else ""
+        if not self.count:
+            return ""
+        return f"{count_text(self.count, 'time')}, {count_text(self.elements, 'element')}"
