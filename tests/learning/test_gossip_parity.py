@@ -33,7 +33,7 @@ def test_groups_are_as_large_as_asked_for_or_smaller() -> None:
     assert [made[0].tobytes(), made[1].tobytes()] == [said[0] + bytes([12]), said[1] + bytes([2])]
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(st.integers(1, 30), st.integers(1, 9), st.integers(0, 1000), st.data())
 def test_one_chunk_of_each_group_is_made_again_to_the_bit(
     chunks: int, every: int, seed: int, data: Any
@@ -64,12 +64,11 @@ def test_one_chunk_of_each_group_is_made_again_to_the_bit(
         assert mending.mend(group, have) is None
 
 
-@pytest.mark.parametrize("push_sum", [False, True])
-@pytest.mark.parametrize("loss", [0.1, 0.2])
+@pytest.mark.parametrize(("loss", "push_sum"), [(0.1, False), (0.2, True)])
 def test_more_coordinates_are_here_for_a_quarter_more_bytes(loss: float, push_sum: bool) -> None:
     graph = Graph("ring", 4)
-    plain = Run(graph, SimulatedNetwork(loss=loss), 12, push_sum=push_sum)
-    mended = Run(graph, SimulatedNetwork(loss=loss), 12, push_sum=push_sum, fec=4)
+    plain = Run(graph, SimulatedNetwork(loss=loss), 8, push_sum=push_sum)
+    mended = Run(graph, SimulatedNetwork(loss=loss), 8, push_sum=push_sum, fec=4)
 
     def share(run: Run) -> float:
         return float(np.mean([mixed.share for each in run.mixed for mixed in each]))
