@@ -106,6 +106,26 @@ def test_who_allowed_a_function_has_not_allowed_it_at_another_cost(pair: Pair) -
     assert len(digests) == 3
 
 
+def test_a_budget_pays_for_delta_as_well(pair: Pair) -> None:
+    owner, _ = pair
+    # with a delta of 0.9 a function may return all rows, and claim next to no epsilon
+    _, request = ask(pair, 4.0, (0.001, 0.9))
+    words = (
+        "the function claims epsilon 0.001 at delta 0.9, and epsilon 3 is left for 'people' (its delta costs "
+        "epsilon 540): deny it, or share the asset with a larger budget"
+    )
+    assert request.refusal == words
+    with pytest.raises(errors.BudgetExceeded, match="its delta costs epsilon 540"):
+        request.approve()
+    request.deny("")
+    # a fifth of 1 over the 200 rows takes a fifth of the budget
+    _, request = ask(pair, 4.0, (0.001, 1e-3))
+    (charge,) = request.charges
+    assert str(charge) == "epsilon 3 is left for 'people', 2.4 after it (its delta costs epsilon 0.6)"
+    owner._thread.run(owner._life.workplace.charge((("people", 1),), Claim(0.001, 1e-3)))
+    assert owner.store["people"].budget == "epsilon 3, 2.4 left"
+
+
 def test_an_asset_without_a_budget_cannot_pay(pair: Pair) -> None:
     owner, scientist = pair
     owner.share(table(), "bare", mock=table(2).head(20))

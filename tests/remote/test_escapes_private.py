@@ -94,7 +94,7 @@ def asked(attacked: HostileDesk, **fields: Any) -> Any:
     """The plan for result 20. Raises OperationRefused, before anything is charged."""
     budget = Budget(100, bounds=(0, 100))
     objects = {"x": np.ones(1), "frame": pd.DataFrame({"age": [1.0], "half": ["a"]}), "other": np.ones(1)}
-    opened = {(name, 1): Open(budget, table_of(object_)) for name, object_ in objects.items()}
+    opened = {(name, 1): Open(budget, table_of(object_), ROWS) for name, object_ in objects.items()}
     steps = [step for batch in attacked.logged() for step in program.read(batch)]
     return planned(steps, 20, json.dumps({"epsilon": 10, **fields}).encode(), opened)
 

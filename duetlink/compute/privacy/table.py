@@ -79,6 +79,11 @@ def table_of(obj: Any) -> Table:
     )
 
 
+def rows_of(obj: Any) -> int:
+    """How many rows an asset has that `table_of` describes."""
+    return len(obj)
+
+
 def _describe_numpy(obj: Any) -> Table | None:
     import numpy as np
 

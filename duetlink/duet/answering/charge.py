@@ -1,14 +1,24 @@
-"""What a function would take from the budget of an asset that it gets."""
+"""What a function would take from the budget of an asset that it gets.
+
+Theory. With a probability of delta all that is known of some row may come out. Whoever asks often, each time
+for next to no epsilon and a delta of nearly 1 over the rows, would get one row after another. So a budget
+pays for delta as well: the whole of it for a delta of 1 over the rows, half of it for half as much. Charged
+is the epsilon of a function or that, whichever is more, so the deltas of all that was paid for add up to no
+more than 1 over the rows.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import decimal
+from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
 from duetlink.compute.privacy.account import amount, plus, written
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.privacy.ledger import Ledger
+
+_STEP = Decimal("1e-9")  # what delta costs is rounded up to
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +28,7 @@ class Charge:
     asset: str
     epsilon: Decimal
     left: Decimal
+    for_delta: bool = False  # that is what the delta costs, which is more than the epsilon claimed
 
     @property
     def is_covered(self) -> bool:
@@ -25,25 +36,32 @@ class Charge:
         return self.epsilon <= self.left
 
     def __str__(self) -> str:
+        why = f" (its delta costs epsilon {written(self.epsilon)})" if self.for_delta else ""
         if not self.is_covered:
-            return f"epsilon {written(self.left)} is left for {self.asset!r}"
+            return f"epsilon {written(self.left)} is left for {self.asset!r}{why}"
         after = plus(self.left, self.epsilon.copy_negate())
-        return f"epsilon {written(self.left)} is left for {self.asset!r}, {written(after)} after it"
+        return f"epsilon {written(self.left)} is left for {self.asset!r}, {written(after)} after it{why}"
 
 
-def planned_charges(ledger: Ledger, assets: Sequence[tuple[str, int]], claim: Claim) -> tuple[Charge, ...]:
-    """What a function that gets these assets, by name and revision, would be charged if it were run now.
+def planned_charges(ledger: Ledger, rows_by_asset: Mapping[str, int], claim: Claim) -> tuple[Charge, ...]:
+    """What a function that gets these assets would be charged if it were run now.
 
     Blocks while another process holds the ledger.
 
     Raises:
         AuditUnavailable, AuditBroken: the ledger cannot be read.
     """
-    epsilon = amount(claim.epsilon)
-    return tuple(Charge(asset, epsilon, ledger.left(asset)) for asset, _ in assets)
+    return tuple(_charge(ledger, asset, rows, claim) for asset, rows in rows_by_asset.items())
 
 
-def refusal(charges: Sequence[Charge], claim: Claim) -> str:
+def _charge(ledger: Ledger, asset: str, rows: int, claim: Claim) -> Charge:
+    epsilon, total = amount(claim.epsilon), ledger.total(asset) or Decimal(0)
+    with decimal.localcontext(prec=60):
+        for_delta = (total * max(rows, 1) * Decimal(repr(claim.delta))).quantize(_STEP, decimal.ROUND_UP)
+    return Charge(asset, max(epsilon, for_delta), ledger.left(asset), for_delta > epsilon)
+
+
+def refusal(charges: tuple[Charge, ...], claim: Claim) -> str:
     """Why a function cannot be run with what is left; empty where it can."""
     for charge in charges:
         if not charge.is_covered:

@@ -322,10 +322,12 @@ class Workplace:
 
     def planned_charges(self, assets: Sequence[tuple[str, int]], claim: Claim) -> tuple[Charge, ...]:
         """What `charge` would take, as of now; from any thread, see `charge.planned_charges`."""
-        return planned_charges(self._ledger, assets, claim)
+        rows_by_asset = {name: self._catalogue.open_rows(name) for name, _ in assets}
+        return planned_charges(self._ledger, rows_by_asset, claim)
 
     async def charge(self, assets: Sequence[tuple[str, int]], claim: Claim) -> None:
-        """Pay for what a function is about to do, from the budget of each asset that it gets.
+        """Pay for what a function is about to do, from the budget of each asset that it gets, by
+        `planned_charges`.
 
         Raises:
             BudgetExceeded: there is not enough left of one; nothing was charged.
@@ -334,8 +336,10 @@ class Workplace:
         charges = await asyncio.to_thread(self.planned_charges, assets, claim)
         if why := refusal(charges, claim):
             raise BudgetExceeded(why)
-        for asset, revision in assets:
-            await self._charge(asset, revision, claim.epsilon, f"a function that trains privately, {claim}")
+        revisions = dict(assets)
+        for charge in charges:
+            what = f"a function that trains privately, {claim}"
+            await self._charge(charge.asset, revisions[charge.asset], charge.epsilon, what)
 
     def _open_shift(self) -> _Shift:
         if self._shift is None:

@@ -64,3 +64,4 @@ class Open:
 
     budget: Budget
     table: Table
+    rows: int  # as it was shared

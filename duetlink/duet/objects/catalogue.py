@@ -216,6 +216,11 @@ class Catalogue:
             )
         return asset
 
+    def open_rows(self, name: str) -> int:
+        """How many rows an asset with a budget has; 0 for any other. From any thread."""
+        asset = self.mine.get(name)
+        return asset.open.rows if asset is not None and asset.open is not None else 0
+
     def room_for(self, name: str, size_bytes: int) -> int:
         """How many bytes are left when the peer has placed `size_bytes` more here under `name`.
 
