@@ -303,6 +303,29 @@ async def test_auto_asks_again_at_longer_and_longer_intervals(make_group: MakeGr
     assert calls == [*unions, "dense", "dense"]
 
 
+async def test_on_dense_values_auto_sends_what_the_dense_ring_does_and_a_few_questions(
+    make_group: MakeGroup,
+) -> None:
+    """Counted, since no clock can tell a difference so small: one round of questions in calls 1, 2 and 4."""
+    group = make_group(4)
+    slow(group, 12.5e6)
+    arrays = [noise(1_000_000, rank) for rank in range(4)]
+    sizes = counted_bytes(group)
+    await group.all(lambda m: m.all_reduce(arrays[m.rank], algorithm="ring"))
+    dense, more = sorted(sizes), []
+    for _ in range(5):
+        sizes.clear()
+        await group.all(lambda m: m.all_reduce(arrays[m.rank], algorithm="ring", codec="auto"))
+        assert group.members[0].sums[-1].way == "dense"
+        assert sorted(sizes)[-len(dense) :] == dense
+        more.append(sorted(sizes)[: -len(dense)])
+    questions = 4 * 3 * [528]
+    assert more == [questions, questions, [], questions, []]
+    choice = group.members[0].flat.choice
+    asking_s, dense_s = choice.best("all_gather", 4 * 528), choice.best("all_reduce", 4_000_000)
+    assert asking_s.predicted_s < 0.005 * dense_s.predicted_s
+
+
 async def test_auto_goes_by_what_a_way_has_taken(make_group: MakeGroup) -> None:
     """Predictions know nothing of busy CPUs: here one member needs a second for each union."""
     group = make_group(2)
