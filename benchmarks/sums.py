@@ -3,7 +3,8 @@
 Each way sums the same float32 arrays in the same processes, in turn. On loopback, and, with root on Linux,
 between namespaces whose links carry 1 Gbit/s and 100 Mbit/s each way. The all-gather sends int32 places and
 float32 values, which each member adds. `lhc` is the scheme of arXiv 2402.07529. A time is rank 0's, from a
-barrier on; bytes are what it has sent. Every result is compared bit by bit with our dense ring's: other
+barrier on; bytes are what it has sent. Dense arrays go by the dense ring twice: how far these two are apart
+is how far one can trust a difference. Every result is compared bit by bit with our dense ring's: other
 orders of additions (gloo, the all-gather) give other bits, and `lhc` gives other numbers.
 """
 
@@ -25,7 +26,6 @@ from benchmarks.members import free_port, of_all
 
 CASES = ("5 % shared", "1 % shared", "5 % half shared", "5 % independent", "dense", "counts")
 LINKS: dict[str, str | None] = {"loopback": None, "1 Gbit/s": "1gbit", "100 Mbit/s": "100mbit"}
-_MODULE = [sys.executable, "-m", "benchmarks.sums_member"]
 
 
 @benchmark
@@ -41,8 +41,9 @@ def main(members: int, items: int, link: tuple[str, ...], case: tuple[str, ...],
     rows: list[list[str]] = []
     data: dict[str, Any] = {}
     for name in link or LINKS:
-        with _places(members, LINKS[name]) as started:
-            found = _measured(started, [str(rounds), str(items), json.dumps(case or CASES)])
+        with places(members, LINKS[name]) as started:
+            arguments = [str(rounds), str(items), json.dumps(case or CASES)]
+            found = told("benchmarks.sums_member", started, arguments)
         data[name] = found
         for each in case or CASES:
             rows += _rows(name, each, found[each])
@@ -77,13 +78,14 @@ def _rows(link: str, case: str, ways: dict[str, dict[str, Any]]) -> list[list[st
     return rows
 
 
-def _measured(started: list[Any], arguments: list[str]) -> Any:
-    """What rank 0 tells in the end."""
-    return of_all([start([*_MODULE, *head, *arguments], rank) for rank, (start, head) in enumerate(started)])
+def told(module: str, started: list[Any], arguments: list[str]) -> Any:
+    """What rank 0 of those members tells in the end."""
+    command = [sys.executable, "-m", module]
+    return of_all([start([*command, *head, *arguments], rank) for rank, (start, head) in enumerate(started)])
 
 
 @contextlib.contextmanager
-def _places(members: int, rate: str | None) -> Iterator[list[Any]]:
+def places(members: int, rate: str | None) -> Iterator[list[Any]]:
     """How to start each member, and the arguments that say where it is."""
 
     def here(command: list[str], rank: int) -> subprocess.Popen[Any]:

@@ -11,7 +11,7 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 import torch
@@ -23,6 +23,7 @@ from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.costs import Costs, LinkFigures
 
 CODECS = ("auto", "union", "sketch", "integers", "lhc")
+AGAIN = "dense ring again"  # how far two measurements of the same are apart
 
 
 def arrays_of(case: str, rank: int, items: int) -> np.ndarray:
@@ -47,17 +48,7 @@ def main() -> None:
     rank, size = int(sys.argv[1]), int(sys.argv[2])
     address, first, port = sys.argv[3], sys.argv[4], int(sys.argv[5])
     rounds, items, cases = int(sys.argv[6]), int(sys.argv[7]), json.loads(sys.argv[8])
-    torch.set_num_threads(1)
-    store = dist.TCPStore(first, port, size, rank == 0, timeout=timedelta(seconds=60))
-    dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
-    thread = LoopThread("benchmark")
-    transport = SocketTransport(rank, size, address)
-
-    async def make() -> Collectives:
-        await transport.connect(store, "sums")
-        return Collectives(transport)
-
-    group = thread.run(make())
+    thread, transport, group = meet(rank, size, address, first, port)
     dense_s = learn_rate(thread, group, items)
 
     def all_gather(array: np.ndarray) -> np.ndarray:
@@ -77,11 +68,34 @@ def main() -> None:
         return lambda a: thread.run(group.all_reduce(a, in_place=True, codec=codec, algorithm="ring"))
 
     ways: dict[str, Callable[[np.ndarray], Any]] = {"dense ring": by_codec(None), "gloo": by_gloo}
+    ways[AGAIN] = by_codec(None)
     ways["int32+float32 all-gather"] = all_gather
     ways |= {codec: by_codec(codec) for codec in CODECS}
     found = {case: measured(case, ways, rank, items, rounds, group, transport) for case in cases}
     if rank == 0:
         print(json.dumps(found | {"dense_s": dense_s}), flush=True)
+    part(thread, group)
+
+
+def meet(
+    rank: int, size: int, address: str, first: str, port: int
+) -> tuple[LoopThread, SocketTransport, Collectives]:
+    """The members of a gloo group, which is torch's default one, and of a group of ours."""
+    torch.set_num_threads(1)
+    store = dist.TCPStore(first, port, size, rank == 0, timeout=timedelta(seconds=60))
+    dist.init_process_group("gloo", store=store, rank=rank, world_size=size)
+    thread = LoopThread("benchmark")
+    transport = SocketTransport(rank, size, address)
+
+    async def make() -> Collectives:
+        await transport.connect(store, "sums")
+        return Collectives(transport)
+
+    return thread, transport, thread.run(make())
+
+
+def part(thread: LoopThread, group: Collectives) -> NoReturn:
+    """End this process, once all others are about to end as well."""
     dist.barrier()
     thread.run(group.close())
     thread.stop()
@@ -120,16 +134,21 @@ def measured(
     group: Collectives,
     transport: SocketTransport,
 ) -> dict[str, dict[str, Any]]:
-    """Seconds, bytes and errors of each way, in turn."""
+    """Seconds, bytes and errors of each way, in turn.
+
+    A shaped link treats whoever comes after a pause otherwise than whoever comes after a sum. So each round
+    begins with another way.
+    """
     given = arrays_of(case, rank, items)
     is_sparse = case not in ("dense", "counts")
-    skipped = ("integers",) if is_sparse else ("sketch", "lhc", "union", "int32+float32 all-gather")
+    skipped = ("integers", AGAIN) if is_sparse else ("sketch", "lhc", "union", "int32+float32 all-gather")
     chosen = {name: way for name, way in ways.items() if name not in skipped}
     found: dict[str, dict[str, Any]] = {name: {"times_s": []} for name in chosen}
     group.flat.remembered.clear()  # what `auto` knows of other arrays of this form
     expected = given
     for index in range(rounds + 1):  # the first warms up
-        for name, way in chosen.items():
+        first = index % len(chosen)
+        for name, way in [*chosen.items()][first:] + [*chosen.items()][:first]:
             array = given.copy()
             dist.barrier()
             before_bytes = transport.sent_bytes
