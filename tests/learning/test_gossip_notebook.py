@@ -38,4 +38,9 @@ async def test_sixteen_learn_in_one_notebook_through_loss_death_and_sleep() -> N
     slept = re.search(r"member 7 went on from round (\d+) to (\d+)", said)
     assert slept is not None
     assert int(slept[2]) > int(slept[1]) + 5
-    assert sum("image/png" in output.get("data", {}) for output in outputs) >= 3
+    made = re.findall(r"^(\w+): member 0 made (\d+) rounds in ([\d.]+) s, simulated$", said, re.MULTILINE)
+    assert [mode for mode, *_ in made] == ["rounds", "async"]
+    rounds_s, async_s = (float(took_s) / int(number) for _, number, took_s in made)
+    assert async_s == pytest.approx(0.05, abs=0.01)  # its own steps, and nothing else
+    assert rounds_s > 3 * async_s
+    assert sum("image/png" in output.get("data", {}) for output in outputs) >= 4
