@@ -62,7 +62,7 @@ FLOORS = {
     ),
     "learning": (("averaging", "dp", "gossip"), ("audit",)),
     "groups": (
-        ("transport", "membership", "members", "records", "status"),
+        ("transport", "membership", "members", "records", "status", "farewell"),
         ("collectives", "mesh", "meeting", "call", "departures"),
         ("averaging", "figures"),
         ("secure",),

@@ -24,7 +24,8 @@ from duetlink.errors import (
 )
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.costs import LinkFigures
-from duetlink.groups.departures import Departures
+from duetlink.groups.departures import KERNEL_ENDED, Departures
+from duetlink.groups.farewell import MOST_ENDED, Farewell
 from duetlink.groups.figures import measured
 from duetlink.groups.meeting.door import Door
 from duetlink.groups.meeting.wiring import Wiring
@@ -44,6 +45,7 @@ FOUNDER = 0  # the seat of whoever launched
 
 # An operation that failed elsewhere ends here by its own messages, which know why. This is for late ones.
 _ENDING_S = 2.0
+_SERVING_AT_EXIT_S = 3.0  # Jupyter kills a kernel 5 s after it has told it to end
 _LEAVING_S = 5.0  # for the others to agree on going on without this member
 
 # What is kept of a member's words: enough for the topics that there are, little enough to be kept for ever.
@@ -79,6 +81,7 @@ class GroupLife:
         self.standing: Standing | None = None
         self.peers: dict[int, Peer] = {}
         self.departures = Departures()
+        self._farewell = Farewell(self)
         self.why_closed: DuetError | None = None
         self.why_not_ready: DuetError | None = None
         self.on_change: Callable[[], None] = lambda: None
@@ -103,6 +106,7 @@ class GroupLife:
         self._stirred = asyncio.Event()  # by every change of the standing
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
+        self._is_ending = False  # closes, and serves nobody any more
         # runs last, such as what ends this kernel's own signaling server
         self.at_end: Callable[[], Awaitable[None]] | None = None
 
@@ -276,7 +280,7 @@ class GroupLife:
     def _gone(self, seat: int, error: LinkClosed) -> None:
         """The link to this seat has ended, or its time has: it does not come back."""
         peer = self.peers.get(seat)
-        if peer is None or peer.link is None or self._closing is not None:
+        if peer is None or peer.link is None or self._is_ending:
             return
         self.departures.link_ended(seat, error)
         self._back(seat)
@@ -378,6 +382,7 @@ class GroupLife:
             raise LimitExceeded(f"member {seat} has words on more than {_MOST_TOPICS} topics")
         words[word.topic] = word.content
         self._changed()
+        self._answer_leavers()
 
     # -- words: what a member says to all beside operations --------------------------------------------------
 
@@ -386,6 +391,10 @@ class GroupLife:
         assert len(topic) <= _MOST_TOPIC_CHARACTERS
         assert len(content) <= _MOST_WORD_BYTES
         self._tell(pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
+
+    def say_to(self, seat: int, topic: str, content: bytes) -> None:
+        """Tell that member alone."""
+        self._say(seat, pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
 
     def heard(self, seat: int, topic: str) -> bytes:
         """That member's latest word on the topic; empty if there is none."""
@@ -531,6 +540,7 @@ class GroupLife:
             return await measured(found)
 
         self._collectives = Collectives(self._mesh, names=names, figures=figures)
+        self._answer_leavers()
 
     # -- operations ------------------------------------------------------------------------------------------
 
@@ -567,6 +577,7 @@ class GroupLife:
                     self._feed(machine.Spoil())
                 if not self._running:
                     self._feed(machine.Ended(well))
+                self._answer_leavers()
             if self.on_loss == "raise":
                 raise interrupted
             while self.standing.epoch.number == number:
@@ -726,6 +737,8 @@ class GroupLife:
     async def _close(self, reason: str) -> None:
         if self._door is not None:
             await self._door.close()
+        await self._serve_out(_SERVING_AT_EXIT_S if reason == KERNEL_ENDED else self._patience_s)
+        self._is_ending = True
         if self.standing is not None and self.why_closed is None:
             self._feed(machine.Leave())
             with contextlib.suppress(TimeoutError):
@@ -747,6 +760,30 @@ class GroupLife:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self.at_end is not None:
             await self.at_end()
+
+    def _answer_leavers(self) -> None:
+        if self._mesh is not None and self._collectives is not None:
+            # what has failed here will not end
+            ended = self._collectives.completed if self._collectives.broken is None else MOST_ENDED
+            self._farewell.answer(self.peers, self._mesh.epoch, ended)
+
+    async def _serve_out(self, limit_s: float) -> None:
+        """Before this member leaves: until the others have ended what it has, or the time is over."""
+        now, collectives = self.standing, self._collectives
+        if now is None or collectives is None or not now.is_member:
+            return
+
+        def needing() -> list[int]:
+            then = self.standing
+            if then is None or then.epoch != now.epoch or then.revoked or self.why_closed is not None:
+                return []
+            return [
+                seat for seat in now.epoch.members if seat != now.me and self.peers[seat].link is not None
+            ]
+
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limit_s):
+                await self._farewell.wait(needing, now.epoch.number, collectives.completed, self.wait_change)
 
     # -- inside ----------------------------------------------------------------------------------------------
 
