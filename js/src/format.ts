@@ -81,7 +81,7 @@ export function count(number: number, one: string, many = `${one}s`): string {
   return `${thousands(number)} ${number === 1 ? one : many}`;
 }
 
-/** A whole number as Python's tables have it, whatever the browser's language: 1,234. */
+/** A number as Python's tables have it, whatever the browser's language: 1,234. */
 export function thousands(number: number): string {
   return number.toLocaleString("en-US");
 }

@@ -136,7 +136,7 @@ function Entry({ row }: { row: AuditRow }) {
       <td>{row.peer && <Words text={row.peer} limit={40} />}</td>
       <td>
         {row.name && <Words text={row.name} limit={80} />}
-        {row.revision !== null && <span class="dim"> ({row.revision})</span>}
+        {row.revision !== null && <span class="dim"> ({thousands(row.revision)})</span>}
       </td>
       <td class="number">{bytes(row)}</td>
       <td data-label="by">{row.by && <Words text={row.by} limit={80} />}</td>

@@ -1,5 +1,5 @@
 import { useComputed, useSignal } from "@preact/signals";
-import { clock, latency, megabytes, size } from "../format";
+import { clock, latency, megabytes, size, thousands } from "../format";
 import { type Cell, held } from "../history";
 import { axis, type Plot } from "../plot";
 import { steps } from "../steps";
@@ -38,7 +38,7 @@ export function Charts({ minutes }: { minutes: number }) {
   const traffic = (paint: Paint): Plot => {
     const { sent, sent_wire, received, received_wire } = stretch.value;
     const all = [...sent, ...sent_wire, ...received, ...received_wire];
-    const left = axis(all, 1e6, "many", (bytes) => `${bytes / 1e6}`);
+    const left = axis(all, 1e6, "many", (bytes) => thousands(bytes / 1e6));
     const [out, back] = [paint("--dl-sent"), paint("--dl-received")];
     return {
       ...shared(),

@@ -119,7 +119,7 @@ function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove
           <Words text={row.name} />
         </button>
         <span class="dim number">
-          revision {row.revision}, {clock(row.arrived_s)}
+          revision {thousands(row.revision)}, {clock(row.arrived_s)}
         </span>
       </div>
       <dl class="facts">

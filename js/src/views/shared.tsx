@@ -68,7 +68,7 @@ function Shared({ row }: { row: SharedRow }) {
             <Words text={row.name} />
           </button>
         ) : (
-          <strong class="grow">
+          <strong>
             <Words text={row.name} />
           </strong>
         )}

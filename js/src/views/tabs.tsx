@@ -1,5 +1,6 @@
 import type { JSX } from "preact";
 import { useRef } from "preact/hooks";
+import { thousands } from "../format";
 import type { Tab } from "../state";
 import { AuditTab } from "./audit";
 import { LinkTab } from "./link";
@@ -53,7 +54,7 @@ export function Tabs() {
               onClick={() => choose(view, name)}
             >
               {title}
-              {counts[name] ? <span class="count">{counts[name]}</span> : null}
+              {counts[name] ? <span class="count">{thousands(counts[name]!)}</span> : null}
             </button>
           );
         })}
