@@ -154,11 +154,13 @@ def demo(
     duetlink-demo/NAME in the current directory: the notebooks with their outputs, and the audit log. With
     --open they are copied to duetlink-demo/NAME/by-hand, for you to play both parts.
     """
-    from duetlink.tools.demo.lesson import choose, lessons
+    from duetlink.tools.demo.lesson import choose, listed
 
     if list_:
-        for lesson in lessons():
-            click.echo(f"{lesson.name:<16}{lesson.title}")
+        rows = listed()
+        width = max((len(lesson) for lesson, _ in rows), default=0) + 2
+        for lesson, title in rows:
+            click.echo(f"{lesson:<{width}}{title}")
         return
     chosen = choose(name, notebooks)
     if open_:

@@ -36,10 +36,7 @@ class Lesson:
     @property
     def title(self) -> str:
         """What it is about, as its notebooks say."""
-        for source in _sources(self.notebooks[-1], "markdown"):
-            first = source.partition("\n")[0]
-            return _ASIDE.sub("", first.lstrip("# "))
-        return ""
+        return _title(self.notebooks[-1])
 
     @property
     def missing(self) -> list[str]:
@@ -55,10 +52,10 @@ class Lesson:
         ]
 
 
-def _number(directory: Path) -> tuple[int, str]:
+def _number(name: str) -> tuple[int, str]:
     """Lessons are played in the order of their numbers: 12 comes after 2."""
-    number = directory.name.partition("-")[0]
-    return (int(number) if number.isdecimal() else 0), directory.name
+    number = name.partition("-")[0]
+    return (int(number) if number.isdecimal() else 0), name
 
 
 def lesson_in(directory: Path) -> Lesson | None:
@@ -74,12 +71,14 @@ def lesson_in(directory: Path) -> Lesson | None:
 
 def lessons() -> list[Lesson]:
     """Those of duetlink: of the clone that this is, or those that came with the package."""
-    found = (
-        [lesson_in(directory) for directory in sorted(home().iterdir(), key=_number)]
-        if home().is_dir()
-        else []
-    )
+    found = [lesson_in(directory) for directory in _directories()]
     return [lesson for lesson in found if lesson is not None]
+
+
+def listed() -> list[tuple[str, str]]:
+    """Name and title of every lesson, with those of one notebook, which are not played."""
+    alone = [(path.parent.name, f"{_title(path)} (one notebook: {path})") for path in _alone()]
+    return sorted([(each.name, each.title) for each in lessons()] + alone, key=lambda row: _number(row[0]))
 
 
 def home() -> Path:
@@ -111,12 +110,36 @@ def find(name: str) -> Lesson:
     """The lesson of that name, or of a part of it: `3-images`, `3` or `images`. Raises DemoFailed."""
     known = lessons()
     for lesson in known:
-        number, _, rest = lesson.name.partition("-")
-        if name in (lesson.name, number, rest):
+        if _is_called(lesson.name, name):
             return lesson
     if not known:
         raise DemoFailed(f"there are no notebooks in {home()}; --notebooks says where they are")
+    for path in _alone():
+        if _is_called(path.parent.name, name):
+            raise DemoFailed(f"{path.parent.name} is one notebook, played alone: open {path} in JupyterLab")
     raise DemoFailed(f"there is no {name!r}; there are {', '.join(lesson.name for lesson in known)}")
+
+
+def _is_called(lesson: str, name: str) -> bool:
+    number, _, rest = lesson.partition("-")
+    return name in (lesson, number, rest)
+
+
+def _directories() -> list[Path]:
+    return sorted(home().iterdir(), key=lambda each: _number(each.name)) if home().is_dir() else []
+
+
+def _alone() -> list[Path]:
+    """The notebooks that stand alone in their directories."""
+    found = [sorted(directory.glob("*.ipynb")) for directory in _directories()]
+    return [notebooks[0] for notebooks in found if len(notebooks) == 1]
+
+
+def _title(path: Path) -> str:
+    for source in _sources(path, "markdown"):
+        first = source.partition("\n")[0]
+        return _ASIDE.sub("", first.lstrip("# "))
+    return ""
 
 
 def _sources(path: Path, kind: str) -> Iterator[str]:

@@ -114,7 +114,7 @@ async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -
     audit = Settings.from_environment(environment).audit_file
     for path in (*saved, *([audit] if audit is not None else [])):
         console.print(f"  {path}", style="dim", soft_wrap=True)
-    console.print(f"To play both parts yourself: duetlink demo {lesson.name} --open", style="dim")
+    console.print(f"To play the parts yourself: duetlink demo {lesson.name} --open", style="dim")
     return 0
 
 
@@ -130,8 +130,9 @@ def _connect(lesson: Lesson, players: list[Player], screen: Screen) -> dict[str,
 
         async def give_code(cell: Any) -> None:
             code = await player.value("group.code" if lesson.is_group else "duet.code")
-            whom = "whoever comes next" if lesson.is_group else "the scientist"
-            screen.say("", f"the {player.role} tells {whom} the code {code}")
+            member = f"{player.role} tells whoever comes next"
+            who = member if lesson.is_group else f"the {player.role} tells the scientist"
+            screen.say("", f"{who} the code {code}")
             codes[_variable(player.role)].set_result(code)
 
         return give_code

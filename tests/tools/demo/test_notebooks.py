@@ -84,9 +84,18 @@ def test_a_lesson_is_found_by_its_number_and_by_its_name() -> None:
 def test_the_command_lists_them_and_knows_no_others() -> None:
     listed = CliRunner().invoke(main, ["demo", "--list"])
     assert listed.exit_code == 0
-    assert listed.stdout.splitlines()[1] == "2-statistics    Frames and statistics"
+    lines = listed.stdout.splitlines()
+    assert lines[1] == "2-statistics        Frames and statistics"
+    assert lines[8] == "9-private-training  A private training"
+    alone = NOTEBOOKS / "10-gossip" / "gossip.ipynb"
+    title = "Gossip: learning where nobody is in the middle"
+    assert lines[9] == f"10-gossip           {title} (one notebook: {alone})"
     wrong = CliRunner().invoke(main, ["demo", "3-dogs"])
     assert wrong.exit_code == 1
+    single = CliRunner().invoke(main, ["demo", "10"])
+    assert single.exit_code == 1
+    words = f"10-gossip is one notebook, played alone: open {alone} in JupyterLab"
+    assert single.stderr == f"error: {words}\n"
     assert wrong.stderr.startswith(
         "error: there is no '3-dogs'; there are 1-basics, 2-statistics, 3-images, "
     )
