@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import mmap
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -124,21 +124,44 @@ def read_csv(files: Files, columns: Sequence[str]) -> pa.Table:
     import pyarrow as pa
     from pyarrow import csv
 
-    convert = csv.ConvertOptions(
+    tables = []
+    for path in files.paths:
+        check_quotes(path)
+        try:
+            found = csv.read_csv(path, parse_options=_parsing(), convert_options=_texts(files, columns))
+        except (pa.ArrowException, OSError) as error:
+            raise unreadable(path, _numbered(path, error)) from None
+        tables.append(found)
+    return pa.concat_tables(tables)
+
+
+def csv_blocks(files: Files, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The same, one MB of a file after the other. Raises PrepError."""
+    import pyarrow as pa
+    from pyarrow import csv
+
+    for path in files.paths:
+        check_quotes(path)
+        try:
+            with csv.open_csv(
+                path, parse_options=_parsing(), convert_options=_texts(files, columns)
+            ) as reader:
+                yield from reader
+        except (pa.ArrowException, OSError) as error:
+            raise unreadable(path, _numbered(path, error)) from None
+
+
+def _texts(files: Files, columns: Sequence[str]) -> Any:
+    import pyarrow as pa
+    from pyarrow import csv
+
+    return csv.ConvertOptions(
         column_types=dict.fromkeys(files.names, pa.string()),
         include_columns=list(columns),
         null_values=[""],
         strings_can_be_null=True,
         quoted_strings_can_be_null=True,
     )
-    tables = []
-    for path in files.paths:
-        check_quotes(path)
-        try:
-            tables.append(csv.read_csv(path, parse_options=_parsing(), convert_options=convert))
-        except (pa.ArrowException, OSError) as error:
-            raise unreadable(path, _numbered(path, error)) from None
-    return pa.concat_tables(tables)
 
 
 def check_quotes(path: Path) -> None:
@@ -156,12 +179,14 @@ def check_quotes(path: Path) -> None:
 
 
 def _numbered(path: Path, error: Exception) -> Exception:
-    """The same error once more from one thread, which counts rows."""
+    """The same error once more from one thread, which counts rows; one column is all that it keeps."""
     import pyarrow as pa
     from pyarrow import csv
 
+    read = csv.ReadOptions(use_threads=False, autogenerate_column_names=True)
+    first = csv.ConvertOptions(include_columns=["f0"], column_types={"f0": pa.binary()})
     try:
-        csv.read_csv(path, csv.ReadOptions(use_threads=False), _parsing())
+        csv.read_csv(path, read, _parsing(), first)
     except (pa.ArrowException, OSError) as numbered:
         return numbered
     return error
@@ -176,7 +201,8 @@ def probe(files: Files) -> None:
         row = 0
         try:
             if files.kind == CSV:
-                read_csv(Files(files.where, files.kind, (path,), files.schema), files.names)
+                for _ in csv_blocks(Files(files.where, files.kind, (path,), files.schema), files.names):
+                    pass
             else:
                 with pq.ParquetFile(path) as file:
                     for batch in file.iter_batches(batch_size=65_536):

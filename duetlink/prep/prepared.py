@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from duetlink.errors import DuetError, PrepError, SettingError
 from duetlink.prep.engines.base import Opened
 from duetlink.prep.files import files_at, probe
 from duetlink.prep.matrix import Matrix, array_of, check_numbers
+from duetlink.prep.pieces import batches_of
 from duetlink.prep.progress import RowProgress
 from duetlink.prep.writing import write_parquet
 
@@ -92,7 +93,7 @@ class Prepared:
 
     def __len__(self) -> int:
         """How many rows; they are all read for it, and kept where the engine works in memory."""
-        if self._opened.streams and self._table is None:
+        if not self._opened.keeps and self._table is None:
             return sum(batch.num_rows for batch in self.batches())
         return int(self.arrow().num_rows)
 
@@ -107,14 +108,14 @@ class Prepared:
     def arrow(self) -> pa.Table:
         """All rows as a table of Arrow, which is kept: it is the same one each time."""
         if self._table is None:
-            if self._part is not None and not self._opened.streams:
+            if self._part is not None and self._opened.keeps:
                 self._table = _part_of(self._whole.arrow(), self._part)
             elif self._part is not None:
                 import pyarrow as pa
 
                 self._table = pa.Table.from_batches(list(self._stream(BATCH_ROWS)))
             else:
-                with self._working():
+                with self._working(counts=False):
                     table = self._opened.collect(self._applied())
                     if number := self._unfit(table):
                         self._blame(number)
@@ -124,19 +125,22 @@ class Prepared:
     def batches(self, rows: int = BATCH_ROWS) -> Iterator[pa.RecordBatch]:
         """The rows in order, in batches of at most `rows`; at least one batch, which may have no rows.
 
-        DuckDB reads them as they are wanted, so that they need not fit into memory together.
+        They are read as they are wanted, a piece of the source at a time, so that they need not fit into
+        memory together. What is in memory as a whole, since it was small or another method has made it, comes
+        as views.
         """
         if type(rows) is not int or rows < 1:
             raise SettingError(f"a batch has 1 row or more, not {rows!r}")
-        if self._table is None and self._opened.streams:
+        if self._opened.streams and self._table is None and self._whole._table is None:
             return self._stream(rows)
         return batches_of(self.arrow(), rows)
 
     def _stream(self, rows: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        with self._working() as progress:
-            pieces = self._opened.stream(self._applied(), rows)
+        some = False
+        with self._working(counts=True) as progress:
+            pieces = self._opened.stream(self._lowered.apply, self._read, rows, row=self._row)
             for batch in pieces:
                 table = pa.Table.from_batches([batch])
                 if number := self._unfit(table):
@@ -146,6 +150,10 @@ class Prepared:
                 if self._part is not None:
                     table = _part_of(table, self._part)
                 progress.add(batch.num_rows)
+                some = some or table.num_rows > 0
+                if table.num_rows:
+                    yield from batches_of(table, rows)
+            if not some:
                 yield from batches_of(table, rows)
 
     def _applied(self) -> Any:
@@ -156,10 +164,10 @@ class Prepared:
         return needed(self.spec, self._opened.fields, self._opened.where)
 
     @contextlib.contextmanager
-    def _working(self) -> Iterator[RowProgress]:
+    def _working(self, *, counts: bool) -> Iterator[RowProgress]:
         """Foreign errors become ours; what goes on by itself is ended."""
         name = Path(self._opened.where).name
-        with RowProgress(f"prepare {name}", counts=self._opened.streams) as progress:
+        with RowProgress(f"prepare {name}", counts=counts) as progress:
             try:
                 yield progress
             except (KeyboardInterrupt, GeneratorExit):
@@ -204,16 +212,15 @@ class Prepared:
 
     def _blame(self, number: int) -> None:
         """Raise PrepError for step `number`, which says the first row and the column that do not fit."""
-        opened = self._opened
-        raise blamed(
-            self.spec,
-            number,
-            opened.fields,
-            opened.where,
-            opened.collect,
-            lambda row: opened.frame(self._read, row=row),
-            ordered=opened.ordered,
-        )
+        opened, row = self._opened, self._opened.ordered
+
+        def first(prepare: Callable[[Any], Any]) -> dict[str, Any]:
+            if not opened.streams:
+                return dict(opened.collect(prepare(opened.frame(self._read, row=row))).to_pylist()[0])
+            with contextlib.closing(opened.stream(prepare, self._read, 1, row=row)) as pieces:
+                return dict(next(piece.to_pylist()[0] for piece in pieces if piece.num_rows))
+
+        raise blamed(self.spec, number, opened.fields, opened.where, first, ordered=row)
 
     # -- out -------------------------------------------------------------------------------------------------
 
@@ -232,7 +239,7 @@ class Prepared:
         names = list(self._fields) if columns is None else [self._known(name) for name in columns]
         kept: Any = self._schema_of(names)
         check_numbers(kept, self._opened.where)
-        streams = self._opened.streams and self._table is None
+        streams = not self._opened.keeps and self._table is None
         matrix = Matrix(len(names), dtype, 0 if streams else len(self))
         for batch in self.batches():
             matrix.add(batch.select(names))
@@ -283,13 +290,6 @@ class Prepared:
 
         types = _arrow_types()
         return pa.schema([(name, types.get(self._fields[name].type, pa.null())) for name in names])
-
-
-def batches_of(table: pa.Table, rows: int) -> Iterator[pa.RecordBatch]:
-    """Views of a table; one without rows where it has none."""
-    import pyarrow as pa
-
-    yield from table.to_batches(max_chunksize=rows) or [pa.RecordBatch.from_pylist([], schema=table.schema)]
 
 
 def _part_of(table: pa.Table, part: bool) -> pa.Table:

@@ -6,7 +6,6 @@ import itertools
 import resource
 import signal
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ import torch
 from duetlink.data import values
 from duetlink.errors import PrepError, PrepNotWritten, SettingError
 from duetlink.prep import Loader, Prep, progress
-from duetlink.prep.engines.duckdb_ import DuckSource
 
 ROWS = 1_000
 ENGINES = ["pyarrow", "polars", "duckdb"]
@@ -110,25 +108,6 @@ def test_what_is_missing_is_nan_and_nothing_else_can_be(table: pa.Table) -> None
         found.column("salary")
 
 
-def test_duckdb_streams_and_holds_one_batch(tmp_path: Path) -> None:
-    """The rows of a file are 200 times as many as a batch: only some of them are in memory at once."""
-    path = tmp_path / "rows.parquet"
-    rows = 400_000
-    pq.write_table(
-        pa.table({f"c{n}": np.arange(rows, dtype=float) for n in range(20)}), path, row_group_size=20_000
-    )
-    prep = Prep()
-    for n in range(20):
-        prep = prep.scale(f"c{n}", (0, rows))
-    allocated = pa.total_allocated_bytes()
-    most = total = 0
-    for batch in prep.run(path, "duckdb").batches(2_048):
-        most = max(most, pa.total_allocated_bytes() - allocated)
-        total += batch.num_rows
-    assert total == rows
-    assert most < rows * 20 * 8 / 10
-
-
 # -- files -------------------------------------------------------------------------------------------------
 
 
@@ -155,25 +134,6 @@ def test_no_room_on_the_disk_leaves_nothing_half_written(table: pa.Table, tmp_pa
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(PrepNotWritten):
         Prep().run(table).to_parquet(tmp_path / "nowhere" / "out.parquet")
-
-
-def test_ctrl_c_ends_it_and_leaves_nothing(
-    table: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    whole = DuckSource.stream
-    cancelled = []
-
-    def stream(self: DuckSource, frame: Any, rows: int) -> Iterator[pa.RecordBatch]:
-        yield next(whole(self, frame, 10))
-        signal.raise_signal(signal.SIGINT)
-        raise AssertionError("it went on")
-
-    monkeypatch.setattr(DuckSource, "stream", stream)
-    monkeypatch.setattr(DuckSource, "cancel", lambda self: cancelled.append(True))
-    with pytest.raises(KeyboardInterrupt):
-        PREP.run(table, "duckdb").to_parquet(tmp_path / "out.parquet")
-    assert list(tmp_path.iterdir()) == []
-    assert cancelled == [True]
 
 
 def test_a_bar_is_drawn_for_what_takes_long(

@@ -19,19 +19,22 @@ def blamed(
     number: int,
     fields: Fields,
     where: str,
-    collect: Callable[[Any], Any],
-    frame_of: Callable[[bool], Any],
+    first: Callable[[Callable[[Any], Any]], dict[str, Any]],
     *,
     ordered: bool = True,
 ) -> PrepError:
     """The error for step `number`, from 1, of which an item does not fit.
 
-    `frame_of(row)` gives the source once more, with ROW if it is `ordered`; `collect` makes a table of Arrow.
+    `first(prepare)` applies a function to a frame of the source, which has ROW if it is `ordered`, or to one
+    piece of it after the other, and gives the first row that comes out.
     """
     blaming = lowered(spec, fields, where, row=ordered, keep_row=ordered, blame=number)
-    frame = blaming.apply(frame_of(ordered)).filter(nw.col(BAD) > 0)
-    frame = (frame.sort(ROW) if ordered else frame).head(1).select(BAD, *([ROW] if ordered else []))
-    (bad,) = collect(frame).to_pylist()
+
+    def unfit(frame: Any) -> Any:
+        found = blaming.apply(frame).filter(nw.col(BAD) > 0)
+        return (found.sort(ROW) if ordered else found).head(1).select(BAD, *([ROW] if ordered else []))
+
+    bad = first(unfit)
     step, row = spec.steps[number - 1], bad.get(ROW)
     at = f"row {row:,}" if row is not None else "a row (whose number is not known: the source has no order)"
     if isinstance(step, Cast):

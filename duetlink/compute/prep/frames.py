@@ -113,7 +113,11 @@ def _made(spec: PrepSpec, fields: Fields, frame_of: Callable[[bool], Any]) -> _M
         bad = frame.filter(frame[BAD] > 0)[BAD]
         if len(bad):
             number = int(bad.min())
-            raise blamed(spec, number, fields, _WHERE, lambda frame: _collected(frame).to_arrow(), frame_of)
+
+            def first(prepare: Callable[[Any], Any]) -> dict[str, Any]:
+                return dict(_collected(prepare(frame_of(True))).to_arrow().to_pylist()[0])
+
+            raise blamed(spec, number, fields, _WHERE, first)
         frame = frame.drop(BAD)
     return _Made(frame, found.fields)
 
@@ -148,8 +152,8 @@ def _type(kind: Any, type_of: Callable[[Any], str]) -> str:
 # -- frames whose columns have inner names -----------------------------------------------------------------
 
 
-def polars_frame(lazy: Any, names: list[str], kept: list[str], *, row: bool) -> Any:
-    """Some columns of a lazy frame, under inner names, and ROW."""
+def polars_frame(lazy: Any, names: list[str], kept: list[str], *, row: bool, first: int = 0) -> Any:
+    """Some columns of a lazy frame, under inner names, and ROW, which counts from `first`."""
     import narwhals as nw
     import polars as pl
 
@@ -158,12 +162,12 @@ def polars_frame(lazy: Any, names: list[str], kept: list[str], *, row: bool) -> 
     place = {name: inner_name(place) for place, name in enumerate(names)}
     made = [pl.col(name).alias(place[name]) for name in kept]
     if row:
-        made.append(pl.int_range(pl.len(), dtype=pl.Int64).alias(ROW))
+        made.append((pl.int_range(pl.len(), dtype=pl.Int64) + first).alias(ROW))
     return nw.from_native(lazy.select(made))
 
 
-def arrow_frame(table: Any, names: list[str], kept: list[str], *, row: bool) -> Any:
-    """Some columns of a table, under inner names, and ROW."""
+def arrow_frame(table: Any, names: list[str], kept: list[str], *, row: bool, first: int = 0) -> Any:
+    """Some columns of a table, under inner names, and ROW, which counts from `first`."""
     import narwhals as nw
     import numpy as np
     import pyarrow as pa
@@ -175,5 +179,5 @@ def arrow_frame(table: Any, names: list[str], kept: list[str], *, row: bool) -> 
     table = table.select(kept)
     table = table.rename_columns([place[name] for name in kept])
     if row:
-        table = table.append_column(ROW, [pa.array(np.arange(rows, dtype=np.int64))])
+        table = table.append_column(ROW, [pa.array(np.arange(first, first + rows, dtype=np.int64))])
     return nw.from_native(table)

@@ -20,6 +20,7 @@ class Opened(Protocol):
     fields: Fields
     ordered: bool  # whether rows come in the source's order, each time
     streams: bool  # whether `stream` holds less than the whole
+    keeps: bool  # whether the whole, once made, is kept for what comes after
 
     def frame(self, columns: list[str], *, row: bool) -> Any:
         """A Narwhals frame of the source, whose column number 7 is called `c7`. Others than `columns` may be
@@ -29,8 +30,13 @@ class Opened(Protocol):
     def collect(self, frame: Any) -> pa.Table:
         """What a frame holds, made from this source's."""
 
-    def stream(self, frame: Any, rows: int) -> Generator[pa.RecordBatch]:
-        """The same, in pieces of at most about so many rows."""
+    def stream(
+        self, prepare: Callable[[Any], Any], columns: list[str], rows: int, *, row: bool
+    ) -> Generator[pa.RecordBatch]:
+        """What `prepare` makes of the frame, or of one piece of it after the other; at least one batch.
+
+        A batch has about `rows` rows at most where that is the engine's to say.
+        """
 
     def cancel(self) -> None:
         """End what runs after Ctrl-C, where the engine goes on by itself."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -27,6 +27,7 @@ class DuckSource:
 
     engine = "duckdb"
     streams = True
+    keeps = False
 
     def __init__(self, table: Any, where: str) -> None:
         import duckdb
@@ -82,10 +83,12 @@ class DuckSource:
     def collect(self, frame: Any) -> pa.Table:
         return frame.to_native().to_arrow_table()
 
-    def stream(self, frame: Any, rows: int) -> Generator[pa.RecordBatch]:
+    def stream(
+        self, prepare: Callable[[Any], Any], columns: list[str], rows: int, *, row: bool
+    ) -> Generator[pa.RecordBatch]:
         import pyarrow as pa
 
-        reader = frame.to_native().to_arrow_reader(rows)
+        reader = prepare(self.frame(columns, row=row)).to_native().to_arrow_reader(rows)
         try:
             batch = None
             for batch in reader:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -12,6 +12,7 @@ from duetlink.compute.prep.frames import arrow_frame, polars_frame
 from duetlink.compute.prep.lowering import inner_name
 from duetlink.prep.engines.base import fields_of
 from duetlink.prep.files import CSV, Files, read_csv
+from duetlink.prep.pieces import ROWS, batches_of, fits_one_piece, pieces
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -22,26 +23,34 @@ class ArrowSource:
 
     engine = "pyarrow"
     ordered = True
-    streams = False
+    keeps = True
 
     def __init__(self, table: pa.Table | Files, where: str) -> None:
         import pyarrow as pa
 
         self._table = table
         self.where = where
+        self.streams = not fits_one_piece(table)
         schema = table.schema
         empty = nw.from_native(pa.Table.from_batches([], _inner(schema)))
         self.fields: Fields = fields_of(list(schema.names), empty)
 
     def frame(self, columns: list[str], *, row: bool) -> Any:
         table = read_files(self._table, columns) if isinstance(self._table, Files) else self._table
-        return arrow_frame(table, list(self.fields), columns, row=row)
+        return self._framed(table, columns, row=row)
+
+    def _framed(self, table: pa.Table, columns: list[str], *, row: bool, first: int = 0) -> Any:
+        return arrow_frame(table, list(self.fields), columns, row=row, first=first)
 
     def collect(self, frame: Any) -> pa.Table:
         return frame.to_arrow()
 
-    def stream(self, frame: Any, rows: int) -> Generator[pa.RecordBatch]:
-        yield from self.collect(frame).to_batches(max_chunksize=rows)
+    def stream(
+        self, prepare: Callable[[Any], Any], columns: list[str], rows: int, *, row: bool
+    ) -> Generator[pa.RecordBatch]:
+        for first, table in pieces(self._table, columns):
+            made = self.collect(prepare(self._framed(table, columns, row=row, first=first)))
+            yield from batches_of(made, ROWS)
 
     def cancel(self) -> None:
         """What it does ends with the call."""
@@ -52,33 +61,32 @@ class PolarsSource:
 
     engine = "polars"
     ordered = True
-    streams = False
+    keeps = True
 
     def __init__(self, table: Any, where: str) -> None:
         import polars as pl
 
-        self._files = table if isinstance(table, Files) else None
-        self._names: list[str]
-        if isinstance(table, Files):
-            self._names = table.names
-            if table.kind == CSV:
-                schema: Any = pl.LazyFrame(schema=dict.fromkeys(self._names, pl.String))
-            else:
-                schema = pl.scan_parquet(table.texts())
-            self._lazy = schema
+        # files, a frame, or a lazy frame of a person's, whose rows come all at once
+        self._table = table
+        self.streams = not isinstance(table, pl.LazyFrame) and not fits_one_piece(table)
+        if not isinstance(table, Files):
+            empty = table.lazy()
+        elif table.kind == CSV:
+            empty = pl.LazyFrame(schema=dict.fromkeys(table.names, pl.String))
         else:
-            self._lazy = table.lazy()
-            self._names = self._lazy.collect_schema().names()
+            empty = pl.scan_parquet(table.texts())
+        self._names: list[str] = table.names if isinstance(table, Files) else empty.collect_schema().names()
+        self._lazy = empty
         self.where = where
-        self.fields: Fields = fields_of(self._names, nw.from_native(self._lazy))
+        self.fields: Fields = fields_of(self._names, nw.from_native(empty))
 
     def frame(self, columns: list[str], *, row: bool) -> Any:
         lazy = self._lazy
-        if self._files is not None and self._files.kind == CSV:
+        if isinstance(self._table, Files) and self._table.kind == CSV:
             import polars as pl
 
             # Arrow's reader refuses lines that Polars' fills with nulls
-            lazy = pl.DataFrame(read_csv(self._files, columns)).lazy()
+            lazy = pl.DataFrame(read_csv(self._table, columns)).lazy()
         return polars_frame(lazy, self._names, columns, row=row)
 
     def collect(self, frame: Any) -> pa.Table:
@@ -87,8 +95,15 @@ class PolarsSource:
         # `to_arrow` would copy all that came in several pieces into one
         return pa.RecordBatchReader.from_stream(frame.to_native().collect()).read_all()
 
-    def stream(self, frame: Any, rows: int) -> Generator[pa.RecordBatch]:
-        yield from self.collect(frame).to_batches(max_chunksize=rows)
+    def stream(
+        self, prepare: Callable[[Any], Any], columns: list[str], rows: int, *, row: bool
+    ) -> Generator[pa.RecordBatch]:
+        import polars as pl
+
+        for first, table in pieces(self._table, columns):
+            lazy = pl.DataFrame(table).lazy()
+            frame = polars_frame(lazy, self._names, columns, row=row, first=first)
+            yield from batches_of(self.collect(prepare(frame)), ROWS)
 
     def cancel(self) -> None:
         """Polars ends by itself."""

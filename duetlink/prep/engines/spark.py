@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Generator
+from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -12,6 +12,7 @@ from duetlink.compute.prep.fields import Fields
 from duetlink.compute.prep.lowering import inner_name
 from duetlink.prep.engines.base import fields_of
 from duetlink.prep.files import CSV, Files, check_quotes
+from duetlink.prep.pieces import batches_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -27,6 +28,7 @@ class SparkSource:
     engine = "spark"
     ordered = False
     streams = False
+    keeps = True
 
     def __init__(self, table: Any, where: str, session: Any = None) -> None:
         self.where = where
@@ -54,8 +56,10 @@ class SparkSource:
         finally:
             self._session.removeTag(self._tag)
 
-    def stream(self, frame: Any, rows: int) -> Generator[pa.RecordBatch]:
-        yield from self.collect(frame).to_batches(max_chunksize=rows)
+    def stream(
+        self, prepare: Callable[[Any], Any], columns: list[str], rows: int, *, row: bool
+    ) -> Generator[pa.RecordBatch]:
+        yield from batches_of(self.collect(prepare(self.frame(columns, row=row))), rows)
 
     def cancel(self) -> None:
         if self._tag:

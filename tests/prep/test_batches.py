@@ -1,0 +1,169 @@
+"""Batches: the rows of the whole, though only a piece of the source is in memory at a time."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+from collections.abc import Generator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import csv
+
+from duetlink.errors import PrepError
+from duetlink.prep import Prep, pieces
+from duetlink.prep.engines.base import Opened
+from duetlink.prep.engines.choice import opened
+from tests.prep.test_engines_agree import FIELDS, ROW, SCHEMA, prepared, preps, same
+
+ENGINES = ["pyarrow", "polars", "duckdb"]
+ROWS = 1_000
+PREP = (
+    Prep()
+    .missing("NA")
+    .drop_missing("job")
+    .cast(age="int64")
+    .one_hot("job", ["a", "b"])
+    .scale("age", (0, 100))
+    .split(0.8, seed=5)
+)
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def people() -> pa.Table:
+    ages = [str(n % 90) for n in range(ROWS)]
+    return pa.table({"age": ages, "job": ["a", "NA", "b", None] * (ROWS // 4)})
+
+
+def written(table: pa.Table, directory: Path, kind: str) -> Any:
+    """The same rows as a table, a file, or a directory of files."""
+    if kind == "table":
+        return table
+    if kind == "csv":
+        csv.write_csv(table, directory / "people.csv")
+        return directory / "people.csv"
+    for number, start in enumerate((0, 300, 300, 700)):
+        end = (300, 300, 700, ROWS)[number]
+        pq.write_table(table.slice(start, end - start), directory / f"{number}.parquet", row_group_size=90)
+    return directory
+
+
+@pytest.mark.parametrize("kind", ["table", "parquet", "csv"])
+def test_batches_are_the_whole_in_order(
+    people: pa.Table, tmp_path: Path, engine: str, kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "ROWS", 64)
+    source = written(people, tmp_path, kind)
+    whole = PREP.run(source, engine).arrow()
+    assert whole.num_rows == 500
+    found = PREP.run(source, engine)
+    batches = list(found.batches(50))
+    assert max(batch.num_rows for batch in batches) <= 50
+    assert min(batch.num_rows for batch in batches) > 0
+    assert pa.Table.from_batches(batches).combine_chunks().equals(whole.combine_chunks())
+    train = pa.Table.from_batches(list(found.train.batches(7)))
+    assert train.combine_chunks().equals(found.train.arrow().combine_chunks())
+    path = PREP.run(source, engine).test.to_parquet(tmp_path / "test.out")
+    assert pq.read_table(path).num_rows == whole.num_rows - train.num_rows
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.lists(ROW, max_size=8), preps())
+def test_pieces_of_three_rows_do_as_a_loop_over_rows(rows: list[dict[str, Any]], prep: Prep) -> None:
+    table = pa.Table.from_pylist(rows, SCHEMA)
+    expected = prepared(prep, rows, FIELDS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "ROWS", 3)
+        for engine in ENGINES[:2]:
+            same(pa.Table.from_batches(list(prep.run(table, engine).batches(2))), expected, prep)
+
+
+@pytest.mark.parametrize("kind", ["parquet", "csv"])
+def test_files_without_rows_have_one_batch(people: pa.Table, tmp_path: Path, engine: str, kind: str) -> None:
+    (batch,) = PREP.run(written(people.slice(0, 0), tmp_path, kind), engine).batches()
+    assert batch.num_rows == 0
+    assert batch.schema.names == ["age", "job=a", "job=b", "train"]
+
+
+def test_rows_that_do_not_fit_are_counted_from_the_first_of_the_source(
+    people: pa.Table, tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "ROWS", 64)
+    ages = people["age"].to_pylist()
+    ages[910] = ages[950] = "old"
+    source = written(people.set_column(0, "age", pa.array(ages)), tmp_path, "parquet")
+    given = PREP.run(source, engine).batches(50)
+    with pytest.raises(
+        PrepError, match=r"row 910 of .*, column 'age', has an item that is no int64"
+    ) as error:
+        list(given)
+    assert error.value.row == 910
+
+
+def bytes_read() -> int:
+    """What this process has asked files for."""
+    return int(Path("/proc/self/io").read_text().split()[1])
+
+
+@pytest.mark.parametrize("engine", ENGINES[:2])  # DuckDB reads some tens of MB ahead
+def test_a_file_is_read_as_batches_are_wanted(
+    tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """16 MB: a batch comes when less than half of them are read, and Arrow never holds as much as half."""
+    monkeypatch.setattr(pieces, "ROWS", 2_048)
+    monkeypatch.setattr(pieces, "BYTES", 1 << 20)
+    path = tmp_path / "rows.parquet"
+    rows, columns = 100_000, 20
+    part = np.random.default_rng(1).normal(size=rows)
+    table = pa.table({f"c{n}": part for n in range(columns)})
+    pq.write_table(table, path, row_group_size=10_000, use_dictionary=False, compression="none")
+    prep = Prep()
+    for n in range(columns):
+        prep = prep.scale(f"c{n}", (0, rows))
+    found = prep.run(path, engine)
+    allocated, before = pa.total_allocated_bytes(), bytes_read()
+    batches = found.batches(2_048)
+    total = next(batches).num_rows
+    assert 0 < bytes_read() - before < path.stat().st_size / 2
+    most = 0
+    for batch in batches:
+        most = max(most, pa.total_allocated_bytes() - allocated)
+        total += batch.num_rows
+    assert total == rows
+    assert most < table.nbytes / 2
+    assert bytes_read() - before > path.stat().st_size * 0.9
+
+
+def test_ctrl_c_between_batches_ends_it(
+    people: pa.Table, tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is left: no file, no thread, and the query was cancelled."""
+    monkeypatch.setattr(pieces, "ROWS", 64)
+    source: Any = type(opened(people, engine))
+    whole, cancelled = source.stream, []
+
+    def stream(self: Opened, *given: Any, **named: Any) -> Generator[pa.RecordBatch]:
+        with contextlib.closing(whole(self, *given, **named)) as batches:
+            yield next(batches)
+            signal.raise_signal(signal.SIGINT)
+            raise AssertionError("it went on")
+
+    monkeypatch.setattr(source, "stream", stream)
+    monkeypatch.setattr(source, "cancel", lambda self: cancelled.append(True))
+    with pytest.raises(KeyboardInterrupt):
+        PREP.run(people, engine).to_parquet(tmp_path / "out.parquet")
+    assert list(tmp_path.iterdir()) == []
+    assert cancelled == [True]
+    assert "duetlink-prep-progress" not in {thread.name for thread in threading.enumerate()}
