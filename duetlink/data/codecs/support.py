@@ -36,9 +36,14 @@ def bitmap_of(flat: Array, element: Element) -> Bitmap:
 
 def places_of(bitmap: Bitmap, items: int) -> Places:
     """Where bits are set, in order; those beyond the last item, which a peer may have set, do not count."""
-    used = np.flatnonzero(bitmap)
-    bits = np.flatnonzero(np.unpackbits(bitmap[used]))
-    places: Places = (used[bits >> 3] << 3) + (bits & 7)
+    # as bools: NumPy finds these more than ten times as quickly as bytes that are not 0
+    used = np.flatnonzero(bitmap != 0)
+    places: Places
+    if used.size > bitmap.size // 2:
+        places = np.flatnonzero(np.unpackbits(bitmap).view(np.bool_))
+    else:
+        bits = np.flatnonzero(np.unpackbits(bitmap[used]).view(np.bool_))
+        places = (used[bits >> 3] << 3) + (bits & 7)
     return places if not places.size or places[-1] < items else places[places < items]
 
 
