@@ -82,7 +82,7 @@ class Training:
         first = int(len(sample) * (1 - (self._density or 0)))
         chosen = magnitudes >= np.partition(sample, first)[first]
         given = np.where(chosen, total, np.float32(0))
-        total[chosen] = 0
+        total -= given
         return given
 
 
