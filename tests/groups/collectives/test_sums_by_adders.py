@@ -130,6 +130,10 @@ async def test_the_root_receives_the_size_of_one_members_chunks(make_group: Make
     bitmap_bytes = 50_000 // 8
     assert values_bytes + bitmap_bytes < received[2, 0] < values_bytes + 2 * bitmap_bytes
     assert received[1, 0] + received[3, 0] + received[4, 0] < values_bytes / 4
+    told = group.members[4].sums[-1]
+    form_bytes = 4 * 1032  # that it has told the others before
+    assert told.sent_bytes == sum(size for (of, _), size in received.items() if of == 4) - form_bytes
+    assert told.dense_bytes == 200_000
 
 
 async def test_a_tree_of_kinds_and_one_that_only_adds(make_group: MakeGroup) -> None:

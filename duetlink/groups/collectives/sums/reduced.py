@@ -9,6 +9,7 @@ root's items plus the sum of the others' in the order of their ranks.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import numpy as np
@@ -130,10 +131,24 @@ async def reduce(
         MalformedChunk: what came is no chunk, or one of another sum.
     """
     adders.array_bytes = array.nbytes
+    engine = adders.flat.engine
+    began_s, sent_before_bytes = time.monotonic(), engine.sent_bytes
     total, way, why, dense_items, union_items = await CODECS[codec](adders, array, element)
     if total is not None and op == "mean":
         divide(total, adders.givers, element)
-    report = SumReport(codec, way, why, element.name, array.size, adders.givers, dense_items, union_items)
+    report = SumReport(
+        codec,
+        way,
+        why,
+        element.name,
+        array.size,
+        adders.givers,
+        dense_items,
+        union_items,
+        elapsed_s=time.monotonic() - began_s,
+        sent_bytes=engine.sent_bytes - sent_before_bytes,
+        dense_bytes=0 if adders.at_root else array.nbytes,
+    )
     return total, report
 
 
