@@ -169,6 +169,7 @@ class Operations:
         codec: str | None = None,
         timeout_s: float | None = None,
     ) -> Any:
+        call.codec = codec or ""
         return await self._run(
             call,
             "reduce",
