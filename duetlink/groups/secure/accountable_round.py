@@ -162,7 +162,8 @@ class AccountableRound(MaskedRound):
         await self._raise(
             wire,
             f"{_listed(wire, verdict.ranks)} gave garbage to a secure sum: what it added is far beyond the "
-            "limit, and no sum is made. Nothing is shown of other members' values. Go on without it",
+            "limit, and no sum is made. No other member's value is shown. Ask it why, or open a group "
+            "without it",
             verdict.ranks,
         )
 

@@ -160,8 +160,9 @@ class MaskedRound:
             each = Introduction.from_wire(data, size, wire.name(rank))
             if each.party != party:
                 raise OperationMismatch(
-                    f"{wire.name(rank)} has another list of members, or another range, noise or number of "
-                    "colluding members, than this one: no sum is made. All give the same arguments"
+                    f"{wire.name(rank)} has another list of members, or another range, noise, number of "
+                    "colluding members or accountable=, than this one: no sum is made. All give the same "
+                    "arguments"
                 )
             if rank != self.rank and digest("share", each.share) != each.share_digests[self.rank]:
                 raise RemoteProtocolError(f"{wire.name(rank)} sent a share that is not what it says it is")

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from duetlink.errors import (
     OperationAborted,
@@ -15,13 +17,14 @@ from duetlink.errors import (
     RemoteProtocolError,
     SecureSumFailed,
 )
-from duetlink.groups.secure import averages, naming
+from duetlink.groups.secure import accountable_round, averages, naming
 from duetlink.groups.secure.accountable_round import AccountableRound
 from duetlink.groups.secure.keystream import Residues
 from duetlink.groups.secure.masked_round import Wire
-from duetlink.groups.secure.naming import Evidence, Opening, Trials
+from duetlink.groups.secure.naming import Case, Evidence, Opening, Trials, Verdict
 from duetlink.groups.secure.statements import SIGNATURE_BYTES, Statements
 from duetlink.groups.secure.sums import SecureSum
+from duetlink.groups.transport import Message
 from tests.groups.secure.conftest import Epoch, MakeEpoch
 
 DTYPES = (np.float32, np.float64, np.int64)
@@ -152,7 +155,9 @@ async def test_all_have_to_call_it_alike(make_epoch: MakeEpoch) -> None:
             epoch.members[rank], epoch.party, np.ones(3), limit=1.0, accountable=rank != 1
         )
 
-    assert {type(each) for each in await epoch.all(one)} == {OperationMismatch}
+    for each in await epoch.all(one):
+        assert isinstance(each, OperationMismatch)
+        assert "or another range, noise, number of colluding members or accountable=" in str(each)
 
 
 # -- garbage -----------------------------------------------------------------------------------------------
@@ -386,6 +391,68 @@ async def test_what_is_not_what_was_promised_names_its_sender(
     assert all(isinstance(each, kinds) or getattr(each, "ranks", None) == (2,) for each in honest), found
     with pytest.raises((RemoteProtocolError, OperationMismatch), match=words):
         raise next(each for each in honest if isinstance(each, RemoteProtocolError | OperationMismatch))
+
+
+async def test_nobody_raises_before_all_know_what_to_raise(
+    make_epoch: MakeEpoch, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The liar sends its last piece, to rank 1, once another member has drawn its conclusion."""
+    give_garbage(monkeypatch, 2, replace(1, 2**60))
+    epoch = make_epoch(range(4))
+    concluded = asyncio.Event()
+    late = False
+    judge, send = Case.judge, epoch.network.send
+
+    def judged(self: Case, evidence: Sequence[Evidence]) -> Verdict | None:
+        concluded.set()
+        return judge(self, evidence)
+
+    async def slow(of: int, to: int, message: Message) -> None:
+        if late and (of, to) == (2, 1):
+            await asyncio.wait_for(concluded.wait(), 10)
+            for _ in range(1000):  # of the loop: whoever could raise by now would have
+                await asyncio.sleep(0)
+        await send(of, to, message)
+
+    def begins(pieces: list[bytes]) -> None:
+        nonlocal late
+        late = True
+
+    monkeypatch.setattr(Case, "judge", judged)
+    monkeypatch.setattr(epoch.network, "send", slow)
+    tell(monkeypatch, 2, "evidence of all", begins)
+    check_named(await reduce(epoch, [np.zeros(64)] * 4), 2)
+    assert late
+
+
+@pytest.mark.parametrize("says", ["nothing", "that it gives up"])
+async def test_whoever_holds_up_the_end_is_named_all_the_same(
+    make_epoch: MakeEpoch, monkeypatch: pytest.MonkeyPatch, says: str
+) -> None:
+    give_garbage(monkeypatch, 2, replace(1, 2**60))
+    monkeypatch.setattr(accountable_round, "CLOSING_S", 0.2)
+    tell_each = Wire.tell_each
+
+    async def told(self: Wire, step: str, pieces: Sequence[bytes]) -> list[bytes]:
+        if step == "end" and self.flat.engine.rank == 2:
+            if says == "nothing":
+                await asyncio.Event().wait()
+            raise OperationAborted("it gives up")
+        return await tell_each(self, step, pieces)
+
+    monkeypatch.setattr(Wire, "tell_each", told)
+    check_named(await reduce(make_epoch(range(4)), [np.zeros(64)] * 4), 2)
+
+
+def test_a_signature_holds_for_one_step_of_one_round() -> None:
+    private = Ed25519PrivateKey.generate()
+    one = Statements(bytes(32), private, [private.public_key().public_bytes_raw()])
+    other = Statements(bytes(31) + b"1", private, one.keys)
+    signed = b"data" + private.sign(one._text("evidence", b"data"))
+    assert one._is_signed("evidence", 0, signed)
+    assert not one._is_signed("digests of sums", 0, signed)
+    assert not other._is_signed("evidence", 0, signed)
+    assert not Statements(bytes(32), private, [bytes(31)])._is_signed("evidence", 0, signed)
 
 
 # -- losses, and what is shown -----------------------------------------------------------------------------
