@@ -1,6 +1,6 @@
 """One iteration of a training among four processes: how long it takes by each way to sum the gradients.
 
-A network like VGG (three blocks of convolutions, three large layers; 6.4 million parameters) learns
+A network like VGG (three blocks of convolutions, three large layers) learns
 scikit-learn's digits, of 32 by 32 pixels here. An iteration is: gradients of the member's own batch, their
 mean over all members, a step of SGD. The dense ring and gloo send whole gradients. `union` and `auto` send
 what is sparse: of each member's gradient the largest items (5 %); the others are remembered and added to the
@@ -39,23 +39,38 @@ from benchmarks.sums import LINKS, places, told
     show_default=True,
     help="How much of its gradient a member sends.",
 )
+@click.option(
+    "--width", type=click.IntRange(2), default=2048, show_default=True, help="Of the first large layer."
+)
+@click.option(
+    "--batch", type=click.IntRange(1), default=32, show_default=True, help="How many images of a member."
+)
 @rounds(4)
-def main(members: int, link: tuple[str, ...], density: float, rounds: int) -> None:
+def main(members: int, link: tuple[str, ...], density: float, width: int, batch: int, rounds: int) -> None:
     before = os.getloadavg()
+    arguments = [str(each) for each in (rounds, density, width, batch)]
     rows: list[list[str]] = []
     data: dict[str, Any] = {}
     for name in link or ("1 Gbit/s", "100 Mbit/s"):
         with places(members, LINKS[name]) as started:
-            data[name] = told("benchmarks.iteration_member", started, [str(rounds), str(density)])
+            data[name] = told("benchmarks.iteration_member", started, arguments)
         rows += _rows(name, data[name]["ways"])
     parameters = next(iter(data.values()))["parameters"]
+    what = f"{parameters:,} parameters, batch {batch}, {members} processes, {density:.0%} sent"
     load = f"load average {before[0]:.1f}, then {os.getloadavg()[0]:.1f}"
     report(
         "iteration",
-        f"an iteration of {parameters:,} parameters, {members} processes, {density:.0%} of the items, {load}",
+        f"an iteration: {what}, {load}",
         ["link", "way", "ms", "of dense ring", "of gloo", "ms of the sum", "bytes sent", "union", "loss"],
         rows,
-        {"members": members, "density": density, "load_before": before, "links": data},
+        {
+            "members": members,
+            "density": density,
+            "width": width,
+            "batch": batch,
+            "load_before": before,
+            "links": data,
+        },
     )
 
 

@@ -1,4 +1,7 @@
-"""One process of `iteration.py`: RANK SIZE ADDRESS FIRST PORT ROUNDS DENSITY. Rank 0 prints what it saw."""
+"""One process of `iteration.py`: RANK SIZE ADDRESS FIRST PORT ROUNDS DENSITY WIDTH BATCH.
+
+Rank 0 prints what it saw.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +21,19 @@ from benchmarks.sums_member import learn_rate, meet, part
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.groups.collectives.collectives import Collectives
 
-BATCH = 32
 LEARNING_RATE = 0.002  # with more, the loss rises in the first steps
 SAMPLED = 64  # one item in so many tells the threshold, as in Deep Gradient Compression (arXiv 1712.01887)
 Sum = Callable[[np.ndarray], np.ndarray]
 
 
-def vgg() -> nn.Module:
+def vgg(width: int) -> nn.Module:
     """Like VGG (arXiv 1409.1556), for 32 by 32 pixels of grey: most parameters are in the large layers."""
+    half = width // 2
 
     def block(given: int, made: int) -> list[nn.Module]:
         return [nn.Conv2d(given, made, 3, padding=1), nn.ReLU(), nn.MaxPool2d(2)]
 
-    large = [nn.Linear(2048, 2048), nn.ReLU(), nn.Linear(2048, 1024), nn.ReLU(), nn.Linear(1024, 10)]
+    large = [nn.Linear(2048, width), nn.ReLU(), nn.Linear(width, half), nn.ReLU(), nn.Linear(half, 10)]
     model = nn.Sequential(*block(1, 32), *block(32, 64), *block(64, 128), nn.Flatten(), *large)
     for layer in model:
         if isinstance(layer, nn.Conv2d | nn.Linear):
@@ -41,10 +44,10 @@ def vgg() -> nn.Module:
 class Training:
     """One way's model; its parameters, and its gradients, are one flat array each."""
 
-    def __init__(self, sum_of: Sum, density: float | None) -> None:
+    def __init__(self, width: int, sum_of: Sum, density: float | None) -> None:
         """With a density, only so much of the gradient is given to `sum_of`, and the rest remembered."""
         torch.manual_seed(0)
-        self.model = vgg()
+        self.model = vgg(width)
         size = sum(each.numel() for each in self.model.parameters())
         self.parameters = torch.empty(size)
         self.gradient = torch.zeros(size)
@@ -88,9 +91,9 @@ class Training:
 
 def main() -> None:
     rank, size = int(sys.argv[1]), int(sys.argv[2])
-    rounds, density = int(sys.argv[6]), float(sys.argv[7])
+    rounds, density, width, batch = int(sys.argv[6]), float(sys.argv[7]), int(sys.argv[8]), int(sys.argv[9])
     thread, transport, group = meet(rank, size, sys.argv[3], sys.argv[4], int(sys.argv[5]))
-    memory = np.zeros(sum(each.numel() for each in vgg().parameters()), np.float32)
+    memory = np.zeros(sum(each.numel() for each in vgg(width).parameters()), np.float32)
     learn_rate(thread, group, memory.size)
 
     def ours(codec: str | None, **more: Any) -> Sum:
@@ -107,13 +110,13 @@ def main() -> None:
 
     agreed = f"agreed:{density}"
     ways = {
-        "dense ring": Training(ours(None), None),
-        "gloo": Training(by_gloo, None),
-        "union": Training(ours("union"), density),
-        "auto": Training(ours("auto"), density),
-        agreed: Training(ours(agreed, memory=memory), None),
+        "dense ring": Training(width, ours(None), None),
+        "gloo": Training(width, by_gloo, None),
+        "union": Training(width, ours("union"), density),
+        "auto": Training(width, ours("auto"), density),
+        agreed: Training(width, ours(agreed, memory=memory), None),
     }
-    batches = batches_of(rank, size, rounds + 1)
+    batches = batches_of(rank, size, rounds + 1, batch)
     check(ways["union"], batches[0], thread, group)
     found: dict[str, Any] = {name: {"times_s": [], "sums_s": [], "losses": []} for name in ways}
     for index, (pixels, labels) in enumerate(batches):  # the first warms up
@@ -137,12 +140,12 @@ def main() -> None:
     part(thread, group)
 
 
-def batches_of(rank: int, size: int, count: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
+def batches_of(rank: int, size: int, count: int, batch: int) -> list[tuple[torch.Tensor, torch.Tensor]]:
     """A member's own share of the digits, four times as wide and as high."""
     pixels, labels = load_digits(return_X_y=True)
     images = np.kron(pixels.reshape(-1, 1, 8, 8)[rank::size] / 16, np.ones((1, 1, 4, 4))).astype(np.float32)
     random = np.random.default_rng(rank)
-    chosen = [random.integers(0, len(images), BATCH) for _ in range(count)]
+    chosen = [random.integers(0, len(images), batch) for _ in range(count)]
     return [(torch.from_numpy(images[each]), torch.from_numpy(labels[rank::size][each])) for each in chosen]
 
 
