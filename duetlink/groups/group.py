@@ -452,7 +452,7 @@ class Group:
             colluding: with `secure`, how many members may put together what they have: the noise of the
                 others alone is what was asked for. All but two if None.
             accountable: with `secure`, SecureSumFailed says which member gave garbage, in its `ranks` and
-                `names`. Items take 8 bytes, and a step is the range's 2^30th part: give a `limit`.
+                `names`. Items take 8 bytes, in steps of `limit` times 2^-29 (of 16 members 2^-27).
             timeout_s: CallTimeout after so long.
         """
         return self._run(

@@ -28,6 +28,7 @@ from typing import ClassVar, NoReturn
 
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from numpy.typing import NDArray
 
 from duetlink.errors import DuetError, RemoteProtocolError, SecureSumFailed
 from duetlink.groups.collectives.engine import off_loop
@@ -50,7 +51,7 @@ class _FarOut:
     lane: int
     owner: int
     sums: Residues  # of the whole block
-    places: list[int]  # of those that are, within the block
+    places: NDArray[np.intp]  # of those that are, within the block
 
 
 @dataclass
@@ -211,7 +212,7 @@ def _size_bytes(sums: Sequence[Sequence[Residues]]) -> int:
 def _first_far_out(sums: Sequence[Sequence[Residues]]) -> _FarOut | None:
     for lane, told in enumerate(sums):
         for owner, part in enumerate(told):
-            if places := naming.far_out(part):
+            if len(places := naming.far_out(part)):
                 return _FarOut(lane, owner, part, places)
     return None
 

@@ -38,6 +38,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from duetlink.errors import RemoteProtocolError
 from duetlink.groups.secure.introduction import DIGEST_BYTES
@@ -70,10 +71,10 @@ def blinds(members: int) -> Residues:
     return np.asarray((words & np.uint64(2 * most - 1)) - np.uint64(most))
 
 
-def far_out(sums: Residues) -> list[int]:
+def far_out(sums: Residues) -> NDArray[np.intp]:
     """The places where a sum is so far beyond its range that somebody can be named."""
     signed = sums.view("<i8")
-    return [int(place) for place in np.flatnonzero((signed >= FAR_STEPS) | (signed <= -FAR_STEPS))]
+    return np.flatnonzero((signed >= FAR_STEPS) | (signed <= -FAR_STEPS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +110,10 @@ class Trials:
     factors: Residues
 
     @classmethod
-    def of(cls, coins: bytes, candidates: Sequence[int]) -> Trials:
+    def of(cls, coins: bytes, candidates: NDArray[np.intp]) -> Trials:
         """16 trials of some of the candidates, which nobody has chosen who did not know all coins."""
         words = np.frombuffer(hashlib.shake_256(coins).digest(2 * TRIALS * _ITEM_BYTES), "<u8")
-        places = tuple(candidates[int(word) % len(candidates)] for word in words[:TRIALS])
+        places = tuple(int(candidates[int(word) % len(candidates)]) for word in words[:TRIALS])
         return cls(places, np.asarray(words[TRIALS:] % np.uint64(MOST_FACTOR) + np.uint64(1)))
 
 

@@ -502,10 +502,11 @@ async def test_what_honest_members_state_cannot_be_told_from_random_bits(
     assert abs(int(pairs.sum()) - pairs.size / 2) < 5 * np.sqrt(pairs.size / 4)
 
 
-def _spread(coins: bytes, candidates: Sequence[int]) -> Trials:
+def _spread(coins: bytes, candidates: np.ndarray) -> Trials:
     """At 16 places, so that what is stated of them has as many masks; only the first one is out of range."""
     factors = np.full(16, 255, np.uint64)
-    return Trials((*candidates[:1], *(place for place in range(16) if place != candidates[0])), factors)
+    first = int(candidates[0])
+    return Trials((first, *(place for place in range(16) if place != first)), factors)
 
 
 def test_an_opening_of_another_length_is_refused() -> None:
