@@ -1,4 +1,4 @@
-"""What a member of `test_lost_members.py` trains, in the test's own process or in one that is killed.
+"""What a member of `weekly_lost_members.py` trains, in the test's own process or in one that is killed.
 
 It is imported once, by a process that forks the others: torch takes seconds to load.
 """

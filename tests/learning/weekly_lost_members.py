@@ -1,4 +1,8 @@
-"""Members whose processes are killed or stopped while all train: the others go on, whatever the training."""
+"""Processes of members are killed and stopped while all train: the others go on, whatever the training.
+
+`pytest tests/learning/weekly_lost_members.py`. Processes that load torch are too much for each change: the
+name keeps it out of what pytest collects by itself.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +23,7 @@ from duetlink.errors import PeerLost
 from tests.groups.conftest import together
 from tests.learning import lost_member
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.timeout(300)
 
 FORKING = multiprocessing.get_context("forkserver")
 FORKING.set_forkserver_preload(["tests.learning.lost_member"])
@@ -168,8 +172,9 @@ def test_private_training_tells_of_a_killed_and_of_a_stopped_process_and_goes_on
     for victim, number, size in ((field.killed, signal.SIGKILL, 3), (field.stopped, signal.SIGSTOP, 2)):
         assert field.each(step) == [size + 1] * 2
         victim.send(number)
-        said = f"rank {field.ranks[victim.name]} ({victim.name}) is lost"
-        assert field.each(step_until_lost) == [said] * 2
+        for said in field.each(step_until_lost):
+            # which rank it had, the loss before has changed
+            assert said.endswith(f" ({victim.name}) is lost")
         assert field.each(step) == [size] * 2
         assert torch.equal(flat(field.models[0]), flat(field.models[1]))
     steps = [training.spending.steps for training in field.trainings]
