@@ -150,7 +150,8 @@ class Range:
         if len(signed) and not (-most <= int(signed.min()) and int(signed.max()) <= most):
             raise SecureSumFailed(
                 f"a sum is beyond {self.members} times the limit of {self.limit:g}: a member has not added "
-                "what it was to add, and which one cannot be told from a sum that shows nobody's part"
+                "what it was to add, and which one cannot be told from a sum that shows nobody's part. With "
+                "accountable=True, whoever takes a sum 2^55 steps beyond its range is named"
             )
         if self.fixed is None:
             return self._as_integers(signed, op)
