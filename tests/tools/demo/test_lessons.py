@@ -240,6 +240,8 @@ def test_preparation(lesson: Callable[[str], Path]) -> None:
     assert re.search(r"\d+ batches; the first: \(4096, 6\) rows, \(4096,\) wages", own)
     assert re.search(r"off by \d+ on average, for an epsilon of 1\.10", own)
     assert "has an item in no declared category: declare it" in own
+    assert re.search(r"clip +'wage', bounds=\(\d+, [1-9]\d{3}\)", own)
+    assert "one_hot       'work', ['none', 'own', 'private', 'public'], unknown='ignore'" in own
     # what the owner reads before the yes is the whole preparation
     assert (
         own.count("census.prep(Prep().drop_missing().one_hot('work', ['private', 'public', 'own', 'none']")
@@ -247,7 +249,9 @@ def test_preparation(lesson: Callable[[str], Path]) -> None:
     )
     assert "the owner says: people do not leave, prepared or not; ask for means" in said
     assert re.search(r"work=private +0\.\d+", said)
-    assert [reason for reason, _ in played.left()] == ["means of those to train with"]
+    # nobody approved these: the policy knows the preparation
+    assert re.search(r"^mean wage: \d+$", said, re.MULTILINE)
+    assert [reason for reason, _ in played.left()] == ["means of those to train with", "the mean wage of all"]
 
 
 def test_two_hands(lesson: Callable[[str], Path]) -> None:
