@@ -16,7 +16,7 @@ from duetlink.compute.prep.lowering import Lowered, lowered
 from duetlink.compute.prep.spec import PrepSpec
 from duetlink.compute.prep.steps import TRAIN
 from duetlink.errors import DuetError, PrepError, SettingError
-from duetlink.prep.engines.base import Opened
+from duetlink.prep.engines.base import Opened, arrow_types
 from duetlink.prep.files import files_at, probe
 from duetlink.prep.matrix import Matrix, array_of, check_numbers
 from duetlink.prep.pieces import batches_of
@@ -203,7 +203,7 @@ class Prepared:
         """A result under the names that a person gave, of the same types on each engine."""
         import pyarrow as pa
 
-        types = _arrow_types()
+        types = arrow_types()
         columns = [
             column if (kind := types.get(field.type)) is None or column.type == kind else column.cast(kind)
             for column, field in zip(table.columns, self._lowered.fields.values(), strict=False)
@@ -288,7 +288,7 @@ class Prepared:
     def _schema_of(self, names: list[str]) -> Any:
         import pyarrow as pa
 
-        types = _arrow_types()
+        types = arrow_types()
         return pa.schema([(name, types.get(self._fields[name].type, pa.null())) for name in names])
 
 
@@ -297,11 +297,3 @@ def _part_of(table: pa.Table, part: bool) -> pa.Table:
 
     chosen = table.column(TRAIN)
     return table.drop_columns([TRAIN]).filter(chosen if part else pc.invert(chosen))
-
-
-def _arrow_types() -> dict[str, Any]:
-    import pyarrow as pa
-
-    names = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "float32", "float64"]
-    found: dict[str, Any] = {name: pa.type_for_alias(name) for name in names}
-    return {**found, "text": pa.large_string(), "date": pa.date32()}

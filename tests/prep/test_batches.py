@@ -79,7 +79,7 @@ def test_batches_are_the_whole_in_order(
     assert pq.read_table(path).num_rows == whole.num_rows - train.num_rows
 
 
-@settings(max_examples=20, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(ROW, max_size=8), preps())
 def test_pieces_of_three_rows_do_as_a_loop_over_rows(rows: list[dict[str, Any]], prep: Prep) -> None:
     table = pa.Table.from_pylist(rows, SCHEMA)

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from duetlink.compute.prep.fields import Field, fields_after
 from duetlink.errors import PrepError, SettingError
 from duetlink.prep import Prep
+from duetlink.prep.engines.spark import SparkSource
 from tests.prep.naive import Unfit, prepared
 
 ENGINES = ("pyarrow", "polars", "duckdb")
@@ -269,6 +270,30 @@ def test_spark_reads_csv_as_the_others_do(spark: Any, tmp_path: Path) -> None:
 @given(st.lists(ROW, max_size=8), preps())
 def test_spark_does_as_a_loop_over_rows(spark: Any, rows: list[dict[str, Any]], prep: Prep) -> None:
     same(prep.run(pa.Table.from_pylist(rows, SCHEMA), spark).arrow(), prepared(prep, rows, FIELDS), prep)
+
+
+@pytest.mark.parametrize("connect", [False, True])
+def test_batches_of_spark_are_the_whole_which_is_never_collected(
+    spark: Any, spark_connect: Any, connect: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = edge_rows()
+    frame = (spark_connect if connect else spark).createDataFrame(pa.Table.from_pylist(rows, SCHEMA))
+    monkeypatch.setattr(SparkSource, "collect", lambda self, frame: pytest.fail("it was collected"))
+    for prep in (all_casts()[0], all_casts()[-1]):
+        batches = list(prep.run(frame).batches(5))
+        assert max(batch.num_rows for batch in batches) == 5
+        same(pa.Table.from_batches(batches), prepared(prep, rows, FIELDS), prep)
+    (batch,) = Prep().clip("big", (0, 1)).run(frame.limit(0)).batches()
+    assert batch.num_rows == 0
+    with pytest.raises(PrepError, match=r"column 'word', has an item that is no int8"):
+        list(Prep().cast(word="int8").run(frame).batches())
+
+
+def test_points_in_time_of_spark_come_as_they_do_in_the_whole(spark: Any) -> None:
+    frame = spark.sql("SELECT TIMESTAMP '2026-11-23 12:00:00' AS at, 1 AS a")
+    found = Prep().clip("a", (0, 1)).run(frame)
+    (batch,) = found.batches()
+    assert pa.Table.from_batches([batch]).equals(found.arrow())
 
 
 def outcome(work: Callable[[], list[dict[str, Any]]]) -> object:

@@ -5,7 +5,8 @@ count reaches a threshold. That is so high that a value of one person alone reac
 at most delta: Korolova, Kenthapadi, Mishra and Ntoulas, "Releasing search queries and clicks privately",
 2009, section 4. The account is OpenDP's, after Rogers, "A unifying privacy analysis framework for unknown
 domain algorithms in differential privacy", 2023. Desfontaines, Voss, Gipson and Mandayam, "Differentially
-private partition selection", 2022, releases a few values more, and no library at hand has it.
+private partition selection", 2022, releases a few values more. OpenDP 0.16 does not have it; python-dp 1.1
+has it without noisy counts, and for one row of a person in each category.
 """
 
 from __future__ import annotations

@@ -50,6 +50,15 @@ def fields_of(names: list[str], frame: Any) -> dict[str, Field]:
     return {name: Field(type_of(kind)) for name, kind in zip(names, kinds, strict=True)}
 
 
+def arrow_types() -> dict[str, Any]:
+    """The types of Arrow that results have, by our names; others are as the engine made them."""
+    import pyarrow as pa
+
+    names = ["bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "float32", "float64"]
+    found: dict[str, Any] = {name: pa.type_for_alias(name) for name in names}
+    return {**found, "text": pa.large_string(), "date": pa.date32()}
+
+
 def library(name: str, load: Callable[[], Any]) -> Any:
     """Raises MissingLibrary."""
     try:

@@ -2,32 +2,37 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import uuid
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
 from duetlink.compute.prep.fields import Fields
-from duetlink.compute.prep.lowering import inner_name
-from duetlink.prep.engines.base import fields_of
+from duetlink.compute.prep.lowering import inner_name, type_of
+from duetlink.prep.engines.base import arrow_types, fields_of
 from duetlink.prep.files import CSV, Files, check_quotes
 from duetlink.prep.pieces import batches_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+_ROWS = 8_192  # of a batch: rows of Python take ten times the memory of their columns
+
 
 class SparkSource:
     """A Spark DataFrame, or what a session makes of a table or of files that its executors can read.
 
-    Spark keeps no order of rows. The result comes through the driver, as Arrow (`DataFrame.toArrow`), and has
-    to fit into `spark.driver.maxResultSize`.
+    Spark keeps no order of rows. The whole comes through the driver, as Arrow (`DataFrame.toArrow`), and has
+    to fit into `spark.driver.maxResultSize`. Batches come as rows (`DataFrame.toLocalIterator`): those of one
+    partition have to fit, and it takes up to three times as long.
     """
 
     engine = "spark"
     ordered = False
-    streams = False
+    streams = True
     keeps = True
 
     def __init__(self, table: Any, where: str, session: Any = None) -> None:
@@ -49,17 +54,39 @@ class SparkSource:
         return frame
 
     def collect(self, frame: Any) -> pa.Table:
+        with self._tagged():
+            return frame.to_native().toArrow()
+
+    @contextlib.contextmanager
+    def _tagged(self) -> Iterator[None]:
+        """What runs within can be ended by `cancel`."""
         self._tag = f"duetlink-{uuid.uuid4().hex}"
         self._session.addTag(self._tag)
         try:
-            return frame.to_native().toArrow()
+            yield
         finally:
             self._session.removeTag(self._tag)
 
     def stream(
         self, prepare: Callable[[Any], Any], columns: list[str], rows: int, *, row: bool
     ) -> Generator[pa.RecordBatch]:
-        yield from batches_of(self.collect(prepare(self.frame(columns, row=row))), rows)
+        import pyarrow as pa
+
+        frame = prepare(self.frame(columns, row=row))
+        kinds = {name: arrow_types().get(type_of(kind)) for name, kind in frame.collect_schema().items()}
+        if None in kinds.values():  # such as points in time, which rows have in a zone
+            yield from batches_of(self.collect(frame), rows)
+            return
+        schema, batch = pa.schema(list(kinds.items())), None
+        with self._tagged():
+            given = frame.to_native().toLocalIterator()
+            while some := list(itertools.islice(given, _ROWS)):
+                items = zip(*some, strict=True)
+                arrays = [pa.array(column, kind) for column, kind in zip(items, schema.types, strict=True)]
+                batch = pa.RecordBatch.from_arrays(arrays, schema=schema)
+                yield batch
+        if batch is None:
+            yield pa.RecordBatch.from_pylist([], schema=schema)
 
     def cancel(self) -> None:
         if self._tag:
