@@ -97,9 +97,9 @@ class Churn:
 
         def done() -> bool:
             if not self.members[0].life.is_founder:  # who had not come in by then is turned away
-                self.members = [
-                    each for each in self.members if each.life.why_closed is None or each.name in self.last
-                ]
+                for each in list(self.members):
+                    if each.life.why_closed is not None and each.name not in self.last:
+                        self.leave(each)
             wanted = tuple(sorted(member.seat for member in self.members))
             for member in self.members:
                 number, count = self.last.get(member.name, (0, 0))
