@@ -73,7 +73,7 @@ class Memory:
     """One member's memory, mapped: one's own, or another's to be read."""
 
     def __init__(self, mapping: mmap.mmap) -> None:
-        self._mapping = mapping
+        self._mapping: mmap.mmap | None = mapping
         whole = np.frombuffer(mapping, np.uint8)
         starts = [HEAD_BYTES + half * HALF_BYTES for half in (0, 1)]
         self._label = whole[:_LABEL_BYTES]
@@ -127,8 +127,11 @@ class Memory:
         for words in self._words:
             words.release()
         self._heads, self._words, self.rooms = [], [], []
-        with contextlib.suppress(BufferError):
-            self._mapping.close()
+        # a view that somebody still has holds the mapping, which ends with it, however long this lives
+        mapping, self._mapping = self._mapping, None
+        if mapping is not None:
+            with contextlib.suppress(BufferError):
+                mapping.close()
 
 
 def supported() -> bool:

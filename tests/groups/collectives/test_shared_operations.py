@@ -187,3 +187,22 @@ def test_only_memory_of_that_name_that_is_sealed_and_labelled_is_mapped() -> Non
     own.hide()
     assert open_others([own.address, b""], 1) is None
     own.memory.close()
+
+
+def test_memory_is_unmapped_with_the_last_view_of_it_although_its_owner_lives_on() -> None:
+    own = OwnMemory()
+    own.hide()
+    name = own.memory.label.hex()
+    view = own.memory.room(0)
+    own.memory.close()
+    assert name in "".join(map(_target, os.listdir("/proc/self/fd")))
+    del view
+    assert name not in "".join(map(_target, os.listdir("/proc/self/fd")))
+    own.memory.close()
+
+
+def _target(descriptor: str) -> str:
+    try:
+        return os.readlink(f"/proc/self/fd/{descriptor}")
+    except FileNotFoundError:  # that of the list itself
+        return ""
