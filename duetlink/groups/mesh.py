@@ -125,7 +125,7 @@ class Mesh:
             self._sent[to] += 1
             sending = asyncio.ensure_future(stream.send(prefix + head, body))
             self._sending.add(sending)
-            sending.add_done_callback(self._sending.discard)
+            sending.add_done_callback(self._has_left)
             try:
                 await asyncio.shield(sending)
             except asyncio.CancelledError:
@@ -195,6 +195,11 @@ class Mesh:
         if self._ended.done():
             raise _fresh(self._ended.result())
         return await asyncio.shield(self._streams[other])
+
+    def _has_left(self, sending: asyncio.Task[None]) -> None:
+        self._sending.discard(sending)
+        if not sending.cancelled():
+            sending.exception()  # whoever sent this may have been cancelled twice, and asks no more
 
     async def _open(self, other: int, link: Opening) -> None:
         found = self._streams[other]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 import struct
 from typing import Any
 
@@ -14,6 +16,7 @@ from duetlink.net.link.endpoint import Endpoint
 from duetlink.net.link.link import Link
 from duetlink.settings import Settings
 from duetlink.testing.transports import TransportContract
+from tests.groups.memory_links import MOST_WAITING, Network
 
 TCP = Settings(only=("tcp",))
 
@@ -112,3 +115,32 @@ async def test_what_is_repeated_is_refused(make_pair: Any) -> None:
         await mesh.close()
     with pytest.raises(LinkClosed, match="closed"):
         await meshes[0].send(1, b"", memoryview(b""))
+
+
+async def test_a_send_that_is_cancelled_twice_leaves_no_exception_behind() -> None:
+    """As an operation that a person interrupts is, when the group is closed while the message leaves."""
+    unseen: list[str] = []
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda _, what: unseen.append(what["message"]))
+    network = Network(1)
+    links: Any = network.link("ann", "ben")
+    for link in links:
+        link.start()
+    ann = Mesh(1, 0, [None, links[0]], lambda rank, error: None)
+    ben = Mesh(1, 1, [links[1], None], lambda rank, error: None)
+    for _ in range(MOST_WAITING):
+        await ann.send(1, b"", memoryview(b""))
+    sending = asyncio.ensure_future(ann.send(1, b"", memoryview(b"")))  # waits: nobody receives
+    for _ in range(2):
+        await asyncio.sleep(0)
+        sending.cancel()
+    await asyncio.wait([sending], timeout=1)
+    assert sending.cancelled()
+    del sending  # and with it the frame that holds the message
+    ann.fail(LinkClosed("epoch 1 is over"))
+    for _ in range(3):
+        await asyncio.sleep(0)
+    await asyncio.gather(ann.close(), ben.close())
+    await network.close()
+    gc.collect()
+    assert unseen == []
