@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
-import struct
 from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,17 +11,24 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from duetlink.data.codecs.element import BY_NAME, FLOAT32, UINT8, Element
+from duetlink.data.codecs.element import FLOAT32, UINT8
 from duetlink.errors import DuetError, LimitExceeded, OperationMismatch, UnsupportedValue
-from duetlink.groups.collectives import host_memory
 from duetlink.groups.collectives.choice import Explanation
 from duetlink.groups.collectives.costs import Costs, LinkFigures, row_from_wire, row_to_wire
-from duetlink.groups.collectives.elements import Array, combination
-from duetlink.groups.collectives.engine import INTERRUPTED, Engine, Progress, off_loop
+from duetlink.groups.collectives.elements import Array
+from duetlink.groups.collectives.engine import INTERRUPTED, Engine, Progress
 from duetlink.groups.collectives.flat import FlatOperations, Manner
-from duetlink.groups.collectives.host_memory import Memory, OwnMemory
+from duetlink.groups.collectives.forms import Forms, joined, parted
 from duetlink.groups.collectives.messages import Moved
-from duetlink.groups.collectives.shared import SharedOperations
+from duetlink.groups.collectives.operands import (
+    check,
+    check_writable,
+    described,
+    own_items,
+    values_of,
+    widened,
+)
+from duetlink.groups.collectives.same_host import share_memory
 from duetlink.groups.collectives.sums import reduced, registry
 from duetlink.groups.collectives.sums.adders import Adders
 from duetlink.groups.collectives.sums.automatic import predictions
@@ -31,10 +36,6 @@ from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.trees import Tree, from_bytes, take_apart, to_bytes
 from duetlink.groups.transport import Transport
 
-# the form of most values fits, so that one operation of two is spared
-_INLINE_BYTES = 1024
-_LENGTH = struct.Struct("<Q")
-_MAX_TOLD_BYTES = 64 * 1024 * 1024
 _REMEMBERED_SUMS = 64
 
 DEFAULT_LIMIT_BYTES = 4 * 1024**3
@@ -121,6 +122,7 @@ class Collectives:
         self.size = transport.size
         self.sums: deque[SumReport] = deque(maxlen=_REMEMBERED_SUMS)  # the last ones with a codec of sums
         self._limit_bytes = limit_bytes
+        self._forms = Forms(self.flat, self.size, limit_bytes)
         self._figures = figures
         self._agreed_at = -1  # how many calls had ended then
         self._turn = asyncio.Lock()  # fair: the order of the calls
@@ -163,36 +165,13 @@ class Collectives:
             await self._agree(await self._figures(), may_share=done == 0)
 
     async def _agree(self, figures: Mapping[int, LinkFigures] | None, *, may_share: bool = True) -> None:
-        rows = await self._tell_each(row_to_wire(figures or {}, self.size), "agree", "")
+        rows = await self._forms.tell_each(row_to_wire(figures or {}, self.size), "agree", "")
         links = tuple(row_from_wire(row) for row in rows)
         if any(len(row) != self.size for row in links):
             raise OperationMismatch("the members told figures of links for groups of different sizes")
         from_each = tuple(zip(*links, strict=True))
-        shared = await self._share_memory() if may_share and self.size > 1 else None
+        shared = await share_memory(self.engine, self._forms) if may_share and self.size > 1 else None
         self.flat.agree(Costs(from_each), shared)
-
-    async def _share_memory(self) -> SharedOperations | None:
-        """Memory that all members map; None unless all of them can."""
-        own: OwnMemory | None = None
-        with contextlib.suppress(OSError):
-            own = OwnMemory() if host_memory.supported() else None
-        others: list[Memory | None] | None = None
-        shared = None
-        try:
-            addresses = await self._tell_each(own.address if own is not None else b"", "agree", "")
-            if own is not None:
-                others = host_memory.open_others(addresses, self.rank)
-            told = await self._tell_each(b"yes" if others is not None else b"no", "agree", "")
-            if own is not None and others is not None and set(told) == {b"yes"}:
-                shared = SharedOperations(self.engine, own.memory, others)
-            return shared
-        finally:
-            if own is not None:
-                own.hide()
-            if shared is None:
-                for memory in [own.memory if own is not None else None, *(others or [])]:
-                    if memory is not None:
-                        memory.close()
 
     def explain(self, kind: str, size_bytes: int, *, density: float | None = None) -> Explanation:
         """How that operation would run on an array of that size, and why. Sends nothing.
@@ -239,16 +218,16 @@ class Collectives:
             progress: is called with the parts that are done, and how many there are.
         """
         tree = take_apart(value)
-        _check(tree, op, in_place=in_place)
+        check(tree, op, in_place=in_place)
         if memory is not None and len(tree.elements) != 1:
             raise UnsupportedValue("a memory goes with a value of one kind of items")
         flats: dict[str, Array] = {}
         for element in tree.elements:
-            wide = _wide(element, op)
+            wide = widened(element, op)
             # a leaf's own memory is worked in only where that is all there is to be changed
             direct = in_place and wide == element and tree.is_one_block
-            array = tree.flat(element) if direct else await _fresh(tree, element, wide)
-            manner = Manner(_what(tree, element), "", call, algorithm, progress, codec)
+            array = tree.flat(element) if direct else await own_items(tree, element, wide)
+            manner = Manner(described(tree, element), "", call, algorithm, progress, codec)
             report = await registry.all_reduce(
                 self.flat, array, wide, op, manner, restore=direct, memory=memory
             )
@@ -282,12 +261,12 @@ class Collectives:
         if codec is not None and codec in reduced.CODECS:
             return await self._reduce_coded(value, root, op, codec, call, progress)
         tree = take_apart(value)
-        _check(tree, op, in_place=False)
+        check(tree, op, in_place=False)
         flats = {}
         for element in tree.elements:
-            wide = _wide(element, op)
-            array = await _fresh(tree, element, wide)
-            manner = Manner(_what(tree, element), "", call, algorithm, progress, codec)
+            wide = widened(element, op)
+            array = await own_items(tree, element, wide)
+            manner = Manner(described(tree, element), "", call, algorithm, progress, codec)
             await self.flat.reduce(array, wide, op, root, manner, restore=False)
             flats[element.name] = array.astype(element.storage, copy=False)
         return tree.with_items(flats) if self.rank == root else None
@@ -299,10 +278,10 @@ class Collectives:
             raise ValueError(f"no rank {root} in a group of {self.size}")
         tree = None if value is None else take_apart(value)
         if tree is not None:
-            _check(tree, op, in_place=False)
+            check(tree, op, in_place=False)
             reduced.check(tree.elements, op, codec)
         form = b"" if tree is None else tree.what.encode()
-        forms = await self._tell_each(form, f"reduce to a {op} by {codec}", call)
+        forms = await self._forms.tell_each(form, f"reduce to a {op} by {codec}", call)
         gives = reduced.check_forms(forms, self.engine.name)
         manner = Manner(f"{op}, codec {codec}", place=call, progress=progress)
         adders = Adders(self.flat, root, gives, manner, self._limit_bytes)
@@ -311,8 +290,8 @@ class Collectives:
             return None
         flats = {}
         for element in tree.elements:
-            array = tree.flat(element).astype(_wide(element, op).storage, copy=False)
-            total, report = await reduced.reduce(adders, codec, array, _wide(element, op), op)
+            array = tree.flat(element).astype(widened(element, op).storage, copy=False)
+            total, report = await reduced.reduce(adders, codec, array, widened(element, op), op)
             self.sums.append(report)
             if total is not None:
                 flats[element.name] = total.astype(element.storage, copy=False)
@@ -333,17 +312,18 @@ class Collectives:
         """Combine all members' `values[rank]` for every rank; each returns the one of its own rank."""
         trees = self._one_for_each(values)
         for tree in trees:
-            _check(tree, op, in_place=False)
+            check(tree, op, in_place=False)
         mine = trees[self.rank]
         elements = list(dict.fromkeys(element for tree in trees for element in tree.elements))
         flats = {}
         for element in elements:
-            wide = _wide(element, op)
-            blocks = [tree.flat(element) if element in tree.elements else _NONE for tree in trees]
+            wide = widened(element, op)
+            empty = np.empty(0, wide.storage)
+            blocks = [tree.flat(element) if element in tree.elements else empty for tree in trees]
             sizes = [len(block) for block in blocks]
             given = np.concatenate([block.astype(wide.storage, copy=False) for block in blocks])
             out = np.empty(sizes[self.rank], wide.storage)
-            what = "; ".join(_what(tree, element) for tree in trees) if len(trees) <= 9 else ""
+            what = "; ".join(described(tree, element) for tree in trees) if len(trees) <= 9 else ""
             manner = Manner(f"{len(sizes)} values {what}".rstrip(), "", call, algorithm, progress, codec)
             await self.flat.reduce_scatter(given, out, wide, sizes, op, manner)
             flats[element.name] = out.astype(element.storage, copy=False)
@@ -365,8 +345,8 @@ class Collectives:
         at_root = self.rank == root
         tree = take_apart(value) if at_root or in_place else None
         if in_place and not at_root and tree is not None:
-            _check_writable(tree)
-        told = await self._tell(
+            check_writable(tree)
+        told = await self._forms.tell(
             tree.to_wire() if at_root and tree is not None else None, root, "broadcast", call
         )
         form = Tree.from_wire(told, self._limit_bytes)
@@ -392,12 +372,12 @@ class Collectives:
     ) -> list[object]:
         """Bring every member's value to all, by rank. The values may differ in form."""
         tree = take_apart(value)
-        forms = await self._tell_all(tree, "all_gather", call)
+        forms = await self._forms.tell_all(tree, "all_gather", call)
         sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
         out = np.empty(sum(sizes), np.uint8)
         manner = Manner(place=call, progress=progress)
         await self.flat.all_gather(to_bytes(tree), out, UINT8, sizes, manner)
-        return _values(forms, sizes, out)
+        return values_of(forms, sizes, out)
 
     @in_turn
     async def gather(
@@ -405,12 +385,12 @@ class Collectives:
     ) -> list[object] | None:
         """Bring every member's value to the root, by rank; the others return None. Forms may differ."""
         tree = take_apart(value)
-        forms = await self._tell_all(tree, "gather", call)
+        forms = await self._forms.tell_all(tree, "gather", call)
         sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
         out = np.empty(sum(sizes), np.uint8) if self.rank == root else None
         manner = Manner(place=call, progress=progress)
         await self.flat.gather(to_bytes(tree), out, UINT8, sizes, root, manner)
-        return None if out is None else _values(forms, sizes, out)
+        return None if out is None else values_of(forms, sizes, out)
 
     @in_turn
     async def scatter(
@@ -427,8 +407,8 @@ class Collectives:
             if values is None:
                 raise UnsupportedValue("the root of a scatter gives one value for each member")
             trees = self._one_for_each(values)
-        told = await self._tell(_joined(trees) if trees else None, root, "scatter", call)
-        forms = [Tree.from_wire(each, self._limit_bytes) for each in _parted(told, self.size)]
+        told = await self._forms.tell(joined(trees) if trees else None, root, "scatter", call)
+        forms = [Tree.from_wire(each, self._limit_bytes) for each in parted(told, self.size)]
         sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
         given = np.concatenate([to_bytes(tree) for tree in trees]) if trees else None
         out = np.empty(sizes[self.rank], np.uint8)
@@ -441,15 +421,15 @@ class Collectives:
     ) -> list[object]:
         """Bring `values[j]` of each member to member j, who returns them by rank. Forms may differ."""
         trees = self._one_for_each(values)
-        told = await self._tell_each(_joined(trees), "all_to_all", call)
-        forms = [Tree.from_wire(_parted(each, self.size)[self.rank], self._limit_bytes) for each in told]
+        told = await self._forms.tell_each(joined(trees), "all_to_all", call)
+        forms = [Tree.from_wire(parted(each, self.size)[self.rank], self._limit_bytes) for each in told]
         sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
         pieces = [to_bytes(tree) for tree in trees]
         out = np.empty(sum(sizes), np.uint8)
         given_sizes = [len(piece) for piece in pieces]
         manner = Manner(place=call, progress=progress)
         await self.flat.all_to_all(np.concatenate(pieces), given_sizes, out, sizes, UINT8, manner)
-        return _values(forms, sizes, out)
+        return values_of(forms, sizes, out)
 
     @in_turn
     async def barrier(self, *, call: str = "") -> None:
@@ -461,12 +441,12 @@ class Collectives:
     @in_turn
     async def broadcast_bytes(self, data: bytes | None, root: int = 0, *, call: str = "") -> bytes:
         """Bring the root's bytes, of any length up to 64 MiB, to all."""
-        return await self._tell(data if self.rank == root else None, root, "broadcast_bytes", call)
+        return await self._forms.tell(data if self.rank == root else None, root, "broadcast_bytes", call)
 
     @in_turn
     async def all_gather_bytes(self, data: bytes, *, call: str = "") -> list[bytes]:
         """Bring every member's bytes, of any length up to 64 MiB, to all, by rank."""
-        return await self._tell_each(data, "all_gather_bytes", call)
+        return await self._forms.tell_each(data, "all_gather_bytes", call)
 
     # -- from one to one -----------------------------------------------------------------------------------
 
@@ -513,51 +493,6 @@ class Collectives:
             manner = Manner(form.what, place=call, progress=progress)
             await self.flat.broadcast(data, UINT8, root, manner, restore=False)
 
-    async def _tell(self, data: bytes | None, root: int, name: str, call: str) -> bytes:
-        """The root's bytes, at all members."""
-        head = np.zeros(_LENGTH.size + _INLINE_BYTES, np.uint8) if data is None else _headed(data)
-        await self.flat.broadcast(head, UINT8, root, Manner("form", name, call), restore=False)
-        length = self._length(head.tobytes())
-        if length <= _INLINE_BYTES:
-            return head[_LENGTH.size :][:length].tobytes()
-        rest = np.empty(length, np.uint8) if data is None else np.frombuffer(data, np.uint8)
-        await self.flat.broadcast(rest, UINT8, root, Manner("rest of the form", name, call), restore=False)
-        return rest.tobytes()
-
-    async def _tell_all(self, tree: Tree, name: str, call: str) -> list[Tree]:
-        """The form of every member's value."""
-        told = await self._tell_each(tree.to_wire(), name, call)
-        forms = [Tree.from_wire(each, self._limit_bytes) for each in told]
-        size_bytes = sum(leaf.size_bytes for form in forms for leaf in form.leaves)
-        if size_bytes > self._limit_bytes:
-            raise LimitExceeded(
-                f"{size_bytes:,} bytes together; this group takes {self._limit_bytes:,} at once"
-            )
-        return forms
-
-    async def _tell_each(self, data: bytes, name: str, call: str) -> list[bytes]:
-        """Every member's bytes, at all members."""
-        first = np.empty(self.size * (_LENGTH.size + _INLINE_BYTES), np.uint8)
-        block = _LENGTH.size + _INLINE_BYTES
-        await self.flat.all_gather(
-            _headed(data), first, UINT8, [block] * self.size, Manner("form", name, call)
-        )
-        heads = [first[rank * block : (rank + 1) * block].tobytes() for rank in range(self.size)]
-        lengths = [self._length(head) for head in heads]
-        if max(lengths) <= _INLINE_BYTES:
-            return [head[_LENGTH.size :][:length] for head, length in zip(heads, lengths, strict=True)]
-        out = np.empty(sum(lengths), np.uint8)
-        mine = np.frombuffer(data, np.uint8)
-        await self.flat.all_gather(mine, out, UINT8, lengths, Manner("rest of the form", name, call))
-        ends = np.cumsum(lengths)
-        return [out[end - length : end].tobytes() for end, length in zip(ends, lengths, strict=True)]
-
-    def _length(self, head: bytes) -> int:
-        (length,) = _LENGTH.unpack_from(head)
-        if length > _MAX_TOLD_BYTES:
-            raise LimitExceeded(f"a member announced {length:,} bytes; {_MAX_TOLD_BYTES:,} are allowed")
-        return int(length)
-
     def _one_for_each(self, values: Sequence[object]) -> list[Tree]:
         if not isinstance(values, list | tuple) or len(values) != self.size:
             raise UnsupportedValue(f"give a list of {self.size} values, one for each member")
@@ -568,79 +503,3 @@ class Collectives:
             raise ValueError(
                 f"no other member of rank {rank}; ranks are 0 to {self.size - 1}, this one {self.rank}"
             )
-
-
-_NONE = np.empty(0, np.uint8)
-
-
-def _check(tree: Tree, op: str, *, in_place: bool) -> None:
-    """Raise unless the operation can be done with all items, and the result can be written."""
-    if not tree.leaves:
-        raise UnsupportedValue("there is no array in this value")
-    for element in tree.elements:
-        combination(op, element)
-    if in_place:
-        _check_writable(tree)
-
-
-def _check_writable(tree: Tree) -> None:
-    if any(leaf.write is None for leaf in tree.leaves):
-        raise UnsupportedValue("numbers, Arrow arrays and read-only arrays cannot be changed in place")
-
-
-def _wide(element: Element, op: str) -> Element:
-    """What is computed in: the sum that a mean of integers needs has 64 bits."""
-    if op != "mean" or element.is_float or element.storage.kind not in "iu":
-        return element
-    return BY_NAME["int64" if element.storage.kind == "i" else "uint64"]
-
-
-def _what(tree: Tree, element: Element) -> str:
-    return tree.what if len(tree.elements) == 1 else f"{tree.what}, those of {element.name}"
-
-
-async def _fresh(tree: Tree, element: Element, wide: Element) -> Array:
-    """All items of one kind, in memory of their own."""
-
-    def make() -> Array:
-        return tree.flat(element, copy=True).astype(wide.storage, copy=False)
-
-    found: Array = await off_loop(sum(leaf.size_bytes for leaf in tree.leaves), make)
-    return found
-
-
-def _values(forms: Sequence[Tree], sizes: Sequence[int], data: Array) -> list[object]:
-    found = []
-    start = 0
-    for form, size in zip(forms, sizes, strict=True):
-        found.append(form.with_items(from_bytes(form, data[start : start + size])))
-        start += size
-    return found
-
-
-def _headed(data: bytes) -> Array:
-    """The length, and as much of the data as there is room for."""
-    if len(data) > _MAX_TOLD_BYTES:
-        raise LimitExceeded(f"{len(data):,} bytes; {_MAX_TOLD_BYTES:,} are allowed")
-    head = np.zeros(_LENGTH.size + _INLINE_BYTES, np.uint8)
-    inline = _LENGTH.pack(len(data)) + data[:_INLINE_BYTES]
-    head[: len(inline)] = np.frombuffer(inline, np.uint8)
-    return head
-
-
-def _joined(trees: Sequence[Tree]) -> bytes:
-    forms = [tree.to_wire() for tree in trees]
-    return b"".join(_LENGTH.pack(len(form)) for form in forms) + b"".join(forms)
-
-
-def _parted(data: bytes, count: int) -> list[bytes]:
-    """What `_joined` made."""
-    if len(data) < count * _LENGTH.size:
-        raise LimitExceeded(f"{len(data)} bytes for the forms of {count} values")
-    lengths = [length for (length,) in _LENGTH.iter_unpack(data[: count * _LENGTH.size])]
-    found = []
-    start = count * _LENGTH.size
-    for length in lengths:
-        found.append(data[start : start + length])
-        start += length
-    return found

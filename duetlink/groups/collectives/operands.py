@@ -1,0 +1,59 @@
+"""Operands of collective operations: checked, named for errors, and in memory of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from duetlink.data.codecs.element import BY_NAME, Element
+from duetlink.errors import UnsupportedValue
+from duetlink.groups.collectives.elements import Array, combination
+from duetlink.groups.collectives.engine import off_loop
+from duetlink.groups.collectives.trees import Tree, from_bytes
+
+
+def check(tree: Tree, op: str, *, in_place: bool) -> None:
+    """Raise unless the operation can be done with all items, and the result can be written."""
+    if not tree.leaves:
+        raise UnsupportedValue("there is no array in this value")
+    for element in tree.elements:
+        combination(op, element)
+    if in_place:
+        check_writable(tree)
+
+
+def check_writable(tree: Tree) -> None:
+    """Raise unless every leaf of it can be changed in place."""
+    if any(leaf.write is None for leaf in tree.leaves):
+        raise UnsupportedValue("numbers, Arrow arrays and read-only arrays cannot be changed in place")
+
+
+def widened(element: Element, op: str) -> Element:
+    """What is computed in: the sum that a mean of integers needs has 64 bits."""
+    if op != "mean" or element.is_float or element.storage.kind not in "iu":
+        return element
+    return BY_NAME["int64" if element.storage.kind == "i" else "uint64"]
+
+
+def described(tree: Tree, element: Element) -> str:
+    """In words, those items of the value that are of one kind."""
+    return tree.what if len(tree.elements) == 1 else f"{tree.what}, those of {element.name}"
+
+
+async def own_items(tree: Tree, element: Element, wide: Element) -> Array:
+    """All items of one kind, in memory of their own."""
+
+    def make() -> Array:
+        return tree.flat(element, copy=True).astype(wide.storage, copy=False)
+
+    found: Array = await off_loop(sum(leaf.size_bytes for leaf in tree.leaves), make)
+    return found
+
+
+def values_of(forms: Sequence[Tree], sizes: Sequence[int], data: Array) -> list[object]:
+    """Values of those forms, put together of the bytes of all of them, one after the other."""
+    found = []
+    start = 0
+    for form, size in zip(forms, sizes, strict=True):
+        found.append(form.with_items(from_bytes(form, data[start : start + size])))
+        start += size
+    return found
