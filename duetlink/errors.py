@@ -77,7 +77,11 @@ class PairingTimeout(PairingError, TimeoutError):
 
 
 class LinkClosed(DuetError, ConnectionError):
-    """The link is closed; the message says by whom and why."""
+    """The link is closed; the message says by whom and why. `reason` has the peer's own words, where it was
+    the peer.
+    """
+
+    reason = ""
 
 
 class PeerLost(LinkClosed):

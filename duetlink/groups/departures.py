@@ -14,7 +14,9 @@ from duetlink.base.wire.text import harmless
 from duetlink.errors import LinkClosed, PeerLost
 from duetlink.groups.status import Going, GoneStatus
 
-KERNEL_ENDED = "its kernel has ended"  # what a group says where its kernel ends
+# What a member says to the others where the person gave no reason.
+KERNEL_ENDED = "its kernel has ended"
+LEFT = "it left the group"
 _KEPT = 16  # as many as a group has members
 
 
@@ -58,6 +60,10 @@ class Departures:
         why = "" if error is None else harmless(str(error))
         if seat in self._put_out:
             return "put out", why
-        if leaves or (error is not None and not isinstance(error, PeerLost)):
-            return ("notebook closed" if KERNEL_ENDED in why else "left"), why
-        return ("lost by others" if error is None else "silent"), why
+        if error is None:
+            return ("left" if leaves else "lost by others"), ""
+        if isinstance(error, PeerLost):
+            return ("left" if leaves else "silent"), why
+        if error.reason == KERNEL_ENDED:
+            return "notebook closed", ""
+        return "left", "" if error.reason == LEFT else error.reason

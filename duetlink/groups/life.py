@@ -24,7 +24,7 @@ from duetlink.errors import (
 )
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.costs import LinkFigures
-from duetlink.groups.departures import KERNEL_ENDED, Departures
+from duetlink.groups.departures import KERNEL_ENDED, LEFT, Departures
 from duetlink.groups.farewell import MOST_ENDED, Farewell
 from duetlink.groups.figures import measured
 from duetlink.groups.meeting.door import Door
@@ -756,7 +756,7 @@ class GroupLife:
         for peer in self.peers.values():
             if peer.losing is not None:
                 peer.losing.cancel()
-        await asyncio.gather(*(link.close(reason or "it left the group") for link in links))
+        await asyncio.gather(*(link.close(reason or LEFT) for link in links))
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self.at_end is not None:
             await self.at_end()

@@ -19,6 +19,7 @@ from duetlink.groups.life import GroupLife
 from duetlink.groups.membership.machine import Standing
 from duetlink.groups.membership.messages import Epoch
 from duetlink.groups.transport import Message
+from duetlink.net.link.introducing import peer_closed
 from duetlink.settings import Settings
 
 MOST_WAITING = 8  # messages of a stream, from which on its sender waits
@@ -171,7 +172,7 @@ class MemoryLink:
                     self.put("bye", f"protocol violation: {error}")
                     self.end(LinkClosed(str(error)))
             case "bye":
-                self.end(LinkClosed(f"the peer closed the link: {rest[0]}"))
+                self.end(peer_closed(rest[0]))
             case "open":
                 self._opened(*rest)
             case "message":

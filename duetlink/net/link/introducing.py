@@ -143,8 +143,11 @@ async def say_goodbye(rpc: Rpc, reason: str) -> None:
 
 def peer_closed(reason: str) -> LinkClosed:
     """The peer has said goodbye, in its words."""
-    words = f": {harmless(reason[:500])}" if reason else ""
-    return LinkClosed(f"the peer closed the link{words}; launch or join a new one to go on")
+    words = harmless(reason[:500])
+    said = f": {words}" if words else ""
+    error = LinkClosed(f"the peer closed the link{said}; launch or join a new one to go on")
+    error.reason = words
+    return error
 
 
 def _look(introduced: asyncio.Future[pb.Introduction]) -> None:
