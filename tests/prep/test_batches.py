@@ -21,7 +21,8 @@ from duetlink.errors import PrepError
 from duetlink.prep import Prep, pieces
 from duetlink.prep.engines.base import Opened
 from duetlink.prep.engines.choice import opened
-from tests.prep.test_engines_agree import FIELDS, ROW, SCHEMA, prepared, preps, same
+from tests.prep.naive import prepared
+from tests.prep.test_engines_agree import FIELDS, ROW, SCHEMA, preps, same
 
 ENGINES = ["pyarrow", "polars", "duckdb"]
 ROWS = 1_000
@@ -110,6 +111,25 @@ def test_rows_that_do_not_fit_are_counted_from_the_first_of_the_source(
     ) as error:
         list(given)
     assert error.value.row == 910
+
+
+def test_a_file_damaged_behind_good_ones_leaves_nothing_written(
+    people: pa.Table, tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pieces of the first file are written by then, beside the place."""
+    monkeypatch.setattr(pieces, "ROWS", 64)
+    source, out = tmp_path / "source", tmp_path / "out"
+    source.mkdir()
+    out.mkdir()
+    written(people, source, "parquet")
+    damaged = source / "3.parquet"
+    content = bytearray(damaged.read_bytes())
+    content[4:400] = bytes(396)
+    damaged.write_bytes(content)
+    with pytest.raises(PrepError, match="cut off or damaged") as error:
+        PREP.run(source, engine).to_parquet(out / "all.parquet")
+    assert Path(error.value.file).name == "3.parquet"
+    assert list(out.iterdir()) == []
 
 
 def bytes_read() -> int:

@@ -5,19 +5,16 @@ from __future__ import annotations
 import datetime
 import math
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
 import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from duetlink.compute.prep.fields import Field, fields_after
 from duetlink.errors import PrepError, SettingError
 from duetlink.prep import Prep
-from duetlink.prep.engines.spark import SparkSource
 from tests.prep.naive import Unfit, prepared
 
 ENGINES = ("pyarrow", "polars", "duckdb")
@@ -229,71 +226,6 @@ def test_every_cast_of_what_is_at_the_edges(engine: str) -> None:
         found = prep.run(pa.Table.from_pylist(rows, SCHEMA), engine)
         assert found.engine == engine
         same(found.arrow(), prepared(prep, rows, FIELDS), prep)
-
-
-def test_every_cast_of_what_is_at_the_edges_on_spark(spark: Any) -> None:
-    rows = edge_rows()
-    frame = spark.createDataFrame(pa.Table.from_pylist(rows, SCHEMA))
-    for prep in all_casts():
-        found = prep.run(frame)
-        assert found.engine == "spark"
-        same(found.arrow(), prepared(prep, rows, FIELDS), prep)
-
-
-def test_spark_connect_does_as_a_loop_over_rows(spark_connect: Any, tmp_path: Path) -> None:
-    rows = edge_rows()
-    table = pa.Table.from_pylist(rows, SCHEMA)
-    pq.write_table(table, tmp_path / "rows.parquet")
-    prep = all_casts()[-1].split(0.5, seed=1, by="id")
-    expected = prepared(prep, rows, FIELDS)
-    for source in (table, tmp_path / "rows.parquet"):
-        same(prep.run(source, spark_connect).arrow(), expected, prep)
-    same(prep.run(table.slice(0, 0), spark_connect).arrow(), [], prep)
-    with pytest.raises(PrepError, match=r"column 'word', has an item that is no int8") as error:
-        Prep().cast(word="int8").run(table, spark_connect).arrow()
-    assert error.value.row is None
-    with pytest.raises(PrepError, match="give by="):
-        Prep().split(0.5, seed=1).run(table, spark_connect)
-
-
-def test_spark_reads_csv_as_the_others_do(spark: Any, tmp_path: Path) -> None:
-    path = tmp_path / "people.csv"
-    path.write_text('age,"a ""name""",x\n1,"a, b",\n,"two\nlines",""\n007,NA,é\n', "utf-8")
-    found = Prep().run(path, spark).arrow().to_pylist()
-    assert found == Prep().run(path, "pyarrow").arrow().to_pylist()
-    path.write_text("age,job,town\n" + "1,a,Ulm\n" * 5 + "2,b")
-    with pytest.raises(PrepError, match="cannot be read at row 5 "):
-        Prep().run(path, spark).arrow()
-
-
-@settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
-@given(st.lists(ROW, max_size=8), preps())
-def test_spark_does_as_a_loop_over_rows(spark: Any, rows: list[dict[str, Any]], prep: Prep) -> None:
-    same(prep.run(pa.Table.from_pylist(rows, SCHEMA), spark).arrow(), prepared(prep, rows, FIELDS), prep)
-
-
-@pytest.mark.parametrize("connect", [False, True])
-def test_batches_of_spark_are_the_whole_which_is_never_collected(
-    spark: Any, spark_connect: Any, connect: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = edge_rows()
-    frame = (spark_connect if connect else spark).createDataFrame(pa.Table.from_pylist(rows, SCHEMA))
-    monkeypatch.setattr(SparkSource, "collect", lambda self, frame: pytest.fail("it was collected"))
-    for prep in (all_casts()[0], all_casts()[-1]):
-        batches = list(prep.run(frame).batches(5))
-        assert max(batch.num_rows for batch in batches) == 5
-        same(pa.Table.from_batches(batches), prepared(prep, rows, FIELDS), prep)
-    (batch,) = Prep().clip("big", (0, 1)).run(frame.limit(0)).batches()
-    assert batch.num_rows == 0
-    with pytest.raises(PrepError, match=r"column 'word', has an item that is no int8"):
-        list(Prep().cast(word="int8").run(frame).batches())
-
-
-def test_points_in_time_of_spark_come_as_they_do_in_the_whole(spark: Any) -> None:
-    frame = spark.sql("SELECT TIMESTAMP '2026-11-23 12:00:00' AS at, 1 AS a")
-    found = Prep().clip("a", (0, 1)).run(frame)
-    (batch,) = found.batches()
-    assert pa.Table.from_batches([batch]).equals(found.arrow())
 
 
 def outcome(work: Callable[[], list[dict[str, Any]]]) -> object:

@@ -17,7 +17,7 @@ import torch
 
 from duetlink.data import values
 from duetlink.errors import PrepError, PrepNotWritten, SettingError
-from duetlink.prep import Loader, Prep, progress
+from duetlink.prep import Loader, Prep, pieces, progress
 
 ROWS = 1_000
 ENGINES = ["pyarrow", "polars", "duckdb"]
@@ -118,7 +118,11 @@ def test_a_file_is_written_whole(table: pa.Table, tmp_path: Path, engine: str) -
     assert list(tmp_path.iterdir()) == [path]
 
 
-def test_no_room_on_the_disk_leaves_nothing_half_written(table: pa.Table, tmp_path: Path) -> None:
+@pytest.mark.parametrize("engine", ENGINES)
+def test_no_room_on_the_disk_leaves_nothing_half_written(
+    table: pa.Table, tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pieces, "ROWS", 100)  # some of them are written before there is no room
     path = tmp_path / "out.parquet"
     path.write_bytes(b"before")
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -126,14 +130,14 @@ def test_no_room_on_the_disk_leaves_nothing_half_written(table: pa.Table, tmp_pa
     resource.setrlimit(resource.RLIMIT_FSIZE, (4_096, before[1]))
     try:
         with pytest.raises(PrepNotWritten, match="make room"):
-            Prep().run(table).to_parquet(path)
+            Prep().run(table, engine).to_parquet(path)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
         signal.signal(signal.SIGXFSZ, handler)
     assert path.read_bytes() == b"before"
     assert list(tmp_path.iterdir()) == [path]
     with pytest.raises(PrepNotWritten):
-        Prep().run(table).to_parquet(tmp_path / "nowhere" / "out.parquet")
+        Prep().run(table, engine).to_parquet(tmp_path / "nowhere" / "out.parquet")
 
 
 def test_a_bar_is_drawn_for_what_takes_long(
