@@ -62,7 +62,7 @@ FLOORS = {
     ),
     "learning": (("averaging", "dp", "gossip"), ("audit",)),
     "groups": (
-        ("transport", "membership", "members", "records", "status", "farewell"),
+        ("transport", "membership", "members", "records", "status", "farewell", "losses", "peer"),
         ("collectives", "mesh", "meeting", "call", "departures"),
         ("averaging", "figures"),
         ("secure",),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
 from typing import TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
@@ -14,7 +13,6 @@ from duetlink.base.wire import schema_pb2 as wire_pb
 from duetlink.errors import (
     DuetError,
     GroupError,
-    LimitExceeded,
     LinkClosed,
     OperationAborted,
     PairingTimeout,
@@ -27,6 +25,7 @@ from duetlink.groups.collectives.costs import LinkFigures
 from duetlink.groups.departures import KERNEL_ENDED, LEFT, Departures
 from duetlink.groups.farewell import MOST_ENDED, Farewell
 from duetlink.groups.figures import measured
+from duetlink.groups.losses import Losses
 from duetlink.groups.meeting.door import Door
 from duetlink.groups.meeting.wiring import Wiring
 from duetlink.groups.membership import machine, messages
@@ -35,6 +34,7 @@ from duetlink.groups.membership.machine import Standing
 from duetlink.groups.membership.messages import MOST_MEMBERS, Epoch
 from duetlink.groups.membership.roster import Entry, Roster
 from duetlink.groups.mesh import Mesh
+from duetlink.groups.peer import MOST_TOPIC_CHARACTERS, MOST_WORD_BYTES, Peer
 from duetlink.net.link.link import Link
 from duetlink.net.signaling import SignalingServer
 from duetlink.settings import Settings
@@ -47,24 +47,6 @@ FOUNDER = 0  # the seat of whoever launched
 _ENDING_S = 2.0
 _SERVING_AT_EXIT_S = 3.0  # Jupyter kills a kernel 5 s after it has told it to end
 _LEAVING_S = 5.0  # for the others to agree on going on without this member
-
-# What is kept of a member's words: enough for the topics that there are, little enough to be kept for ever.
-_MOST_TOPICS = 8
-_MOST_TOPIC_CHARACTERS = 32
-_MOST_WORD_BYTES = 256
-
-
-@dataclass(slots=True)
-class Peer:
-    """Another member, or one to be, as this one is linked to it."""
-
-    seat: int
-    link: Link | None = None
-    making: asyncio.Task[None] | None = None
-    is_greeted: bool = False  # it has this link as well, and can be sent to
-    losing: asyncio.TimerHandle | None = None  # counts how long it has been out of reach
-    is_linked: bool = False  # to all that were there before it; known to the founder only
-    words: dict[str, bytes] = field(default_factory=dict)  # its latest on each topic
 
 
 class GroupLife:
@@ -96,10 +78,7 @@ class GroupLife:
         self._mesh_members: frozenset[int] = frozenset()
         self._collectives: Collectives | None = None
         self._running = 0
-        self._uneven = 0  # the last epoch that began when some had finished what others had not
-        self._untold: PeerLost | None = None  # a loss that no operation has raised here
-        self._missed: tuple[int, PeerLost] | None = None  # who went, and in which epoch, since one last began
-        self._doubted: dict[int, PeerLost] = {}  # who leaves by the word of others alone, by seat
+        self._losses = Losses()
         self._fresh = False  # the epoch has just admitted newcomers: the next point has been passed with that
         self._at_point = False
         self._arriving: set[Link] = set()  # who has not introduced itself
@@ -373,14 +352,7 @@ class GroupLife:
                 )
 
     def _keep_word(self, seat: int, word: pb.Word) -> None:
-        words = self.peers[seat].words
-        if len(word.topic) > _MOST_TOPIC_CHARACTERS or len(word.content) > _MOST_WORD_BYTES:
-            raise LimitExceeded(
-                f"member {seat} sent {len(word.content)} bytes on a topic, more than are allowed"
-            )
-        if word.topic not in words and len(words) >= _MOST_TOPICS:
-            raise LimitExceeded(f"member {seat} has words on more than {_MOST_TOPICS} topics")
-        words[word.topic] = word.content
+        self.peers[seat].keep_word(word.topic, word.content)
         self._changed()
         self._answer_leavers()
 
@@ -388,8 +360,8 @@ class GroupLife:
 
     def say(self, topic: str, content: bytes) -> None:
         """Tell all who have a link to this member. Who comes later has to be told again."""
-        assert len(topic) <= _MOST_TOPIC_CHARACTERS
-        assert len(content) <= _MOST_WORD_BYTES
+        assert len(topic) <= MOST_TOPIC_CHARACTERS
+        assert len(content) <= MOST_WORD_BYTES
         self._tell(pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
 
     def say_to(self, seat: int, topic: str, content: bytes) -> None:
@@ -459,8 +431,7 @@ class GroupLife:
                     self._enter(epoch, even)
                 case machine.Stop(why):
                     self._end(LinkClosed(why) if self._closing else PeerLost(why))
-        for seat in self._doubted.keys() & self.standing.leaving:
-            del self._doubted[seat]
+        self._losses.believe(self.standing.leaving)
         self._give_up_lost()
         self._changed()
 
@@ -484,13 +455,13 @@ class GroupLife:
         error = PeerLost(f"rank {rank} ({name}) {what}", rank=rank, name=name)
         self._note_gone(epoch, lost, leaves=leaves)
         assert self.standing is not None
-        if self._missed is None:
-            self._missed = epoch.number, error
         if not leaves:
-            self._untold = error
-        elif lost not in self.standing.leaving:
-            # its own word follows, or what others say is not true: no operation begins before that is known
-            self._doubted[lost] = PeerLost(f"rank {rank} ({name}) is lost", rank=rank, name=name)
+            self._losses.lost(epoch.number, error)
+        else:
+            self._losses.left(epoch.number, error)
+        if leaves and lost not in self.standing.leaving:
+            # its own word follows, or what others say is not true
+            self._losses.doubt(lost, PeerLost(f"rank {rank} ({name}) is lost", rank=rank, name=name))
             asyncio.get_running_loop().call_later(_LEAVING_S, self._lost_after_all, lost)
         self._fail(epoch.number, error)
 
@@ -506,8 +477,7 @@ class GroupLife:
 
     def _lost_after_all(self, seat: int) -> None:
         """It has not said itself that it leaves, and will not."""
-        if (loss := self._doubted.pop(seat, None)) is not None:
-            self._untold = loss
+        if self._losses.confirm(seat):
             self._changed()
 
     def _fail(self, epoch: int, error: DuetError) -> None:
@@ -523,8 +493,7 @@ class GroupLife:
         if before is not None and gone is not None:
             gone.fail(LinkClosed(f"epoch {gone.epoch} is over"))
             self._spawn(_close(before, gone))
-        if not even:
-            self._uneven = epoch.number
+        self._losses.began(epoch.number, even=even)
         links = [self.peers[seat].link if seat != self.standing.me else None for seat in epoch.members]
         rank = epoch.members.index(self.standing.me)
         streams = [link.streams if link is not None else None for link in links]
@@ -567,9 +536,9 @@ class GroupLife:
                 return result
             except PeerLost as lost:
                 interrupted = lost
-                self._untold = self._missed = None
+                self._losses.told()
             except Exception:
-                self._untold = self._missed = None  # this tells it: a member that was put out raises why
+                self._losses.told()  # this tells it: a member that was put out raises why
                 raise
             finally:
                 self._running -= 1
@@ -583,8 +552,7 @@ class GroupLife:
             while self.standing.epoch.number == number:
                 self._check_open()
                 await self._stir()
-            if self._uneven > number:
-                self._missed = None
+            if not self._losses.may_try_again(number):
                 raise interrupted
 
     def roll(self) -> tuple[int, tuple[bytes, ...]]:
@@ -599,23 +567,19 @@ class GroupLife:
             now = self.standing
             assert now is not None
             self._check_open()
-            if self._untold is not None:
-                untold, self._untold = self._untold, None
-                if self.on_loss == "raise":
-                    self._missed = None
-                    raise untold
+            if (untold := self._losses.untold(self.on_loss)) is not None:
+                raise untold
             joined = self._running and not now.revoked
             if (
                 (now.may_begin or joined)
-                and not self._doubted
+                and not self._losses.is_in_doubt
                 and self._collectives is not None
                 and not self._collectives.broken
             ):
                 break
             await self._stir()
-        missed, self._missed = self._missed, None
-        if missed is not None and self._uneven > missed[0]:
-            raise missed[1]  # others raise it from what this member had finished before
+        if (uneven := self._losses.uneven()) is not None:
+            raise uneven
         if not self._running:
             self._feed(machine.Begun())
         self._running += 1
