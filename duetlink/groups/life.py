@@ -35,6 +35,7 @@ from duetlink.groups.membership.messages import MOST_MEMBERS, Epoch
 from duetlink.groups.membership.roster import Entry, Roster
 from duetlink.groups.mesh import Mesh
 from duetlink.groups.peer import MOST_TOPIC_CHARACTERS, MOST_WORD_BYTES, Peer
+from duetlink.groups.points import Points
 from duetlink.net.link.link import Link
 from duetlink.net.signaling import SignalingServer
 from duetlink.settings import Settings
@@ -79,8 +80,7 @@ class GroupLife:
         self._collectives: Collectives | None = None
         self._running = 0
         self._losses = Losses()
-        self._fresh = False  # the epoch has just admitted newcomers: the next point has been passed with that
-        self._at_point = False
+        self._points = Points(self)
         self._arriving: set[Link] = set()  # who has not introduced itself
         self._stirred = asyncio.Event()  # by every change of the standing
         self._tasks: set[asyncio.Task[None]] = set()
@@ -486,8 +486,7 @@ class GroupLife:
 
     def _enter(self, epoch: Epoch, even: bool) -> None:
         assert self.standing is not None
-        known = self._mesh_members
-        self._fresh = not self._at_point and not set(epoch.members) <= known
+        self._points.entered(has_newcomers=not set(epoch.members) <= self._mesh_members)
         self._mesh_members = frozenset(epoch.members)
         before, gone = self._collectives, self._mesh
         if before is not None and gone is not None:
@@ -589,81 +588,24 @@ class GroupLife:
         """All members call this: newcomers who wait come in, of whom `admits` says yes. Returns in the epoch
         that follows, if any. Before the first epoch all come in.
         """
-
-        async def nothing(collectives: Collectives) -> None:
-            return
-
-        if self._is_before_all:
-            await self._admit_first()
-            return
-        await self.wait_ready()
-        if self._fresh:
-            self._fresh = False
-            return
-        await self.operate_at_point(nothing, call, admits)
+        await self._points.point(call, admits)
 
     async def operate_at_point(
-        self,
-        work: Callable[[Collectives], Awaitable[T]],
-        call: str,
-        admits: Callable[[int], bool],
+        self, work: Callable[[Collectives], Awaitable[T]], call: str, admits: Callable[[int], bool]
     ) -> T | None:
         """A point and the work after it, as one operation; None if somebody came in instead of the work.
 
         Where a loss interrupts a point and then an operation, some members may be at the one and some at the
         other. Here they are at the same, whatever happens. Raises as `operate`.
         """
-        if self._is_before_all:
-            await self._admit_first()
-            return None
-        self._fresh = False
-        self._at_point = True
-        try:
-            number, told, result = await self.operate(
-                lambda collectives: self._admit_or_work(collectives, work, call, admits)
-            )
-            assert self.standing is not None
-            if told:
-                if (
-                    self.standing.epoch.number == number
-                    and self.standing.epoch.members[0] == self.standing.me
-                ):
-                    self._feed(machine.Admit(tuple(told)))
-                while self.standing.epoch.number == number:
-                    self._check_open()
-                    await self._stir()
-            return result
-        finally:
-            self._at_point = False
+        return await self._points.operate(work, call, admits)
 
-    @property
-    def _is_before_all(self) -> bool:
-        return self.standing is not None and self.standing.epoch.number == 0 and self.standing.is_member
+    def admit(self, seats: tuple[int, ...]) -> None:
+        """These come in with the next epoch, for which all wait; called by its lowest rank."""
+        self._feed(machine.Admit(seats))
 
-    async def _admit_first(self) -> None:
-        """Begin the first epoch, with all who have come."""
-        self._at_point = True
-        try:
-            self._feed(machine.Admit(self._newcomers()))
-            await self.wait_ready()
-        finally:
-            self._at_point = False
-
-    async def _admit_or_work(
-        self,
-        collectives: Collectives,
-        work: Callable[[Collectives], Awaitable[T]],
-        call: str,
-        admits: Callable[[int], bool],
-    ) -> tuple[int, bytes, T | None]:
-        """The epoch, who may come in after it, as the lowest rank knows it, and what the work gave."""
-        assert self.standing is not None
-        number = self.standing.epoch.number
-        newcomers = bytes(seat for seat in self._newcomers() if admits(seat))
-        told = await collectives.broadcast_bytes(newcomers, 0, call=call)
-        return number, told, None if told else await work(collectives)
-
-    def _newcomers(self) -> tuple[int, ...]:
+    def newcomers(self) -> tuple[int, ...]:
+        """Seats of those who have links to all and wait for an epoch; known to whoever launched."""
         assert self.standing is not None
         members = self.standing.epoch.members
         return tuple(

@@ -352,7 +352,7 @@ async def grown(network: Network, size: int, on_loss: str = "raise") -> list[Mem
     members[0].found()
     for member in members[1:]:
         await member.join(members[0])
-    while len(members[0].life._newcomers()) < size - 1:
+    while len(members[0].life.newcomers()) < size - 1:
         await asyncio.sleep(0)
     await asyncio.gather(*(member.life.point("begin") for member in members))
     assert [member.epoch.members for member in members] == [tuple(range(size))] * size
