@@ -151,6 +151,7 @@ class FragmentNode:
             )
         self.rank, self.strides, self.round = rank, strides, 0
         self.excluded: set[int] = set()
+        self._told: set[int] = set()  # of these, who was sent a last fragment
         self._size, self._precision, self._fanout = size, precision, fanout
         self._epoch, self._form = epoch, form
         self._rng = np.random.default_rng(seed)
@@ -177,6 +178,9 @@ class FragmentNode:
         self._encoded = Encoded(*encode(self._chunks, self._precision, self._rng), [])
         others = [to for to in range(self._size) if to != self.rank and to not in self.excluded]
         given = recipients(others, self.strides.chunks, self._fanout, self._rng) if others else {}
+        # whoever was excluded hears one fragment, by which it knows what is amiss, and no more
+        given |= {to: np.zeros(1, np.int64) for to in self.excluded - self._told}
+        self._told |= self.excluded
         before = {to: out.next_s for to, out in self._out.items()}
         self._out = {
             to: _Outbound(deque(positions.tolist()), max(now_s, before.get(to, now_s)))
