@@ -73,7 +73,7 @@ fuzz: setup  ## hostile inputs for every decoder, in processes that may die (hal
 groups: setup  ## groups in many networks, killed in every operation, a thousand that come and go (minutes; root)
 	$(BIN)/python -m tests.groups
 
-gossip: setup  ## gossip through a router that drops packets: accuracy and time for each loss (minutes; Linux, root)
+gossip: setup  ## gossip through a router that drops packets: accuracy and time for each loss (an hour; Linux, root)
 	$(BIN)/python -m tests.learning.gossip_lab
 
 torch: setup  ## torch's own distributed tests over duetlink (minutes)

@@ -254,7 +254,7 @@ WAYS: dict[str, Callable[..., None]] = {
 @click.option("--rounds", default=200, show_default=True)
 @click.option("--steps", default=9, show_default=True, help="of training, between two rounds")
 @click.option("--loss", default="0,10,20,40,70", show_default=True, help="per cent of packets, each way")
-@click.option("--shards", default="0,4", show_default=True, help="0: rows by chance")
+@click.option("--shards", default="4,0", show_default=True, help="0: rows by chance")
 @click.option("--ways", default="rounds,async", show_default=True, help=f"of {', '.join(WAYS)}")
 @click.option("--digits", is_flag=True, help="even where Fashion-MNIST is")
 def main(size: int, rounds: int, steps: int, loss: str, shards: str, ways: str, digits: bool) -> None:
