@@ -26,6 +26,7 @@ from benchmarks.census import COLUMNS, census
 from benchmarks.command import benchmark, rounds
 from benchmarks.harness import Sample, interleave, ratio, report, timed
 from duetlink.prep import Prep
+from duetlink.prep.engines.choice import ENGINES
 
 BOUNDS = {
     "age": (0, 99),
@@ -129,12 +130,18 @@ def session() -> Any:
 @click.option("--rows", type=click.IntRange(1000), default=1_200_000, show_default=True, help="Of a census.")
 @click.option("--spark/--no-spark", default=True, show_default=True, help="PySpark needs a Java.")
 @click.option(
-    "--stream", type=click.IntRange(0), default=0, help="Instead: DuckDB alone, so many million rows."
+    "--stream",
+    type=click.IntRange(0),
+    default=0,
+    help="Instead: one engine, so many million rows in batches.",
+)
+@click.option(
+    "--engine", type=click.Choice(ENGINES), default="duckdb", show_default=True, help="For --stream."
 )
 @rounds(5)
-def main(rows: int, spark: bool, stream: int, rounds: int) -> None:
+def main(rows: int, spark: bool, stream: int, engine: str, rounds: int) -> None:
     if stream:
-        _stream(stream)
+        _stream(stream, engine)
         return
     before = os.getloadavg()
     running = session() if spark else None
@@ -167,7 +174,7 @@ def main(rows: int, spark: bool, stream: int, rounds: int) -> None:
     _report(samples, rows, before)
 
 
-def _stream(millions: int) -> None:
+def _stream(millions: int, engine: str) -> None:
     """A file that is read batch by batch, and how much memory the process has taken at most."""
     with tempfile.TemporaryDirectory() as directory:
         path = f"{directory}/census.parquet"
@@ -177,11 +184,11 @@ def _stream(millions: int) -> None:
                 writer.write_table(part)
         kept: list[int] = []
         taken_s = timed(
-            lambda: kept.extend(batch.num_rows for batch in spec("parquet").run(path, "duckdb").batches())
+            lambda: kept.extend(batch.num_rows for batch in spec("parquet").run(path, engine).batches())
         )
     peak_gib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024**2
     row = [f"{millions},000,000", f"{sum(kept):,}", f"{taken_s:.3g}", f"{peak_gib:.2f}"]
-    report("prep_stream", "DuckDB, in batches", ["rows", "kept", "s", "peak GiB"], [row], row)
+    report("prep_stream", f"{engine}, in batches", ["rows", "kept", "s", "peak GiB"], [row], row)
 
 
 def _sorted(found: torch.Tensor) -> np.ndarray:

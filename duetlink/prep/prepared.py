@@ -139,8 +139,9 @@ class Prepared:
         import pyarrow as pa
 
         some = False
-        with self._working(counts=True) as progress:
-            pieces = self._opened.stream(self._lowered.apply, self._read, rows, row=self._row)
+        given = self._opened.stream(self._lowered.apply, self._read, rows, row=self._row)
+        # closed here, since a notebook keeps the frames of an error, and so would keep the file open
+        with self._working(counts=True) as progress, contextlib.closing(given) as pieces:
             for batch in pieces:
                 table = pa.Table.from_batches([batch])
                 if number := self._unfit(table):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 import threading
 from collections.abc import Generator
@@ -21,6 +22,7 @@ from duetlink.errors import PrepError
 from duetlink.prep import Prep, pieces
 from duetlink.prep.engines.base import Opened
 from duetlink.prep.engines.choice import opened
+from duetlink.prep.prepared import Prepared
 from tests.prep.naive import prepared
 from tests.prep.test_engines_agree import FIELDS, ROW, SCHEMA, preps, same
 
@@ -164,6 +166,23 @@ def test_a_file_is_read_as_batches_are_wanted(
     assert total == rows
     assert most < table.nbytes / 2
     assert bytes_read() - before > path.stat().st_size * 0.9
+
+
+def test_ctrl_c_closes_the_file_though_its_traceback_is_kept(
+    people: pa.Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As a notebook keeps it, until the next error."""
+
+    def interrupted(self: Prepared, table: pa.Table) -> pa.Table:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Prepared, "_named", interrupted)
+    source = written(people, tmp_path, "parquet")
+    with pytest.raises(KeyboardInterrupt) as kept:
+        list(PREP.run(source, "pyarrow").batches())
+    assert kept.traceback
+    still = [os.path.realpath(link) for link in Path("/proc/self/fd").iterdir()]
+    assert not [file for file in still if file.startswith(str(tmp_path))]
 
 
 def test_ctrl_c_between_batches_ends_it(
