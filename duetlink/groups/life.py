@@ -77,6 +77,7 @@ class GroupLife:
         self._door: Door | None = None
         self._mesh: Mesh | None = None
         self._mesh_members: frozenset[int] = frozenset()
+        self._were: frozenset[int] = frozenset()  # seats that were in any epoch
         self._collectives: Collectives | None = None
         self._running = 0
         self._losses = Losses()
@@ -141,6 +142,14 @@ class GroupLife:
     def is_ready(self) -> bool:
         now = self.standing
         return now is not None and now.is_member and (now.epoch.number > 0)
+
+    def has_gone(self, seat: int) -> bool:
+        """Whether it was a member, and has left or was put out. It may still have a link, if it breaks the
+        protocol.
+        """
+        now = self.standing
+        assert now is not None
+        return seat in now.leaving or (seat in self._were and seat not in now.epoch.members)
 
     def close_doors(self) -> None:
         """Take nobody in any more, and begin with those who are there, if nothing has begun."""
@@ -273,6 +282,14 @@ class GroupLife:
         if self.standing is not None and not self.standing.epoch.number:
             self._failed(LinkClosed("one of them has gone again"))
             self._begin_if_all_are_there()
+
+    def _cut(self, seat: int) -> None:
+        """Whoever was a member has no further use of a link, and of what others share over it."""
+        peer = self.peers[seat]
+        if peer.link is not None and self._closing is None:
+            link, peer.link = peer.link, None
+            self._back(seat)
+            self._spawn(link.close("it is no member any more"))
 
     def _expel(self, seat: int, error: RemoteProtocolError) -> None:
         """This member breaks the protocol: no link to it, and the others are told."""
@@ -488,6 +505,9 @@ class GroupLife:
         assert self.standing is not None
         self._points.entered(has_newcomers=not set(epoch.members) <= self._mesh_members)
         self._mesh_members = frozenset(epoch.members)
+        self._were |= self._mesh_members
+        for seat in filter(self.has_gone, self.peers):  # it hears of the epoch first, and ends by itself
+            asyncio.get_running_loop().call_later(_LEAVING_S, self._cut, seat)
         before, gone = self._collectives, self._mesh
         if before is not None and gone is not None:
             gone.fail(LinkClosed(f"epoch {gone.epoch} is over"))

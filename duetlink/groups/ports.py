@@ -82,7 +82,8 @@ class GroupPorts:
 
     def _may_connect(self, seat: int, offer: PortOffer) -> bool:
         seats = self._guests.get(offer)
-        return offer in self._guests and (seats is None or seat in seats)
+        named = offer in self._guests and (seats is None or seat in seats)
+        return named and not self._life.has_gone(seat)
 
     def _named(self, seats: frozenset[int] | None) -> str:
         entries = self._life.roster.entries

@@ -84,7 +84,7 @@ def _digests(arrays: Mapping[str, Any]) -> dict[str, str]:
 def _read(data: bytes) -> dict[str, str]:
     try:
         found = json.loads(data)
-    except ValueError:
+    except (ValueError, RecursionError):
         found = None
     if not isinstance(found, dict) or len(found) > _MOST_ARRAYS:
         raise RemoteProtocolError("a member told digests that cannot be read")

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from duetlink.errors import PortUnavailable, SettingError
+from duetlink.groups import life
+from duetlink.groups.life import GroupLife
+from duetlink.groups.membership import machine
 from tests.duet.test_ports import Echo, ask, assert_ended, dial, port_of, serving
 
 from .conftest import MakeGroup, until
@@ -28,6 +31,7 @@ def test_a_member_shares_a_service_with_whom_it_names(make_group: MakeGroup, pri
             with pytest.raises(SettingError, match="no other member"):
                 groups[0].share_port(1, "other", to=[nobody])
         assert repr(opened) == f"<GroupPort 'echo' of 0: 127.0.0.1:{opened.port}, open>"
+        until(lambda: shared.connections == 0)  # else it is the port's end that ends the connection
         shared.close()
         with pytest.raises(PortUnavailable):
             groups[1].open_port("echo", of=0)
@@ -46,3 +50,27 @@ def test_a_member_shares_a_service_with_whom_it_names(make_group: MakeGroup, pri
     ]
     ended = next(line for line in ports if line["state"] == "complete" and line["name"] == "echo")
     assert (ended["left_bytes"], ended["came_bytes"]) == (5000, 5000)
+
+
+def test_whoever_has_left_reaches_no_service_though_it_keeps_its_link(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(life, "_LEAVING_S", 1.0)
+    groups = make_group(3)
+    with serving(Echo) as server:
+        groups[0].share_port(port_of(server), "echo")
+        opened = groups[2].open_port("echo", of="member 0")
+        with dial(opened) as connection:
+            ask(connection, b"hello")
+            # the last one leaves, as far as the others can tell, and keeps its links
+            groups[2]._life._end = lambda error: None
+            groups[2]._thread.run(leave(groups[2]._life))
+            until(lambda: [group.size for group in groups[:2]] == [2, 2])
+            with pytest.raises(PortUnavailable, match="no port 'echo' is shared"):
+                groups[2].open_port("echo", of="member 0")
+            assert_ended(connection)  # and so does the link, after a moment
+    assert groups[0]._life.peers[2].link is None
+
+
+async def leave(life: GroupLife) -> None:
+    life._feed(machine.Leave())

@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from duetlink.base.wire import schema_pb2 as wire_pb
 from duetlink.errors import DuetError, PeerLost, RemoteProtocolError
-from duetlink.groups import life
+from duetlink.groups import life, shared_state
+from duetlink.groups.collectives import host_memory
 from duetlink.groups.membership import messages
 from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.messages import Accept, Commit, Epoch, Message, Prepare, Promise, Proposal
@@ -201,3 +202,10 @@ async def test_a_newcomer_takes_no_seat_that_cannot_be(network: Network) -> None
         with pytest.raises(RemoteProtocolError):
             life._hear(0, pb.GroupMessage(seated=seated))
         assert life.standing is None, what
+
+
+def test_what_is_nested_deeper_than_python_reads_is_the_members_error() -> None:
+    deep = b"[" * 100_000
+    with pytest.raises(RemoteProtocolError, match="digests that cannot be read"):
+        shared_state._read(deep)
+    assert host_memory.open_others([deep], 1) is None

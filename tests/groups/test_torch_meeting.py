@@ -167,6 +167,10 @@ async def test_a_member_cannot_fill_the_keepers_memory() -> None:
     await shelf.answer(Op.SET, [b"more", part], 1.0)
     with pytest.raises(GroupError, match="'more' holds no number"):
         await shelf.answer(Op.ADD, [b"more", b"1"], 1.0)
+    # the largest number that Python reads; it does not write the next one
+    await shelf.answer(Op.SET, [b"large", b"9" * 4300], 1.0)
+    with pytest.raises(GroupError, match="'large' holds no number"):
+        await shelf.answer(Op.ADD, [b"large", b"1"], 1.0)
 
 
 def test_what_is_no_question_is_refused() -> None:
@@ -183,6 +187,9 @@ def test_what_is_no_question_is_refused() -> None:
             Question.from_wire(_message(*wrong))
     with pytest.raises(LimitExceeded):
         Question.from_wire(_message(head, bytes(9_000_000)))
+    # what waits for its keys is held, and 1,024 questions of one member may wait
+    with pytest.raises(LimitExceeded, match="bytes of keys"):
+        Question.from_wire(_message(*Question(Op.WAIT, 5, 1.0, (b"k" * 70_000,)).to_wire()))
 
 
 def _message(head: bytes, body: bytes) -> Any:

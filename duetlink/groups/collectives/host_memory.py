@@ -157,7 +157,7 @@ def _open(address: bytes) -> Memory | None:
     try:
         pid, fd, label_text = json.loads(address)
         label = bytes.fromhex(label_text)
-    except (ValueError, TypeError):
+    except (ValueError, TypeError, RecursionError):
         return None
     if type(pid) is not int or type(fd) is not int or len(label) != _LABEL_BYTES:
         return None

@@ -20,6 +20,7 @@ from duetlink.net.streams.message import Message
 # torch's own uses are a few hundred keys of at most some kilobytes; a member cannot fill the keeper's memory
 MOST_VALUE_BYTES = 8 * 1024 * 1024
 MOST_HELD_BYTES = 64 * 1024 * 1024
+MOST_KEYS_BYTES = 64 * 1024  # of a question that may wait for them
 _KEY_COST_BYTES = 100  # beside its characters
 _MOST_FIELDS = 1024
 
@@ -74,6 +75,8 @@ class Question:
                 raise RemoteProtocolError(f"a field of {size} bytes, of which {len(body) - at} are there")
             fields.append(bytes(body[at : at + size]))
             at += size
+        if op in (Op.GET, Op.CHECK, Op.WAIT) and len(body) > MOST_KEYS_BYTES:
+            raise LimitExceeded(f"a question to a store for {len(body)} bytes of keys")
         if op not in list(Op) or len(fields) != _COUNTS.get(Op(op), len(fields)) or math.isnan(patience_s):
             raise RemoteProtocolError(f"a question {op} to a store with {len(fields)} fields")
         return cls(Op(op), number, patience_s, tuple(fields))
@@ -125,11 +128,11 @@ class Shelf:
 
     def _add(self, key: bytes, by: bytes) -> bytes:
         try:
-            total = int(self._values.get(key, b"0")) + int(by)
-        except ValueError:
+            total = b"%d" % (int(self._values.get(key, b"0")) + int(by))
+        except ValueError:  # or one of more digits than Python writes
             raise GroupError(f"{_shown(key)} holds no number, so nothing can be added to it") from None
-        self._put(key, b"%d" % total)
-        return b"%d" % total
+        self._put(key, total)
+        return total
 
     def _compare_set(self, key: bytes, expected: bytes, desired: bytes) -> bytes:
         found = self._values.get(key)
