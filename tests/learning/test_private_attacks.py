@@ -141,7 +141,7 @@ MIXED: dict[str, Callable[[], tuple[nn.Module, Any]]] = {
     "a layer along the batch": lambda: (softmax_of_the_batch(), SQUARES),
     "before all layers": lambda: (nn.Sequential(nn.Softmax(dim=0), nn.Linear(1, 1)), SQUARES),
     "a batch taken for positions": lambda: (
-        nn.Sequential(nn.Linear(1, 2), nn.Unflatten(0, (1, -1)), nn.InstanceNorm1d(8), nn.Flatten(0, 1)),
+        nn.Sequential(nn.Linear(1, 2), nn.Unflatten(0, (1, -1)), nn.LocalResponseNorm(3), nn.Flatten(0, 1)),
         minus_the_targets,
     ),
     "a loss of the whole batch": lambda: (nn.Linear(1, 1), minus_the_mean),
@@ -157,6 +157,29 @@ def test_samples_that_are_mixed_are_found(name: str) -> None:
     with pytest.raises(SettingError, match="mixes the samples of a batch"):
         training(model, loss).step(torch.randn(8, 1), torch.randn(8, 1))
     assert all(torch.equal(p, was) for p, was in zip(model.parameters(), before, strict=True))
+
+
+@pytest.mark.parametrize(
+    "loss",
+    [
+        nn.L1Loss(reduction="none"),
+        nn.HuberLoss(reduction="none"),
+        nn.SoftMarginLoss(reduction="none"),  # has no derivative by its targets
+        nn.CrossEntropyLoss(torch.tensor([1.0, 2.0]), reduction="none"),  # has weights of float32
+    ],
+    ids=lambda loss: type(loss).__name__,
+)
+def test_samples_that_are_apart_are_not_taken_for_mixed(loss: Any) -> None:
+    for seed in range(12):  # what LayerNorm passes back nearly cancels, for some
+        torch.manual_seed(seed)
+        layers = (nn.ReLU(inplace=True), nn.Dropout(0.5), nn.LayerNorm(4), nn.Linear(4, 2))
+        model = nn.Sequential(nn.Identity(), nn.Linear(3, 4), *layers)
+        targets = (
+            torch.ones(8, dtype=torch.int64) if isinstance(loss, nn.CrossEntropyLoss) else torch.ones(8, 2)
+        )
+        BookKeeping(model, loss, 1.0).of(((torch.randn(8, 3),), targets))
+    first = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(3, 2))
+    BookKeeping(first, loss, 1.0).of(((torch.randn(8, 3),), targets))
 
 
 def test_each_sample_in_a_batch_of_its_own_is_mixed_with_none() -> None:

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
@@ -26,10 +26,7 @@ from duetlink.errors import SettingError
 
 
 def check_apart(
-    model: nn.Module,
-    losses: Callable[[Any, Tensor], Tensor],
-    parameters: Mapping[str, Tensor],
-    batch: tuple[tuple[Tensor, ...], Tensor],
+    model: nn.Module, losses: Callable[[Any, Tensor], Tensor], batch: tuple[tuple[Tensor, ...], Tensor]
 ) -> None:
     """`losses` gives one number for each sample; `batch` has at least two. Draws no random number that the
     training would have drawn.
@@ -37,40 +34,58 @@ def check_apart(
     Raises:
         SettingError: a sample's loss depends on another sample.
     """
-    own = {name: p.detach().clone().requires_grad_() for name, p in parameters.items()}
-    other = {name: _drawn(p).requires_grad_() for name, p in parameters.items()}
-    for chosen in (own, other):
-        with torch.random.fork_rng(devices=[]), torch.enable_grad():
-            _check(model, losses, chosen, batch)
+    for drawn in (False, True):
+        for last, (dtype, targets_too) in enumerate(_WAYS, 1):
+            try:
+                with torch.random.fork_rng(devices=[]), torch.enable_grad():
+                    _check(model, losses, batch, dtype, drawn=drawn, targets_too=targets_too)
+                break
+            except RuntimeError:  # the loss has weights of float32, or no derivative by its targets
+                if last == len(_WAYS):
+                    raise
 
 
-def _drawn(like: Tensor) -> Tensor:
-    """Random parameters of a common size: normal, by the root of how many a row has."""
-    return torch.randn_like(like).div_(math.sqrt(max(1, like[:1].numel())))
+# In float64 rounding errors are told from a dependence that is small.
+_WAYS = ((torch.float64, True), (torch.float64, False), (torch.float32, True), (torch.float32, False))
+# What may be rounded: of the largest derivative by the same tensor, and by any.
+_ROUNDED = {torch.float64: (1e-8, 1e-12), torch.float32: (1e-4, 1e-5)}
 
 
 def _check(
     model: nn.Module,
     losses: Callable[[Any, Tensor], Tensor],
-    parameters: dict[str, Tensor],
     batch: tuple[tuple[Tensor, ...], Tensor],
+    dtype: torch.dtype,
+    *,
+    drawn: bool,
+    targets_too: bool,
 ) -> None:
-    inputs, targets = tuple(map(_leaf, batch[0])), _leaf(batch[1])
+    held = {name: _drawn(p) if drawn else p for name, p in model.named_parameters()}
+    own = {name: _as(t, dtype).clone() for name, t in (held | dict(model.named_buffers())).items()}
+    for name in held:
+        own[name].requires_grad_(own[name].is_floating_point())
+    inputs, targets = tuple(_followed(x, dtype) for x in batch[0]), _as(batch[1], dtype)
+    if targets_too:
+        targets = _followed(targets, dtype)
     samples = len(targets)
-    edges = [get_gradient_edge(leaf) for leaf in (*inputs, targets) if leaf.requires_grad]
+    edges = [get_gradient_edge(t) for t in (*inputs, targets) if t.grad_fn is not None]
     with _outputs_of(model, edges, samples):
-        each = losses(functional_call(model, parameters, inputs), targets)
+        each = losses(functional_call(model, own, inputs), targets)
     if not edges:
         return
     weights = 1.0 + torch.rand(samples, dtype=each.dtype)
     plain = torch.autograd.grad(each.sum(), edges, retain_graph=True, allow_unused=True)
     weighted = torch.autograd.grad((each * weights).sum(), edges, allow_unused=True)
-    for ones, found in zip(plain, weighted, strict=True):
-        if ones is None or found is None:
-            continue
-        expected = ones * weights.to(ones.dtype).view(-1, *[1] * (ones.dim() - 1))
-        tolerance = 1e-4 * float(expected.abs().nan_to_num(0.0, 0.0).max()) if expected.numel() else 0.0
-        if not torch.allclose(found, expected, rtol=1e-3, atol=tolerance, equal_nan=True):
+    pairs = [
+        (_times(ones, weights), found)
+        for ones, found in zip(plain, weighted, strict=True)
+        if found is not None
+    ]
+    largest = [_largest(expected) for expected, _ in pairs]
+    of_own, of_any = _ROUNDED[dtype]
+    for (expected, found), own_largest in zip(pairs, largest, strict=True):
+        tolerance = max(of_own * own_largest, of_any * max(largest))
+        if not torch.allclose(found, expected, rtol=10 * of_own, atol=tolerance, equal_nan=True):
             raise SettingError(
                 "the model or the loss mixes the samples of a batch, so that nobody's influence can be "
                 "bounded: the first dimension has to count the samples, and nothing may go along it, from "
@@ -78,8 +93,29 @@ def _check(
             )
 
 
-def _leaf(tensor: Tensor) -> Tensor:
-    return tensor.detach().clone().requires_grad_() if tensor.is_floating_point() else tensor
+def _drawn(like: Tensor) -> Tensor:
+    """Random parameters of a common size: normal, by the root of how many a row has."""
+    if not like.is_floating_point():
+        return like
+    return torch.randn_like(like).div_(math.sqrt(max(1, like[:1].numel())))
+
+
+def _as(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    return tensor.detach().to(dtype) if tensor.is_floating_point() else tensor
+
+
+def _followed(tensor: Tensor, dtype: torch.dtype) -> Tensor:
+    """The same with a derivative, if it can have one; it may be changed in place."""
+    return _as(tensor, dtype).clone().requires_grad_().clone() if tensor.is_floating_point() else tensor
+
+
+def _largest(tensor: Tensor) -> float:
+    return float(tensor.abs().nan_to_num(0.0, 0.0).max()) if tensor.numel() else 0.0
+
+
+def _times(ones: Tensor, weights: Tensor) -> Tensor:
+    """What is weighted sample by sample."""
+    return ones * weights.to(ones.dtype).view(-1, *[1] * (ones.dim() - 1))
 
 
 @contextlib.contextmanager

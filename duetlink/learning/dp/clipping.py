@@ -92,7 +92,7 @@ class Clipping(ABC):
 
     def check_apart(self, batch: Batch) -> None:
         """That no sample's loss depends on another sample: see `apart.py`. Raises SettingError."""
-        check_apart(self.model, self.losses, self.parameters, batch)
+        check_apart(self.model, self.losses, batch)
 
     @abstractmethod
     def sum(self, batch: Batch) -> ClippedSum:
