@@ -4,6 +4,7 @@ says. Each of these trainings would otherwise pass with the epsilon that it clai
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable
 from typing import Any
 
@@ -75,6 +76,12 @@ def test_a_clip_at_the_ends_of_float32_is_refused(clip: float) -> None:
 def test_parameters_of_few_bits_are_refused(dtype: torch.dtype) -> None:
     with pytest.raises(SettingError, match="what is trained is float32 or float64"):
         training(nn.Linear(1, 1, dtype=dtype))
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_copy_whose_steps_nobody_counts_is_refused(copied: Callable[[DpSgd], DpSgd]) -> None:
+    with pytest.raises(SettingError, match="is not copied or pickled"):
+        copied(training(nn.Linear(1, 1)))
 
 
 # -- what a model keeps beside its parameters --------------------------------------------------------------

@@ -156,6 +156,12 @@ class DpSgd:
         self.steps_per_epoch = round(rows / batch)
         meter.add(self)
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Raises SettingError: the steps of a copy would be counted nowhere."""
+        raise SettingError(
+            "a private training is not copied or pickled: make another DpSgd, whose steps count"
+        )
+
     @property
     def spending(self) -> Spending:
         """What the steps so far have cost, all members' rows included."""
