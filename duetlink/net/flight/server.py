@@ -30,7 +30,7 @@ PROBE = "probe"
 CHANGED = "duetlink: the content changed"
 
 
-class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no type information
+class FlightServer:
     """Serves each of its guests from the tickets that were issued to that guest.
 
     Starts listening when constructed (some milliseconds, blocking) and serves on gRPC's own threads until
@@ -45,7 +45,8 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
         self._guests: dict[bytes, Guest] = {}
         try:
             with silenced():
-                super().__init__(
+                self._service: _Service | None = _Service(
+                    self,
                     f"grpc+tls://{host}:0",
                     tls_certificates=[(identity.certificate_pem, identity.private_key_pem)],
                     verify_client=True,
@@ -53,6 +54,8 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
                 )
         except (pa.ArrowException, OSError) as error:
             raise PathUnavailable(f"no Flight server can listen on {host}: {error}") from None
+
+        self.port: int = self._service.port
 
     def admit(self, subject: bytes, guest: Guest) -> None:
         """From here on, whoever comes with a certificate of this name is `guest`."""
@@ -64,7 +67,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
         if guest is not None:
             guest.hang_up(self.port)
 
-    def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.GeneratorStream:
+    def get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.GeneratorStream:
         try:
             guest = self._guest(context)
             feed = guest.tickets.redeem_feed(ticket.ticket)
@@ -75,7 +78,7 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
             raise flight.FlightUnauthorizedError(str(error)) from None
         return flight.GeneratorStream(SCHEMA, self._batches(guest, admission, context))
 
-    def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
+    def act(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
         """`probe`: an authenticated round trip, by which the peer learns that a path works."""
         if action.type != PROBE:
             raise NotImplementedError(action.type)
@@ -94,9 +97,15 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
         return guest
 
     def close(self) -> None:
-        """Stop listening, abort what is being served, wait for gRPC's threads."""
-        self.shutdown()
-        self.wait()
+        """Stop listening, abort what is being served, wait for gRPC's threads. Safe to call twice.
+
+        gRPC's own server is freed, although this object may live on in a closed link: an interpreter that
+        ends while there is one waits for 2 s (`grpc_wait_for_shutdown_with_timeout`).
+        """
+        service, self._service = self._service, None
+        if service is not None:
+            service.shutdown()
+            service.wait()
 
     def _batches(
         self, guest: Guest, admission: Admission, context: flight.ServerCallContext
@@ -132,6 +141,20 @@ class FlightServer(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has
                     yield _batch(bodies), table
         except LimitExceeded as error:
             raise flight.FlightUnavailableError(str(error)) from None
+
+
+class _Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no type information
+    """What gRPC calls, for as long as the server is open."""
+
+    def __init__(self, server: FlightServer, *arguments: object, **settings: object) -> None:
+        self._server = server
+        super().__init__(*arguments, **settings)
+
+    def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.GeneratorStream:
+        return self._server.get(context, ticket)
+
+    def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
+        return self._server.act(context, action)
 
 
 def _batch(data: bytes | memoryview) -> pa.RecordBatch:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import socket
 import threading
 from typing import Any
@@ -210,3 +211,19 @@ async def test_no_heartbeat_waits_for_the_transfer_of_another_link(make_pair: An
     assert len(await pulling) == array.nbytes
     assert missed == 0
     assert answered >= 1
+
+
+async def test_a_closed_link_that_is_still_held_keeps_no_server_of_grpc(make_pair: Any) -> None:
+    """A notebook holds what it has made, and an interpreter that ends waits 2 s for a server of gRPC."""
+    links = await make_pair(TCP)
+    for link in links:
+        await link.ladder.wait_settled()
+    assert servers_of_grpc() == 2  # one at each end
+    for link in links:
+        await link.close()
+    assert servers_of_grpc() == 0
+
+
+def servers_of_grpc() -> int:
+    gc.collect()
+    return sum(isinstance(each, flight.FlightServerBase) for each in gc.get_objects())
