@@ -213,14 +213,17 @@ async def test_no_heartbeat_waits_for_the_transfer_of_another_link(make_pair: An
     assert answered >= 1
 
 
-async def test_a_closed_link_that_is_still_held_keeps_no_server_of_grpc(make_pair: Any) -> None:
+async def test_links_that_are_still_held_when_all_is_closed_keep_no_server_of_grpc(make_pair: Any) -> None:
     """A notebook holds what it has made, and an interpreter that ends waits 2 s for a server of gRPC."""
-    links = await make_pair(TCP)
+    endpoints = [Endpoint(), Endpoint()]
+    links = await make_pair(TCP, endpoint=endpoints[0], other_endpoint=endpoints[1])
     for link in links:
         await link.ladder.wait_settled()
     assert servers_of_grpc() == 2  # one at each end
     for link in links:
         await link.close()
+    for endpoint in endpoints:
+        await endpoint.close()
     assert servers_of_grpc() == 0
 
 
