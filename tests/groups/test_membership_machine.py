@@ -22,6 +22,7 @@ from duetlink.groups.membership.messages import Accept, Commit, Epoch, Message, 
 
 ONE_LIST = "an epoch has one list of members"
 BETWEEN = "an epoch changes between operations"
+MOST_MESSAGES = 100_000  # far more than members need to agree
 NO_HANG = "everybody who is there can go on, or has stopped"
 ONE_GROUP = "one group goes on"
 TRUE_LOSS = "who is said to be lost is lost, or leaves"
@@ -156,6 +157,13 @@ class World:
             self.feed(seat, self.machine.Heard(sender, message))
         return True
 
+    def drain(self) -> None:
+        """Deliver until nothing is under way."""
+        for _ in range(MOST_MESSAGES):
+            if not self.deliver():
+                return
+        raise Broken(NO_HANG)
+
     def present(self) -> list[int]:
         return [
             seat
@@ -235,7 +243,7 @@ class World:
 
     def settle(self) -> None:
         """Let everything happen that can, then look: one group, in which each can work."""
-        for _ in range(100_000):
+        for _ in range(MOST_MESSAGES):
             working = sorted(self.running.keys() - self.dead)
             worked = [self.work(seat) for seat in working]
             if not self.deliver() and True not in worked:
@@ -254,8 +262,7 @@ class World:
             ):  # to the end of the operation in which some are; then one more, which all begin
                 for seat in members:
                     self.work(seat)
-                while self.deliver():
-                    pass
+                self.drain()
             check(self.completed > before, NO_HANG)
 
 
@@ -274,8 +281,7 @@ def test_a_member_that_dies_is_named_and_the_others_go_on() -> None:
     for _ in range(4):
         world.join()
     world.feed(0, machine.Admit((1, 2, 3, 4)))
-    while world.deliver():
-        pass
+    world.drain()
     assert [world.standings[seat].epoch for seat in range(5)] == [Epoch(1, (0, 1, 2, 3, 4))] * 5
     world.work(2)
     _, actions = machine.step(world.standings[2], machine.Gone(0))
@@ -290,8 +296,7 @@ def grown(size: int) -> World:
     for _ in range(size - 1):
         world.join()
     world.feed(0, machine.Admit(tuple(range(1, size))))
-    while world.deliver():
-        pass
+    world.drain()
     return world
 
 
