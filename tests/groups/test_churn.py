@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Awaitable
 
 import numpy as np
 import pytest
@@ -123,7 +124,7 @@ class Churn:
                 kind = self.random.random()
                 others = self.members[1:]
                 if (kind < 0.5 and len(self.members) < MOST) or len(self.members) < 3:
-                    await self.join()
+                    await self.within_patience(self.join())
                 elif kind < 0.75 or not may_die:
                     self.leave(self.random.choice(others))
                 else:
@@ -134,16 +135,16 @@ class Churn:
                     await asyncio.sleep(0)
                 if not self.members[0].life.is_founder:
                     break  # nobody comes any more
-            await self.watched()
+            await self.within_patience(self.settle())
             if not self.members[0].life.is_founder or len(self.members[0].life.roster) > MOST_SEATS - 4:
-                await self.end()
+                await self.within_patience(self.end())
                 self.begin()
-        await self.end()
+        await self.within_patience(self.end())
 
-    async def watched(self) -> None:
+    async def within_patience(self, work: Awaitable[None]) -> None:
         try:
             async with asyncio.timeout(PATIENCE_S):
-                await self.settle()
+                await work
         except TimeoutError:
             states = [
                 (member.name, member.life.standing, self.last.get(member.name)) for member in self.members
