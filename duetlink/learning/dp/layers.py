@@ -113,12 +113,16 @@ def _linear_gradients(layer: nn.Linear, inputs: Tensor, back: Tensor) -> dict[st
 # -- a rule for each layer ---------------------------------------------------------------------------------
 
 
-def _squares(values: Tensor, *dims: int) -> Tensor:
-    """The sum of squares over some dimensions, or over all but the first."""
-    norms: Tensor = torch.linalg.vector_norm(
-        values, dim=dims or tuple(range(1, values.dim())), dtype=torch.float64
-    )
-    return norms.square()
+def _squares(values: Tensor) -> Tensor:
+    """The sum of squares over all dimensions but the first, float64."""
+    return values.double().square().sum(tuple(range(1, values.dim())))
+
+
+def _norms(values: Tensor) -> Tensor:
+    """Of the last dimension, float64. Divided by their largest, float32 is enough for the squares."""
+    largest = values.abs().amax(-1, keepdim=True)
+    scaled = values / torch.where(largest == 0.0, 1.0, largest)
+    return scaled.square().sum(-1).sqrt().double() * largest.squeeze(-1)
 
 
 def _linear(layer: nn.Linear, inputs: Tensor, back: Tensor) -> Tensor:
@@ -151,34 +155,37 @@ def _none(back: Tensor) -> Tensor:
 # below this part of its terms' norms. Other models do not notice: 10,000 terms at random angles add up to a
 # 100th of their norms.
 _LEAST_OF_TERMS = 2.0**-10
+# Beyond this a sample counts as not finite: what float32 takes for 0 beside the largest position would count.
+_MOST_SCALES = 1e20
 
 
 def _sums(values: Tensor) -> Tensor:
     """The squared norms of the sums over all positions. `values`: (B, *, n)."""
     values = values.reshape(len(values), -1, values.shape[-1])
-    terms = _squares(values, 2).sqrt().sum(1)
+    terms = _norms(values).sum(1)
     return torch.maximum(_squares(values.sum(1)), (_LEAST_OF_TERMS * terms).square())
 
 
 def _products(left: Tensor, right: Tensor) -> Tensor:
     """The squared Frobenius norms of left^T right, sample by sample: (B, T, in) and (B, T, out)."""
     positions, size = left.shape[1], left.shape[2] * right.shape[2]
-    left_norms, right_norms = _squares(left, 2).sqrt(), _squares(right, 2).sqrt()
-    left, left_scales = _scaled(left, left_norms)
-    right, right_scales = _scaled(right, right_norms)
+    left_norms, right_norms = _norms(left), _norms(right)
+    scales = left_norms.amax(1) * right_norms.amax(1)
     if 2 * positions * positions <= size:
-        found = (left @ left.transpose(1, 2)).mul_(right @ right.transpose(1, 2)).sum((1, 2)).double()
+        left, right = _scaled(left, left_norms), _scaled(right, right_norms)
+        found = (left @ left.transpose(1, 2)).double().mul_(right @ right.transpose(1, 2)).sum((1, 2))
+        found = found * scales.square()
     else:
         found = _squares(left.transpose(1, 2) @ right)
     terms = (left_norms * right_norms).sum(1)
-    return torch.maximum(found * (left_scales * right_scales).square(), (_LEAST_OF_TERMS * terms).square())
+    found = torch.maximum(found, (_LEAST_OF_TERMS * terms).square())
+    return torch.where(scales <= _MOST_SCALES, found, torch.inf)  # also for what is no number
 
 
-def _scaled(values: Tensor, norms: Tensor) -> tuple[Tensor, Tensor]:
-    """Each sample divided by the largest norm of its positions, and these norms, float64 of shape (B,)."""
-    scales = norms.amax(1)
-    scales = torch.where(scales > 0.0, scales, torch.ones_like(scales))
-    return (values / scales.view(-1, 1, 1)).to(values.dtype), scales
+def _scaled(values: Tensor, norms: Tensor) -> Tensor:
+    """Each sample divided by the largest norm of its positions."""
+    largest = norms.amax(1).to(values.dtype)
+    return values / torch.where(largest > 0.0, largest, 1.0).view(-1, 1, 1)
 
 
 def _convolution(layer: nn.Conv2d, inputs: Tensor, back: Tensor) -> Tensor:
@@ -201,10 +208,10 @@ def _embedding(layer: nn.Embedding, inputs: Tensor, back: Tensor) -> Tensor:
     back = back.reshape(*tokens.shape, -1)
     if layer.padding_idx is not None:
         back = back * (tokens != layer.padding_idx).unsqueeze(-1)
-    norms = _squares(back, 2).sqrt()
-    back, scales = _scaled(back, norms)
+    norms = _norms(back)
+    back = _scaled(back, norms)
     same = tokens.unsqueeze(1) == tokens.unsqueeze(2)
-    found = ((back @ back.transpose(1, 2)) * same).sum((1, 2)).double() * scales.square()
+    found = ((back @ back.transpose(1, 2)) * same).sum((1, 2)).double() * norms.amax(1).square()
     return torch.maximum(found, (_LEAST_OF_TERMS * norms.sum(1)).square())
 
 
