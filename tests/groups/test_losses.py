@@ -119,8 +119,14 @@ async def test_a_member_that_dies_at_any_message_is_named_and_the_others_go_on(
         if next(sent) == fatal:
             victim.kill()
 
+    def die_late(_: object) -> None:
+        if not victim.is_dead:
+            victim.kill()
+
     network.on_message = watch
     doomed = asyncio.ensure_future(call(victim))
+    # the figures of links are not agreed on in every call: there may be fewer messages than were counted
+    doomed.add_done_callback(die_late)
     others = [member for member in members if member is not victim]
     async with asyncio.timeout(20):
         found = await asyncio.gather(
