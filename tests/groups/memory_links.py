@@ -89,6 +89,8 @@ class MemoryLink:
         self.here, self.there = here, there
         self.is_dead = False  # sends and hears nothing
         self.ended = False
+        self._has_begun = False
+        self._end: LinkClosed | None = None
         self.on_closed: Callable[[LinkClosed], None] = lambda error: None
         self.on_lost: Callable[[str], None] = lambda why: None
         self.on_restored: Callable[[], None] = lambda: None
@@ -122,6 +124,11 @@ class MemoryLink:
         self.put("notice", message)
 
     def start(self) -> None:
+        """From here on it delivers and tells its end, as a real link does."""
+        self._has_begun = True
+        if self._end is not None:
+            asyncio.get_running_loop().call_soon(self.on_closed, self._end)
+            return
         pump = asyncio.ensure_future(self._pump())
         self._network.pumps.add(pump)
         pump.add_done_callback(self._network.pumps.discard)
@@ -150,7 +157,9 @@ class MemoryLink:
         for task in self._tasks:
             task.cancel()
         self._stirred.set()
-        self.on_closed(error)
+        self._end = error
+        if self._has_begun:
+            self.on_closed(error)
 
     async def _pump(self) -> None:
         while not (self.ended or self.is_dead):

@@ -20,7 +20,7 @@ from duetlink.errors import PeerLost
 from duetlink.groups import averaging, shared_state
 from duetlink.groups.collectives import host_memory
 from duetlink.groups.collectives.collectives import Collectives
-from tests.groups.memory_links import MemoryMember, Network, grown
+from tests.groups.memory_links import MemoryLink, MemoryMember, Network, grown
 
 SIZE = 4
 ITEMS = 400_000  # of float64: more than one part each
@@ -165,3 +165,23 @@ async def test_a_member_that_dies_before_its_part_is_in_shared_memory(network: N
     for member in others:
         assert (values[member.seat]["x"] == given(member.seat)["x"]).all()
     await asyncio.gather(*(member.close() for member in members))
+
+
+async def test_a_newcomer_is_seated_although_a_link_to_it_ends_before_it_has_begun(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = await grown(network, SIZE)
+    late = MemoryMember(network, "late")
+    meet = network.meet
+
+    async def meet_and_die(place: bytes, name: str) -> MemoryLink:
+        link = await meet(place, name)
+        if (link.here, link.there) == ("late", "member 2"):
+            link.end(PeerLost("member 2 was killed"))
+        return link
+
+    monkeypatch.setattr(network, "meet", meet_and_die)
+    async with asyncio.timeout(20):
+        await late.join(members[0])
+    assert late.seat == SIZE
+    await asyncio.gather(*(member.close() for member in (*members, late)))
