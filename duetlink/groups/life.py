@@ -453,12 +453,18 @@ class GroupLife:
         self._changed()
 
     def _give_up_lost(self) -> None:
-        """Look no longer for those whom whoever launched has lost."""
+        """Wait no longer for a link to those whom whoever launched has lost, nor for their greeting."""
         assert self.standing is not None
         for seat, peer in list(self.peers.items()):
-            if peer.making is not None and frozenset((FOUNDER, seat)) in self.standing.broken:
+            if frozenset((FOUNDER, seat)) not in self.standing.broken or self.is_founder:
+                continue
+            if peer.making is not None:
                 peer.making.cancel()
                 del self.peers[seat]
+                self._say_linked()
+            elif peer.link is not None and not (peer.is_greeted or self.standing.is_member):
+                link, peer.link = peer.link, None
+                self._spawn(link.close("whoever launched the group has lost it"))
                 self._say_linked()
 
     def _revoke(self, epoch: Epoch, lost: int | None, leaves: bool) -> None:

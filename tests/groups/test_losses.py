@@ -185,3 +185,26 @@ async def test_a_newcomer_is_seated_although_a_link_to_it_ends_before_it_has_beg
         await late.join(members[0])
     assert late.seat == SIZE
     await asyncio.gather(*(member.close() for member in (*members, late)))
+
+
+async def test_a_newcomer_does_not_wait_for_the_greeting_of_one_that_has_left(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = await grown(network, SIZE)
+    late, leaving = MemoryMember(network, "late"), members[2]
+    meet = network.meet
+
+    async def meet_and_say_nothing(place: bytes, name: str) -> MemoryLink:
+        link = await meet(place, name)
+        if (link.here, link.there) == (leaving.name, "late"):
+            await asyncio.Event().wait()
+        return link
+
+    monkeypatch.setattr(network, "meet", meet_and_say_nothing)
+    async with asyncio.timeout(20):
+        joining = asyncio.ensure_future(late.join(members[0]))
+        while leaving.seat not in late.life.peers or late.life.peers[leaving.seat].link is None:
+            await asyncio.sleep(0)
+        await leaving.close()
+        await joining
+    await asyncio.gather(*(member.close() for member in (*members, late)))
