@@ -4,7 +4,7 @@ The first table is the case of the project that this one began with: a 9-50-1 pe
 960,000 rows, a clipping norm of 3, a sigma of 0.9. Each way runs `--steps` steps on one thread, whose
 processor time is taken; an epoch has 3,750. There, an epoch took 170.9 s on four GPUs. Ours draws its
 batches; Opacus is measured with batches that were drawn before, and with its own loader, as `make_private`
-makes it, for a tenth of the steps.
+makes it, for a tenth of the steps. Where `pip install opake` has been done, there is a row of it as well.
 
 The second is 784-512-512-10, batches of 512, one process against two that add up over a group of duetlink,
 each with one thread and half of the rows, by the clock. Where cores are busy, it says little: the load is
@@ -13,6 +13,7 @@ told.
 
 from __future__ import annotations
 
+import importlib.util
 import math
 import multiprocessing
 import os
@@ -115,6 +116,42 @@ def opacus_loader(data: tuple[Tensor, Tensor], steps: int) -> Callable[[], float
     return run
 
 
+def opake(data: tuple[Tensor, Tensor], steps: int) -> Callable[[], float]:
+    """As its documentation has it: a pure loss of one row, and states that are handed on."""
+    import torchopt
+    from opake.dpsgd.clipping import clipped_grad
+    from opake.dpsgd.noise import gaussian_noise
+    from opake.optimizers import sgd
+    from opake.random import key
+
+    model, loss = small(), nn.BCEWithLogitsLoss()
+
+    def of_one(weights: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
+        found: Tensor = loss(torch.func.functional_call(model, weights, (x[None],)), y[None])
+        return found
+
+    gradient, clip_state = clipped_grad(of_one, clipping_norm=CLIP, normalize_by=BATCH, batch_argnums=(1, 2))
+    noise, noise_state = gaussian_noise(noise_multiplier=NOISE, key=key(1))
+    optimizer = sgd(RATE)
+    weights = {name: each.detach().clone() for name, each in model.named_parameters()}
+    states = (clip_state, noise_state, optimizer.init(weights))
+    drawn = [torch.randint(0, ROWS, (BATCH,)) for _ in range(steps)]
+
+    def run() -> float:
+        nonlocal weights, states
+        began = time.process_time()
+        for rows in drawn:
+            clip_state, noise_state, optimizer_state = states
+            clipped, clip_state = gradient(weights, data[0][rows], data[1][rows], state=clip_state)
+            noisy, noise_state = noise(clipped, noise_state)
+            change, optimizer_state = optimizer.update(noisy, optimizer_state, params=weights)
+            weights = torchopt.apply_updates(weights, change, inplace=False)
+            states = (clip_state, noise_state, optimizer_state)
+        return time.process_time() - began
+
+    return run
+
+
 def plain(data: tuple[Tensor, Tensor], steps: int) -> Callable[[], float]:
     model = small()
     return _loop(data, steps, model, torch.optim.SGD(model.parameters(), lr=RATE), nn.BCEWithLogitsLoss())
@@ -201,6 +238,8 @@ def main(rounds: int, steps: int) -> None:
         "Opacus": opacus(data, steps),
         "Opacus, its loader": opacus_loader(data, steps),
     }
+    if importlib.util.find_spec("opake"):
+        ways["Opake"] = opake(data, steps)
     for way in ways.values():
         way()  # warm
     samples = interleave(ways, rounds)
