@@ -48,6 +48,7 @@ FOUNDER = 0  # the seat of whoever launched
 _ENDING_S = 2.0
 _SERVING_AT_EXIT_S = 3.0  # Jupyter kills a kernel 5 s after it has told it to end
 _LEAVING_S = 5.0  # for the others to agree on going on without this member
+_CUT_S = 5.0  # for whoever has gone to hear of the epoch without it, and to end its links itself
 
 
 class GroupLife:
@@ -512,8 +513,8 @@ class GroupLife:
         self._points.entered(has_newcomers=not set(epoch.members) <= self._mesh_members)
         self._mesh_members = frozenset(epoch.members)
         self._were |= self._mesh_members
-        for seat in filter(self.has_gone, self.peers):  # it hears of the epoch first, and ends by itself
-            asyncio.get_running_loop().call_later(_LEAVING_S, self._cut, seat)
+        for seat in filter(self.has_gone, self.peers):
+            asyncio.get_running_loop().call_later(_CUT_S, self._cut, seat)
         before, gone = self._collectives, self._mesh
         if before is not None and gone is not None:
             gone.fail(LinkClosed(f"epoch {gone.epoch} is over"))

@@ -55,7 +55,7 @@ def test_a_member_shares_a_service_with_whom_it_names(make_group: MakeGroup, pri
 def test_whoever_has_left_reaches_no_service_though_it_keeps_its_link(
     make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(life, "_LEAVING_S", 1.0)
+    monkeypatch.setattr(life, "_CUT_S", 1.0)
     groups = make_group(3)
     with serving(Echo) as server:
         groups[0].share_port(port_of(server), "echo")
