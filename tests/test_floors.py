@@ -64,7 +64,7 @@ FLOORS = {
     "groups": (
         ("transport", "membership", "members", "records", "status", "farewell", "losses", "peer"),
         ("collectives", "mesh", "meeting", "call", "departures"),
-        ("averaging", "figures", "points"),
+        ("averaging", "figures", "points", "entrance"),
         ("secure",),
         ("life",),
         ("ports", "post", "rounds", "shared_state", "watching"),

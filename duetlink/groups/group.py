@@ -72,7 +72,8 @@ class Group:
         if life.why_closed is not None:
             return f"closed: {life.why_closed}"
         if not life.is_ready:
-            return f"waiting: {life.why_not_ready}" if life.why_not_ready is not None else "waiting"
+            why = life.entrance.why_not_whole
+            return f"waiting: {why}" if why is not None else "waiting"
         return "ready" if life.standing is not None and life.standing.is_settled else "changing"
 
     @property
@@ -236,7 +237,7 @@ class Group:
         """Take nobody in any more, and begin with those who are there. For whoever launched."""
 
         async def close_doors() -> None:
-            self._life.close_doors()
+            self._life.entrance.shut()
 
         self._thread.run(close_doors())
 

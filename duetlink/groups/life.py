@@ -15,23 +15,21 @@ from duetlink.errors import (
     GroupError,
     LinkClosed,
     OperationAborted,
-    PairingTimeout,
     PeerLost,
     RemoteProtocolError,
-    WrongCode,
 )
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.costs import LinkFigures
 from duetlink.groups.departures import KERNEL_ENDED, LEFT, Departures
+from duetlink.groups.entrance import FOUNDER, Entrance
 from duetlink.groups.farewell import MOST_ENDED, Farewell
 from duetlink.groups.figures import measured
 from duetlink.groups.losses import Losses
-from duetlink.groups.meeting.door import Door
 from duetlink.groups.meeting.wiring import Wiring
 from duetlink.groups.membership import machine, messages
 from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.machine import Standing
-from duetlink.groups.membership.messages import MOST_MEMBERS, Epoch
+from duetlink.groups.membership.messages import Epoch
 from duetlink.groups.membership.roster import Entry, Roster
 from duetlink.groups.mesh import Mesh
 from duetlink.groups.peer import MOST_TOPIC_CHARACTERS, MOST_WORD_BYTES, Peer
@@ -41,8 +39,6 @@ from duetlink.net.signaling import SignalingServer
 from duetlink.settings import Settings
 
 T = TypeVar("T")
-
-FOUNDER = 0  # the seat of whoever launched
 
 # An operation that failed elsewhere ends here by its own messages, which know why. This is for late ones.
 _ENDING_S = 2.0
@@ -58,7 +54,6 @@ class GroupLife:
         self, settings: Settings, wiring: Wiring, *, on_loss: str, patience_s: float, size: int | None
     ) -> None:
         self.settings = settings
-        self.wanted_size = size
         self.grows = size is None
         self.code: str | None = None
         self.roster = Roster()
@@ -67,15 +62,14 @@ class GroupLife:
         self.departures = Departures()
         self._farewell = Farewell(self)
         self.why_closed: DuetError | None = None
-        self.why_not_ready: DuetError | None = None
         self.on_change: Callable[[], None] = lambda: None
         self.on_link: Callable[[int, Link], None] = lambda seat, link: None  # a new one, before it starts
         self._wiring = wiring
+        self.entrance = Entrance(self, wiring, size)
         self.on_loss = on_loss
         self._patience_s = patience_s
         self._private = X25519PrivateKey.generate()
         self._url = ""
-        self._door: Door | None = None
         self._mesh: Mesh | None = None
         self._mesh_members: frozenset[int] = frozenset()
         self._were: frozenset[int] = frozenset()  # seats that were in any epoch
@@ -83,7 +77,6 @@ class GroupLife:
         self._running = 0
         self._losses = Losses()
         self._points = Points(self)
-        self._arriving: set[Link] = set()  # who has not introduced itself
         self._stirred = asyncio.Event()  # by every change of the standing
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
@@ -102,25 +95,20 @@ class GroupLife:
         self._url = server.url
         self.roster = self.roster.with_entry(self.me)
         self.standing = Standing(FOUNDER, Epoch(0, (FOUNDER,)), FOUNDER)
-        door = self._door = Door(self._wiring, self._seat, self._burnt, self._failed)
-        seats = MOST_MEMBERS - 1 if self.wanted_size is None else self.wanted_size - 1
-        if seats:
-            self.code = str(await door.open(server, seats, self.settings.code_lifetime_s))
-        if self.wanted_size == 1:
-            self._feed(machine.Admit(()))
+        self.code = await self.entrance.open(server, self.settings.code_lifetime_s)
 
     def join(self, link: Link, url: str) -> None:
         """Ask whoever launched, over the link that the code has made, for a seat."""
         self._url = url
-        self._adopt(FOUNDER, link)
-        self._say(FOUNDER, pb.GroupMessage(newcomer=pb.Entry(key=self.me.key, name=self.me.name)))
+        self.adopt(FOUNDER, link)
+        self.send(FOUNDER, pb.GroupMessage(newcomer=pb.Entry(key=self.me.key, name=self.me.name)))
 
     async def wait_ready(self) -> None:
         """Until this member is in an epoch with all who are expected. Raises why it never will."""
         while not self.is_ready:
             self._check_open()
-            if self.why_not_ready is not None:
-                raise _again(self.why_not_ready)
+            if self.entrance.why_not_whole is not None:
+                raise _again(self.entrance.why_not_whole)
             await self._stir()
 
     async def wait_seated(self) -> None:
@@ -152,90 +140,9 @@ class GroupLife:
         assert now is not None
         return seat in now.leaving or (seat in self._were and seat not in now.epoch.members)
 
-    def close_doors(self) -> None:
-        """Take nobody in any more, and begin with those who are there, if nothing has begun."""
-        self.why_not_ready = None
-        self.wanted_size = None
-        if self._door is not None:
-            self._spawn(self._shut(self._door))
-
-    async def _shut(self, door: Door) -> None:
-        await door.shut()
-        self._begin_if_all_are_there()
-
-    # -- newcomers, at whoever launched ----------------------------------------------------------------------
-
-    def _seat(self, link: Link) -> None:
-        """Somebody who knew the code has a link; its first word is its key and name."""
-        first = True
-
-        def heard(notice: wire_pb.GroupNotice) -> None:
-            nonlocal first
-            message = messages.parse(notice.content)
-            if first and message.WhichOneof("body") == "newcomer":
-                first = False
-                self._take_in(link, Entry(message.newcomer.key, message.newcomer.name))
-                return
-            raise RemoteProtocolError("a newcomer did not introduce itself to the group")
-
-        self._arriving.add(link)
-        link.on_closed = lambda error: self._arriving.discard(link)
-        link.rpc.notice(wire_pb.GroupNotice, heard)
-        link.start()
-
-    def _take_in(self, link: Link, entry: Entry) -> None:
-        now = self.standing
-        assert now is not None
-        self.roster = self.roster.with_entry(entry)
-        self._arriving.discard(link)
-        seat = len(self.roster) - 1
-        present = [other for other, peer in self.peers.items() if peer.link is not None]
-        self._tell(pb.GroupMessage(newcomer=pb.Entry(key=entry.key, name=entry.name)))
-        self._adopt(seat, link, start=False)
-        entries = [pb.Entry(key=each.key, name=each.name) for each in self.roster.entries]
-        seated = pb.Seated(
-            entries=entries,
-            epoch=now.epoch.number,
-            members=now.epoch.members,
-            present=present,
-            grows=self.grows,
-        )
-        self._say(seat, pb.GroupMessage(seated=seated))
-        self._changed()
-
-    def _burnt(self, error: WrongCode) -> None:
-        self.why_not_ready = error
-        self._changed()
-
-    def _failed(self, error: DuetError) -> None:
-        """A seat is lost. Where all of them are needed, the group will never be whole."""
-        door = self._door
-        there = 1 + sum(peer.link is not None for peer in self.peers.values())
-        wanted = 0 if self.wanted_size is None or self.is_ready else self.wanted_size
-        if door is not None and there + door.coming < wanted and self.why_not_ready is None:
-            self.why_not_ready = PairingTimeout(
-                f"only {there} of {wanted} members have come ({error}); go on with them by close_doors(), or "
-                "launch anew"
-            )
-        self._changed()
-
-    def _begin_if_all_are_there(self) -> None:
-        """The first epoch of a group that waits for a number of members, or whose doors have been shut."""
-        now, door = self.standing, self._door
-        if now is None or now.epoch.number or now.due or door is None or now.me != FOUNDER:
-            return
-        linked = [seat for seat, peer in self.peers.items() if peer.link is not None and peer.is_linked]
-        seated = [seat for seat, peer in self.peers.items() if peer.link is not None]
-        if self.wanted_size is not None:
-            whole = len(linked) + 1 >= self.wanted_size
-        else:
-            whole = not door.is_open and not door.coming and linked == seated
-        if whole:
-            self._feed(machine.Admit(tuple(linked)))
-
     # -- links -----------------------------------------------------------------------------------------------
 
-    def _adopt(self, seat: int, link: Link, *, start: bool = True) -> None:
+    def adopt(self, seat: int, link: Link, *, start: bool = True) -> None:
         """The link to this seat is there."""
         peer = self.peers.setdefault(seat, Peer(seat))
         peer.link = link
@@ -281,8 +188,8 @@ class GroupLife:
         elif seat == FOUNDER:
             self._end(GroupError("whoever launched the group was lost before this member had its seat"))
         if self.standing is not None and not self.standing.epoch.number:
-            self._failed(LinkClosed("one of them has gone again"))
-            self._begin_if_all_are_there()
+            self.entrance.lost_one(LinkClosed("one of them has gone again"))
+            self.entrance.begin_if_whole()
 
     def _cut(self, seat: int) -> None:
         """Whoever was a member has no further use of a link, and of what others share over it."""
@@ -306,8 +213,8 @@ class GroupLife:
         key = self.roster.pair_key(self._private, self.standing.me, seat)
         link = await self._wiring.meet(key, self._url)
         self.peers[seat].making = None
-        self._adopt(seat, link)
-        self._say(seat, pb.GroupMessage(greeting=pb.Greeting()))
+        self.adopt(seat, link)
+        self.send(seat, pb.GroupMessage(greeting=pb.Greeting()))
 
     def _make_link(self, seat: int) -> None:
         peer = self.peers.setdefault(seat, Peer(seat))
@@ -323,18 +230,18 @@ class GroupLife:
         now = self.standing
         assert now is not None
         if self._has_greeted_all(now.me):
-            self._say(FOUNDER, pb.GroupMessage(linked=pb.Linked(seat=now.me)))
+            self.send(FOUNDER, pb.GroupMessage(linked=pb.Linked(seat=now.me)))
 
     # -- messages --------------------------------------------------------------------------------------------
 
-    def _say(self, seat: int, message: pb.GroupMessage) -> None:
+    def send(self, seat: int, message: pb.GroupMessage) -> None:
         peer = self.peers.get(seat)
         if peer is not None and peer.link is not None:
             peer.link.rpc.tell_nowait(wire_pb.GroupNotice(content=message.SerializeToString()))
 
-    def _tell(self, message: pb.GroupMessage) -> None:
+    def send_all(self, message: pb.GroupMessage) -> None:
         for seat in list(self.peers):
-            self._say(seat, message)
+            self.send(seat, message)
 
     def _hear(self, seat: int, message: pb.GroupMessage) -> None:
         """Raises RemoteProtocolError, which ends the link to whoever said this."""
@@ -361,7 +268,7 @@ class GroupLife:
                     raise RemoteProtocolError(f"member {seat} speaks for member {message.linked.seat}")
                 self.peers[seat].is_linked = True
                 self._changed()
-                self._begin_if_all_are_there()
+                self.entrance.begin_if_whole()
             case "word":
                 self._keep_word(seat, message.word)
             case other:
@@ -380,11 +287,11 @@ class GroupLife:
         """Tell all who have a link to this member. Who comes later has to be told again."""
         assert len(topic) <= MOST_TOPIC_CHARACTERS
         assert len(content) <= MOST_WORD_BYTES
-        self._tell(pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
+        self.send_all(pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
 
     def say_to(self, seat: int, topic: str, content: bytes) -> None:
         """Tell that member alone."""
-        self._say(seat, pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
+        self.send(seat, pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
 
     def heard(self, seat: int, topic: str) -> bytes:
         """That member's latest word on the topic; empty if there is none."""
@@ -439,9 +346,9 @@ class GroupLife:
         for action in actions:
             match action:
                 case machine.Send(seat, message):
-                    self._say(seat, pb.GroupMessage(agreement=messages.to_wire(message)))
+                    self.send(seat, pb.GroupMessage(agreement=messages.to_wire(message)))
                 case machine.Tell(message):
-                    self._tell(pb.GroupMessage(agreement=messages.to_wire(message)))
+                    self.send_all(pb.GroupMessage(agreement=messages.to_wire(message)))
                 case machine.Revoke(epoch, lost, leaves):
                     self._revoke(epoch, lost, leaves)
                 case machine.Enter(epoch, even):
@@ -651,8 +558,8 @@ class GroupLife:
         """No operation runs here any more."""
         if self.why_closed is None:
             self.why_closed = error
-            if self._door is not None and self._closing is None:
-                self._spawn(self._door.close())
+            if self._closing is None:
+                self._spawn(self.entrance.close())
             if self._mesh is not None:
                 self._mesh.fail(_again(error))
             for peer in self.peers.values():
@@ -668,8 +575,7 @@ class GroupLife:
         await asyncio.shield(self._closing)
 
     async def _close(self, reason: str) -> None:
-        if self._door is not None:
-            await self._door.close()
+        await self.entrance.close()
         await self._serve_out(_SERVING_AT_EXIT_S if reason == KERNEL_ENDED else self._patience_s)
         self._is_ending = True
         if self.standing is not None and self.why_closed is None:
@@ -685,7 +591,8 @@ class GroupLife:
                 peer.making.cancel()
         if self._collectives is not None and self._mesh is not None:
             await _close(self._collectives, self._mesh)
-        links = [peer.link for peer in self.peers.values() if peer.link is not None] + list(self._arriving)
+        links = [peer.link for peer in self.peers.values() if peer.link is not None]
+        links += self.entrance.arriving
         for peer in self.peers.values():
             if peer.losing is not None:
                 peer.losing.cancel()

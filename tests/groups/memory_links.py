@@ -330,7 +330,7 @@ class MemoryMember:
     async def join(self, founder: MemoryMember) -> None:
         """Come in as one who knew the code."""
         mine, theirs = self.network.link(self.name, founder.name)
-        founder.life._seat(theirs)  # type: ignore[arg-type]
+        founder.life.entrance.seat(theirs)  # type: ignore[arg-type]
         self.life.join(mine, "memory")  # type: ignore[arg-type]
         await self.life.wait_seated()
 

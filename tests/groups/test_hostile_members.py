@@ -158,7 +158,7 @@ async def test_a_newcomer_that_breaks_the_protocol_gets_no_seat(network: Network
     mine, theirs = network.link("eve", members[0].name)
     mine.notice(wire_pb.GroupNotice, lambda notice: None)
     mine.start()
-    members[0].life._seat(theirs)  # type: ignore[arg-type]
+    members[0].life.entrance.seat(theirs)  # type: ignore[arg-type]
     message = NEWCOMERS.get(what)
     if message is None:  # who takes another's rank would need its key
         entry = members[0].life.roster.entries[1]
