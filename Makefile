@@ -81,6 +81,7 @@ torch: setup  ## torch's own distributed tests over duetlink (minutes)
 
 engines: setup $(ENGINES)  ## Flower, Spark, Dask and preparations over shared ports, in an environment of their own (minutes)
 	$(BIN)/python -m tests.engines
+	$(BIN)/python -m pytest -n 0 tests/prep/weekly_columns.py
 $(ENGINES):
 	$(PYTHON) -m venv .engines
 	.engines/bin/pip install --quiet flwr pysail pyspark-client distributed
