@@ -10,9 +10,11 @@ import time
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from queue import Empty
 from typing import Any
 
 import nbformat
+from jupyter_client.channels import AsyncZMQSocketChannel
 from jupyter_client.kernelspec import KernelSpec, KernelSpecManager
 from jupyter_client.manager import AsyncKernelManager
 from nbclient import NotebookClient
@@ -21,6 +23,7 @@ from nbclient.exceptions import CellExecutionError, DeadKernelError
 from duetlink.tools.demo.errors import CellFailed, DemoFailed
 
 _READY_TIMEOUT_S = 60.0
+_LOOK_AGAIN_S = 0.5
 
 # Called before a cell runs; may wait, and may change the cell's source.
 Cue = Callable[[Any], Awaitable[None]]
@@ -37,6 +40,23 @@ class Step:
     duration_s: float | None = None
     said: str = ""
     """the last line that its cells printed"""
+
+
+class _ShellChannel(AsyncZMQSocketChannel):
+    """A shell channel on which a reply is found although a widget's message has been sent meanwhile.
+
+    A ZeroMQ socket says once that a message is here, and whoever sends on it in between takes that word away
+    from whoever waits (nbclient issue 312). So it is looked at again from time to time.
+    """
+
+    async def get_msg(self, timeout: float | None = None) -> dict[str, Any]:  # type: ignore[override]
+        """The next message; without a timeout, however long that takes. Raises Empty."""
+        while True:
+            try:
+                return await super().get_msg(_LOOK_AGAIN_S if timeout is None else timeout)
+            except Empty:
+                if timeout is not None:
+                    raise
 
 
 class Player:
@@ -80,6 +100,7 @@ class Player:
             stderr=asyncio.subprocess.DEVNULL,
         )
         client = self._manager.client()
+        client.shell_channel_class = _ShellChannel
         client.start_channels()
         self._client = client
         try:
