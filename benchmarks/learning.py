@@ -117,7 +117,7 @@ def opacus_loader(data: tuple[Tensor, Tensor], steps: int) -> Callable[[], float
 
 
 def opake(data: tuple[Tensor, Tensor], steps: int) -> Callable[[], float]:
-    """As its documentation has it: a pure loss of one row, and states that are handed on."""
+    """Opake by its functions: a pure loss of one row, and states that each call returns."""
     import torchopt
     from opake.dpsgd.clipping import clipped_grad
     from opake.dpsgd.noise import gaussian_noise

@@ -40,7 +40,7 @@ WAYS: dict[str, dict[str, Any] | None] = {
 
 
 def sent_bytes() -> int:
-    """What has crossed the loopback interface of this namespace, headers and all."""
+    """Bytes that the loopback interface of this namespace has sent, with all headers."""
     lines = Path("/proc/net/dev").read_text(encoding="ascii").splitlines()
     fields = next(line.split(":")[1].split() for line in lines if line.strip().startswith("lo:"))
     return int(fields[8])
@@ -63,7 +63,7 @@ def of_all(groups: Sequence[Group], call: Callable[[Group], Any]) -> list[Any]:
 
 
 class Rows:
-    """What one member trains on, and the model that all test."""
+    """Rows that one member trains on, and the model that all members test."""
 
     def __init__(self) -> None:
         self.task = Task(FASHION if FASHION.exists() else None)

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from duetlink.base.quantities import count_text, size_text
+from duetlink.base.quantities import count_text, rate_text, size_text
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.data.codecs import Codec, codecs
 from duetlink.data.tuning import Compression, Decision, Plan
@@ -272,7 +272,7 @@ def _plan(plan: Plan | None) -> str:
 
 
 def _rate(bytes_per_s: float | None) -> str:
-    return "" if bytes_per_s is None else f"{size_text(bytes_per_s)}/s"
+    return "" if bytes_per_s is None else rate_text(bytes_per_s)
 
 
 def _text(value: object) -> str:
@@ -288,7 +288,7 @@ def _new(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
         if name == "version" or value == before[name]:
             continue
         if name == "rate_cap_bytes_per_s":
-            words.append("no rate cap" if value is None else f"rate cap: {size_text(value)}/s")
+            words.append("no rate cap" if value is None else f"rate cap: {rate_text(value)}")
         elif isinstance(value, dict):
             what = "" if name == "codec" else f"{name} of "
             words += [f"{what}{role}: {_text(of)}" for role, of in value.items() if of != before[name][role]]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import partial
 
-from duetlink.base.quantities import size_text
+from duetlink.base.quantities import rate_text, size_text
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire.text import harmless
 from duetlink.duet.asking.asking import Question
@@ -170,7 +170,7 @@ class SharedTransfer:
             now.name,
             _ARROWS[now.direction],
             f"{size_text(now.done_bytes)} of {size_text(now.size_bytes)}",
-            f"{size_text(now.bytes_per_s)}/s",
+            rate_text(now.bytes_per_s),
             now.path,
             now.state + _paused_words(now),
             now.why,

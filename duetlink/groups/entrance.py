@@ -21,7 +21,7 @@ from duetlink.net.signaling import SignalingServer
 FOUNDER = 0  # the seat of whoever launched
 
 
-class Hosting(Protocol):
+class Entered(Protocol):
     """What the entrance needs of the group."""
 
     roster: Roster
@@ -42,7 +42,7 @@ class Hosting(Protocol):
 class Entrance:
     """That of one group. It does nothing at members who did not launch. Belongs to the loop thread."""
 
-    def __init__(self, group: Hosting, wiring: Wiring, size: int | None) -> None:
+    def __init__(self, group: Entered, wiring: Wiring, size: int | None) -> None:
         """`size`: how many members the group begins with; None: with those who are there once it is shut."""
         self.why_not_whole: DuetError | None = None  # and never will be; None while it may be
         self.arriving: set[Link] = set()  # who has not introduced itself

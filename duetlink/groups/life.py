@@ -535,7 +535,7 @@ class GroupLife:
         return await self._points.operate(work, call, admits)
 
     def admit(self, seats: tuple[int, ...]) -> None:
-        """These come in with the next epoch, for which all wait; called by its lowest rank."""
+        """These come in with the next epoch, for which all wait; a single member calls it."""
         self._feed(machine.Admit(seats))
 
     def newcomers(self) -> tuple[int, ...]:

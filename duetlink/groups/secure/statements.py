@@ -26,7 +26,7 @@ PUBLIC_KEY_BYTES = 32
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class Declared:
     """What all have stated in one step, by rank; `liars` are those who have stated different things."""
 
     statements: list[bytes]
@@ -41,7 +41,7 @@ class Statements:
     private: Ed25519PrivateKey
     keys: Sequence[bytes]  # Ed25519, by rank
 
-    async def declare(self, wire: Wire, step: str, data: bytes) -> Heard:
+    async def declare(self, wire: Wire, step: str, data: bytes) -> Declared:
         """State `data`, which is as long at all members, and hear what the others state.
 
         Raises:
@@ -66,7 +66,7 @@ class Statements:
                         f"{wire.name(of)} passed on {step} that {wire.name(rank)} has not signed"
                     )
                 liars.add(rank)
-        return Heard([each[:-SIGNATURE_BYTES] for each in told], tuple(sorted(liars)))
+        return Declared([each[:-SIGNATURE_BYTES] for each in told], tuple(sorted(liars)))
 
     def _text(self, step: str, data: bytes) -> bytes:
         """What is signed: no statement of another step or round is one of this."""

@@ -51,9 +51,8 @@ def check_layers(model: nn.Module) -> None:
                 raise SettingError(
                     f"{name}: scale_grad_by_freq divides by other samples' counts; leave it out"
                 )
-            if (
-                layer.max_norm is not None
-            ):  # also of a frozen one: which weights are scaled, tells who was there
+            # also of a frozen one: which weights are scaled tells who was there
+            if layer.max_norm is not None:
                 raise SettingError(f"{name}: max_norm changes weights while they are used; leave it out")
 
 
