@@ -44,16 +44,23 @@ class Helper:
         self.over = threading.Event()
 
     def relay(self, other: Helper, delay_s: float) -> None:
-        """Hand over what this one says, until it is up or down."""
+        """Hand over what this one says, until it is up or down and all of that has arrived."""
         assert self._process.stdout is not None
+        underway = []
         for line in self._process.stdout:
             event = json.loads(line)
             if "signal" in event:
-                threading.Timer(delay_s, other._write, [json.dumps({"signal": event["signal"]})]).start()
+                underway.append(
+                    threading.Timer(delay_s, other._write, [json.dumps({"signal": event["signal"]})])
+                )
+                underway[-1].start()
             elif "up" in event or "down" in event:
                 self.outcome = event
-                self.over.set()
-                return
+                break
+        for timer in underway:
+            timer.join()  # whoever closes the other's input may do it now
+        if self.outcome:
+            self.over.set()
 
     def _write(self, line: str) -> None:
         assert self._process.stdin is not None
