@@ -6,6 +6,6 @@ hand. Importing this package imports no array library: each is loaded when an ob
 
 from duetlink.compute.mocks.check import check
 from duetlink.compute.mocks.mock import Mock
-from duetlink.compute.mocks.twin import describe, make, rows_of
+from duetlink.compute.mocks.twin import describe, make, row_count
 
-__all__ = ["Mock", "check", "describe", "make", "rows_of"]
+__all__ = ["Mock", "check", "describe", "make", "row_count"]

@@ -39,7 +39,7 @@ def make(obj: object, mock: Mock = _SCHEMA_ONLY, name: str = "") -> object:
     return twin
 
 
-def rows_of(obj: object) -> int | None:
+def row_count(obj: object) -> int | None:
     """How many rows an object has; None for scalars, and for tuples and dicts of several objects.
 
     Raises:
@@ -55,7 +55,7 @@ def describe(mock: Mock, obj: object) -> str:
         SettingError: the object is of a type of which no twin can be made.
     """
     words = ["synthetic"]
-    rows = rows_of(obj)
+    rows = row_count(obj)
     if rows is not None:
         count = Scope(mock, _shrink(obj)).rows(rows)
         words.append(f"{count:,} row{'' if count == 1 else 's'}")

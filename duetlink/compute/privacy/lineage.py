@@ -104,7 +104,7 @@ def row_stable(
     return Route(rows.asset, rows.revision, column, target, kept, len(rows.filters))
 
 
-def rows_of(steps: Sequence[Step], target: int, allowed: Allowed, schemas: Schemas) -> Rows | Refusal:
+def source_rows(steps: Sequence[Step], target: int, allowed: Allowed, schemas: Schemas) -> Rows | Refusal:
     """Which rows of which asset the result `target` has, a table or a column, as the worker holds it: each
     made from one row of the asset and from nothing else. Two results with equal rows have them in the same
     order.

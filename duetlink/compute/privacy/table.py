@@ -79,7 +79,7 @@ def table_of(obj: Any) -> Table:
     )
 
 
-def rows_of(obj: Any) -> int:
+def table_rows(obj: Any) -> int:
     """How many rows an asset has that `table_of` describes."""
     return len(obj)
 

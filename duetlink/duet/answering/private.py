@@ -11,7 +11,7 @@ from typing import Any
 
 from duetlink.compute.operations.allowed import LIBRARIES, Allowed
 from duetlink.compute.operations.program import ASSET, Step, references
-from duetlink.compute.privacy.lineage import Refusal, Route, row_stable, rows_of
+from duetlink.compute.privacy.lineage import Refusal, Route, row_stable, source_rows
 from duetlink.compute.privacy.release import plan
 from duetlink.compute.privacy.statistic import MAX_BYTES, Statistic
 from duetlink.compute.privacy.table import Rows
@@ -104,7 +104,7 @@ def rows_found(steps: Sequence[Step], target: int, opened: dict[tuple[str, int],
     why not. Nothing of the data is looked at for it.
     """
     schemas = {key: open_.table for key, open_ in opened.items()}
-    found = rows_of(steps, target, _allowed(), schemas)
+    found = source_rows(steps, target, _allowed(), schemas)
     return found.words if isinstance(found, Refusal) else found
 
 

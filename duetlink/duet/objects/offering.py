@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from concurrent.futures import Executor
 
-from duetlink.compute.privacy.table import rows_of, table_of
+from duetlink.compute.privacy.table import table_of, table_rows
 from duetlink.data.codecs.gradients.compressor import GradientCompressor
 from duetlink.data.tuning import Compression
 from duetlink.data.values.lossy import Lossy
@@ -60,7 +60,7 @@ class Offering:
         twin, words = (None, "") if mock is None else self._mock(obj, mock, name)
         if budget is not None and twin is None:
             raise SettingError("statistics are asked for by operations on a mock: give one as well")
-        opened = Open(budget, table_of(obj), rows_of(obj)) if budget is not None else None
+        opened = Open(budget, table_of(obj), table_rows(obj)) if budget is not None else None
         return Offer(name, content, description, tags, twin, words, opened)
 
     def _content(self, obj: object, mark: Lossy | None = None) -> Content:

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 import torch
 
-from duetlink.compute.mocks import Mock, check, make, rows_of, twin
+from duetlink.compute.mocks import Mock, check, make, row_count, twin
 from duetlink.data.values import encode
 from duetlink.errors import SettingError
 from tests.compute.mocks.pairs import PAIRS
@@ -28,7 +28,7 @@ def test_a_twin_has_the_schema_and_shares_nothing_with_its_object(library: str) 
         for obj in pair:
             made = make(obj)
             assert type(made) is type(obj), name
-            assert rows_of(made) == rows_of(obj), name
+            assert row_count(made) == row_count(obj), name
             if name not in ALIKE:
                 check(obj, made)
 

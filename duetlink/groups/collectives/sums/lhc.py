@@ -51,7 +51,7 @@ async def run(job: Job) -> SumReport:
     return replace(report, bound=math.inf, estimated_items=estimated)
 
 
-def rows_of(items: int) -> int:
+def sketch_rows(items: int) -> int:
     """How many rows a sketch has."""
     return -(-_blocks(items) // RATIO)
 
@@ -62,7 +62,7 @@ def _blocks(items: int) -> int:
 
 def sketch_of(array: Array) -> Array:
     """The sketch of a flat float32 array, flat."""
-    blocks, rows = _blocks(array.size), rows_of(array.size)
+    blocks, rows = _blocks(array.size), sketch_rows(array.size)
     padded = np.zeros((blocks, COLUMNS), np.float32)
     padded.reshape(-1)[: array.size] = array
     sketch = np.zeros((rows, COLUMNS), np.float32)
@@ -74,7 +74,7 @@ def sketch_of(array: Array) -> Array:
 
 def read_back(sketch: Array, places: Places, items: int) -> tuple[Array, int]:
     """The values at these places, and how many of them are estimates. Uses the sketch up."""
-    cells, signs = _cells_of(places, rows_of(items))
+    cells, signs = _cells_of(places, sketch_rows(items))
     counts = np.zeros(sketch.size, np.int64)
     sums = np.zeros(sketch.size, np.int64)  # of the items' numbers: of one item, its number
     for each in cells:
