@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
+from duetlink.base.again import again
 from duetlink.base.wire import schema_pb2 as wire_pb
 from duetlink.errors import (
     DuetError,
@@ -108,7 +109,7 @@ class GroupLife:
         while not self.is_ready:
             self._check_open()
             if self.entrance.why_not_whole is not None:
-                raise _again(self.entrance.why_not_whole)
+                raise again(self.entrance.why_not_whole)
             await self._stir()
 
     async def wait_seated(self) -> None:
@@ -552,7 +553,7 @@ class GroupLife:
 
     def _check_open(self) -> None:
         if self.why_closed is not None:
-            raise _again(self.why_closed)
+            raise again(self.why_closed)
 
     def _end(self, error: DuetError) -> None:
         """No operation runs here any more."""
@@ -561,7 +562,7 @@ class GroupLife:
             if self._closing is None:
                 self._spawn(self.entrance.close())
             if self._mesh is not None:
-                self._mesh.fail(_again(error))
+                self._mesh.fail(again(error))
             for peer in self.peers.values():
                 if peer.link is not None and self._closing is None:
                     link, peer.link = peer.link, None
@@ -653,10 +654,3 @@ def _is_spoilt(collectives: Collectives) -> bool:
 async def _close(collectives: Collectives, mesh: Mesh) -> None:
     await collectives.close()
     await mesh.close()
-
-
-def _again(error: DuetError) -> DuetError:
-    """The same error, fresh for whoever still wants something."""
-    if isinstance(error, PeerLost):
-        return PeerLost(str(error), rank=error.rank, name=error.name)
-    return type(error)(str(error))

@@ -12,6 +12,7 @@ import struct
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import Any, Protocol, TypeVar
 
+from duetlink.base.again import again
 from duetlink.errors import (
     CallTimeout,
     DuetError,
@@ -19,7 +20,6 @@ from duetlink.errors import (
     LinkClosed,
     LocalProtocolError,
     PathUnavailable,
-    PeerLost,
     RemoteProtocolError,
     StreamClosed,
 )
@@ -179,7 +179,7 @@ class Mesh:
                 opening.cancel()
             for found in self._streams.values():
                 if not found.done():
-                    found.set_exception(_fresh(error))
+                    found.set_exception(again(error))
                     found.exception()  # it may be that nobody asks
                 elif found.exception() is None:
                     found.result().close(f"epoch {self.epoch} is over")
@@ -193,7 +193,7 @@ class Mesh:
 
     async def _stream(self, other: int) -> Stream:
         if self._ended.done():
-            raise _fresh(self._ended.result())
+            raise again(self._ended.result())
         return await asyncio.shield(self._streams[other])
 
     def _has_left(self, sending: asyncio.Task[None]) -> None:
@@ -247,7 +247,7 @@ class Mesh:
         """The reason that ended the epoch, which is about to be known where a stream has ended."""
         try:
             async with asyncio.timeout(_TELL_S):
-                return _fresh(await asyncio.shield(self._ended))
+                return again(await asyncio.shield(self._ended))
         except TimeoutError:
             return error
 
@@ -278,10 +278,3 @@ class Mesh:
         self._received[of] += 1
         # what came in one Arrow buffer has another format, which no other view takes
         return Message(head[_PREFIX.size :], body.cast("B"))
-
-
-def _fresh(error: DuetError) -> DuetError:
-    """The same error, to be raised once more: a raised one holds on to whatever raised it."""
-    if isinstance(error, PeerLost):
-        return PeerLost(str(error), rank=error.rank, name=error.name)
-    return type(error)(str(error))

@@ -28,6 +28,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from duetlink.base.again import again
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import (
     DuetError,
@@ -232,7 +233,7 @@ class Rounds:
     async def _until(self, holds: Callable[[], bool]) -> None:
         while not holds():
             if self._error is not None:
-                raise _again(self._error)
+                raise _told(self._error)
             if self._over:
                 return
             await self._life.wait_change()
@@ -443,10 +444,8 @@ class Rounds:
         self._whose = heads[source].whose
 
 
-def _again(error: BaseException) -> BaseException:
-    """The same error, fresh for each who waits."""
-    if isinstance(error, PeerLost):
-        return PeerLost(str(error), rank=error.rank, name=error.name)
+def _told(error: BaseException) -> DuetError:
+    """What each who waits is told of it."""
     if isinstance(error, DuetError):
-        return type(error)(*error.args)
+        return again(error)
     return GroupError(f"this member cannot follow the rounds ({type(error).__name__}: {error}); it has left")

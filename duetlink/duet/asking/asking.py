@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import AbstractAsyncContextManager
 from typing import Any, Protocol
 
+from duetlink.base.again import again
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.text import harmless, harmless_lines
 from duetlink.data import values
@@ -106,7 +107,7 @@ class Asking:
         self._closed = error
         for question in self._open.values():
             if not question.answered.done():
-                question.answered.set_exception(type(error)(str(error)))
+                question.answered.set_exception(again(error))
                 question.answered.exception()
 
     @property

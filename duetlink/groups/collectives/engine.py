@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from duetlink.base.again import again
 from duetlink.errors import (
     DuetError,
     LinkClosed,
@@ -200,7 +201,7 @@ class Engine:
                 self.abandon(work.operation.text, error)
             elif self.broken is not None and self._woken and task.uncancel() <= cancelled_before:
                 # not somebody's wish, but how this engine woke the operation
-                raise _again(self.broken) from None
+                raise again(self.broken) from None
             raise
         finally:
             if self._spare.nbytes > _SPARE_BYTES:
@@ -441,7 +442,7 @@ class Engine:
 
     def _check(self) -> None:
         if self.broken is not None:
-            raise _again(self.broken)
+            raise again(self.broken)
 
     def abandon(self, call: str, error: BaseException | str) -> None:
         """End this epoch's operations, here and everywhere, because of what a call has met."""
@@ -518,10 +519,3 @@ def _why(error: BaseException | str) -> str:
     if isinstance(error, str):
         return error
     return f"{type(error).__name__}: {error}" if isinstance(error, DuetError) else type(error).__name__
-
-
-def _again(error: DuetError) -> DuetError:
-    """The same error once more, for another caller: each has a traceback of its own."""
-    if isinstance(error, PeerLost):
-        return type(error)(str(error), rank=error.rank, name=error.name)
-    return type(error)(str(error))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from functools import partial
 
+from duetlink.base.again import again
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import LinkClosed, RemoteProtocolError, TransferCancelled
 from duetlink.net.link.pull import Pull
@@ -63,7 +64,7 @@ class Pulls:
     def close(self, error: LinkClosed) -> None:
         """The link has closed: whoever waits for a body learns of it."""
         for pull in self._open.values():
-            pull.end(type(error)(str(error)))
+            pull.end(again(error))
 
     def _keep(self, transfer_id: bytes, paused: bool | None) -> None:
         if len(transfer_id) != _ID_BYTES:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 
+from duetlink.base.again import again
 from duetlink.errors import LinkClosed, RemoteProtocolError
 from duetlink.net.streams.frames import Bytes, Frame, Packing, Parcel
 
@@ -207,8 +208,3 @@ class OutletFeed:
     def parcels(self) -> Iterator[tuple[bytes, Bytes]]:
         while (parcel := self._outlet.take(self, BEAT_S)) is not None:
             yield parcel.to_wire()
-
-
-def again(error: LinkClosed) -> LinkClosed:
-    """The same error once more: one that is raised in two tasks would collect the traceback of both."""
-    return type(error)(str(error))

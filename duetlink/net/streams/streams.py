@@ -11,6 +11,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
+from duetlink.base.again import again
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import (
     CallTimeout,
@@ -29,7 +30,7 @@ from duetlink.net.peer.deadline import Deadline
 from duetlink.net.peer.rpc import Rpc
 from duetlink.net.streams.frames import ACCEPT, CLOSE, CREDIT, OPEN, PART, Frame, Parcel
 from duetlink.net.streams.inlet import Inlet
-from duetlink.net.streams.outlet import MOST_KEPT_BYTES, Outlet, again
+from duetlink.net.streams.outlet import MOST_KEPT_BYTES, Outlet
 from duetlink.net.streams.stream import (
     COPIED_BYTES,
     LEAST_WINDOW_BYTES,
@@ -167,7 +168,7 @@ class Streams:
     def _end_all(self, error: DuetError) -> None:
         for opening in list(self._opening.values()):
             if not opening.accepted.done():
-                opening.accepted.set_exception(type(error)(str(error)))
+                opening.accepted.set_exception(again(error))
         for stream in list(self._open.values()):
             stream.end(error)
 
