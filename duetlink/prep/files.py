@@ -211,6 +211,22 @@ def probe(files: Files) -> None:
             raise unreadable(path, error, row or None) from None
 
 
+def located(files: Files, row: int) -> tuple[Path, int]:
+    """The file in which a row of all of them is, and its number there. Reads CSV files up to it."""
+    import pyarrow.parquet as pq
+
+    for path in files.paths[:-1]:
+        one = Files(files.where, files.kind, (path,), files.schema)
+        if files.kind == CSV:
+            rows = sum(block.num_rows for block in csv_blocks(one, files.names[:1]))
+        else:
+            rows = pq.read_metadata(path).num_rows
+        if row < rows:
+            return path, row
+        row -= rows
+    return files.paths[-1], row
+
+
 def unreadable(path: Path, error: Exception, row: int | None = None) -> PrepError:
     """Which file cannot be read, and why, in the words of its reader."""
     words = " ".join(str(error).split())[:_SHOWN]

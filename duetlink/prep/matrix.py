@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from duetlink.compute.prep.fields import BOOL
+from duetlink.compute.prep.steps import NUMBERS
 from duetlink.errors import PrepError
 
 if TYPE_CHECKING:
@@ -15,34 +18,45 @@ if TYPE_CHECKING:
 _BLOCK = 8_192  # rows whose columns are written one after the other: a block of the matrix stays in the cache
 
 
-def array_of(column: pa.ChunkedArray) -> NDArray[Any]:
-    """A column of numbers as one array: a view of its memory if it is in one piece and nothing is missing.
+def array_of(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
+    """A column as one array: a view of its memory if it is numbers in one piece and nothing is missing.
 
-    Else a copy; where something is missing, of float64, with NaN.
+    Else a copy. Where numbers or truth values are missing it is float64, with NaN; a missing date is NaT, a
+    missing text None.
+
+    Raises:
+        PrepError: a whole number next to missing ones is beyond 2**53, and so no float64.
     """
+    import pyarrow as pa
+    import pyarrow.types as kinds
+
     if column.num_chunks == 1 and not column.null_count:
-        chunk = column.chunk(0)
         try:
-            return np.asarray(chunk.to_numpy(zero_copy_only=True))
+            return np.asarray(column.chunk(0).to_numpy(zero_copy_only=True))
         except ValueError:  # bits
             pass
-    if column.null_count:
-        return np.asarray(column.cast("float64").to_numpy())
+    kind = column.type
+    if column.null_count and (kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind)):
+        try:
+            column = column.cast("float64")
+        except pa.ArrowInvalid:
+            raise PrepError(
+                f"column {name!r} has missing items and whole numbers beyond 2**53, which no float64 is: "
+                "drop_missing before, or take it from arrow()",
+                column=name,
+            ) from None
     return np.asarray(column.to_numpy())
 
 
-def check_numbers(table_schema: Any, where: str) -> None:
-    """Raises PrepError: a column is neither numbers nor truth values."""
-    import pyarrow.types as kinds
-
-    for field in table_schema:
-        kind = field.type
-        if not (kinds.is_integer(kind) or kinds.is_floating(kind) or kinds.is_boolean(kind)):
+def check_numbers(types: Mapping[str, str], where: str) -> None:
+    """Raises PrepError: a column, by name, has a type that is neither numbers nor truth values."""
+    for name, kind in types.items():
+        if kind not in (BOOL, *NUMBERS):
             raise PrepError(
-                f"column {field.name!r} of {where} is {kind}, which is no number: one_hot or cast it, or "
-                "select the others",
+                f"column {name!r} of {where} is {kind}, which is no number: one_hot or cast it, or select "
+                "the others",
                 file=where,
-                column=field.name,
+                column=name,
             )
 
 
@@ -77,13 +91,30 @@ class Matrix:
 
 
 def _numbers(batch: pa.RecordBatch, place: int, dtype: np.dtype[Any]) -> NDArray[Any]:
-    column = batch.column(place)
+    column, name = batch.column(place), batch.schema.names[place]
     if column.null_count:
         if dtype.kind != "f":
             raise PrepError(
-                f"column {batch.schema.names[place]!r} has missing items, which {dtype} cannot have: "
-                "drop_missing before, or take float32",
-                column=batch.schema.names[place],
+                f"column {name!r} has missing items, which {dtype} cannot have: drop_missing before, or take "
+                "float32",
+                column=name,
             )
-        column = column.cast("float64")
-    return np.asarray(column.to_numpy(zero_copy_only=False))
+        column = column.cast("float64", safe=False)
+    found = np.asarray(column.to_numpy(zero_copy_only=False))
+    if not _holds(dtype, found):
+        raise PrepError(
+            f"column {name!r} is {found.dtype}, and has items that {dtype} cannot have: cast or clip it "
+            "before, or take float32",
+            column=name,
+        )
+    return found
+
+
+def _holds(dtype: np.dtype[Any], items: NDArray[Any]) -> bool:
+    """Whether a type has all items; one of floating point numbers may round them."""
+    if dtype.kind == "f" or items.dtype.kind == "b" or not len(items):
+        return True
+    if dtype.kind == "b" or items.dtype.kind == "f":
+        return False
+    limits = np.iinfo(dtype)
+    return bool(limits.min <= items.min() and items.max() <= limits.max)

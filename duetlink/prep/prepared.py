@@ -17,7 +17,7 @@ from duetlink.compute.prep.spec import PrepSpec
 from duetlink.compute.prep.steps import TRAIN
 from duetlink.errors import DuetError, PrepError, SettingError
 from duetlink.prep.engines.base import Opened, arrow_types
-from duetlink.prep.files import files_at, probe
+from duetlink.prep.files import files_at, located, probe
 from duetlink.prep.matrix import Matrix, array_of, check_numbers
 from duetlink.prep.pieces import batches_of
 from duetlink.prep.progress import RowProgress
@@ -221,13 +221,21 @@ class Prepared:
             with contextlib.closing(opened.stream(prepare, self._read, 1, row=row)) as pieces:
                 return dict(next(piece.to_pylist()[0] for piece in pieces if piece.num_rows))
 
-        raise blamed(self.spec, number, opened.fields, opened.where, first, ordered=row)
+        raise blamed(self.spec, number, opened.fields, opened.where, first, ordered=row, place=self._place)
+
+    def _place(self, row: int) -> tuple[str, int]:
+        """The file that has a row of the source, and its number there."""
+        where = Path(self._opened.where)
+        if not where.is_dir():
+            return self._opened.where, row
+        path, row = located(files_at(where), row)
+        return str(path), row
 
     # -- out -------------------------------------------------------------------------------------------------
 
     def column(self, name: str) -> NDArray[Any]:
         """A column as an array: a view of Arrow's memory where it is in one piece and nothing is missing."""
-        return array_of(self.arrow().column(self._known(name)))
+        return array_of(self.arrow().column(self._known(name)), name)
 
     def numpy(self, dtype: Any = np.float32, columns: list[str] | None = None) -> NDArray[Any]:
         """Rows by columns, C-contiguous, a copy of its own. Missing items are NaN.
@@ -235,16 +243,30 @@ class Prepared:
         float32 has 24 bits: whole numbers up to 16,777,216 are exact in it.
 
         Raises:
-            PrepError: a column has no numbers, or misses items and `dtype` has whole numbers.
+            PrepError: a column has no numbers, or items that `dtype` cannot have: what is missing, or is no
+            whole number or beyond its range, where `dtype` has whole numbers.
         """
         names = list(self._fields) if columns is None else [self._known(name) for name in columns]
-        kept: Any = self._schema_of(names)
-        check_numbers(kept, self._opened.where)
+        return self._matrix(names, dtype)[0]
+
+    def _matrix(
+        self, names: list[str], dtype: Any, label: str | None = None
+    ) -> tuple[NDArray[Any], NDArray[Any] | None]:
+        """Columns as a matrix, and the items of another in the same order: in one pass, since the rows of a
+        relation may come in another order the next time.
+        """
+        import pyarrow as pa
+
+        wanted = names if label is None else [*names, self._known(label)]
+        check_numbers({name: self._fields[name].type for name in wanted}, self._opened.where)
         streams = not self._opened.keeps and self._table is None
         matrix = Matrix(len(names), dtype, 0 if streams else len(self))
+        labels = []
         for batch in self.batches():
             matrix.add(batch.select(names))
-        return matrix.finish()
+            if label is not None:
+                labels.append(batch.column(label))
+        return matrix.finish(), None if label is None else array_of(pa.chunked_array(labels), label)
 
     def tensor(self, dtype: Any = np.float32, columns: list[str] | None = None) -> torch.Tensor:
         """The same as a tensor, in the memory that `numpy` made. `dtype` is NumPy's."""
@@ -275,8 +297,7 @@ class Prepared:
         from duetlink.prep.loader import Loader
 
         names = [name for name in self._fields if name != label]
-        data = self.numpy(dtype, names)
-        labels = None if label is None else array_of(self.arrow().column(self._known(label)))
+        data, labels = self._matrix(names, dtype, label)
         return Loader(data, labels, batch, shuffle=shuffle, poisson=poisson, steps=steps, seed=seed)
 
     def _known(self, name: str) -> str:
@@ -285,12 +306,6 @@ class Prepared:
                 f"there is no prepared column {name!r}, but {', '.join(list(self._fields)[:20])}", column=name
             )
         return name
-
-    def _schema_of(self, names: list[str]) -> Any:
-        import pyarrow as pa
-
-        types = arrow_types()
-        return pa.schema([(name, types.get(self._fields[name].type, pa.null())) for name in names])
 
 
 def _part_of(table: pa.Table, part: bool) -> pa.Table:

@@ -100,19 +100,30 @@ def test_files_without_rows_have_one_batch(people: pa.Table, tmp_path: Path, eng
     assert batch.schema.names == ["age", "job=a", "job=b", "train"]
 
 
-def test_rows_that_do_not_fit_are_counted_from_the_first_of_the_source(
-    people: pa.Table, tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("kind", "file", "row"),
+    [("table", "the table", 910), ("parquet", "3.parquet", 210), ("csv", "people.csv", 910)],
+)
+def test_the_first_row_that_does_not_fit_is_told_with_its_file(
+    people: pa.Table,
+    tmp_path: Path,
+    engine: str,
+    kind: str,
+    file: str,
+    row: int,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """Of a directory it is the file of that row, and the row's number in it."""
     monkeypatch.setattr(pieces, "ROWS", 64)
     ages = people["age"].to_pylist()
     ages[910] = ages[950] = "old"
-    source = written(people.set_column(0, "age", pa.array(ages)), tmp_path, "parquet")
+    source = written(people.set_column(0, "age", pa.array(ages)), tmp_path, kind)
     given = PREP.run(source, engine).batches(50)
     with pytest.raises(
-        PrepError, match=r"row 910 of .*, column 'age', has an item that is no int64"
+        PrepError, match=f"row {row} of .*{file}, column 'age', has an item that is no int64"
     ) as error:
         list(given)
-    assert error.value.row == 910
+    assert (Path(error.value.file).name, error.value.row, error.value.column) == (file, row, "age")
 
 
 def test_a_file_damaged_behind_good_ones_leaves_nothing_written(

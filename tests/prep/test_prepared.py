@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import itertools
 import resource
 import signal
@@ -9,6 +10,7 @@ from collections import Counter
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -108,6 +110,30 @@ def test_what_is_missing_is_nan_and_nothing_else_can_be(table: pa.Table) -> None
         found.column("salary")
 
 
+def test_a_matrix_holds_every_item_as_it_is_or_is_refused() -> None:
+    """Floating point numbers are rounded; whole numbers are neither cut nor wrapped around."""
+    found = Prep().run(pa.table({"a": [300, -1], "b": [0.5, 1.0], "c": [True, False]}))
+    assert found.numpy(np.int16, ["a", "c"]).tolist() == [[300, 1], [-1, 0]]
+    assert found.numpy(np.bool_, ["c"]).tolist() == [[True], [False]]
+    for dtype, columns in ((np.int8, ["a"]), (np.uint16, ["a"]), (np.int64, ["b"]), (np.bool_, ["a"])):
+        with pytest.raises(PrepError, match=r"has items that .* cannot have") as error:
+            found.numpy(dtype, columns)
+        assert error.value.column == columns[0]
+    large = Prep().run(pa.table({"a": [2**53 + 1, None]}))
+    np.testing.assert_array_equal(large.numpy(), np.array([[2.0**53], [np.nan]], np.float32))
+    with pytest.raises(PrepError, match=r"'a' has missing items and whole numbers beyond 2\*\*53"):
+        large.column("a")
+
+
+def test_a_column_of_other_things_than_numbers_is_an_array_of_them() -> None:
+    day = datetime.date(2026, 11, 23)
+    found = Prep().run(pa.table({"word": ["1", None], "day": pa.array([day, None])}))
+    assert found.column("word").tolist() == ["1", None]
+    assert str(found.column("day").tolist()) == "[datetime.date(2026, 11, 23), None]"
+    with pytest.raises(PrepError, match="column 'word' of the table is text, which is no number"):
+        Prep().run(pa.table({"age": [1], "word": ["a"]})).loader(2, label="word")
+
+
 # -- files -------------------------------------------------------------------------------------------------
 
 
@@ -173,6 +199,14 @@ def test_a_loader_goes_through_all_rows_with_their_labels(table: pa.Table) -> No
         assert torch.equal(rows, torch.from_numpy(found.numpy()[labels.numpy(), 1:]))
 
 
+def test_labels_stay_beside_their_rows_where_a_relation_has_no_order() -> None:
+    """Each run of it has another order; the labels come with the rows."""
+    shuffled = duckdb.connect().sql("SELECT i, i AS j FROM range(500) AS t(i) ORDER BY random()")
+    ((rows, labels),) = Prep().run(shuffled).loader(500, label="j")
+    assert rows.flatten().tolist() == labels.tolist()
+    assert sorted(labels.tolist()) == list(range(500))
+
+
 def test_poisson_sampling_takes_each_row_by_itself() -> None:
     """10,000 batches of 4 rows: each subset comes as often as independent draws would give, by chi-square."""
     loader = Loader(np.arange(4, dtype=np.float32).reshape(4, 1), poisson=0.3, steps=10_000, seed=1)
@@ -204,7 +238,6 @@ def test_a_loader_says_what_does_not_fit(arguments: dict[str, Any]) -> None:
 
 
 def test_every_kind_of_table_is_a_source(table: pa.Table) -> None:
-    import duckdb
     import polars as pl
 
     frame = pl.DataFrame(table)

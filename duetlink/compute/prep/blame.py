@@ -22,11 +22,13 @@ def blamed(
     first: Callable[[Callable[[Any], Any]], dict[str, Any]],
     *,
     ordered: bool = True,
+    place: Callable[[int], tuple[str, int]] | None = None,
 ) -> PrepError:
     """The error for step `number`, from 1, of which an item does not fit.
 
     `first(prepare)` applies a function to a frame of the source, which has ROW if it is `ordered`, or to one
-    piece of it after the other, and gives the first row that comes out.
+    piece of it after the other, and gives the first row that comes out. `place(row)` is the file with that
+    row of the source, and its number there.
     """
     blaming = lowered(spec, fields, where, row=ordered, keep_row=ordered, blame=number)
 
@@ -36,6 +38,8 @@ def blamed(
 
     bad = first(unfit)
     step, row = spec.steps[number - 1], bad.get(ROW)
+    if row is not None and place is not None:
+        where, row = place(row)
     at = f"row {row:,}" if row is not None else "a row (whose number is not known: the source has no order)"
     if isinstance(step, Cast):
         column, kind = step.types[bad[BAD] - 1]
