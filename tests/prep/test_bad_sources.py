@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -142,6 +143,30 @@ def test_csv_names_a_column_twice(tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_text("x,x\n1,2\n")
     with pytest.raises(PrepError, match="two columns 'x'"):
         Prep().run(tmp_path / "a.csv")
+
+
+def test_two_columns_of_a_table_have_one_name() -> None:
+    import duckdb
+
+    relation = duckdb.connect().sql("SELECT 1 AS a, 2 AS a, 3 AS b")
+    table = pa.table([[1], [2]], names=["a", "a"])
+    for source in (table, relation, pd.DataFrame([[1, 2]], columns=["a", "a"])):
+        with pytest.raises(SettingError, match="two columns of the table are called 'a'"):
+            Prep().run(source)
+
+
+def test_pandas_has_a_column_of_several_types() -> None:
+    frame = pd.DataFrame({"id": [1, 2, 3, 4], "age": [None, 41, "old", 7]})
+    with pytest.raises(
+        PrepError, match="row 2 of the table, column 'age', has a str below items of type int"
+    ) as error:
+        Prep().run(frame)
+    assert told(error) == ("the table", 2, "age")
+    with pytest.raises(
+        PrepError, match="column 'age' of the table has items that Arrow has no type for"
+    ) as error:
+        Prep().run(pd.DataFrame({"age": [2**70]}))
+    assert told(error) == ("the table", None, "age")
 
 
 def test_what_cannot_be_a_source_or_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Protocol
 
 from duetlink.compute.prep.fields import Field, Fields
-from duetlink.errors import MissingLibrary
+from duetlink.errors import MissingLibrary, SettingError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,11 +43,19 @@ class Opened(Protocol):
 
 
 def fields_of(names: list[str], frame: Any) -> dict[str, Field]:
-    """Our types of a frame's columns, under a person's names."""
+    """Our types of a frame's columns, under a person's names. Raises SettingError: two have one name."""
     from duetlink.compute.prep.lowering import type_of
 
+    check_distinct(names)
     kinds = frame.collect_schema().values()
     return {name: Field(type_of(kind)) for name, kind in zip(names, kinds, strict=True)}
+
+
+def check_distinct(names: list[str]) -> None:
+    """Raises SettingError: two columns have the same name, by which a step could not tell them apart."""
+    if len(set(names)) != len(names):
+        twice = next(name for name in names if names.count(name) > 1)
+        raise SettingError(f"two columns of the table are called {twice!r}: rename one")
 
 
 def arrow_types() -> dict[str, Any]:

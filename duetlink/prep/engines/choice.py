@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from duetlink.errors import SettingError
-from duetlink.prep.engines.base import Opened, library
+from duetlink.prep.engines.base import Opened, check_distinct, library
+from duetlink.prep.engines.pandas_ import arrow_of
 from duetlink.prep.files import Files, files_at
 
 ENGINES = ("pyarrow", "polars", "duckdb")
@@ -89,19 +90,23 @@ def _spark(source: Any, session: Any) -> Opened:
 
 def _arrow(source: Any) -> Any:
     """A table of Arrow, without copies where that can be."""
+    table = _as_arrow(source)
+    check_distinct(table.column_names)
+    return table
+
+
+def _as_arrow(source: Any) -> Any:
     import pyarrow as pa
 
     if isinstance(source, pa.Table):
-        return _distinct(source)
+        return source
     if isinstance(source, pa.RecordBatch):
-        return _distinct(pa.Table.from_batches([source]))
+        return pa.Table.from_batches([source])
     if isinstance(source, pa.RecordBatchReader):
-        return _distinct(source.read_all())
+        return source.read_all()
     kind = type(source)
     if kind.__module__.startswith("pandas") and kind.__name__ == "DataFrame":
-        if not all(isinstance(name, str) for name in source.columns):
-            raise SettingError("the columns of a frame to be prepared have texts as names")
-        return _distinct(pa.Table.from_pandas(source, preserve_index=False).replace_schema_metadata(None))
+        return arrow_of(source)
     if kind.__module__.startswith("polars"):
         frame = source.collect() if kind.__name__ == "LazyFrame" else source
         return frame.to_arrow()
@@ -109,10 +114,3 @@ def _arrow(source: Any) -> Any:
         f"a {kind.__name__} cannot be prepared: give a table of pyarrow, polars, pandas, DuckDB or Spark, or "
         "the path of a Parquet or CSV file or of a directory of them"
     )
-
-
-def _distinct(table: Any) -> Any:
-    names = table.column_names
-    if len(set(names)) != len(names):
-        raise SettingError("two columns of the table have the same name: rename one")
-    return table
