@@ -19,6 +19,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from tests.free_port import free_port
+
 USERNAME, CREDENTIAL = "u", "p"
 
 _OPTIONS = "-n --no-dtls --no-cli --lt-cred-mech --realm duetlink --allow-loopback-peers -L 127.0.0.1"
@@ -50,7 +52,7 @@ def run_turn_server(directory: Path) -> Iterator[TurnServer]:
     """A coturn that has begun to answer; skips the test where there is none."""
     if shutil.which("turnserver") is None:
         pytest.skip("coturn is not installed (apt-get install coturn)")
-    port, tls_port = _free_port(), _free_port()
+    port, tls_port = free_port(), free_port()
     certificate, key = _make_certificate(directory)
     command = ["turnserver", *_OPTIONS.split(), "--user", f"{USERNAME}:{CREDENTIAL}"]
     command += ["-p", str(port), "--tls-listening-port", str(tls_port), "--pidfile", str(directory / "pid")]
@@ -65,12 +67,6 @@ def run_turn_server(directory: Path) -> Iterator[TurnServer]:
     finally:
         server.kill()  # asked to end, it takes five seconds
         server.wait(10)
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def _answers(port: int) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import duetlink
-from tests.engines.programs import Programs, free_port, wait_listening
+from tests.engines.programs import Programs, wait_listening
+from tests.free_port import free_port
 
 CLIENT = """
 import sys

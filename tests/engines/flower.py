@@ -6,7 +6,8 @@ import contextlib
 from pathlib import Path
 
 import duetlink
-from tests.engines.programs import Programs, free_port, wait_listening
+from tests.engines.programs import Programs, wait_listening
+from tests.free_port import free_port
 
 APP = Path(__file__).parent / "flower_app"
 

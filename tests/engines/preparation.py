@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 import duetlink
 from duetlink.errors import PrepError
 from duetlink.prep import Prep
-from tests.engines.programs import Programs, free_port, wait_listening
+from tests.engines.programs import Programs, wait_listening
+from tests.free_port import free_port
 from tests.prep.naive import prepared
 from tests.prep.test_engines_agree import FIELDS, ROW, SCHEMA, all_casts, edge_rows, preps, same
 

@@ -87,13 +87,6 @@ class Programs:
                 program.wait()
 
 
-def free_port(host: str = "127.0.0.1") -> int:
-    with socket.create_server((host, 0)) as taken:
-        port = taken.getsockname()[1]
-    assert isinstance(port, int)
-    return port
-
-
 def wait_listening(port: int, host: str = "127.0.0.1") -> None:
     """Return once somebody listens there."""
     deadline_s = time.monotonic() + _START_TIMEOUT_S

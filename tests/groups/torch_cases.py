@@ -14,7 +14,6 @@ import ast
 import importlib.util
 import multiprocessing
 import os
-import socket
 import sys
 import tempfile
 import time
@@ -25,6 +24,8 @@ from datetime import timedelta
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
+
+from tests.free_port import free_port
 
 SIZE = 3
 CASE_S = 120.0
@@ -150,12 +151,6 @@ class Cases:
         except BaseException:
             outcome = traceback.format_exc() if outcome == "right" else outcome
         return outcome
-
-
-def free_port() -> int:
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def rank_main(rank: int, directory: str, port: int, commands: Connection) -> None:

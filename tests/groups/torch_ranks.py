@@ -26,6 +26,7 @@ import torch.multiprocessing as multiprocessing
 from torch import Tensor, nn
 
 from duetlink.errors import GroupError, OperationMismatch
+from tests.free_port import free_port
 from tests.groups import torch_cases
 
 SIZE = 3
@@ -673,5 +674,5 @@ def rank_main(
 
 def run(directory: Path) -> None:
     """All checks on all ranks; the outcomes are files in the directory."""
-    port = torch_cases.free_port()
+    port = free_port()
     multiprocessing.spawn(rank_main, (str(directory), port, tuple(CHECKS), tuple(MET)), nprocs=SIZE)

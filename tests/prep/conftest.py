@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import socket
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+
+from tests.free_port import free_port
 
 
 @pytest.fixture(scope="session")
@@ -41,12 +42,6 @@ def spark() -> Iterator[Any]:
     session.createDataFrame([(1,)], "a int").toArrow()
     yield session
     session.stop()
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @pytest.fixture(scope="session")

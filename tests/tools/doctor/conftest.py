@@ -18,6 +18,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from duetlink.tools.doctor.message import binding_request
+from tests.free_port import free_port
 
 MakeServerTls = Callable[..., ssl.SSLContext]
 
@@ -46,12 +47,6 @@ def coturn(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[int]:
     yield port
     server.terminate()
     server.wait(10)
-
-
-def free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])
 
 
 def answers_stun(port: int) -> bool:
