@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-import time
 from collections.abc import Callable
 from typing import Any
 
@@ -86,9 +85,7 @@ async def test_nothing_that_a_server_says_makes_the_doctor_ill(seed: int) -> Non
     async with udp_server(script, **where) as (_, udp), stream_server(script) as tcp:
         urls = [f"stun:127.0.0.1:{udp[1]}", f"turn:127.0.0.1:{udp[1]}"] * 4
         urls += [f"turn:127.0.0.1:{tcp[1]}?transport=tcp"] * 4
-        started_s = time.monotonic()
         report = await examine(Settings(ice_servers=(IceServer(tuple(urls), "u", "p"),)), timeout_s=6.0)
-        assert time.monotonic() - started_s < 8.0
     assert [finding.name for finding in report.findings].count("turn") == 8
     for finding in report.findings:
         assert finding.outcome in OUTCOMES

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import threading
-import time
 from typing import Any
 
 import pytest
@@ -104,7 +103,7 @@ def test_a_system_resolver_that_is_stuck_holds_up_neither_the_loop_nor_its_end(
     unstuck = threading.Event()
 
     def stuck(*arguments: Any, **keywords: Any) -> Any:
-        unstuck.wait(30)
+        unstuck.wait(100)
         raise socket.gaierror(-3, "Temporary failure in name resolution")
 
     monkeypatch.setattr(socket, "getaddrinfo", stuck)
@@ -115,11 +114,9 @@ def test_a_system_resolver_that_is_stuck_holds_up_neither_the_loop_nor_its_end(
             await resolver.addresses("stun.example.org")
         await resolver.close()
 
-    started_s = time.monotonic()
-    asyncio.run(ask())  # which waits for the loop's executor
-    assert time.monotonic() - started_s < 2.0
+    asyncio.run(ask())  # which waits for the loop's executor, and not for this thread:
     (thread,) = (thread for thread in threading.enumerate() if thread.name == "doctor-resolve")
-    assert thread.daemon
+    assert thread.daemon  # nor does the interpreter's exit
     unstuck.set()
-    thread.join(5)
+    thread.join(60)
     assert not thread.is_alive()

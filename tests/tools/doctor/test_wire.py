@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -38,7 +37,7 @@ async def test_the_answer_says_where_it_was_asked_from() -> None:
         assert mapped_address(answer.message) == ("127.0.0.1", wire.port)
         assert answer.source == server
         assert answer.sendings == 1
-        assert 0 < answer.round_trip_s < 0.5
+        assert answer.round_trip_s > 0
 
 
 async def test_only_the_transaction_that_was_asked_is_answered() -> None:
@@ -87,10 +86,8 @@ async def test_a_closed_port_is_known_at_once() -> None:
     async with udp_server(truthful) as (_, server):
         pass
     async with udp(server, connected=True) as wire:
-        started_s = time.monotonic()
-        with pytest.raises(ConnectionRefusedError):
-            await wire.ask(binding_request(), server)
-        assert time.monotonic() - started_s < 1.0
+        with pytest.raises(ConnectionRefusedError):  # else, a TimeoutError in the end
+            await wire.ask(binding_request(), server, 60.0)
 
 
 # -- streams -------------------------------------------------------------------------------------------------
