@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import contextlib
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
@@ -85,16 +86,16 @@ class LoopThread:
         except BaseException as error:
             if isinstance(error, KeyboardInterrupt):
                 tracebacks.shorten(error)
-            if (future is None or not future.done()) and not self._loop.is_closed():
-                self._loop.call_soon_threadsafe(call.cancel)
-                self._settle()
+            if future is None or not future.done():
+                with contextlib.suppress(RuntimeError):  # the loop is closed, and nothing runs on it
+                    self._loop.call_soon_threadsafe(call.cancel)
+                    self._settle()
             raise
 
     def stop(self) -> None:
         """Cancel what still runs, end the thread, close the loop. Safe to call twice."""
-        if self._loop.is_closed():
-            return
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        with contextlib.suppress(RuntimeError):  # it is closed, maybe by another thread this moment
+            self._loop.call_soon_threadsafe(self._loop.stop)
         if threading.current_thread() is not self._thread:
             self._thread.join()
 

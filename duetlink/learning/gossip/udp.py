@@ -19,6 +19,7 @@ import secrets
 import selectors
 import socket
 import struct
+import threading
 from collections.abc import Mapping, Sequence
 
 from cryptography.exceptions import InvalidTag
@@ -94,6 +95,7 @@ class UdpPost:
         os.set_blocking(self._wake, False)
         self._selector.register(self._waking, selectors.EVENT_READ)
         self._closed = False
+        self._closing = threading.Lock()  # nobody writes to a pipe whose number is another file's by now
 
     def send(self, letters: Sequence[Letter]) -> list[Letter]:
         for at, (to, payload) in enumerate(letters):
@@ -120,12 +122,15 @@ class UdpPost:
         return found
 
     def wake(self) -> None:
-        if not self._closed:
-            with contextlib.suppress(BlockingIOError):
-                os.write(self._wake, b".")
+        with self._closing:
+            if not self._closed:
+                with contextlib.suppress(BlockingIOError):
+                    os.write(self._wake, b".")
 
     def close(self) -> None:
-        if not self._closed:
+        with self._closing:
+            if self._closed:
+                return
             self._closed = True
             self._selector.close()
             self._socket.close()

@@ -57,7 +57,8 @@ class Tuning:
         """Called on whichever thread the tuner decides."""
         self.mine.add(decision)
         content = json_.dump(decision.to_wire())
-        self._loop.call_soon_threadsafe(self._tell, pb.TunerDecision(content=content))
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._tell, pb.TunerDecision(content=content))
 
     def _want(self, codec: str) -> None:
         """Called on whichever thread loads one."""
