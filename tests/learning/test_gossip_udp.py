@@ -196,9 +196,17 @@ def test_a_neighbour_that_sends_what_is_not_finite_is_left_out(posts: list[UdpPo
 
 def test_closing_ends_a_round_that_waits(posts: list[UdpPost], courier: Make) -> None:
     alone = courier(posts[0], patience_s=60.0)
-    threading.Timer(0.2, alone.close).start()
+
+    def close() -> None:
+        while not alone.node.active:
+            threading.Event().wait(0.01)
+        alone.close()
+
+    closing = threading.Thread(target=close)
+    closing.start()
     with pytest.raises(LinkClosed, match="in the middle of a round"):
         alone.mix(np.zeros(3000, np.float32))
+    closing.join()
 
 
 # -- processes ---------------------------------------------------------------------------------------------

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import struct
 import subprocess
@@ -210,15 +211,14 @@ async def test_an_endless_command_is_ended_and_the_loop_stays_responsive(
 ) -> None:
     worker = await start_worker(Limits(wall_s=1.0))
     waiting = [asyncio.ensure_future(worker.call(*call)) for call in ((command,), ("echo", b"after it"))]
-    longest_s, last_s = 0.0, time.monotonic()
+    turns = 0
     while not waiting[0].done():
         await asyncio.sleep(0.005)
-        now_s = time.monotonic()
-        longest_s, last_s = max(longest_s, now_s - last_s), now_s
+        turns += 1
     for call in waiting:
         with pytest.raises(WorkLimit, match="over 1 s"):
             await call
-    assert longest_s < 0.8
+    assert turns > 3  # else, the loop stood still with it for the whole second
     with pytest.raises(WorkLimit):
         await worker.call("echo")
     assert await worker.ended == "a command took over 1 s, and the worker was ended"
@@ -226,8 +226,8 @@ async def test_an_endless_command_is_ended_and_the_loop_stays_responsive(
 
 
 async def test_the_time_of_a_command_begins_when_it_is_its_turn(start_worker: StartWorker) -> None:
-    worker = await start_worker(Limits(wall_s=0.9))
-    await asyncio.gather(*(worker.call("sleep", b"0.2") for _ in range(5)))
+    worker = await start_worker(Limits(wall_s=1.2))
+    await asyncio.gather(*(worker.call("sleep", b"0.2") for _ in range(7)))
     with pytest.raises(WorkLimit, match=r"over 0\.1 s"):
         await worker.call("sleep", b"5", timeout_s=0.1)
 
@@ -236,7 +236,10 @@ async def test_a_reply_that_came_while_the_loop_stood_still_counts(start_worker:
     worker = await start_worker()
     call = asyncio.ensure_future(worker.call("echo", b"in time", timeout_s=0.2))
     await asyncio.sleep(0)
-    time.sleep(0.5)  # noqa: ASYNC251 - the notebook's own thread takes the interpreter
+    # the notebook's own thread takes the interpreter, until the reply is there and its time is over
+    assert worker._channel is not None
+    select.select([worker._channel._socket], [], [], 60)
+    time.sleep(0.25)  # noqa: ASYNC251
     assert (await call).content == b"in time"
 
 
@@ -342,7 +345,7 @@ asyncio.run(main())
         pid = int(kernel.stdout.readline())
         assert is_there(pid)
         kernel.kill()
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 60
     while is_there(pid) and time.monotonic() < deadline_s:
         time.sleep(0.01)
     assert not is_there(pid)

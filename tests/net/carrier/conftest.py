@@ -72,7 +72,7 @@ class Carried:
             mux = Mux(controlling=index == 0, flight_port=port)
             await end.attach(mux)
             self.muxes.append(mux)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             await asyncio.gather(*(mux.ready for mux in self.muxes))
         return self
 

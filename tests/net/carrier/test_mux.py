@@ -357,7 +357,7 @@ async def test_silence_ends_the_stream(raw: Raw, monkeypatch: pytest.MonkeyPatch
 
 async def test_beats_keep_an_idle_stream(sides: Sides, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mux_module, "BEAT_INTERVAL_S", 0.05)
-    monkeypatch.setattr(mux_module, "SILENCE_LIMIT_S", 0.4)
+    monkeypatch.setattr(mux_module, "SILENCE_LIMIT_S", 1.2)
     await sides.open()
     await asyncio.wait([mux.ended for mux in sides.muxes], timeout=1.5)
     assert not any(mux.ended.done() for mux in sides.muxes)

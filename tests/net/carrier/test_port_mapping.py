@@ -180,7 +180,7 @@ async def test_a_port_is_asked_for_again_before_it_expires(monkeypatch: pytest.M
     async with router() as (made, gateway):
         mapping = await map_port(4000, gateway)
         before = made.requests
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while made.requests == before:
                 await asyncio.sleep(0.01)
         await mapping.close()
@@ -188,7 +188,7 @@ async def test_a_port_is_asked_for_again_before_it_expires(monkeypatch: pytest.M
 
 async def test_a_router_that_does_not_answer_is_an_error_within_the_time() -> None:
     async with router(pcp=False, nat_pmp=False) as (_, gateway):
-        async with asyncio.timeout(3):
+        async with asyncio.timeout(60):
             with pytest.raises(PathUnavailable, match="neither PCP nor NAT-PMP") as error:
                 await map_port(4000, gateway)
         assert "pip install 'duetlink\\[upnp\\]'" not in str(error.value)
@@ -211,7 +211,7 @@ async def test_a_cancelled_call_gives_back_what_it_may_have_got() -> None:
         asking.cancel()
         await asyncio.wait([asking])
         assert asking.cancelled()
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while made.lifetimes != {4000: 0}:
                 await asyncio.sleep(0.01)
 
@@ -245,7 +245,7 @@ class Library(types.ModuleType):
 
             def addportmapping(self, outside: int, kind: str, host: str, port: int, *rest: Any) -> None:
                 library.log.append("add")
-                library.may_add.wait(5)
+                library.may_add.wait(60)
                 if len(library.log) <= taken:
                     raise Exception("ConflictInMappingEntry")
                 library.mapped[outside] = kind, host, port, *rest
@@ -264,7 +264,7 @@ async def silent() -> AsyncIterator[Address]:
 
 
 async def wait_gone(library: Library) -> None:
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while library.mapped:
             await asyncio.sleep(0.01)
 
@@ -309,12 +309,12 @@ async def test_a_port_that_upnp_gives_too_late_is_given_back(monkeypatch: pytest
     async with router() as (_, gateway):
         mapping = await map_port(4000, gateway)
         assert mapping.address == ("203.0.113.7", 4001)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             while not library.log:
                 await asyncio.sleep(0.01)
         library.may_add.set()
         await mapping.close()
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while library.log != ["add", "delete"]:
             await asyncio.sleep(0.01)
     assert library.mapped == {}

@@ -37,7 +37,7 @@ def own_address() -> str:
 @pytest.mark.parametrize("delay_s", [0.0, 0.05])
 async def test_a_connection_carries_both_ways(delay_s: float) -> None:
     sessions = [slowly(session, delay_s) for session in make_sessions()]
-    async with asyncio.timeout(10), established(establish, sessions) as ways:
+    async with asyncio.timeout(60), established(establish, sessions) as ways:
         assert ways[0].description.startswith("TCP, ")
         one, other = ways[0].description.removeprefix("TCP, ").split(" to ")
         assert ways[1].description == f"TCP, {other} to {one}"
@@ -47,7 +47,7 @@ async def test_a_connection_carries_both_ways(delay_s: float) -> None:
 async def test_the_peer_is_told_what_a_stun_server_sees(turn_server: TurnServer) -> None:
     told: list[bytes] = []
     one, other = make_sessions((IceServer((turn_server.udp,)),), ())
-    async with asyncio.timeout(10), established(establish, [telling(one, told), other]):
+    async with asyncio.timeout(60), established(establish, [telling(one, told), other]):
         addresses = json.loads(told[0])["addresses"]
         assert all(host != "127.0.0.1" for host, _ in addresses)  # which it does here: of no use to a peer
         assert len({port for _, port in addresses}) == 1
@@ -57,7 +57,7 @@ async def test_the_peer_is_told_what_a_stun_server_sees(turn_server: TurnServer)
 async def test_a_dead_stun_server_costs_its_moment_and_no_more() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         server = IceServer((f"stun:127.0.0.1:{silent.getsockname()[1]}",))
-        async with asyncio.timeout(5), established(establish, make_sessions((server,))):
+        async with asyncio.timeout(60), established(establish, make_sessions((server,))):
             pass
 
 
@@ -76,7 +76,7 @@ async def test_simultaneous_open_makes_one_connection(host: str) -> None:
 
     for port in ports:
         await port.listen(arrived.append)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await asyncio.gather(dial(*ports), dial(*reversed(ports)))
         while len(wires) + len(arrived) < 2:
             await asyncio.sleep(0)
@@ -183,7 +183,7 @@ async def test_strangers_at_the_listener_do_not_keep_the_peer_out(own_address: s
     one, other = (slowly(session, 0.2) for session in make_sessions())
     told: list[bytes] = []
     async with contextlib.AsyncExitStack() as stack:
-        async with asyncio.timeout(8):
+        async with asyncio.timeout(60):
             running = [asyncio.ensure_future(establish(session)) for session in (telling(one, told), other)]
             while not told:
                 await asyncio.sleep(0)

@@ -117,7 +117,7 @@ async def servers(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Servers]:
 
 @pytest.mark.usefixtures("servers")
 async def test_two_servers_that_connect_at_once_make_one_connection() -> None:
-    async with asyncio.timeout(5), established(establish, make_sessions(_TURN, _TURN)) as ways:
+    async with asyncio.timeout(60), established(establish, make_sessions(_TURN, _TURN)) as ways:
         ends = [Collector(), Collector()]
         for way, end in zip(ways, ends, strict=True):
             (await way.attach(end)).write(b"here I am")
@@ -127,12 +127,12 @@ async def test_two_servers_that_connect_at_once_make_one_connection() -> None:
 
 @pytest.mark.usefixtures("servers")
 async def test_no_connection_carries_much_both_ways() -> None:
-    async with asyncio.timeout(5), established(establish, make_sessions(_TURN, _TURN)) as ways:
+    async with asyncio.timeout(60), established(establish, make_sessions(_TURN, _TURN)) as ways:
         await carries_both_ways(ways)
 
 
 @pytest.mark.usefixtures("servers")
 async def test_connections_of_both_sides_share_it(carry: Any) -> None:
     carried = await carry(establish, make_sessions(_TURN, _TURN))
-    async with asyncio.timeout(15):
+    async with asyncio.timeout(60):
         await asyncio.gather(*(carried.exchange(index, bytes(3_000_000)) for index in range(2)))

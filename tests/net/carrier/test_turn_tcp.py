@@ -47,7 +47,7 @@ def loopback(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("transport", ["udp", "tcp", "tls"])
 async def test_who_is_permitted_gets_a_stream(turn_server: TurnServer, transport: str) -> None:
     streams: asyncio.Queue[Wire] = asyncio.Queue()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         allocation = await TcpAllocation.open(parsed(getattr(turn_server, transport)), streams.put_nowait)
         await allocation.permit("127.0.0.1")
         outer = await Wire.open(allocation.relayed, None, "")
@@ -65,7 +65,7 @@ async def test_who_is_permitted_gets_a_stream(turn_server: TurnServer, transport
 
 async def test_who_is_not_permitted_gets_none(turn_server: TurnServer) -> None:
     streams: asyncio.Queue[Wire] = asyncio.Queue()
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         allocation = await TcpAllocation.open(parsed(turn_server.tcp), streams.put_nowait)
         with pytest.raises(OSError):
             await (await Wire.open(allocation.relayed, None, "")).read(1)
@@ -82,7 +82,7 @@ async def test_the_server_connects_to_a_peer_on_request(turn_server: TurnServer)
             self.transport.write(data)
 
     peer = await asyncio.get_running_loop().create_server(Echo, "127.0.0.1", 0)
-    async with peer, asyncio.timeout(10):
+    async with peer, asyncio.timeout(60):
         allocation = await TcpAllocation.open(parsed(turn_server.tcp), lambda wire: None)
         await allocation.permit("127.0.0.1")
         wire = await allocation.connect(peer.sockets[0].getsockname())
@@ -175,7 +175,7 @@ async def test_an_allocation_is_refreshed(monkeypatch: pytest.MonkeyPatch) -> No
         answer.attributes["LIFETIME"] = 0
         return bytes(answer)
 
-    async with serving(*[short] * 5) as (server, url), asyncio.timeout(5):
+    async with serving(*[short] * 5) as (server, url), asyncio.timeout(60):
         allocation = await TcpAllocation.open(url, lambda wire: None)
         while len(server.requests) < 3:
             await asyncio.sleep(0.01)
@@ -200,7 +200,7 @@ async def test_an_allocation_is_refreshed(monkeypatch: pytest.MonkeyPatch) -> No
     ],
 )
 async def test_a_server_that_does_not_do_it_is_an_error(answers: list[Any]) -> None:
-    async with serving(*answers) as (_, url), asyncio.timeout(4):
+    async with serving(*answers) as (_, url), asyncio.timeout(60):
         with pytest.raises((PathUnavailable, RemoteProtocolError, ConnectionAbortedError, TimeoutError)):
             await TcpAllocation.open(url, lambda wire: None)
 
@@ -238,7 +238,7 @@ def ice_server(server: TurnServer) -> tuple[IceServer, ...]:
 async def test_one_turn_server_on_either_side_is_enough(turn_server: TurnServer, owners: str) -> None:
     turn, stun_only = ice_server(turn_server), (IceServer((f"stun:127.0.0.1:{turn_server.port}",)),)
     sides = [turn if owners in ("both", side) else stun_only for side in ("controlling", "controlled")]
-    async with asyncio.timeout(15), established(establish, make_sessions(*sides)) as ways:
+    async with asyncio.timeout(60), established(establish, make_sessions(*sides)) as ways:
         assert all(way.description.startswith("TCP through ") for way in ways)
         await carries_both_ways(ways)
 
@@ -252,19 +252,20 @@ async def test_a_network_that_lets_only_the_own_server_through_takes_the_detour(
 
     monkeypatch.setattr(stream_relay._Relaying, "_dial", blocked)
     sessions = make_sessions(ice_server(turn_server), ice_server(turn_server))
-    async with asyncio.timeout(15), established(establish, sessions) as ways:
+    async with asyncio.timeout(60), established(establish, sessions) as ways:
         await carries_both_ways(ways)
 
 
-async def test_no_server_on_either_side_is_an_error_at_once() -> None:
-    async with asyncio.timeout(3):
+async def test_no_server_on_either_side_is_an_error_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stream_relay, "CONNECT_TIMEOUT_S", 1000.0)
+    async with asyncio.timeout(60):
         with pytest.raises(PathUnavailable, match="no TCP through a TURN server"):
             await establish_both(establish, make_sessions())
 
 
 async def test_wrong_credentials_are_the_reason(turn_server: TurnServer) -> None:
     wrong = (IceServer((turn_server.tcp,), USERNAME, "wrong"),)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         with pytest.raises(PathUnavailable, match="refused the user name or password"):
             await establish_both(establish, make_sessions(wrong, ()))
 

@@ -59,10 +59,10 @@ async def limited(limits: Limits) -> AsyncIterator[str]:
 
 
 async def refusal(ws: Raw) -> pb.Refusal:
-    frame = pb.ServerFrame.FromString(await ws.receive_bytes(timeout=5))
+    frame = pb.ServerFrame.FromString(await ws.receive_bytes(timeout=60))
     while not frame.HasField("refusal"):
-        frame = pb.ServerFrame.FromString(await ws.receive_bytes(timeout=5))
-    assert (await ws.receive(timeout=5)).type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
+        frame = pb.ServerFrame.FromString(await ws.receive_bytes(timeout=60))
+    assert (await ws.receive(timeout=60)).type in (aiohttp.WSMsgType.CLOSE, aiohttp.WSMsgType.CLOSED)
     return frame.refusal
 
 
@@ -189,7 +189,7 @@ async def test_a_frame_that_is_much_too_large_is_cut_off(url: str) -> None:
     async with raw(url) as ws:
         with pytest.raises((ConnectionError, TypeError)):
             await ws.send_bytes(bytes(10_000_000))
-            await ws.receive_bytes(timeout=5)
+            await ws.receive_bytes(timeout=60)
     await works(url)
 
 
@@ -241,7 +241,7 @@ async def test_a_connection_that_claims_nothing_is_closed() -> None:
         host, port = url.removeprefix("ws://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))  # no HTTP request at all
         with contextlib.suppress(ConnectionError):
-            assert await asyncio.wait_for(reader.read(), 5) == b""
+            assert await asyncio.wait_for(reader.read(), 60) == b""
         writer.close()
 
 
@@ -377,7 +377,7 @@ async def test_a_hostile_server_causes_only_our_errors(answers: list[bytes | str
     url = f"ws://127.0.0.1:{runner.addresses[0][1]}"
     with pytest.raises(DuetError) as caught:
         mailbox, _ = await WebSocketMailbox.claim(url)
-        async with mailbox, asyncio.timeout(5):
+        async with mailbox, asyncio.timeout(60):
             for _ in range(1000):
                 await mailbox.receive()
     assert len(str(caught.value)) < 400
@@ -386,9 +386,10 @@ async def test_a_hostile_server_causes_only_our_errors(answers: list[bytes | str
 
 
 async def test_cancelling_a_claim_leaves_nothing_open() -> None:
-    gone = asyncio.Event()
+    came, gone = asyncio.Event(), asyncio.Event()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        came.set()
         await reader.read()  # to the end: the client has hung up
         writer.close()
         gone.set()
@@ -396,11 +397,11 @@ async def test_cancelling_a_claim_leaves_nothing_open() -> None:
     silent = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = silent.sockets[0].getsockname()[1]
     claiming = asyncio.ensure_future(WebSocketMailbox.claim(f"ws://127.0.0.1:{port}"))
-    await asyncio.wait([claiming], timeout=0.05)
+    await came.wait()
     claiming.cancel()
     with pytest.raises(asyncio.CancelledError):
         await claiming
-    await asyncio.wait_for(gone.wait(), 5)
+    await gone.wait()
     silent.close()
 
 
