@@ -35,7 +35,7 @@ class Held:
 
 
 def until(condition: Callable[[], bool]) -> None:
-    deadline_s = time.monotonic() + 10
+    deadline_s = time.monotonic() + 60
     while not condition():
         assert time.monotonic() < deadline_s
         threading.Event().wait(0.01)

@@ -22,7 +22,7 @@ from duetlink.net.signaling import SessionCode
 from tests.conftest import MakeDuets
 
 
-def until(condition: Callable[[], bool], timeout_s: float = 20.0) -> None:
+def until(condition: Callable[[], bool], timeout_s: float = 60.0) -> None:
     end_s = time.monotonic() + timeout_s
     while not condition():
         assert time.monotonic() < end_s, "it did not come about"

@@ -128,7 +128,7 @@ async def test_a_member_that_dies_at_any_message_is_named_and_the_others_go_on(
     # the figures of links are not agreed on in every call: there may be fewer messages than were counted
     doomed.add_done_callback(die_late)
     others = [member for member in members if member is not victim]
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         found = await asyncio.gather(
             *(survive(each, lambda c: operation(c, values[members[c.rank].seat])) for each in others)
         )
@@ -158,7 +158,7 @@ async def test_a_member_that_dies_before_its_part_is_in_shared_memory(network: N
     ]
     await asyncio.sleep(0.02)
     victim.kill()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         found = await asyncio.gather(*running)
     left = sum(member.seat for member in others)
     assert found == [([(victim.seat, victim.name)], left)] * (SIZE - 1)
@@ -181,7 +181,7 @@ async def test_a_newcomer_is_seated_although_a_link_to_it_ends_before_it_has_beg
         return link
 
     monkeypatch.setattr(network, "meet", meet_and_die)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await late.join(members[0])
     assert late.seat == SIZE
     await asyncio.gather(*(member.close() for member in (*members, late)))
@@ -201,7 +201,7 @@ async def test_a_newcomer_does_not_wait_for_the_greeting_of_one_that_has_left(
         return link
 
     monkeypatch.setattr(network, "meet", meet_and_say_nothing)
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         joining = asyncio.ensure_future(late.join(members[0]))
         while leaving.seat not in late.life.peers or late.life.peers[leaving.seat].link is None:
             await asyncio.sleep(0)

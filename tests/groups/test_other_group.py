@@ -37,7 +37,7 @@ def test_the_code_of_one_group_opens_no_seat_of_another(make_group: MakeGroup) -
 
 async def sums(members: list[MemoryMember]) -> list[Any]:
     async def one(member: MemoryMember) -> Any:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await member.life.operate(lambda collectives: collectives.all_reduce(1, algorithm="ring"))
 
     return await asyncio.gather(*map(one, members), return_exceptions=True)

@@ -103,7 +103,7 @@ async def test_who_is_left_ends_all_rounds_in_one_state(
     others = [member for member in members if member is not victim]
     fated = asyncio.ensure_future(meet_its_fate())
     doomed = asyncio.ensure_future(Caller(victim).run())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         found = await asyncio.gather(
             come_late(late, members[0]), *(Caller(member).run() for member in others)
         )

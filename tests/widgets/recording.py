@@ -12,7 +12,7 @@ from comm.base_comm import BaseComm
 
 from duetlink_widgets.panel import Panel
 
-WAIT_S = 20.0
+WAIT_S = 60.0
 
 Which = Callable[[dict[str, Any]], bool]
 

@@ -22,7 +22,7 @@ class Group:
     async def all(self, call: Callable[[Collectives], Awaitable[object]]) -> list[object]:
         """What the call gives at every member, by rank; an exception where it raises one."""
         calls = (asyncio.ensure_future(call(member)) for member in self.members)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             return await asyncio.gather(*calls, return_exceptions=True)
 
     async def close(self) -> None:

@@ -26,7 +26,7 @@ class Epoch:
 
     async def all(self, call: Callable[[int], Awaitable[object]]) -> list[object]:
         """What the call gives for every rank; an error where it raises one."""
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             calls = (call(rank) for rank in range(len(self.seats)))
             return await asyncio.gather(*calls, return_exceptions=True)
 

@@ -265,7 +265,7 @@ async def test_closing_while_it_reconnects_ends_it_at_once(links: tuple[Link, Li
     lost, _ = seen(links[0])
     cut(links[0])
     await soon(lost.wait())
-    await asyncio.wait_for(links[0].close(), 5)
+    await asyncio.wait_for(links[0].close(), 60)
 
 
 async def test_a_silence_is_told_as_long_as_it_was() -> None:
@@ -279,5 +279,5 @@ async def test_a_silence_is_told_as_long_as_it_was() -> None:
     settings = Settings(heartbeat_interval_s=0.01, heartbeat_timeout_s=20.0)
     lifeline = Lifeline(Silent(), settings)  # type: ignore[arg-type]
     lifeline._hope_for(0.02)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         assert "silent for 0." in await lifeline._wait_lost()

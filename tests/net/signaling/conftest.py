@@ -45,7 +45,7 @@ async def nothing_left_behind() -> AsyncIterator[None]:
     tasks_before = asyncio.all_tasks()
     descriptors_before = _descriptors()
     yield
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while left := asyncio.all_tasks() - tasks_before - {asyncio.current_task()}:
             await asyncio.wait(left, timeout=0.01)
         # a transport closes its socket a turn later, and nothing announces it

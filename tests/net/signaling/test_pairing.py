@@ -41,7 +41,7 @@ async def answer(hello: Hello, offer: bytes) -> bytes:
 
 
 async def both(*sides: Awaitable[Paired]) -> list[Paired | BaseException]:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         return await asyncio.gather(*sides, return_exceptions=True)
 
 

@@ -37,7 +37,7 @@ class Receiving:
         self.changed.set()
 
     async def wait(self, condition: Callable[[], bool]) -> None:
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while not condition():
                 self.changed.clear()
                 await self.changed.wait()
@@ -222,7 +222,7 @@ async def test_a_full_socket_says_when_there_is_room(make_ports: MakePorts) -> N
     port.start(asyncio.get_running_loop(), lambda: None, room.set, lambda error: None)
     assert port.send(np.full((3, 10), 0xC0, np.uint8)) == 0
     sock.full = False
-    await asyncio.wait_for(room.wait(), 5)
+    await asyncio.wait_for(room.wait(), 60)
     assert port.send(np.full((3, 10), 0xC0, np.uint8)) == 3
     port.close()
     port.close()

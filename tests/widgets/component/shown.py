@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[3]
 BUNDLE = ROOT / "widgets/duetlink_widgets/static/panel.js"
 FAKE_MODEL = Path(__file__).with_name("fake_model.js")
 AXE = ROOT / "js/node_modules/axe-core/axe.min.js"
-LIMIT_S = 20
+LIMIT_S = 60
 ORIGIN = "http://localhost"  # a secure context; nothing listens there, the test answers
 
 HTML = """<!doctype html><html lang="en"><head><title>panel</title><style>{css}</style></head>
