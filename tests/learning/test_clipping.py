@@ -11,6 +11,7 @@ from torch.nn import functional
 
 from duetlink.errors import SettingError
 from duetlink.learning.dp.clipping import CLIPPINGS, BookKeeping, Opacus, PerSample
+from duetlink.learning.dp.training import DpSgd
 
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
 
@@ -239,6 +240,36 @@ def test_a_model_that_flattens_samples_away_is_refused() -> None:
 def test_a_clipping_norm_is_above_zero(clip: float) -> None:
     with pytest.raises(SettingError, match="above 0"):
         BookKeeping(nn.Linear(2, 2), CROSS_ENTROPY, clip)
+
+
+def test_what_torch_func_cannot_take_apart_is_told() -> None:
+    class Recurrent(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.GRU(4, 3, batch_first=True)
+
+        def forward(self, x: Tensor) -> Tensor:
+            return torch.as_tensor(self.inner(x)[0][:, -1])
+
+    inputs, targets = torch.randn(7, 5, 4), torch.randint(0, 3, (7,))
+    with pytest.raises(
+        SettingError, match='a GRU, takes or returns more than one tensor: clipping="per_sample"'
+    ):
+        BookKeeping(Recurrent(), CROSS_ENTROPY, 1.0).sum(((inputs,), targets))
+    with pytest.raises(SettingError, match=r"torch\.func makes no gradient of each sample"):
+        PerSample(Recurrent(), CROSS_ENTROPY, 1.0).sum(((inputs,), targets))
+
+
+def test_parameters_of_two_dtypes_are_trained() -> None:
+    class Widens(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.double()
+
+    model = nn.Sequential(nn.Linear(4, 3), Widens(), nn.Linear(3, 2).double())
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    training = DpSgd(model, optimizer, CROSS_ENTROPY, rows=8, batch=8, clip=1.0, noise=1.0)
+    training.step(torch.randn(8, 4), torch.randint(0, 2, (8,)))
+    assert [p.dtype for p in model.parameters()] == [torch.float32] * 2 + [torch.float64] * 2
 
 
 def test_a_module_of_modules_with_parameters_of_its_own_is_referred() -> None:

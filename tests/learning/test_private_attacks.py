@@ -144,7 +144,19 @@ def of_the_others_targets(outputs: Tensor, targets: Tensor) -> Tensor:
     return (outputs - targets / targets.sum()).square()
 
 
+class Compares(nn.Module):
+    """Has no derivative by what it compares with."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = nn.Linear(1, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.as_tensor(self.inner(x) * (x > x.median()))
+
+
 MIXED: dict[str, Callable[[], tuple[nn.Module, Any]]] = {
+    "code that compares rows": lambda: (Compares(), SQUARES),
     "a layer along the batch": lambda: (softmax_of_the_batch(), SQUARES),
     "before all layers": lambda: (nn.Sequential(nn.Softmax(dim=0), nn.Linear(1, 1)), SQUARES),
     "a batch taken for positions": lambda: (
@@ -164,6 +176,45 @@ def test_samples_that_are_mixed_are_found(name: str) -> None:
     with pytest.raises(SettingError, match="mixes the samples of a batch"):
         training(model, loss).step(torch.randn(8, 1), torch.randn(8, 1))
     assert all(torch.equal(p, was) for p, was in zip(model.parameters(), before, strict=True))
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_column_of_outputs_beside_a_row_of_targets_is_found(whole: bool) -> None:
+    # torch compares each output with every target, and only warns
+    targets = torch.arange(8) if whole else torch.arange(8.0)
+    with (
+        pytest.warns(UserWarning, match="different to the input size"),
+        pytest.raises(SettingError, match=r"outputs of shape \(B, 1\) beside targets"),
+    ):
+        training(nn.Linear(1, 1)).step(torch.ones(8, 1), targets)
+
+
+@pytest.mark.parametrize("bad", [torch.nan, torch.inf])
+def test_a_row_that_is_not_finite_hides_nothing_of_the_others(bad: float) -> None:
+    x = torch.randn(8, 1)
+    x[3] = bad  # what is mixed with it is no number, and so is equal to itself
+    with pytest.raises(SettingError, match="mixes the samples of a batch"):
+        training(softmax_of_the_batch()).step(x, torch.randn(8, 1))
+
+
+@pytest.mark.parametrize("way", [BookKeeping, PerSample])
+def test_what_a_batch_cannot_show_the_next_one_has_to(way: type[BookKeeping | PerSample]) -> None:
+    looked_at: list[int] = []
+
+    class Looking(way):  # type: ignore[misc, valid-type]
+        def check_apart(self, batch: Any) -> bool:
+            looked_at.append(len(batch[1]))
+            return bool(super().check_apart(batch))
+
+    clipping = Looking(nn.Linear(1, 1), SQUARES, 1.0)
+    for x in (torch.ones(1, 1), torch.full((2, 1), torch.nan), torch.randn(3, 1), torch.randn(4, 1)):
+        clipping.of(((x,), torch.ones(len(x), 1)))
+    assert looked_at == ([2, 3] if way is BookKeeping else [2])
+
+
+def test_inputs_of_other_rows_than_the_targets_are_refused() -> None:
+    with pytest.raises(SettingError, match=r"there are 7 targets, and inputs of shape \(8, 1\)"):
+        training(nn.Linear(1, 1)).step(torch.ones(8, 1), torch.ones(7, 1))
 
 
 @pytest.mark.parametrize(

@@ -104,5 +104,5 @@ def test_what_does_not_go_together_with_a_group_is_refused(make_group: MakeGroup
     groups = make_group(2, on_loss="continue")
     with pytest.raises(errors.SettingError, match="two noises"):
         make(groups[0], trust="leader")
-    with pytest.raises(errors.SettingError, match="of two members hides nothing"):
+    with pytest.raises(errors.SettingError, match="of 2 members hides nothing"):
         make(groups[0], trust="secure_sum")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -128,6 +130,24 @@ def test_two_keystreams_have_nothing_in_common() -> None:
     assert not np.isin(Keystream().uniform(1000), Keystream().uniform(1000)).any()
 
 
+FORKED = """
+import os
+from duetlink.learning.dp.keystream import Keystream
+
+keystream = Keystream()
+keystream.uniform(1)
+if child := os.fork():
+    os.waitpid(child, 0)
+os.write(1, keystream.uniform(1).tobytes())
+"""
+
+
+def test_a_forked_process_has_noise_of_its_own() -> None:
+    written = subprocess.run([sys.executable, "-c", FORKED], capture_output=True, check=True, timeout=60)
+    child, parent = np.frombuffer(written.stdout)
+    assert child != parent
+
+
 # -- a step ------------------------------------------------------------------------------------------------
 
 
@@ -167,7 +187,7 @@ def test_noise_is_never_the_same() -> None:
         before = flat(training_model(training))
         training.step(torch.empty(0, 4), torch.empty(0, dtype=torch.int64))
         moves.append(flat(training_model(training)) - before)
-    assert not torch.isclose(moves[0], moves[1]).any()
+    assert not (moves[0] == moves[1]).any()
 
 
 def test_an_epoch_is_made_of_poisson_batches() -> None:
@@ -310,11 +330,35 @@ def test_a_budget_ends_the_training_before_the_step_that_would_pass_it() -> None
         ({"noise": 0.01, "budget": (1.0, 1e-5)}, "one step"),
         ({"budget": (0.0, 1e-5)}, "above 0"),
         ({"budget": (1.0, 2.0)}, "delta"),
+        ({"budget": 1.0}, r"it is \(epsilon, delta\)"),
+        ({"rows": math.inf}, "at most all rows"),
+        ({"trust": "leader", "colluding": 1}, "nobody adds a share"),
+        ({"model": nn.Linear(4, 3, device="meta")}, "weight is on meta: private training is on the CPU"),
     ],
 )
 def test_values_that_cannot_be(changed: dict[str, Any], words: str) -> None:
     with pytest.raises(SettingError, match=words):
         make(**changed)
+
+
+def test_calls_that_cannot_be() -> None:
+    model, x, y = nn.Linear(4, 3), torch.randn(6, 4), torch.randint(0, 3, (6,))
+    with pytest.raises(SettingError, match="LBFGS asks for the loss several times"):
+        DpSgd(
+            model, torch.optim.LBFGS(model.parameters()), CROSS_ENTROPY, rows=6, batch=2, clip=1.0, noise=1.0
+        )
+    training = make(model)
+    with pytest.raises(SettingError, match="a ndarray is no tensor"):
+        training.fit(x.numpy(), y)
+    with pytest.raises(SettingError, match="last the targets"):
+        training.fit(x)
+    with pytest.raises(SettingError, match="epochs is 0"):
+        training.fit(x, y, epochs=0)
+    assert training.spending.steps == 0
+    with pytest.raises(SettingError, match=r"rate is 2\.0"):
+        noise_for(1.0, 1e-5, 2.0, 10)
+    with pytest.raises(SettingError, match="steps are -1"):
+        Spending(0.1, 1.0, -1)
 
 
 def test_an_optimizer_of_another_model_is_refused() -> None:

@@ -26,6 +26,13 @@ class Spending:
     noise: float  # standard deviation of the noise, in clipping norms
     steps: int
 
+    def __post_init__(self) -> None:
+        """Raises SettingError for what no training can have."""
+        if not 0.0 < self.rate <= 1.0:
+            raise SettingError(f"rate is {self.rate!r}: the probability of a row is above 0, at most 1")
+        if not (self.noise >= 0.0 and self.steps >= 0):
+            raise SettingError(f"noise is {self.noise!r} and steps are {self.steps!r}: neither is below 0")
+
     def epsilon(self, delta: float, accountant: str = "pld") -> float:
         """The epsilon of all steps together; infinite without noise.
 
@@ -67,7 +74,8 @@ def most_steps(epsilon: float, delta: float, rate: float, noise: float) -> int:
     """How many steps cost at most `epsilon`.
 
     Raises:
-        SettingError: there is no noise, epsilon is not positive, or not even one step is within it.
+        SettingError: there is no noise, epsilon is not positive, no such rate, or not even one step is within
+            it.
         MissingLibrary: dp-accounting is not installed.
     """
     if noise == 0.0:
@@ -93,7 +101,7 @@ def noise_for(epsilon: float, delta: float, rate: float, steps: int) -> float:
     """The least noise (in clipping norms, to three digits) for which `steps` steps cost at most `epsilon`.
 
     Raises:
-        SettingError: epsilon is not positive, or no noise up to 10,000 is enough.
+        SettingError: epsilon is not positive, no such rate or steps, or no noise up to 10,000 is enough.
         MissingLibrary: dp-accounting is not installed.
     """
     _check_epsilon(epsilon)

@@ -63,6 +63,8 @@ class Clipping(ABC):
                 "the model has no parameter that requires a gradient: there is nothing to train"
             )
         for name, p in self.parameters.items():
+            if p.device.type != "cpu":
+                raise SettingError(f"{name} is on {p.device}: private training is on the CPU; model.cpu()")
             if p.dtype not in _DTYPES:
                 raise SettingError(f"{name} is {p.dtype}: what is trained is float32 or float64")
         self._is_apart = False
@@ -75,9 +77,14 @@ class Clipping(ABC):
                 changes what it holds while it is used.
         """
         held = self._held()
-        if not self._is_apart and len(batch[1]) > 1:
-            self.check_apart(batch)
-            self._is_apart = True
+        samples = len(batch[1])
+        if any(x.shape[:1] != (samples,) for x in batch[0]):
+            shapes = ", ".join(str(tuple(x.shape)) for x in batch[0])
+            raise SettingError(
+                f"there are {samples} targets, and inputs of shape {shapes}: one of each a row"
+            )
+        if not self._is_apart and samples > 1:
+            self._is_apart = self.check_apart(batch)
         found = self.sum(batch).gradients
         if self._held() != held:
             raise SettingError(
@@ -90,9 +97,11 @@ class Clipping(ABC):
         """Every parameter and buffer, and how often it was written."""
         return [(id(t), t._version) for t in (*self.model.parameters(), *self.model.buffers())]
 
-    def check_apart(self, batch: Batch) -> None:
-        """That no sample's loss depends on another sample: see `apart.py`. Raises SettingError."""
-        check_apart(self.model, self.losses, batch)
+    def check_apart(self, batch: Batch) -> bool:
+        """Whether the batch shows that no sample's loss depends on another sample: see `apart.py`. Raises
+        SettingError where it shows that one does.
+        """
+        return check_apart(self.model, self.losses, batch)
 
     @abstractmethod
     def sum(self, batch: Batch) -> ClippedSum:
@@ -102,8 +111,9 @@ class Clipping(ABC):
         """What an empty batch adds up to."""
         return {name: torch.zeros_like(p) for name, p in self.parameters.items()}
 
-    def check(self, ours: dict[str, Tensor], plain: Sequence[Tensor]) -> None:
-        """That the samples' gradients add up to what training without privacy would use.
+    def check(self, ours: dict[str, Tensor], plain: Sequence[Tensor]) -> bool:
+        """Whether this batch shows that the samples' gradients add up to what training without privacy would
+        use; one with a sample that is not finite shows nothing.
 
         Raises:
             SettingError: they do not; the model does what this way does not see.
@@ -114,6 +124,7 @@ class Clipping(ABC):
                     f"the samples' gradients of {name} do not add up to its gradient: it is used outside of "
                     'its layer\'s own call, or changed in place; clipping="per_sample" takes such models'
                 )
+        return all(bool(torch.isfinite(expected).all()) for expected in plain)
 
     def plain(self, total: Tensor) -> Sequence[Tensor]:
         """The gradient of the sum of all losses, by parameter."""
@@ -147,8 +158,9 @@ class PerSample(Clipping):
     the model, works for any model that torch.func can differentiate.
     """
 
-    def check_apart(self, batch: Batch) -> None:
+    def check_apart(self, batch: Batch) -> bool:
         """Nothing to check: each sample goes through the model by itself."""
+        return True
 
     def sum(self, batch: Batch) -> ClippedSum:
         inputs, targets = batch
@@ -158,7 +170,13 @@ class PerSample(Clipping):
             outputs = functional_call(self.model, parameters, tuple(x.unsqueeze(0) for x in inputs))
             return self.losses(outputs, target.unsqueeze(0)).squeeze(0)
 
-        each = vmap(grad(one), in_dims=(None, 0, 0), randomness="different")(parameters, inputs, targets)
+        gradients = vmap(grad(one), in_dims=(None, 0, 0), randomness="different")
+        try:
+            each = gradients(parameters, inputs, targets)
+        except RuntimeError as error:
+            raise SettingError(
+                f"torch.func makes no gradient of each sample for this model or batch: {error}"
+            ) from error
         return _weighted_sum(self, each)
 
 
@@ -203,8 +221,7 @@ class BookKeeping(Clipping):
             again = self._shared or len(names) != len(set(names))
             if plain is not None:
                 ones = torch.ones(len(targets), dtype=torch.float64)
-                self.check(self._added(used) if again else self._gradients(used, ones), plain)
-                self._checked = True
+                self._checked = self.check(self._added(used) if again else self._gradients(used, ones), plain)
             if again:
                 return _weighted_sum(self, self._each(used, len(targets)))
             norms = torch.zeros(len(targets), dtype=torch.float64)
@@ -259,8 +276,8 @@ class Opacus(Clipping):
             each = {name: _opacus_gradients(p) for name, p in self.parameters.items()}
             if not self._checked:
                 plain = [_given(p.grad) for p in self.parameters.values()]
-                self.check({name: gradients.sum(0) for name, gradients in each.items()}, plain)
-                self._checked = True
+                ours = {name: gradients.sum(0) for name, gradients in each.items()}
+                self._checked = self.check(ours, plain)
             return _weighted_sum(self, each)
         finally:
             wrapped.to_standard_module()

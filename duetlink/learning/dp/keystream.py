@@ -6,6 +6,7 @@ Whoever sees the noise of one step could then take the noise off all others.
 
 from __future__ import annotations
 
+import os
 import secrets
 
 import numpy as np
@@ -19,11 +20,16 @@ class Keystream:
     """AES-256 in counter mode, with a key from the operating system that is kept nowhere else."""
 
     def __init__(self) -> None:
+        self._begin()
+
+    def _begin(self) -> None:
         cipher = Cipher(algorithms.AES(secrets.token_bytes(32)), modes.CTR(bytes(16)))
-        self._encryptor = cipher.encryptor()
+        self._encryptor, self._process = cipher.encryptor(), os.getpid()
 
     def uniform(self, count: int) -> npt.NDArray[np.float64]:
         """`count` numbers from the open interval (0, 1), on a grid of 2^-53."""
+        if os.getpid() != self._process:  # a fork has its parent's key, and would have the same noise
+            self._begin()
         words = np.frombuffer(self._encryptor.update(bytes(8 * count)), np.uint64)
         return ((words >> np.uint64(11)).astype(np.float64) + 0.5) * _BELOW_ONE
 

@@ -117,7 +117,7 @@ class DpSgd:
             SettingError: a value that cannot be, or a model whose samples cannot be told apart.
             MissingLibrary: clipping="opacus" without Opacus.
         """
-        if not 1 <= batch <= rows:
+        if not 1 <= batch <= rows < math.inf:
             raise SettingError(f"batch is {batch} of {rows} rows: it is at least 1 and at most all rows")
         if not (noise >= 0.0 and math.isfinite(noise)):
             raise SettingError(f"noise is {noise!r}: it is a finite number, 0 or above")
@@ -131,10 +131,14 @@ class DpSgd:
                 "a group that tries a sum again when a member is lost shows one sum with two noises: open it "
                 'with on_loss="raise"'
             )
-        if trust == "secure_sum" and size == 2:
+        if group is not None and trust == "secure_sum" and size < 3:
             raise SettingError(
-                'trust="secure_sum" of two members hides nothing: each takes its own part off the sum. There '
-                'are trust="leader" and trust="none"'
+                f'trust="secure_sum" of {size} members hides nothing: each takes its own part off the sum. '
+                'There are trust="leader" and trust="none"'
+            )
+        if colluding and trust != "secure_sum":
+            raise SettingError(
+                f'colluding is {colluding}: with trust="{trust}" nobody adds a share of the noise'
             )
         if not 0 <= colluding < size:
             raise SettingError(f"colluding is {colluding} of {size} members: at least one has to be honest")
@@ -146,6 +150,12 @@ class DpSgd:
             raise SettingError(
                 f"the optimizer does not hold {', '.join(missing)}; make it from model.parameters()"
             )
+        if isinstance(optimizer, torch.optim.LBFGS):
+            raise SettingError(
+                "LBFGS asks for the loss several times in a step, and each would cost: take another optimizer"
+            )
+        if budget is not None and not (isinstance(budget, tuple | list) and len(budget) == 2):
+            raise SettingError(f"budget is {budget!r}: it is (epsilon, delta), such as (2.0, 1e-5)")
         self._group, self._trust, self._colluding = group, trust, colluding
         self._noise, self._clip, self._batch = noise, clip, batch
         self._rows, self._rate = rows, batch / rows
@@ -177,8 +187,11 @@ class DpSgd:
         A batch may be empty: it is a step all the same, or else what is trained would tell that it was.
 
         Raises:
-            SettingError: the tensors have different numbers of rows.
+            SettingError: the tensors have different numbers of rows, or are none.
         """
+        for tensor in tensors:
+            if not isinstance(tensor, Tensor):
+                raise SettingError(f"a {type(tensor).__name__} is no tensor: torch.as_tensor makes one")
         lengths = {len(tensor) for tensor in tensors}
         if len(lengths) != 1:
             raise SettingError(f"the tensors have {sorted(lengths)} rows: each needs one entry for every row")
@@ -201,6 +214,8 @@ class DpSgd:
                 "model stays as it is"
             )
         *inputs, targets = batch
+        if not inputs:
+            raise SettingError("a batch has one tensor: it has the model's inputs, and last the targets")
         self._steps += 1  # before anything is released: a step that fails half-way has cost what it costs
         clipping = self._clipping
         gradients = clipping.of((tuple(inputs), targets)) if len(targets) else clipping.zeros()
@@ -219,13 +234,20 @@ class DpSgd:
         total /= self._batch
         at = 0
         for name, parameter in self._clipping.parameters.items():
-            parameter.grad = total[at : at + parameter.numel()].view_as(parameter).clone()
+            gradient = total[at : at + parameter.numel()].view_as(parameter)
+            parameter.grad = gradient.to(parameter.dtype, copy=True)
             at += gradients[name].numel()
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
 
     def fit(self, *tensors: Tensor, epochs: int = 1) -> None:
-        """Make `epochs` epochs of steps on this member's rows: the model's inputs, and last the targets."""
+        """Make `epochs` epochs of steps on this member's rows: the model's inputs, and last the targets.
+
+        Raises:
+            SettingError: there is no such number of epochs, or as `batches` and `step`, as all errors.
+        """
+        if not (isinstance(epochs, int) and epochs >= 1):
+            raise SettingError(f"epochs is {epochs!r}: it is a whole number from 1 on")
         for _ in range(epochs):
             for batch in self.batches(*tensors):
                 self.step(*batch)
