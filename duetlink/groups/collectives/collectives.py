@@ -219,6 +219,8 @@ class Collectives:
         """
         tree = take_apart(value)
         check(tree, op, in_place=in_place)
+        if codec is not None:
+            registry.check(codec, tree.elements, op, algorithm)
         if memory is not None and len(tree.elements) != 1:
             raise UnsupportedValue("a memory goes with a value of one kind of items")
         flats: dict[str, Array] = {}

@@ -9,7 +9,8 @@ import pytest
 import torch
 
 from duetlink.data.codecs.element import BY_NAME
-from duetlink.data.codecs.sketch.plan import SketchPlan
+from duetlink.data.codecs.integers.spans import Spans
+from duetlink.data.codecs.sketch.plan import MAX_CELLS, MAX_LOAD, SketchPlan
 from duetlink.errors import OperationMismatch, PeerLost, UnknownCodec, UnsupportedValue
 from duetlink.groups.collectives import layout
 from duetlink.groups.collectives.algorithms import ALGORITHMS
@@ -21,6 +22,7 @@ from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.sums.chosen_places import by_blocks
 from duetlink.groups.collectives.sums.registry import all_reduce
 from duetlink.groups.collectives.sums.sampling import SAMPLE
+from duetlink.groups.collectives.sums.sketch_terms import SketchTerms
 from duetlink.groups.transport import Message
 from tests.groups.collectives.conftest import Group, MakeGroup
 
@@ -162,7 +164,8 @@ async def test_in_place_and_nothing_at_all(make_group: MakeGroup) -> None:
     group = make_group(2)
     for items in (0, 1, 9):
         arrays = [np.full(items, rank + 1, np.float32) for rank in range(2)]
-        for codec, expected in (("union", 3), ("integers", 6), ("auto", 12), ("int16", 24)):
+        ways = (("union", 3), ("integers", 6), ("auto", 12), ("int16", 24), ("sketch", 48), ("agreed", 96))
+        for codec, expected in ways:
             found = await group.all(
                 lambda m, a=arrays, c=codec: m.all_reduce(a[m.rank], codec=c, in_place=True)
             )
@@ -393,6 +396,14 @@ async def test_what_does_not_fit_a_sketch_is_brought_in_another_way(
     assert {report.union_items for report in reports} == {int(np.count_nonzero(np.any(arrays, axis=0)))}
 
 
+def test_more_items_than_any_sketch_has_cells_for_make_none() -> None:
+    nothing = np.zeros(1, np.int16)
+    items = 250_000_000
+    terms = SketchTerms(BY_NAME["float32"], items, 2, 2 * items, items, Spans(nothing, nothing))
+    assert terms.refusal == "so many items make a sketch that is larger than the array"
+    assert SketchPlan.for_load(1 << 40, MAX_LOAD).cells < MAX_CELLS
+
+
 async def test_numbers_too_far_apart_for_a_sketch_go_by_union(make_group: MakeGroup) -> None:
     group = make_group(2)
     arrays = [np.zeros(3000, np.float32) for _ in range(2)]
@@ -473,9 +484,15 @@ async def test_what_a_codec_is_not_for_is_refused_before_anything_is_sent(make_g
         ("auto", np.ones(3), "prod"),
         ("integers", np.ones(3, np.int32), "sum"),
         ("int8", np.ones(3, complex), "sum"),
+        # floats, which it could sum, come before what it cannot
+        ("integers", {"weight": np.ones(3), "steps": np.ones(3, np.int64)}, "mean"),
+        ("lhc", [np.ones(3, np.float32), np.ones(3)], "sum"),
     ):
         with pytest.raises(UnsupportedValue):
             await group.members[0].all_reduce(value, op, codec=codec)
+    with pytest.raises(ValueError, match="codec union sends messages, and 'shared' is no algorithm"):
+        await group.members[0].all_reduce(np.ones(3), codec="union", algorithm="shared")
+    assert group.members[0].engine.completed == 0
     with pytest.raises(UnknownCodec, match="also auto, union, integers"):
         await group.members[0].all_reduce(np.ones(3), codec="onion")
     assert await group.all(lambda m: m.all_reduce(1)) == [2, 2]

@@ -233,6 +233,35 @@ async def test_a_root_that_tells_of_no_such_step_breaks_the_protocol(
     assert isinstance(found[0], OperationAborted)
 
 
+@pytest.mark.parametrize("codec", ["union", "sketch"])
+async def test_a_root_cannot_make_others_unpack_more_than_their_arrays_have_bits(
+    make_group: MakeGroup, codec: str
+) -> None:
+    """Each byte that it tells would take eight of memory."""
+    group = make_group(2)
+    down = (2).to_bytes(1, "little")
+
+    def change(of: int, to: int, message: Message) -> Message:
+        body = bytes(message.body)
+        if len(body) == 9 and body[:1] == down:
+            body = down + (2**31).to_bytes(8, "little")
+        return Message(message.head, memoryview(body))
+
+    group.network.on_send = change
+    array = np.zeros(4000)
+    array[7] = 1.0
+    found = await group.all(lambda m: m.reduce(array, 0, codec=codec))
+    assert isinstance(found[1], RemoteProtocolError)
+    assert "told of DOWN with 2,147,483,648 bytes, where DOWN with" in str(found[1])
+
+
+async def test_nothing_at_all(make_group: MakeGroup) -> None:
+    group = make_group(3)
+    for codec in CODECS:
+        found = await group.all(lambda m, c=codec: m.reduce(np.zeros((0, 2)), 0, codec=c))
+        assert [getattr(each, "shape", None) for each in found] == [(0, 2), None, None]
+
+
 async def test_a_loss_in_the_middle_ends_it_for_all(make_group: MakeGroup) -> None:
     group = make_group(4)
     sent = 0

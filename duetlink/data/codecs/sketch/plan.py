@@ -27,6 +27,7 @@ HASHES = 3
 LANES = 3  # values, keys, checks
 MAX_ITEMS = 1 << 40
 MAX_CELLS = 1 << 28
+MAX_LOAD = MAX_CELLS // 2  # places for which there are always enough cells (`for_load`)
 COUNT_SHIFT = np.uint64(48)
 PLACE_MASK = np.uint64((1 << 48) - 1)
 # Rows of a third for each place that is expected: 1.222 / 3 is the threshold of large tables. Ten more rows
@@ -66,7 +67,7 @@ class SketchPlan:
 
     @classmethod
     def for_load(cls, items: int, load: int, *, seed: int = 0) -> SketchPlan:
-        """With room for so many places; more are found out."""
+        """With room for so many places, `MAX_LOAD` at most; more are found out."""
         segments = max(1, load // SEGMENT_LOAD)
         return cls(items, segments, int(ROOM * load / segments / HASHES) + 1 + _SPARE_ROWS, seed)
 

@@ -114,9 +114,9 @@ class Adders:
         read: Array = await off_loop(items.nbytes, self._read, scheme, element, items.size, agreed, chunks)
         return read
 
-    async def tell(self, data: Array | None) -> Array:
-        """The root's bytes at all members; the others give None."""
-        size_bytes = await self._begin(_Step.DOWN, None if data is None else data.size)
+    async def tell(self, data: Array | None, sizes: Sequence[int]) -> Array:
+        """The root's bytes at all members; the others give None. There are so many as one of `sizes` says."""
+        size_bytes = await self._begin(_Step.DOWN, *(sizes if data is None else [data.size]))
         out = np.empty(size_bytes, np.uint8) if data is None else data
         await self._down(out)
         return out
@@ -149,14 +149,17 @@ class Adders:
 
     # -- steps ---------------------------------------------------------------------------------------------
 
-    async def _begin(self, step: _Step, size_bytes: int | None) -> int:
-        """How many bytes the next step has. Raises RemoteProtocolError if the root tells of another one."""
-        told = _STEP.pack(step, size_bytes or 0) if self.at_root else None
+    async def _begin(self, step: _Step, *sizes: int) -> int:
+        """How many bytes the next step has: one of `sizes`, of which the root gives one.
+
+        Raises RemoteProtocolError if the root tells of another step or size.
+        """
+        told = _STEP.pack(step, sizes[0]) if self.at_root else None
         found, found_bytes = await self._told(told)
-        if found != step or size_bytes not in (None, found_bytes):
+        if found != step or found_bytes not in sizes:
             raise RemoteProtocolError(
                 f"{self.flat.engine.name(self.root)} told of {found.name} with {found_bytes:,} bytes, where "
-                f"{step.name} with {size_bytes} was to come"
+                f"{step.name} with {' or '.join(f'{size:,}' for size in sizes)} was to come"
             )
         return found_bytes
 

@@ -43,12 +43,17 @@ def density_in(codec: str) -> float:
     return density
 
 
+def check(codec: str, element: Element, op: str) -> None:
+    """Raises UnsupportedValue for what is no sum of floats, and for a density that cannot be."""
+    check_floats(codec, element, op)
+    density_in(codec)
+
+
 async def run(job: Job, memory: Array | None = None) -> SumReport:
     """The sum of the chosen rows; all other items become 0.
 
     `memory`, of the array's form, is added to the array before, and has what was left out afterwards.
     """
-    check_floats(job)
     density = density_in(job.codec)
     target = job.array
     if memory is not None:

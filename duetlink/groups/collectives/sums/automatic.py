@@ -29,7 +29,7 @@ from duetlink.data.codecs.integers.spans import NONE, Spans
 from duetlink.groups.collectives.choice import Choice
 from duetlink.groups.collectives.elements import Array
 from duetlink.groups.collectives.sums import integers
-from duetlink.groups.collectives.sums.base import Job, SumReport, check_sum
+from duetlink.groups.collectives.sums.base import Job, SumReport
 from duetlink.groups.collectives.sums.sampling import SAMPLE_BYTES, density_of, sample_of, support_of
 from duetlink.groups.collectives.sums.union import DENSE_FROM, sum_of_union, union_of_supports
 
@@ -100,7 +100,6 @@ class _Course:
 
 async def run(job: Job) -> SumReport:
     """The dense sum's bits, by the way that is predicted, or was measured, to be the quickest."""
-    check_sum(job)
     choice = job.flat.choice
     size_bytes = job.array.nbytes
     dense_s = choice.best("all_reduce", size_bytes).predicted_s

@@ -128,16 +128,14 @@ class Job(NamedTuple):
         return self.report("dense", why, dense_items=self.array.size, union_items=union_items)
 
 
-def check_sum(job: Job) -> None:
+def check_sum(codec: str, element: Element, op: str) -> None:
     """Raises UnsupportedValue for another operation than a sum or a mean."""
-    if job.op not in ("sum", "mean"):
-        raise UnsupportedValue(f"codec {job.codec} is for sums and means, not for {job.op}")
+    if op not in ("sum", "mean"):
+        raise UnsupportedValue(f"codec {codec} is for sums and means, not for {op}")
 
 
-def check_floats(job: Job) -> None:
+def check_floats(codec: str, element: Element, op: str) -> None:
     """The same, and for items that are no real floating point numbers."""
-    check_sum(job)
-    if not job.element.is_float:
-        raise UnsupportedValue(
-            f"codec {job.codec} is for real floating point numbers, not {job.element.name}"
-        )
+    check_sum(codec, element, op)
+    if not element.is_float:
+        raise UnsupportedValue(f"codec {codec} is for real floating point numbers, not {element.name}")

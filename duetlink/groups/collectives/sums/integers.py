@@ -18,7 +18,7 @@ from duetlink.data.codecs.integers.lane import Lane
 from duetlink.data.codecs.integers.spans import Spans
 from duetlink.groups.collectives.elements import Array, divide
 from duetlink.groups.collectives.engine import off_loop
-from duetlink.groups.collectives.sums.base import Job, SumReport, check_floats
+from duetlink.groups.collectives.sums.base import Job, SumReport
 from duetlink.groups.collectives.sums.chosen_places import sum_at
 
 WIDTHS = {"int8": 1, "int16": 2, "int32": 4}
@@ -27,7 +27,6 @@ WIDTHS = {"int8": 1, "int16": 2, "int32": 4}
 async def run(job: Job) -> SumReport:
     """`integers` has the dense sum's bits; `int8`, `int16` and `int32` have a bound, which the report
     states."""
-    check_floats(job)
     width_bytes = WIDTHS.get(job.codec)
     look = functools.partial(Spans.of, lows=width_bytes is None)
     spans: Spans = await off_loop(job.array.nbytes, look, job.array, job.element)

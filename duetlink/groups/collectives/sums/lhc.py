@@ -18,7 +18,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from duetlink.data.codecs.element import FLOAT32
+from duetlink.data.codecs.element import FLOAT32, Element
 from duetlink.data.codecs.support import Places, places_of
 from duetlink.errors import UnsupportedValue
 from duetlink.groups.collectives.elements import Array, divide
@@ -33,11 +33,15 @@ HASHES = 3
 Cells = NDArray[np.int64]
 
 
+def check(codec: str, element: Element, op: str) -> None:
+    """Raises UnsupportedValue for items that are not float32, as in the paper."""
+    check_sum(codec, element, op)
+    if element != FLOAT32:
+        raise UnsupportedValue(f"codec {codec} is for float32, not {element.name}")
+
+
 async def run(job: Job) -> SumReport:
-    """About the sum: see above. Raises UnsupportedValue for items that are not float32, as in the paper."""
-    check_sum(job)
-    if job.element != FLOAT32:
-        raise UnsupportedValue(f"codec {job.codec} is for float32, not {job.element.name}")
+    """About the sum: see above."""
     bitmap, union_items = await union_of_supports(job)
     places = places_of(bitmap, job.array.size)
     sketch: Array = await off_loop(job.array.nbytes, sketch_of, job.array)

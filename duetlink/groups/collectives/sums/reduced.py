@@ -35,7 +35,7 @@ Reduced = tuple[
 
 async def _union(adders: Adders, array: Array, element: Element, why: str = "asked for") -> Reduced:
     bitmap = await off_loop(array.nbytes, bitmap_of, array, element)
-    told = await adders.tell(await adders.total(SUPPORT, UINT8, bitmap, b""))
+    told = await adders.tell(await adders.total(SUPPORT, UINT8, bitmap, b""), [bitmap.size])
     places = await off_loop(array.nbytes, places_of, told, array.size)
     values = await _values_at(adders, array, element, places, told)
     return _put(adders, array, (places, values)), "union", why, places.size, places.size
@@ -46,9 +46,11 @@ async def _sketch(adders: Adders, array: Array, element: Element) -> Reduced:
     values = array[places]
     heads = await adders.heads(head_of(array, element, places, values))
     terms = SketchTerms.of(heads, element, array.size)
+    if not terms.most_places:
+        return _put(adders, array), "sketch", "there is nothing to add", 0, 0
     if terms.refusal:
         return await _union(adders, array, element, terms.refusal)
-    plan = SketchPlan.for_load(max(1, array.size), terms.load)
+    plan = SketchPlan.for_load(array.size, terms.load)
     mine = await off_loop(16 * array.nbytes, plan.sketch, places, terms.integers(values))
     total = await adders.total(SKETCH, BY_NAME["uint64"], mine, plan.to_wire())
     # the root tells where floats are to be added; what it could not read whole goes by union compaction
@@ -61,7 +63,7 @@ async def _sketch(adders: Adders, array: Array, element: Element) -> Reduced:
             known, results, by_floats = terms.sums([read])
             union_items = read.places.size
             told = np.concatenate([np.ones(1, np.uint8), _bits(by_floats, array.size)])
-    told = await adders.tell(told)
+    told = await adders.tell(told, [0, 1 + -(-array.size // 8)])
     if not told.size:
         return await _union(adders, array, element, f"what there was did not fit {plan.cells:,} cells")
     by_floats = places_of(told[1:], array.size)

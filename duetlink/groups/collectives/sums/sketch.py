@@ -19,7 +19,7 @@ from duetlink.data.codecs.support import Bitmap, Places, bitmap_of, places_of
 from duetlink.groups.collectives.elements import Array, divide
 from duetlink.groups.collectives.engine import off_loop
 from duetlink.groups.collectives.sums import union
-from duetlink.groups.collectives.sums.base import Job, SumReport, check_floats
+from duetlink.groups.collectives.sums.base import Job, SumReport
 from duetlink.groups.collectives.sums.chosen_places import sum_at
 from duetlink.groups.collectives.sums.sketch_terms import HEAD_BYTES, SketchTerms, head_of
 
@@ -28,7 +28,6 @@ ROUNDS = 2
 
 async def run(job: Job) -> SumReport:
     """The dense sum's bits."""
-    check_floats(job)
 
     def mine() -> tuple[Places, Array]:
         places = places_of(bitmap_of(job.array, job.element), job.array.size)
@@ -40,10 +39,10 @@ async def run(job: Job) -> SumReport:
     await job.flat.all_gather(head, out, UINT8, [HEAD_BYTES] * job.members, job.step("heads"))
     heads = [part.tobytes() for part in out.reshape(job.members, -1)]
     terms = SketchTerms.of(heads, job.element, job.array.size)
-    if terms.refusal:
-        return replace(await union.run(job), why=terms.refusal)
     if not terms.most_places:
         return job.report("sketch", "there is nothing to add", dense_items=0, union_items=0)
+    if terms.refusal:
+        return replace(await union.run(job), why=terms.refusal)
     return await _by_sketch(job, terms, places, values)
 
 

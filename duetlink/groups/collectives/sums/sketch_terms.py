@@ -20,7 +20,7 @@ from duetlink.data.codecs.element import Element
 from duetlink.data.codecs.integers.floats import floats, unfloats
 from duetlink.data.codecs.integers.spans import NONE, SPECIAL, Spans
 from duetlink.data.codecs.sketch.peel import Peeled
-from duetlink.data.codecs.sketch.plan import SketchPlan
+from duetlink.data.codecs.sketch.plan import MAX_LOAD, SketchPlan
 from duetlink.data.codecs.support import Places
 from duetlink.groups.collectives.elements import Array
 from duetlink.groups.collectives.sums.sampling import SAMPLE_BYTES, density_of, sample_of, support_of
@@ -74,7 +74,7 @@ class SketchTerms:
 
     def is_large(self, load: int) -> bool:
         """Whether a sketch with room for so many places takes more bytes than the array."""
-        if load > self.items:
+        if load > min(self.items, MAX_LOAD):
             return True
         return 8 * SketchPlan.for_load(self.items, load).words > self.items * self.element.size_bytes
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from duetlink.data.codecs.element import UINT8
 from duetlink.data.codecs.support import Bitmap, bitmap_of, count, places_of
 from duetlink.groups.collectives.engine import off_loop
-from duetlink.groups.collectives.sums.base import Job, SumReport, check_sum
+from duetlink.groups.collectives.sums.base import Job, SumReport
 from duetlink.groups.collectives.sums.chosen_places import sum_at
 
 # From this density on, bitmap and values are hardly less than the array (of float32: 31/32).
@@ -39,7 +39,6 @@ async def sum_of_union(job: Job, bitmap: Bitmap, union_items: int, why: str) -> 
 
 async def run(job: Job) -> SumReport:
     """The same bits as the dense sum by messages, for any kind of item."""
-    check_sum(job)
     bitmap, union_items = await union_of_supports(job)
     if union_items > DENSE_FROM * job.array.size:
         if job.manner.algorithm is None:  # not through shared memory, whose order of additions is another
