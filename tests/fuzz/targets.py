@@ -42,7 +42,7 @@ from duetlink.data.values.touch import touch
 from duetlink.errors import CodecFailed, LocalProtocolError, RemoteProtocolError
 from duetlink.groups.secure.introduction import Held, Introduction
 from duetlink.groups.secure.member_secrets import Secrets
-from duetlink.groups.secure.naming import TRIALS, Case, Evidence, Opening
+from duetlink.groups.secure.naming import TRIALS, Evidence, Opening, TrialFacts
 from tests.data.dedup.bodies import manifest_of, pack, stream
 from tests.fuzz import gossip, mutate
 
@@ -623,9 +623,9 @@ def _use_evidence(data: bytes) -> None:
     nothing = np.zeros((_SECURE_MEMBERS, TRIALS), np.uint64)
     blinded = nothing.copy()
     blinded[1] = opening.blinded
-    case = Case(0, np.ones(TRIALS, np.uint64), nothing[0], nothing, blinded)
+    facts = TrialFacts(0, np.ones(TRIALS, np.uint64), nothing[0], nothing, blinded)
     honest = Evidence(nothing, nothing)
-    verdict = case.judge([honest, told, honest, honest])
+    verdict = facts.judge([honest, told, honest, honest])
     assert verdict is None or 1 in verdict.ranks
 
 

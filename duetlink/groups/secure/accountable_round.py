@@ -7,7 +7,7 @@
     digests   stated        of all sums, by owner: two that differ name the owner and whoever says so
     --- only if a sum is far beyond its range ---
     coins     all to all    what each was committed to
-    evidence  stated        `Evidence`; all draw the same conclusion (`Case.judge`)
+    evidence  stated        `Evidence`; all draw the same conclusion (`TrialFacts.judge`)
     end       all to all    nobody raises before all know what to raise
 
 The coins come after the sums. If they followed from the seeds, which an owner knows before it tells its
@@ -37,7 +37,7 @@ from duetlink.groups.secure.introduction import digest
 from duetlink.groups.secure.keystream import Residues, at, mask
 from duetlink.groups.secure.masked_round import MaskedRound, Wire
 from duetlink.groups.secure.member_secrets import self_key
-from duetlink.groups.secure.naming import Case, Evidence, Opening, Trials
+from duetlink.groups.secure.naming import Evidence, Opening, TrialFacts, Trials
 from duetlink.groups.secure.statements import Statements
 
 # A member that has told everything and then says nothing keeps the others from their error for so long.
@@ -139,7 +139,7 @@ class AccountableRound(MaskedRound):
         trials = Trials.of(digest("coins", self.held.round + b"".join(coins)), found.places)
         first, _ = self.lanes[found.lane].blocks.bounds(found.owner)
         keys = [self_key(seed, rank, self.held.round, found.lane) for rank, seed in enumerate(seeds)]
-        case = Case(
+        facts = TrialFacts(
             found.owner,
             trials.factors,
             found.sums[list(trials.places)],
@@ -154,7 +154,7 @@ class AccountableRound(MaskedRound):
             Evidence.from_wire(data, self.party.size, wire.name(rank))
             for rank, data in enumerate(heard.statements)
         ]
-        verdict = case.judge(evidence)
+        verdict = facts.judge(evidence)
         if verdict is None:  # 2^-15.7; `decode` refuses the sum
             return
         if verdict.is_pair:

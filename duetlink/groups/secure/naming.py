@@ -149,7 +149,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class TrialFacts:
     """What all know of the trials before anything is stated.
 
     Attributes:

@@ -43,7 +43,7 @@ class Range:
     Attributes:
         element: the kind.
         fixed: of floats; None for integers, whose step is 1.
-        limit: no member's item is larger, or smaller than its negative.
+        limit: no member's item is larger, or smaller than its negative. Of floats it is rounded up to one.
         members: whose items are added.
         share_sigma: standard deviation of each member's part of the noise, in steps; 0 is no noise.
     """
@@ -95,7 +95,7 @@ class Range:
         if element.name.startswith("float8"):
             raise UnsupportedValue(f"{element.name} cannot be added; convert it to float16 or bfloat16 first")
         bits = 64 if accountable or limit is None or element.size_bytes > 4 else 32
-        limit = DEFAULT_LIMIT if limit is None else float(limit)
+        limit = DEFAULT_LIMIT if limit is None else _in_format(float(limit), element)
         room = limit + _MOST_DEVIATIONS * share  # of all members' noise together, each has at most this part
         try:
             finest = FixedPoint.of_range(room, members, bits=bits, noise_bits=guard_bits).fraction_bits
@@ -138,6 +138,14 @@ class Range:
                 np.add(into, noise.astype(into.dtype), out=into)
         return out
 
+    def check(self, array: Array) -> None:
+        """Raises OutOfRange: an item of a flat array of floats is beyond the limit, or no number."""
+        assert self.fixed is not None
+        try:
+            self.fixed.check(floats(array, self.element))
+        except OutOfRange as error:
+            raise self._out_of_range(error) from None
+
     def decode(self, total: Residues, op: str) -> Array:
         """The sum or the mean that the members' residues give together, of the element's storage.
 
@@ -167,13 +175,18 @@ class Range:
         try:
             found: Residues = fixed.to_ring(floats(items, self.element))
         except OutOfRange as error:
-            raise OutOfRange(f"{error}; a secure sum has limit=") from None
+            raise self._out_of_range(error) from None
         return found
+
+    @staticmethod
+    def _out_of_range(error: OutOfRange) -> OutOfRange:
+        return OutOfRange(f"{error}. A secure sum's range is its limit=")
 
     def _integers(self, items: Array) -> Residues:
         if len(items) and not (-self.limit <= int(items.min()) and int(items.max()) <= self.limit):
             raise OutOfRange(
-                f"integers beyond the range of ±{self.limit:,.0f} that {self.members} members can add up"
+                f"integers are beyond the range of ±{self.limit:,.0f}: it is limit=, for integers as for "
+                f"floats, and without it what {self.members} members can add up"
             )
         return np.asarray(items.astype(np.int64).view("<u8"))
 
@@ -185,6 +198,12 @@ class Range:
         if len(signed) and not (kind.min <= int(signed.min()) and int(signed.max()) <= kind.max):
             raise OutOfRange(f"a sum does not fit {self.element.name}; give int64")
         return signed.astype(self.element.storage)
+
+
+def _in_format(limit: float, element: Element) -> float:
+    """The limit, or what it becomes as an item if that is more: items that were clipped to it are that."""
+    found = float(floats(unfloats(np.array([limit]), element), element)[0])
+    return max(limit, found) if math.isfinite(found) else limit
 
 
 def _of_integers(members: int, limit: float | None, sigma: int, accountable: bool) -> float:

@@ -39,6 +39,7 @@ class SecureSum:
         noise: float = 0.0,
         colluding: int | None = None,
         accountable: bool = False,
+        refusal: OutOfRange | None = None,
         call: str = "",
     ) -> object:
         """The sum or mean of all members' values, which shows no more of each than the result does.
@@ -54,6 +55,7 @@ class SecureSum:
                 unit, without the part of the members that collude, who know theirs.
             colluding: how many members may put together what they have; all but two if None.
             accountable: whether whoever gives garbage is named, for 8 bytes an item and coarser steps.
+            refusal: what is raised, once the others were told, in place of giving this member's value.
             call: where it was called, for errors.
 
         Raises:
@@ -79,7 +81,7 @@ class SecureSum:
             Range.of(element, size, limit, noise, honest, accountable=accountable)
             for element in tree.elements
         ]
-        asked = _Asked(tree, op, ranges, limit, noise, colluding, accountable)
+        asked = _Asked(tree, op, ranges, limit, noise, colluding, accountable, refusal)
         return await secure_sum(collectives, self, party, asked, call=call)
 
 
@@ -94,11 +96,13 @@ class _Asked:
     noise: float
     colluding: int
     accountable: bool
+    refusal: OutOfRange | None
 
     @property
     def terms(self) -> bytes:
-        """The same where members have called the same."""
-        terms = (self.tree.what, self.op, self.limit, self.noise, self.colluding)
+        """The same where members have called the same: 10, 10.0 and NumPy's 10 are one number."""
+        limit = None if self.limit is None else float(self.limit)
+        terms = (self.tree.what, self.op, limit, float(self.noise), int(self.colluding))
         return repr((*terms, "accountable") if self.accountable else terms).encode()
 
 
@@ -112,6 +116,8 @@ async def secure_sum(
         for each in asked.ranges:
             flat = asked.tree.flat(each.element)
             try:
+                if asked.refusal is not None:
+                    raise asked.refusal
                 found.append(await off_loop(flat.nbytes, each.encode, flat, least_bytes=_least(each)))
             except OutOfRange:
                 # the others are told who it was, and nothing of the value

@@ -21,7 +21,7 @@ from duetlink.groups.secure import accountable_round, averages, naming
 from duetlink.groups.secure.accountable_round import AccountableRound
 from duetlink.groups.secure.keystream import Residues
 from duetlink.groups.secure.masked_round import Wire
-from duetlink.groups.secure.naming import Case, Evidence, Opening, Trials, Verdict
+from duetlink.groups.secure.naming import Evidence, Opening, TrialFacts, Trials, Verdict
 from duetlink.groups.secure.statements import SIGNATURE_BYTES, Statements
 from duetlink.groups.secure.sums import SecureSum
 from duetlink.groups.transport import Message
@@ -401,9 +401,9 @@ async def test_nobody_raises_before_all_know_what_to_raise(
     epoch = make_epoch(range(4))
     concluded = asyncio.Event()
     late = False
-    judge, send = Case.judge, epoch.network.send
+    judge, send = TrialFacts.judge, epoch.network.send
 
-    def judged(self: Case, evidence: Sequence[Evidence]) -> Verdict | None:
+    def judged(self: TrialFacts, evidence: Sequence[Evidence]) -> Verdict | None:
         concluded.set()
         return judge(self, evidence)
 
@@ -418,7 +418,7 @@ async def test_nobody_raises_before_all_know_what_to_raise(
         nonlocal late
         late = True
 
-    monkeypatch.setattr(Case, "judge", judged)
+    monkeypatch.setattr(TrialFacts, "judge", judged)
     monkeypatch.setattr(epoch.network, "send", slow)
     tell(monkeypatch, 2, "evidence of all", begins)
     check_named(await reduce(epoch, [np.zeros(64)] * 4), 2)

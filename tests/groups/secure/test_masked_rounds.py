@@ -144,6 +144,7 @@ async def test_a_member_s_frames_cannot_be_told_from_random_bits(make_sum: MakeS
         # two blocks to others, its own to its deputy: all that it has; the rest are sums, here of zeros
         data = np.frombuffer(seen[rank], np.uint8)
         masked = data[data.reshape(-1, 16).any(axis=1).repeat(16)][: zeros.nbytes]
+        assert masked.size == zeros.nbytes  # what is not masked would be zeros, and left out above
         bits = np.unpackbits(masked)
         assert abs(int(bits.sum()) - bits.size / 2) < 5 * np.sqrt(bits.size / 4)
         pairs = bits[:-1] ^ bits[1:]

@@ -12,7 +12,7 @@ from duetlink.data.codecs.element import BY_NAME
 from duetlink.errors import OutOfRange, SettingError
 from duetlink.groups.secure import naming
 from duetlink.groups.secure.keystream import Residues, at, mask
-from duetlink.groups.secure.naming import TRIALS, Case, Evidence, Trials, Verdict
+from duetlink.groups.secure.naming import TRIALS, Evidence, TrialFacts, Trials, Verdict
 from duetlink.groups.secure.ranges import Range
 
 FLOAT32, FLOAT64, INT64 = (BY_NAME[name] for name in ("float32", "float64", "int64"))
@@ -20,7 +20,7 @@ FLOAT32, FLOAT64, INT64 = (BY_NAME[name] for name in ("float32", "float64", "int
 
 def stated(
     rng: np.random.Generator, given: Sequence[int], owner: int, blinds: Residues | None = None
-) -> tuple[Case, list[Evidence]]:
+) -> tuple[TrialFacts, list[Evidence]]:
     """What all have and state, if each adds one number at every place, and keeps to the protocol."""
     size = len(given)
 
@@ -49,7 +49,7 @@ def stated(
         rows[range(size) if i == owner else i] = sent if i == owner else sent[i]
         pairs[i] = 0
         evidence.append(Evidence(rows, pairs))
-    return Case(owner, factors, totals, self_masks, blinded), evidence
+    return TrialFacts(owner, factors, totals, self_masks, blinded), evidence
 
 
 def test_nobody_honest_is_named_whatever_values_and_numbers_there_are() -> None:
@@ -60,8 +60,8 @@ def test_nobody_honest_is_named_whatever_values_and_numbers_there_are() -> None:
         given = [int(rng.choice([-most, 0, most])) for _ in range(size)]
         end = naming.most_blind(size)
         extreme = np.full((size, TRIALS), (end - 1, 2**64 - end)[turn % 2], np.uint64)
-        case, evidence = stated(rng, given, int(rng.integers(size)), extreme if turn < 50 else None)
-        assert case.judge(evidence) is None
+        facts, evidence = stated(rng, given, int(rng.integers(size)), extreme if turn < 50 else None)
+        assert facts.judge(evidence) is None
 
 
 def test_whoever_gave_garbage_is_named_alone() -> None:
@@ -71,8 +71,8 @@ def test_whoever_gave_garbage_is_named_alone() -> None:
         liar = int(rng.integers(size))
         given = [0] * size
         given[liar] = int(rng.integers(2**59, 2**62)) * int(rng.choice([-1, 1]))
-        case, evidence = stated(rng, given, int(rng.integers(size)))
-        assert case.judge(evidence) == Verdict((liar,), is_pair=False)
+        facts, evidence = stated(rng, given, int(rng.integers(size)))
+        assert facts.judge(evidence) == Verdict((liar,), is_pair=False)
 
 
 def test_whatever_a_member_states_it_is_in_every_pair_that_is_named() -> None:
@@ -84,14 +84,14 @@ def test_whatever_a_member_states_it_is_in_every_pair_that_is_named() -> None:
         liar, owner = (int(rank) for rank in rng.integers(size, size=2))
         given = [0] * size
         given[liar] = 2**60 * (turn % 3)
-        case, evidence = stated(rng, given, owner)
+        facts, evidence = stated(rng, given, owner)
         old = evidence[liar]
         noise = rng.integers(0, 2**64, (2, size, TRIALS), np.uint64)
         rows = rng.integers(0, 2, (2, size, 1), np.uint64).astype(np.bool_)
         evidence[liar] = Evidence(
             np.where(rows[0], noise[0], old.sent), np.where(rows[1], noise[1], old.pairs)
         )
-        verdict = case.judge(evidence)
+        verdict = facts.judge(evidence)
         if turn % 3:
             assert verdict is not None
         assert verdict is None or liar in verdict.ranks
@@ -101,8 +101,8 @@ def test_whatever_a_member_states_it_is_in_every_pair_that_is_named() -> None:
 
 
 def test_a_false_sum_is_the_owner_s_own() -> None:
-    case, evidence = stated(np.random.default_rng(4), [1, 2, 3], 1)
-    false = replace(case, totals=case.totals + np.uint64(3 * 2**58))
+    facts, evidence = stated(np.random.default_rng(4), [1, 2, 3], 1)
+    false = replace(facts, totals=facts.totals + np.uint64(3 * 2**58))
     assert false.judge(evidence) == Verdict((1,), is_pair=False)
 
 
@@ -110,11 +110,11 @@ def test_two_that_collude_can_share_the_garbage_out_but_not_hide_it() -> None:
     """What one takes off its own number, its accomplice has added to its own."""
     rng = np.random.default_rng(5)
     for _ in range(100):
-        case, evidence = stated(rng, [3 * 2**58, 0, 0, 0], 3)
+        facts, evidence = stated(rng, [3 * 2**58, 0, 0, 0], 3)
         shift = rng.integers(0, 2**64, TRIALS, np.uint64)
         for one, other in ((0, 2), (2, 0)):
             evidence[one].pairs[other] += shift
-        verdict = case.judge(evidence)
+        verdict = facts.judge(evidence)
         assert verdict is not None
         assert not verdict.is_pair
         assert set(verdict.ranks) <= {0, 2}

@@ -148,6 +148,60 @@ async def test_what_is_out_of_range_is_not_clipped_and_its_member_is_named_witho
         )
 
 
+@pytest.mark.parametrize("limit", [0.1, 0.3])
+async def test_what_was_clipped_to_the_limit_in_its_own_format_is_within_it(
+    make_epoch: MakeEpoch, limit: float
+) -> None:
+    """float32 has no 0.1: the number next to it is larger, and that is what clipping gives."""
+    most = torch.full((2,), limit)
+    values = [most, most.half(), most.bfloat16(), -most]
+    epoch = make_epoch(range(3))
+    for found in await reduce(epoch, [values] * 3, "mean", limit=limit):
+        for each, given in zip(found, values, strict=True):
+            assert torch.allclose(each, given, rtol=0, atol=2.0**-24)
+    for each in await reduce(epoch, [np.nextafter(most.numpy(), np.float32(1))] * 3, limit=limit):
+        assert isinstance(each, OutOfRange)
+
+
+async def test_numbers_that_are_equal_are_the_same_arguments(make_epoch: MakeEpoch) -> None:
+    epoch = make_epoch(range(3))
+    ways = [(10, 1, 1), (10.0, 1.0, np.int64(1)), (np.float32(10), np.int8(1), 1)]
+
+    async def one(rank: int) -> object:
+        limit, noise, colluding = ways[rank]
+        return await SecureSum().all_reduce(
+            epoch.members[rank],
+            epoch.party,
+            np.ones(3),
+            limit=limit,  # type: ignore[arg-type]
+            noise=noise,  # type: ignore[arg-type]
+            colluding=colluding,  # type: ignore[arg-type]
+        )
+
+    for found in await epoch.all(one):
+        assert isinstance(found, np.ndarray), found
+
+
+async def test_a_weighted_average_has_the_limit_of_the_values(make_epoch: MakeEpoch) -> None:
+    """What is weighted may be 2^20 times as large, so that range would let it pass."""
+    epoch = make_epoch(range(3))
+
+    async def one(rank: int) -> object:
+        value = {"steps": np.array([500]), "x": np.array([1.0, 11.0 if rank == 1 else 2.0], np.float32)}
+        member = epoch.members[rank]
+        return await averages.average(
+            SecureSum(), member, epoch.party, value, 1.0, limit=10.0, colluding=None, call="a.py"
+        )
+
+    for rank, found in enumerate(await epoch.all(one)):
+        if rank == 1:
+            assert isinstance(found, OutOfRange)
+            assert str(found).startswith("1 items are beyond the range of ±10, the first (11) at 1")
+        else:
+            assert isinstance(found, OperationAborted)
+            assert "a value of its is beyond the declared range" in str(found)
+
+
 async def test_different_ranges_are_found(make_epoch: MakeEpoch) -> None:
     epoch = make_epoch(range(3))
 

@@ -103,7 +103,7 @@ class FixedPoint:
             OutOfRange: an item is not a number or beyond the limit. Nothing is clipped.
         """
         flat = np.ascontiguousarray(array).reshape(-1)
-        self._check(flat)
+        self.check(flat)
         out: NDArray[Any] = np.empty(flat.size, self.storage)
         signed = out.view(f"<i{self.bits // 8}")
         scale = math.ldexp(1.0, self.fraction_bits)
@@ -126,16 +126,20 @@ class FixedPoint:
         with np.errstate(over="ignore"):  # a sum that the dtype does not hold is infinite, as a dense one is
             return found.astype(dtype, copy=False)
 
-    def _check(self, flat: NDArray[Any]) -> None:
+    def check(self, flat: NDArray[Any]) -> None:
+        """Raises OutOfRange: an item of this flat array is not a number or beyond the limit."""
         if not flat.size:
             return
         least, most = float(flat.min()), float(flat.max())
         if not (least >= -self.limit and most <= self.limit):  # NaN is neither
             wrong = ~(np.abs(flat.astype(np.float64)) <= self.limit)
             place = int(np.flatnonzero(wrong)[0])
+            what_to_do = "declare a larger range, or clip them yourself"
+            if np.isnan(flat[place]):
+                what_to_do = "no range has NaN: replace it, or leave it out"
             raise OutOfRange(
                 f"{int(np.count_nonzero(wrong))} items are beyond the range of ±{self.limit:g}, the first "
-                f"({flat[place]:g}) at {place}; declare a larger range, or clip them yourself"
+                f"({flat[place]:g}) at {place}; {what_to_do}"
             )
 
     def to_wire(self) -> bytes:
