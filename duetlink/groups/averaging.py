@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, SupportsFloat
 
 import numpy as np
 
-from duetlink.errors import UnsupportedValue
+from duetlink.errors import SettingError, UnsupportedValue
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.operands import check
+from duetlink.groups.collectives.trees import take_apart
 
 
 def is_model(value: object) -> bool:
@@ -37,12 +40,21 @@ def put_back(value: Any, state: Any) -> Any:
 async def average(collectives: Collectives, value: Any, weight: float | None, call: str) -> Any:
     """The mean of the members' values: plain, or weighted if they give weights. Raises as `all_reduce`.
 
-    A weighted mean of integers is rounded. All members give a weight, or none.
+    A weighted mean of integers is rounded. All members give a weight, or none. What cannot be averaged raises
+    before the weight is sent, so that the others wait for a call that can still come.
+
+    Raises:
+        SettingError: the weight is no number from 0 on.
+        UnsupportedValue: the value has no mean, or nobody's weight is over 0.
     """
     state = state_of(value)
     if weight is None:
-        return put_back(value, await collectives.all_reduce(state, "mean", call=call))
-    total = float(await collectives.all_reduce(np.float64(weight), "sum", call=f"{call}, weight"))  # type: ignore[arg-type]
+        plain = f"{call}, an average without a weight"
+        return put_back(value, await collectives.all_reduce(state, "mean", call=plain))
+    weight = _checked_weight(weight)
+    check(take_apart(each_leaf(state, _with_mean)), "sum", in_place=False)
+    told: Any = await collectives.all_reduce(np.float64(weight), call=f"{call}, the weight of an average")
+    total = float(told)
     if not total > 0:
         raise UnsupportedValue(f"the members' weights add up to {total}; one at least must be over 0")
     scaled = each_leaf(state, lambda leaf: _scaled(leaf, weight / total))
@@ -50,23 +62,36 @@ async def average(collectives: Collectives, value: Any, weight: float | None, ca
     return put_back(value, like(state, summed))
 
 
+def _checked_weight(weight: Any) -> float:
+    number = float(weight) if isinstance(weight, SupportsFloat) else math.nan
+    if not 0 <= number < math.inf:
+        raise SettingError(f"weight is {weight!r}: a number from 0 on, such as how many rows this member has")
+    return number
+
+
 def _scaled(leaf: Any, share: float) -> Any:
     if _is_tensor(leaf):
         return leaf.detach() * share if leaf.is_floating_point() else leaf.double() * share
     array = np.asarray(leaf)
-    if array.dtype.kind not in "fiub":
-        raise UnsupportedValue(f"an array of {array.dtype} has no mean")
     return array * array.dtype.type(share) if array.dtype.kind == "f" else array * np.float64(share)
+
+
+def _with_mean(leaf: Any) -> Any:
+    """The same. Raises UnsupportedValue for what has no weighted mean."""
+    if _is_tensor(leaf):
+        has_mean, kind = not leaf.is_complex(), leaf.dtype
+    else:
+        array = np.asarray(leaf)
+        has_mean, kind = array.dtype.kind in "fiub", array.dtype
+    if not has_mean:
+        raise UnsupportedValue(f"an array of {kind} has no weighted mean; convert it to floats first")
+    return leaf
 
 
 def as_float64(leaf: Any) -> Any:
     """An array or tensor of float64. Raises UnsupportedValue for what has no mean."""
-    if _is_tensor(leaf):
-        return leaf.detach().double()
-    array = np.asarray(leaf)
-    if array.dtype.kind not in "fiub":
-        raise UnsupportedValue(f"an array of {array.dtype} has no mean")
-    return array.astype(np.float64)
+    _with_mean(leaf)
+    return leaf.detach().double() if _is_tensor(leaf) else np.asarray(leaf).astype(np.float64)
 
 
 def like(before: Any, after: Any) -> Any:

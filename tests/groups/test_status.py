@@ -187,6 +187,11 @@ async def test_figures_are_agreed_on_again_while_a_group_works(monkeypatch: pyte
 
     with pytest.raises(errors.UnsupportedValue):  # before anything is sent, and the others need not know
         await members[0].all_reduce("text")
+    async with asyncio.timeout(10):
+        with pytest.raises(errors.SettingError, match="no algorithm 'magic'"):
+            await members[0].all_reduce(1, algorithm="magic")
+        with pytest.raises(errors.UnknownCodec):
+            await members[0].all_reduce(1, codec="magic")
     seen = []
     for _ in range(5):
         assert await everybody(1) == [3, 3, 3]

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from duetlink.base.quantities import rate_text
+from duetlink.errors import SettingError
 from duetlink.groups.collectives.algorithms import ALGORITHMS, BY_MEMBER, schedule
 from duetlink.groups.collectives.costs import Costs, predicted_s
 from duetlink.groups.collectives.layout import FRAME_BYTES, Whole
@@ -59,10 +60,15 @@ class Choice:
             for order in ([self.ring] if name == "ring" else both)
         ]
 
+    def check(self, kind: str, algorithm: str | None) -> None:
+        """Raise SettingError if no group has that algorithm for that operation."""
+        if algorithm not in (None, SHARED, *ALGORITHMS[kind]):
+            raise _no_algorithm(kind, algorithm)
+
     def explain(self, kind: str, size_bytes: int) -> Explanation:
         """What would be chosen for an array of that size, and what else there is."""
         if kind not in ALGORITHMS:
-            raise ValueError(f"no operation {kind!r}; there are {', '.join(ALGORITHMS)}")
+            raise SettingError(f"no operation {kind!r}; there are {', '.join(ALGORITHMS)}")
         candidates = tuple(self.candidates(kind, size_bytes))
         return Explanation(kind, size_bytes, candidates, self.best(kind, size_bytes), self.costs)
 
@@ -71,7 +77,7 @@ class Choice:
         found = self.candidates(kind, size_bytes, root)
         named = [candidate for candidate in found if algorithm in (None, candidate.algorithm)]
         if not named:
-            raise ValueError(f"{kind} has no algorithm {algorithm!r}; it has {', '.join(ALGORITHMS[kind])}")
+            raise _no_algorithm(kind, algorithm)
         return min(named, key=lambda candidate: (candidate.algorithm != SHARED, candidate.predicted_s))
 
     def _best_by_messages(self, kind: str, size_bytes: int, algorithm: str | None = None) -> Candidate:
@@ -115,6 +121,10 @@ class Explanation:
         return "\n".join(lines)
 
     __repr__ = __str__
+
+
+def _no_algorithm(kind: str, algorithm: str | None) -> SettingError:
+    return SettingError(f"{kind} has no algorithm {algorithm!r}; it has {', '.join(ALGORITHMS[kind])}")
 
 
 def _order(candidate: Candidate) -> str:

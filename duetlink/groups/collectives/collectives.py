@@ -12,7 +12,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from duetlink.data.codecs.element import FLOAT32, UINT8
-from duetlink.errors import DuetError, LimitExceeded, OperationMismatch, UnsupportedValue
+from duetlink.errors import DuetError, LimitExceeded, OperationMismatch, SettingError, UnsupportedValue
 from duetlink.groups.collectives.choice import Explanation
 from duetlink.groups.collectives.costs import Costs, LinkFigures, row_from_wire, row_to_wire
 from duetlink.groups.collectives.elements import Array
@@ -23,7 +23,9 @@ from duetlink.groups.collectives.messages import Moved
 from duetlink.groups.collectives.operands import (
     check,
     check_writable,
+    checked_rank,
     described,
+    one_for_each,
     own_items,
     values_of,
     widened,
@@ -183,7 +185,7 @@ class Collectives:
         if density is None:
             return found
         if kind != "all_reduce" or not 0 <= density <= 1:
-            raise ValueError(f"{kind} with a density of {density}: all_reduce has one, from 0 to 1")
+            raise SettingError(f"{kind} with a density of {density}: all_reduce has one, from 0 to 1")
         items = size_bytes // FLOAT32.size_bytes
         return replace(found, codecs=predictions(self.flat.choice, items, FLOAT32, density))
 
@@ -260,6 +262,7 @@ class Collectives:
         With a codec of `sums/reduced.py`, members between add chunks that they do not decode, and a member
         whose value is None gives nothing: it only adds what the others send.
         """
+        root = checked_rank(root, self.size)
         if codec is not None and codec in reduced.CODECS:
             return await self._reduce_coded(value, root, op, codec, call, progress)
         tree = take_apart(value)
@@ -276,8 +279,6 @@ class Collectives:
     async def _reduce_coded(
         self, value: object, root: int, op: str, codec: str, call: str, progress: Progress | None
     ) -> object:
-        if not 0 <= root < self.size:
-            raise ValueError(f"no rank {root} in a group of {self.size}")
         tree = None if value is None else take_apart(value)
         if tree is not None:
             check(tree, op, in_place=False)
@@ -312,7 +313,7 @@ class Collectives:
         progress: Progress | None = None,
     ) -> object:
         """Combine all members' `values[rank]` for every rank; each returns the one of its own rank."""
-        trees = self._one_for_each(values)
+        trees = one_for_each(values, self.size)
         for tree in trees:
             check(tree, op, in_place=False)
         mine = trees[self.rank]
@@ -344,6 +345,7 @@ class Collectives:
         progress: Progress | None = None,
     ) -> object:
         """Bring the root's value to all. The others need none, unless it is to be written in place."""
+        root = checked_rank(root, self.size)
         at_root = self.rank == root
         tree = take_apart(value) if at_root or in_place else None
         if in_place and not at_root and tree is not None:
@@ -386,6 +388,7 @@ class Collectives:
         self, value: object, root: int = 0, *, call: str = "", progress: Progress | None = None
     ) -> list[object] | None:
         """Bring every member's value to the root, by rank; the others return None. Forms may differ."""
+        root = checked_rank(root, self.size)
         tree = take_apart(value)
         forms = await self._forms.tell_all(tree, "gather", call)
         sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
@@ -404,11 +407,12 @@ class Collectives:
         progress: Progress | None = None,
     ) -> object:
         """Bring `values[rank]` of the root to each; the others give none."""
+        root = checked_rank(root, self.size)
         trees: list[Tree] = []
         if self.rank == root:
             if values is None:
                 raise UnsupportedValue("the root of a scatter gives one value for each member")
-            trees = self._one_for_each(values)
+            trees = one_for_each(values, self.size)
         told = await self._forms.tell(joined(trees) if trees else None, root, "scatter", call)
         forms = [Tree.from_wire(each, self._limit_bytes) for each in parted(told, self.size)]
         sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
@@ -422,7 +426,7 @@ class Collectives:
         self, values: Sequence[object], *, call: str = "", progress: Progress | None = None
     ) -> list[object]:
         """Bring `values[j]` of each member to member j, who returns them by rank. Forms may differ."""
-        trees = self._one_for_each(values)
+        trees = one_for_each(values, self.size)
         told = await self._forms.tell_each(joined(trees), "all_to_all", call)
         forms = [Tree.from_wire(parted(each, self.size)[self.rank], self._limit_bytes) for each in told]
         sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
@@ -461,7 +465,7 @@ class Collectives:
             PeerLost: that member is gone.
             OperationMismatch: that member refused it.
         """
-        self._check_rank(to)
+        to = checked_rank(to, self.size, but=self.rank)
         tree = take_apart(value)
         await self.engine.messages.send(to, tag, tree.to_wire(), to_bytes(tree).data, moved)
 
@@ -473,7 +477,7 @@ class Collectives:
             RemoteProtocolError: what came is no value, or too large.
         """
         if of is not None:
-            self._check_rank(of)
+            of = checked_rank(of, self.size, but=self.rank)
         letter = await self.engine.messages.receive(of, tag)
         try:
             form = Tree.from_wire(letter.form, self._limit_bytes)
@@ -494,14 +498,3 @@ class Collectives:
         if len(data):
             manner = Manner(form.what, place=call, progress=progress)
             await self.flat.broadcast(data, UINT8, root, manner, restore=False)
-
-    def _one_for_each(self, values: Sequence[object]) -> list[Tree]:
-        if not isinstance(values, list | tuple) or len(values) != self.size:
-            raise UnsupportedValue(f"give a list of {self.size} values, one for each member")
-        return [take_apart(value) for value in values]
-
-    def _check_rank(self, rank: int) -> None:
-        if not 0 <= rank < self.size or rank == self.rank:
-            raise ValueError(
-                f"no other member of rank {rank}; ranks are 0 to {self.size - 1}, this one {self.rank}"
-            )

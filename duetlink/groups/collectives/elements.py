@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duetlink.data.codecs.element import Element
-from duetlink.errors import UnsupportedValue
+from duetlink.errors import SettingError, UnsupportedValue
 
 Array = NDArray[Any]
 Combine = Callable[[Array, Array, Array], object]  # left, right, where the result goes
@@ -29,11 +29,11 @@ def combination(operation: str, element: Element) -> Combine:
     """The function that combines two arrays of that kind into a third, which may be either of them.
 
     Raises:
-        ValueError: there is no such operation.
+        SettingError: there is no such operation.
         UnsupportedValue: the items cannot be combined in this way.
     """
     if operation not in OPERATIONS:
-        raise ValueError(f"no operation {operation!r}; there are {', '.join(OPERATIONS)}")
+        raise SettingError(f"no operation {operation!r}; there are {', '.join(OPERATIONS)}")
     kind = element.storage.kind
     if element.name.startswith("float8"):
         raise UnsupportedValue(f"{element.name} cannot be added; convert it to float16 or bfloat16 first")

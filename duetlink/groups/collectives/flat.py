@@ -247,13 +247,14 @@ class FlatOperations:
         restore: bool,
     ) -> None:
         combine = combination(op, element) if op is not None else None
+        encoding = _encoding(manner, element)
+        self.choice.check(kind, manner.algorithm)
         await self._prepared()
-        chosen = self._choose(kind, array.nbytes, root, manner)
+        chosen = self.choice.best(kind, array.nbytes, root or 0, manner.algorithm)
         schedule = self._schedule(kind, chosen, root)
         layout = Whole.of(len(array), element.size_bytes, schedule.blocks)
         operation = self._operation(kind, f"{element.name}[{len(array)}]", op, root, chosen, manner)
         walk = self._walk(kind, chosen, root)
-        encoding = _encoding(manner, element)
         work = Work(
             operation,
             schedule,
@@ -284,8 +285,10 @@ class FlatOperations:
     ) -> None:
         # members of an all-to-all know different sizes, and have to choose the same
         size_bytes = 0 if kind == "all_to_all" else sum(given_sizes) * element.size_bytes
+        encoding = _encoding(manner, element)
+        self.choice.check(kind, manner.algorithm)
         await self._prepared()
-        chosen = self._choose(kind, size_bytes, root, manner)
+        chosen = self.choice.best(kind, size_bytes, root or 0, manner.algorithm)
         schedule = self._schedule(kind, chosen, root)
         what = element.name if kind == "all_to_all" else f"{element.name}[{_sizes(given_sizes)}]"
         given_layout: Layout = Blocks.of(given_sizes, element.size_bytes)
@@ -301,18 +304,13 @@ class FlatOperations:
             combine,
             self._walk(kind, chosen, root),
             progress=manner.progress,
-            encoding=_encoding(manner, element),
+            encoding=encoding,
         )
         await self.engine.perform(work)
 
     async def _prepared(self) -> None:
         if self._prepare is not None:
             await self._prepare()
-
-    def _choose(self, kind: str, size_bytes: int, root: int | None, manner: Manner) -> Candidate:
-        if root is not None and not 0 <= root < self.engine.size:
-            raise ValueError(f"no rank {root} in a group of {self.engine.size}")
-        return self.choice.best(kind, size_bytes, root or 0, manner.algorithm)
 
     def _walk(
         self, kind: str, chosen: Candidate, root: int | None

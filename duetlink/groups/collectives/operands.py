@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
+from typing import SupportsIndex
 
 from duetlink.data.codecs.element import BY_NAME, Element
-from duetlink.errors import UnsupportedValue
+from duetlink.errors import SettingError, UnsupportedValue
 from duetlink.groups.collectives.elements import Array, combination
 from duetlink.groups.collectives.engine import off_loop
-from duetlink.groups.collectives.trees import Tree, from_bytes
+from duetlink.groups.collectives.trees import Tree, from_bytes, take_apart
+
+
+def checked_rank(rank: SupportsIndex, size: int, *, but: int | None = None) -> int:
+    """That rank as a Python number, so that calls compare as equal whatever kind of integer named it.
+
+    Raises SettingError: there is no such rank, or it is `but`, this member's own.
+    """
+    try:
+        number = operator.index(rank)
+    except TypeError:
+        number = -1
+    if not 0 <= number < size:
+        raise SettingError(f"no rank {rank!r} in a group of {size}; ranks are 0 to {size - 1}")
+    if number == but:
+        raise SettingError(f"rank {number} is this member; a message goes to another one")
+    return number
+
+
+def one_for_each(values: Sequence[object], size: int) -> list[Tree]:
+    """The trees of a list of values, one for each member. Raises UnsupportedValue."""
+    wanted = f"give a list of {size} values, one for each member"
+    if not isinstance(values, list | tuple):
+        raise UnsupportedValue(f"{wanted}, not {type(values).__name__}; list(array) cuts its first axis")
+    if len(values) != size:
+        raise UnsupportedValue(f"{wanted}, not {len(values)}")
+    return [take_apart(value) for value in values]
 
 
 def check(tree: Tree, op: str, *, in_place: bool) -> None:

@@ -31,6 +31,7 @@ MAX_DIMENSIONS = 64  # of NumPy and of torch
 _NUMPY, _TORCH, _ARROW, _INT, _FLOAT, _COMPLEX, _BOOL = "n", "t", "a", "i", "f", "c", "b"
 _NUMBERS = {bool: (_BOOL, "bool"), int: (_INT, "int64"), float: (_FLOAT, "float64")}
 _NUMBERS |= {complex: (_COMPLEX, "complex128")}
+_NAMED = 3  # arrays of a value whose forms are named in errors
 _KINDS = {kind for kind, _ in _NUMBERS.values()} | {_NUMPY, _TORCH, _ARROW}
 
 
@@ -76,14 +77,20 @@ class Tree:
 
     @property
     def what(self) -> str:
-        """For people and for the comparison of calls: `float32[3, 4]`."""
+        """For people and for the comparison of calls: `float32[3, 4]`.
+
+        Of several arrays the first ones, and digests of their keys and of all shapes, by which people see
+        what differs. Keys themselves are no other member's business.
+        """
+        forms = [f"{leaf.element.name}{list(leaf.shape)}" for leaf in self.leaves]
         if self.structure == 0:
-            leaf = self.leaves[0]
-            return f"{leaf.element.name}{list(leaf.shape)}"
-        shapes = [(leaf.element.name, leaf.shape) for leaf in self.leaves]
-        digest = hashlib.blake2b(repr((self.structure, shapes)).encode(), digest_size=4).hexdigest()
+            return forms[0]
+        more = ", …" if len(forms) > _NAMED else ""
         size_bytes = sum(leaf.size_bytes for leaf in self.leaves)
-        return f"{len(self.leaves)} arrays of {size_bytes:,} bytes, form {digest}"
+        return (
+            f"{len(forms)} arrays ({', '.join(forms[:_NAMED])}{more}) of {size_bytes:,} bytes, "
+            f"keys {_digest(self.structure)}, shapes {_digest(forms)}"
+        )
 
     def flat(self, element: Element, *, copy: bool = False) -> Array:
         """All items of one kind, one after the other; a leaf's own memory if it is alone and contiguous."""
@@ -176,6 +183,10 @@ def from_bytes(tree: Tree, data: Array) -> dict[str, Array]:
     return flats
 
 
+def _digest(value: object) -> str:
+    return hashlib.blake2b(repr(value).encode(), digest_size=4).hexdigest()
+
+
 def _take_apart(value: object, leaves: list[Leaf], depth: int) -> Any:
     """Structures: 0 is a leaf; lists and tuples are ["l", …] and ["u", …], dicts ["d", keys, …]."""
     if depth > MAX_DEPTH:
@@ -235,16 +246,19 @@ def _leaf(value: object) -> Leaf:
         return _torch_leaf(value, torch)
     if pyarrow is not None and isinstance(value, pyarrow.Array | pyarrow.ChunkedArray):
         return _arrow_leaf(value)
+    state = "; of a model give its state_dict()" if hasattr(value, "state_dict") else ""
     raise UnsupportedValue(
         f"{type(value).__name__} cannot be used by a group; give NumPy arrays, torch tensors, Arrow arrays, "
-        "numbers, or dicts, lists and tuples of them"
+        f"numbers, or dicts, lists and tuples of them{state}"
     )
 
 
 def _numpy_leaf(value: Any) -> Leaf:
     element = BY_NAME.get(value.dtype.name)
     if element is None or value.dtype.kind not in "biufc":
-        raise UnsupportedValue(f"items of dtype {value.dtype} cannot be used by a group; convert them first")
+        raise UnsupportedValue(
+            f"items of dtype {value.dtype} cannot be used by a group; convert them, as by .astype(float)"
+        )
     array = np.asarray(value)
     native = array.astype(element.storage, copy=False)  # the other byte order is copied
 

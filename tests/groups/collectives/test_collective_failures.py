@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import random
+import re
 import struct
 from collections.abc import Awaitable, Callable
 
@@ -77,6 +78,17 @@ async def test_what_the_text_says(make_group: MakeGroup) -> None:
             "Call the same ones, in the same order"
         )
     )
+    first = {"w": np.ones((3, 4), np.float32), "b": np.ones(4)}
+    renamed = {"w": np.ones((3, 4), np.float32), "bias": np.ones(4)}
+    words = "2 arrays (float32[3, 4], float64[4]) of 80 bytes, "
+    for value, same in ((renamed, "shapes"), ({**first, "b": np.ones((1, 4))}, "keys")):
+        group = make_group(2)
+        found = (await refused(group, [lambda m: m.all_reduce(first), lambda m, v=value: m.all_reduce(v)]))[0]
+        digests = dict.fromkeys(("keys", "shapes"), ())
+        digests = {part: re.findall(rf"{part} ([0-9a-f]{{8}})", str(found)) for part in digests}
+        assert [part for part, (one, other) in digests.items() if one == other] == [same]
+        assert words in str(found)
+        assert "bias" not in str(found)
 
 
 @pytest.mark.parametrize("size", [3, 5])

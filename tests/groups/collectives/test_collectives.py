@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import functools
 from typing import Any
 
@@ -10,7 +11,8 @@ import pyarrow as pa
 import pytest
 import torch
 
-from duetlink.errors import OperationMismatch, UnsupportedValue
+from duetlink.errors import OperationMismatch, SettingError, UnsupportedValue
+from duetlink.groups import averaging
 from duetlink.groups.collectives.algorithms import ALGORITHMS
 from duetlink.groups.collectives.collectives import Collectives, Received
 from duetlink.testing.transports import MemoryNetwork, MemoryTransport, Transport, TransportContract
@@ -90,12 +92,20 @@ async def test_what_has_no_meaning_is_refused_before_anything_is_sent(make_group
     ):
         with pytest.raises(UnsupportedValue):
             await group.members[0].all_reduce(value, op)
-    with pytest.raises(ValueError, match="no operation 'sub'; there are sum"):
+    with pytest.raises(SettingError, match="no operation 'sub'; there are sum"):
         await group.members[0].all_reduce(np.ones(3), "sub")
-    with pytest.raises(ValueError, match="no algorithm 'magic'; it has naive, butterfly"):
+    with pytest.raises(SettingError, match="no algorithm 'magic'; it has naive, butterfly"):
         await group.members[0].all_reduce(np.ones(3), algorithm="magic")
-    with pytest.raises(ValueError, match="no rank 5 in a group of 2"):
-        await group.members[0].reduce(np.ones(3), root=5)
+    async with asyncio.timeout(10):  # and not after it has told the others something
+        for call in (group.members[0].reduce, group.members[0].gather):
+            with pytest.raises(SettingError, match="no rank 5 in a group of 2; ranks are 0 to 1"):
+                await call(np.ones(3), root=5)
+        for weight in (-1.0, np.nan, np.inf, "many"):
+            with pytest.raises(SettingError, match="weight is"):
+                await averaging.average(group.members[0], np.ones(3), weight, "")  # type: ignore[arg-type]
+        for value in (np.ones(3, complex), torch.ones(3, dtype=torch.complex64), np.array(["a"]), {}, "text"):
+            with pytest.raises(UnsupportedValue):
+                await averaging.average(group.members[0], value, 2.0, "")
     assert await group.all(lambda m: m.all_reduce(m.rank)) == [1, 1]  # and the group goes on
 
 
