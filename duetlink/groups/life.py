@@ -355,8 +355,8 @@ class GroupLife:
                 case machine.Enter(epoch, even):
                     self._note_missing(before, epoch)
                     self._enter(epoch, even)
-                case machine.Stop(why):
-                    self._end(LinkClosed(why) if self._closing else PeerLost(why))
+                case machine.Stop(why, without):
+                    self._end(LinkClosed(why) if self._closing else self._cut_off(why, without))
         self._losses.believe(self.standing.leaving)
         self._give_up_lost()
         self._changed()
@@ -381,12 +381,17 @@ class GroupLife:
             error: DuetError = OperationAborted("an operation failed at another member")
             asyncio.get_running_loop().call_later(_ENDING_S, self._fail, epoch.number, error)
             return
+        assert self.standing is not None
+        if self._closing is not None and lost == self.standing.me:
+            self._fail(
+                epoch.number, LinkClosed("this side closed the group while it ran; launch or join a new one")
+            )
+            return
         rank = epoch.members.index(lost) if lost in epoch.members else None
         name = self.roster.entries[lost].name
         what = "has left the group" if leaves else "is lost"
         error = PeerLost(f"rank {rank} ({name}) {what}", rank=rank, name=name)
         self._note_gone(epoch, lost, leaves=leaves)
-        assert self.standing is not None
         if not leaves:
             self._losses.lost(epoch.number, error)
         else:
@@ -396,6 +401,15 @@ class GroupLife:
             self._losses.doubt(lost, PeerLost(f"rank {rank} ({name}) is lost", rank=rank, name=name))
             asyncio.get_running_loop().call_later(_LEAVING_S, self._lost_after_all, lost)
         self._fail(epoch.number, error)
+
+    def _cut_off(self, why: str, without: tuple[int, ...]) -> PeerLost:
+        assert self.standing is not None
+        ranks = [self.standing.epoch.members.index(seat) for seat in without]
+        names = [self.roster.entries[seat].name for seat in without]
+        if not ranks:
+            return PeerLost(why)
+        lost = ", ".join(f"rank {rank} ({name})" for rank, name in zip(ranks, names, strict=True))
+        return PeerLost(f"lost {lost}: {why}", rank=ranks[0], name=names[0])
 
     def _note_gone(self, epoch: Epoch, seat: int, *, leaves: bool) -> None:
         rank = epoch.members.index(seat) if seat in epoch.members else None

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from duetlink.errors import PeerLost
+from duetlink.errors import LinkClosed, PeerLost
 from duetlink.groups.collectives import host_memory
 from duetlink.groups.collectives.collectives import Collectives
 from tests.groups.memory_links import MemoryMember, Network, grown
@@ -117,4 +117,20 @@ async def test_a_member_that_never_comes_is_waited_for_as_long_as_patience_says(
         (PeerLost, "rank 3 (member 3) has left the group")
     ] * 3
     assert await asyncio.gather(*map(add, three)) == [3] * 3
+    await asyncio.gather(*(member.close() for member in members))
+
+
+async def test_what_a_member_still_ran_when_it_left_says_that_this_side_closed_the_group(
+    network: Network,
+) -> None:
+    members = await group(network, patience_s=0.0)
+    running = asyncio.ensure_future(add(members[1]))
+    while not members[1].life._running:
+        await asyncio.sleep(0)
+    async with asyncio.timeout(LIMIT_S):
+        await members[1].close()
+        with pytest.raises(LinkClosed, match="this side closed the group") as found:
+            await running
+    assert not isinstance(found.value, PeerLost)
+    assert members[1].life.departures.latest == ()
     await asyncio.gather(*(member.close() for member in members))

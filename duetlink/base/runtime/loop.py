@@ -55,7 +55,7 @@ class LoopThread:
             return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         except RuntimeError:
             coroutine.close()
-            raise LinkClosed("this duet is closed; launch or join a new one") from None
+            raise LinkClosed("this duet or group is closed; launch or join a new one") from None
 
     def run(self, coroutine: Coroutine[Any, Any, T], *, on_wait: Callable[[], None] | None = None) -> T:
         """Run `coroutine` on the loop and return its result, from any thread but the loop's own.
@@ -153,7 +153,7 @@ class LoopShare(LoopThread):
         with self._lock:
             if self._stopped:
                 coroutine.close()
-                raise LinkClosed("this duet is closed; launch or join a new one")
+                raise LinkClosed("this duet or group is closed; launch or join a new one")
             future = super().submit(coroutine)
             self._running.add(future)
         future.add_done_callback(self._running.discard)

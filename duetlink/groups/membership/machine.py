@@ -157,6 +157,7 @@ class Stop:
     """No operation will ever run here again."""
 
     why: str
+    without: tuple[int, ...] = ()  # members of the epoch that are lost or out of reach, if that is why
 
 
 Action = Send | Tell | Revoke | Enter | Stop
@@ -391,7 +392,8 @@ class _Turn:
         if 2 * most <= len(members):
             self._stop(
                 f"{most} of the {len(members)} members of epoch {now.epoch.number} are left in reach, which "
-                "is no majority: the others may be going on without them"
+                "is no majority: the others may be going on without them. Open or join a new group",
+                tuple(seat for seat in members if seat not in there or seat not in reached),
             )
             return
         if not staying:
@@ -493,8 +495,8 @@ class _Turn:
             return
         self._consider()
 
-    def _stop(self, why: str) -> None:
+    def _stop(self, why: str, without: tuple[int, ...] = ()) -> None:
         if self.now.is_member:
             self._revoke(self.now.me)
         self._set(stopped=why, round=None, owed=None)
-        self.actions.append(Stop(why))
+        self.actions.append(Stop(why, without))
