@@ -9,6 +9,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import (
+    LocalProtocolError,
     PairingTimeout,
     PanelUnavailable,
     SettingError,
@@ -116,7 +117,7 @@ class Group:
         found = []
         for seat in seats:
             peer = life.peers.get(seat)
-            link = peer.link if peer is not None else None
+            link = peer.link if peer is not None and life.why_closed is None else None
             state = "connected" if seat in ranks else "waiting for the next epoch"
             if seat == now.me:
                 state = "this member"
@@ -203,7 +204,8 @@ class Group:
             except TimeoutError:
                 there = len([each for each in self.members if each.state != "connecting"])
                 raise PairingTimeout(
-                    f"{there} members are there after {timeout_s:g} s, and the group has not begun"
+                    f"{there} members are there after {timeout_s:g} s, and the group has not begun: wait "
+                    "again, or let whoever opened it begin with those by close_doors()"
                 ) from None
 
         self._thread.run(wait())
@@ -223,7 +225,8 @@ class Group:
         async def wait() -> None:
             try:
                 async with asyncio.timeout(timeout_s):
-                    while here() < count and self._life.why_closed is None:
+                    while here() < count:
+                        self._life.check_open()
                         await self._life.wait_change()
             except TimeoutError:
                 raise PairingTimeout(
@@ -494,9 +497,13 @@ class Group:
         """Combine all members' `values[rank]` for every rank; each has the one of its own rank."""
         return self._run(self._operations.reduce_scatter, values, op, timeout_s=timeout_s)
 
-    def broadcast(self, value: Any = None, root: int = 0, *, timeout_s: float | None = None) -> Any:
-        """Bring the root's value to all; the others need give none."""
-        return self._run(self._operations.broadcast, value, root, timeout_s=timeout_s)
+    def broadcast(
+        self, value: Any = None, root: int = 0, *, in_place: bool = False, timeout_s: float | None = None
+    ) -> Any:
+        """Bring the root's value to all; the others need give none. With `in_place` each gives one of the
+        root's form, into whose arrays it is written, and has it back.
+        """
+        return self._run(self._operations.broadcast, value, root, in_place=in_place, timeout_s=timeout_s)
 
     def all_gather(self, value: Any, *, timeout_s: float | None = None) -> list[Any]:
         """Bring every member's value to all, by rank."""
@@ -585,6 +592,10 @@ class AwaitableGroup:
         group, method = self._group, getattr(self._group._operations, name)
 
         def called(*args: Any, **kwargs: Any) -> Awaitable[Any]:
+            try:
+                asyncio.get_running_loop()
+            except RuntimeError:  # nobody could wait for what would begin here
+                raise LocalProtocolError(f"no event loop runs here to await it: call group.{name}") from None
             return asyncio.wrap_future(group._thread.submit(method(Call(here()), *args, **kwargs)))
 
         return called

@@ -6,6 +6,8 @@ import atexit
 import contextlib
 import weakref
 from collections.abc import Sequence
+from numbers import Real
+from typing import SupportsIndex
 
 from duetlink.errors import (
     DuetError,
@@ -54,7 +56,7 @@ def open_group(
     only: Sequence[str] | None = None,
 ) -> Group:
     """As `duetlink.group`, which says what the arguments mean and what is raised."""
-    _check(code, size, on_loss, patience_s, only, settings)
+    _check(code, size, name, on_loss, patience_s, only, settings)
     parsed = None if code is None else SessionCode.parse(code)
     use = shared_endpoint.use()
     try:
@@ -119,6 +121,7 @@ async def _mailbox(code: SessionCode, settings: Settings) -> WebSocketMailbox:
 def _check(
     code: str | None,
     size: int | None,
+    name: str | None,
     on_loss: str,
     patience_s: float,
     only: Sequence[str] | None,
@@ -130,12 +133,16 @@ def _check(
         )
     if code is not None and size is not None:
         raise SettingError("size is for whoever opens the group; to join, give the code alone")
-    if size is not None and not 2 <= size <= MOST_MEMBERS:
-        raise SettingError(f"a group has 2 to {MOST_MEMBERS} members, not {size}")
+    if size is not None and (not isinstance(size, SupportsIndex) or not 2 <= size <= MOST_MEMBERS):
+        raise SettingError(f"a group has 2 to {MOST_MEMBERS} members, not {size!r}")
+    if name is not None and not isinstance(name, str):
+        raise SettingError(f"name is what the others see of this member, a text and not {name!r}")
     if on_loss not in ("raise", "continue"):
         raise SettingError(f"on_loss is 'raise' or 'continue', not {on_loss!r}")
-    if not patience_s >= 0:
+    if not isinstance(patience_s, Real) or not patience_s >= 0:
         raise SettingError(f"patience_s is a time, not {patience_s!r}")
+    if isinstance(only, str):
+        raise SettingError(f"only is a list of operations: only=({only!r},)")
     if unknown := set(only or ()) - set(_ONLY):
         raise SettingError(f"only={tuple(sorted(unknown))}: choose from {', '.join(_ONLY)}")
     if settings.signaling == "paste":

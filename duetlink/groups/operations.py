@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from numbers import Real
 from types import FunctionType, MethodType
-from typing import Any, TypeVar
+from typing import Any, SupportsIndex, TypeVar
 
 from duetlink.errors import CallTimeout, DuetError, LinkClosed, OperationRefused, SettingError
 from duetlink.groups import averaging, shared_state
@@ -192,13 +194,19 @@ class Operations:
         )
 
     async def broadcast(
-        self, call: Call, value: Any = None, root: int = 0, *, timeout_s: float | None = None
+        self,
+        call: Call,
+        value: Any = None,
+        root: int = 0,
+        *,
+        in_place: bool = False,
+        timeout_s: float | None = None,
     ) -> Any:
         return await self._run(
             call,
             "broadcast",
             value,
-            lambda c: c.broadcast(value, root, call=call.place),
+            lambda c: c.broadcast(value, root, in_place=in_place, call=call.place),
             timeout_s,
             root=root,
         )
@@ -243,6 +251,7 @@ class Operations:
     async def send(
         self, call: Call, value: Any, to: int, tag: int = 0, *, timeout_s: float | None = None
     ) -> None:
+        _check_tag(tag)
         await self._run(
             call,
             "send",
@@ -256,6 +265,7 @@ class Operations:
     async def recv(
         self, call: Call, of: int | None = None, tag: int = 0, *, timeout_s: float | None = None
     ) -> Any:
+        _check_tag(tag)
         return await self._run(
             call, "recv", None, lambda c: c.recv(of, tag, moved=call.note), timeout_s, counts=False
         )
@@ -285,6 +295,9 @@ class Operations:
         return await self._timed(call, name, self._life.operate(noted, counts=counts), timeout_s)
 
     async def _timed(self, call: Call, name: str, work: Coroutine[Any, Any, T], timeout_s: float | None) -> T:
+        if timeout_s is not None and (not isinstance(timeout_s, Real) or math.isnan(timeout_s)):
+            work.close()
+            raise SettingError(f"timeout_s is {timeout_s!r}: a number of seconds, or None to wait for ever")
         timeout = asyncio.timeout(timeout_s)
         call.name = name
         self.calls.append(call)
@@ -338,3 +351,9 @@ class Operations:
             averaging.size_of(value) if size_bytes is None else size_bytes,
             now.epoch.number,
         )
+
+
+def _check_tag(tag: int) -> None:
+    """Tags below 0 are duetlink's own."""
+    if not isinstance(tag, SupportsIndex) or not 0 <= tag < 2**63:
+        raise SettingError(f"tag is {tag!r}: a whole number from 0 to 2**63 - 1, the same at both members")

@@ -17,6 +17,7 @@ import torch
 import duetlink
 from duetlink import errors
 from duetlink.groups.group import Group
+from duetlink.groups.membership import machine
 from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.messages import Prepare, to_wire
 from duetlink.net.signaling import SessionCode
@@ -63,6 +64,9 @@ def test_four_meet_by_one_code_and_work(make_group: MakeGroup, private_audit_log
     assert together(groups, lambda group: group.broadcast("" if group.rank else np.arange(2)))[
         0
     ].tolist() == [0, 1]
+    place = [np.full(2, rank) for rank in range(4)]
+    together(groups, lambda group: group.broadcast(place[group.rank or 0], np.int64(3), in_place=True))
+    assert [array.tolist() for array in place] == [[3, 3]] * 4
     assert together(groups, lambda group: group.gather(group.rank, 2)) == [None, None, [0, 1, 2, 3], None]
     assert together(groups, lambda group: group.reduce(group.rank, 1, "max")) == [None, 3, None, None]
     parts = together(groups, lambda group: group.reduce_scatter([1, 2, 3, 4]))
@@ -171,6 +175,11 @@ def test_a_full_group_is_closed_and_groups_and_duets_do_not_mix(make_group: Make
         ({"size": 2, "on_loss": "shrug"}, "on_loss"),
         ({"size": 2, "only": ("everything",)}, "only"),
         ({"size": 2, "signaling": "paste"}, "by hand"),
+        ({"size": 2, "only": "average"}, r"only=\('average',\)"),
+        ({"size": 2.5}, "2 to 16 members, not 2.5"),
+        ({"size": "4"}, "2 to 16 members, not '4'"),
+        ({"size": 2, "name": 7}, "a text and not 7"),
+        ({"size": 2, "patience_s": "long"}, "not 'long'"),
         ({"code": 4}, "say size=4"),
     ],
 )
@@ -190,6 +199,51 @@ def test_operations_that_are_not_among_those_allowed_are_refused(make_group: Mak
     assert together(groups, lambda group: group.average(np.float64(3))) == [3.0, 3.0]
 
 
+def test_a_call_that_cannot_be_made_is_refused_here_and_the_others_wait_for_one_that_can(
+    make_group: MakeGroup,
+) -> None:
+    ann, ben = make_group(2)
+    waiting: list[Any] = []
+    other = threading.Thread(target=lambda: waiting.append(ben.all_reduce(1, timeout_s=TIMEOUT_S)))
+    other.start()
+    for call, words in (
+        (lambda: ann.all_reduce(1, "summ", timeout_s=5), "no operation 'summ'; there are sum, mean"),
+        (lambda: ann.all_reduce(1, algorithm="rign", timeout_s=5), "no algorithm 'rign'; it has naive"),
+        (lambda: ann.gather(1, root=2, timeout_s=5), "no rank 2 in a group of 2; ranks are 0 to 1"),
+        (lambda: ann.broadcast(1, root="0", timeout_s=5), "no rank '0'"),  # type: ignore[arg-type]
+        (lambda: ann.send(1, 0, timeout_s=5), "rank 0 is this member"),
+        (lambda: ann.send(1, 1, tag=-19, timeout_s=5), "tag is -19"),
+        (lambda: ann.recv(1, tag="a", timeout_s=5), "tag is 'a'"),  # type: ignore[arg-type]
+        (lambda: ann.barrier(timeout_s="5"), "timeout_s is '5'"),  # type: ignore[arg-type]
+        (lambda: ann.average(1.0, weight=float("nan"), timeout_s=5), "weight is nan"),
+        (lambda: ann.explain("all_reduce", 8, density=7), "density of 7"),
+    ):
+        with pytest.raises(errors.SettingError, match=words):
+            call()
+    with pytest.raises(errors.UnsupportedValue, match=r"not ndarray; list\(array\)"):
+        ann.all_to_all(np.ones((2, 3)), timeout_s=5)  # type: ignore[arg-type]
+    with pytest.raises(errors.UnsupportedValue, match=r"give its state_dict\(\)"):
+        ann.all_reduce(torch.nn.Linear(2, 1), timeout_s=5)
+    with pytest.raises(errors.LocalProtocolError, match=r"no event loop runs here.*call group\.all_reduce"):
+        ann.awaitable.all_reduce(1)
+    assert ann.all_reduce(2, timeout_s=TIMEOUT_S) == 3
+    other.join()
+    assert waiting == [3]
+
+
+def test_whoever_is_left_of_two_is_told_whom_it_lost(make_group: MakeGroup) -> None:
+    ann, _ = make_group(2)
+
+    async def lose() -> None:
+        ann._life._feed(machine.Gone(1))
+
+    ann._thread.run(lose())
+    for call in (ann.barrier, lambda: ann.wait_members(3, 5)):
+        with pytest.raises(errors.PeerLost, match=r"lost rank 1 \(member 1\): 1 of the 2 members") as found:
+            call()
+        assert (found.value.rank, found.value.name) == (1, "member 1")
+
+
 def test_whoever_launched_may_leave_and_the_others_go_on(make_group: MakeGroup) -> None:
     groups = make_group(3)
     words = groups[1].verifier
@@ -200,7 +254,8 @@ def test_whoever_launched_may_leave_and_the_others_go_on(make_group: MakeGroup) 
     assert [member.name for member in rest[0].members] == ["member 1", "member 2"]
     assert [group.verifier for group in rest] == [words, words]
     assert groups[0].state.startswith("closed")
-    with pytest.raises(errors.LinkClosed):
+    assert [member.state for member in groups[0].members] == ["this member"]
+    with pytest.raises(errors.LinkClosed, match="group is closed"):
         groups[0].barrier()
 
 
