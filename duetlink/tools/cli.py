@@ -148,7 +148,7 @@ def _address(host: str, port: int, tls: bool) -> str:
 def demo(
     ctx: click.Context, name: str, list_: bool, timeout_s: float, notebooks: Path | None, open_: bool
 ) -> None:
-    """Play a lesson's notebooks against each other in Jupyter kernels, and say what happened.
+    """Play a lesson's notebooks against each other in Jupyter kernels, or its only one; say what happened.
 
     NAME is one that --list shows, or its number; the first without it. What it writes goes to
     duetlink-demo/NAME in the current directory: the notebooks with their outputs, and the audit log. With

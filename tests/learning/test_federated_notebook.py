@@ -1,25 +1,23 @@
-"""The notebook of four owners, one of whom pauses: executed as it is in git, in a kernel of its own."""
+"""The notebook of four owners, one of whom pauses: as `duetlink demo 11` plays it, alone."""
 
 from __future__ import annotations
 
 import re
+import shutil
 from pathlib import Path
 
-import nbformat
 import pytest
-from nbclient import NotebookClient
+
+from tests.tools.demo.played import NOTEBOOKS, play
 
 pytestmark = pytest.mark.slow
 
-NOTEBOOK = Path(__file__).resolve().parents[2] / "notebooks" / "11-federated" / "four-owners.ipynb"
 
-
-async def test_four_owners_learn_together_what_none_knows_while_one_pauses() -> None:
-    notebook = nbformat.read(NOTEBOOK, as_version=4)
-    assert not any(cell.get("outputs") for cell in notebook.cells)
-    await NotebookClient(notebook, timeout=110, kernel_name="python3").async_execute()
-    shown = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    text = "\n".join(output.get("text", "") for output in shown)
+def test_four_owners_learn_together_what_none_knows_while_one_pauses(tmp_path: Path) -> None:
+    lesson = tmp_path / "11-federated"
+    shutil.copytree(NOTEBOOKS / "11-federated", lesson, ignore=shutil.ignore_patterns(".*"))
+    played = play(lesson)
+    text, shown = played.text("four-owners"), played.outputs("four-owners")
     assert "the same model at all four, to the bit: True" in text
     found = re.search(r"accuracy: (0\.\d\d); by itself at best (0\.\d\d)", text)
     assert found is not None
@@ -31,4 +29,3 @@ async def test_four_owners_learn_together_what_none_knows_while_one_pauses() -> 
     assert 40 <= int(missed[1]) <= 44
     pictures = [output for output in shown if "image/png" in output.get("data", {})]
     assert len(pictures) == 1  # updated in place
-    assert not [output for output in shown if output.get("name") == "stderr"]

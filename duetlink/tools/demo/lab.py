@@ -22,6 +22,7 @@ from duetlink.tools.demo.play import OUTPUT
 
 WORKSPACE = "duetlink"
 _BY_HAND = "by-hand"
+_MOST_BESIDE = 3  # notebooks in a row
 _LAYOUT = ".jupyterlab"  # of JupyterLab: what is opened where; beside the notebooks, not among the user's own
 
 
@@ -46,7 +47,12 @@ def open_side_by_side(console: Console, lesson: Lesson, directory: Path) -> int:
             "demo in a directory of yours"
         ) from None
     console.print(f"JupyterLab opens {' and '.join(names)} in {place}", soft_wrap=True)
-    console.print(f"Run the cells of {names[0]} first: one of them shows the code that the others join with.")
+    if lesson.is_alone:
+        console.print("Run its cells from the top; it meets no other notebook.")
+    else:
+        console.print(
+            f"Run the cells of {names[0]} first: one of them shows the code that the others join with."
+        )
     process = subprocess.Popen(
         command(place), env={"DUETLINK_AUDIT_PATH": str(place / "audit.jsonl")} | os.environ
     )
@@ -69,7 +75,7 @@ def command(place: Path) -> list[str]:
 
 
 def lay_out(names: Sequence[str], directory: Path) -> None:
-    """Write the workspace that shows notebooks of these names side by side."""
+    """Write the workspace that shows notebooks of these names side by side; four or more in two rows."""
     from jupyterlab_server.workspaces_handler import WorkspacesManager
 
     directory.mkdir(parents=True, exist_ok=True)
@@ -79,12 +85,11 @@ def lay_out(names: Sequence[str], directory: Path) -> None:
 def workspace(names: Sequence[str]) -> dict[str, Any]:
     """A workspace as JupyterLab saves it: https://jupyterlab.readthedocs.io/en/stable/user/workspaces.html."""
     tabs = [{"type": "tab-area", "currentIndex": 0, "widgets": [f"notebook:{name}"]} for name in names]
-    dock = {
-        "type": "split-area",
-        "orientation": "horizontal",
-        "sizes": [1 / len(names)] * len(names),
-        "children": tabs,
-    }
+    # in four columns on one screen, neither code nor panel can be read
+    half = (len(tabs) + 1) // 2
+    rows = [tabs] if len(tabs) <= _MOST_BESIDE else [tabs[:half], tabs[half:]]
+    parts = [_split("horizontal", row) for row in rows]
+    dock = parts[0] if len(parts) == 1 else _split("vertical", parts)
     layout = {
         "main": {"dock": dock, "current": f"notebook:{names[0]}"},
         "left": {"collapsed": True, "visible": True, "widgets": []},
@@ -94,6 +99,12 @@ def workspace(names: Sequence[str]) -> dict[str, Any]:
     }
     opened = {f"notebook:{name}": {"data": {"path": name, "factory": "Notebook"}} for name in names}
     return {"data": {"layout-restorer:data": layout} | opened, "metadata": {"id": WORKSPACE}}
+
+
+def _split(orientation: str, children: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Areas of one size."""
+    sizes = [1 / len(children)] * len(children)
+    return {"type": "split-area", "orientation": orientation, "sizes": sizes, "children": list(children)}
 
 
 def _copied(lesson: Lesson, place: Path) -> list[str]:

@@ -1,4 +1,5 @@
-"""A lesson: notebooks that are played together, of owners and a scientist, or of the members of a group."""
+"""A lesson: notebooks that are played together, of owners and a scientist, or of the members of a group;
+or one notebook that is played alone."""
 
 from __future__ import annotations
 
@@ -18,12 +19,21 @@ MEMBER = "member-"
 FIRST = "1-basics"
 _ASIDE = re.compile(r"\s*·.*")  # of a title: whose notebook it is
 # where the distribution is called otherwise than the module
-_DISTRIBUTIONS = {"sklearn": "scikit-learn"}
+_DISTRIBUTIONS = {"sklearn": "scikit-learn", "dp_accounting": "dp-accounting"}
+# what duetlink itself imports where a notebook uses this name of it
+_BEHIND = {
+    "dp": ("opendp",),
+    "fit_private": ("opendp",),
+    "Prep": ("narwhals", "polars", "duckdb"),
+    "DpSgd": ("dp_accounting",),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """`owner.ipynb`, or several `owner-NAME.ipynb`, and `scientist.ipynb`; or several `member-NAME.ipynb`."""
+    """`owner.ipynb`, or several `owner-NAME.ipynb`, and `scientist.ipynb`; or several `member-NAME.ipynb`; or
+    one notebook of any other name.
+    """
 
     name: str
     notebooks: tuple[Path, ...]
@@ -32,6 +42,11 @@ class Lesson:
     def is_group(self) -> bool:
         """Whether its notebooks meet in a group, and not two by two in duets."""
         return self.notebooks[0].stem.startswith(MEMBER)
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether it is one notebook, which meets no other."""
+        return len(self.notebooks) == 1
 
     @property
     def title(self) -> str:
@@ -66,7 +81,11 @@ def lesson_in(directory: Path) -> Lesson | None:
     name = directory.resolve().name
     if len(members) > 1:
         return Lesson(name, members)
-    return Lesson(name, (*owners, scientist)) if owners and scientist.is_file() else None
+    if owners and scientist.is_file():
+        return Lesson(name, (*owners, scientist))
+    alone = tuple(directory.glob("*.ipynb"))
+    of_several = owners or members or scientist.is_file()  # the others are missing
+    return Lesson(name, alone) if len(alone) == 1 and not of_several else None
 
 
 def lessons() -> list[Lesson]:
@@ -76,9 +95,8 @@ def lessons() -> list[Lesson]:
 
 
 def listed() -> list[tuple[str, str]]:
-    """Name and title of every lesson, with those of one notebook, which are not played."""
-    alone = [(path.parent.name, f"{_title(path)} (one notebook: {path})") for path in _alone()]
-    return sorted([(each.name, each.title) for each in lessons()] + alone, key=lambda row: _number(row[0]))
+    """Name and title of every lesson."""
+    return [(each.name, each.title + (" (one notebook)" if each.is_alone else "")) for each in lessons()]
 
 
 def home() -> Path:
@@ -114,9 +132,6 @@ def find(name: str) -> Lesson:
             return lesson
     if not known:
         raise DemoFailed(f"there are no notebooks in {home()}; --notebooks says where they are")
-    for path in _alone():
-        if _is_called(path.parent.name, name):
-            raise DemoFailed(f"{path.parent.name} is one notebook, played alone: open {path} in JupyterLab")
     raise DemoFailed(f"there is no {name!r}; there are {', '.join(lesson.name for lesson in known)}")
 
 
@@ -127,12 +142,6 @@ def _is_called(lesson: str, name: str) -> bool:
 
 def _directories() -> list[Path]:
     return sorted(home().iterdir(), key=lambda each: _number(each.name)) if home().is_dir() else []
-
-
-def _alone() -> list[Path]:
-    """The notebooks that stand alone in their directories."""
-    found = [sorted(directory.glob("*.ipynb")) for directory in _directories()]
-    return [notebooks[0] for notebooks in found if len(notebooks) == 1]
 
 
 def _title(path: Path) -> str:
@@ -160,4 +169,7 @@ def _imported(source: str) -> set[str]:
             names |= {alias.name.partition(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
             names.add(node.module.partition(".")[0])
+            names |= {module for alias in node.names for module in _BEHIND.get(alias.name, ())}
+        elif isinstance(node, ast.Attribute):
+            names |= set(_BEHIND.get(node.attr, ()))
     return names

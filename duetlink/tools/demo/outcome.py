@@ -10,11 +10,12 @@ from rich.table import Table
 from rich.text import Text
 
 from duetlink.base.quantities import size_text
+from duetlink.duet.answering.states import PERSON
 from duetlink.duet.display import visible
 from duetlink.groups.status import GroupStatus
 from duetlink.tools.demo.errors import DemoFailed
 from duetlink.tools.demo.screen import colour_of
-from duetlink.tools.demo.summary import Summary, times
+from duetlink.tools.demo.summary import AnsweredRequest, Summary, times
 
 _ANSWERS = {"approved": "green", "denied": "red", "withdrawn": "yellow", "pending": "yellow"}
 
@@ -161,13 +162,20 @@ def _requests(pairings: Sequence[Pairing]) -> Table:
             table.add_row(
                 *([Text(pairing.name, colour_of(pairing.name))] if owners else []),
                 Text(visible(request.name)),
-                # of a function that was not run, nobody knows
-                size_text(request.size_bytes) if request.size_bytes else "",
+                _size(request),
                 Text(visible(request.reason)),
                 answer,
-                Text(visible(request.by), "dim"),
+                # the tables are for whoever has played all parts
+                Text("the owner" if request.by == PERSON else visible(request.by), "dim"),
             )
     return table
+
+
+def _size(request: AnsweredRequest) -> str:
+    if request.is_number:
+        return "one number"
+    # of a function that was not run, nobody knows
+    return size_text(request.size_bytes) if request.size_bytes else ""
 
 
 def _transfers(pairings: Sequence[Pairing]) -> Table:

@@ -70,7 +70,7 @@ async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -
     environment = {"DUETLINK_AUDIT_PATH": str(run / "audit.jsonl")} | os.environ
     screen = Screen(console)
     players = [Player(path, screen.finished) for path in lesson.notebooks]
-    codes = _connect(lesson, players, screen)
+    codes = {} if lesson.is_alone else _connect(lesson, players, screen)
     screen.watch(players)
     try:
         with _terminable(), screen:
@@ -101,7 +101,7 @@ async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -
         sides = {player.role: told_group(end) for player, end in zip(players, ends, strict=True)}
         check_group(sides)
         show_group(console, code, sides, signaling=address)
-    else:
+    elif not lesson.is_alone:
         duets = [told(end) for end in ends]
         pairings = [
             pair(owner.role, codes[_variable(owner.role)].result(), side, duets[-1])
@@ -112,9 +112,10 @@ async def _play(console: Console, lesson: Lesson, run: Path, timeout_s: float) -
         show(console, pairings, signaling=address)
     console.print(f"\nDone in {time.monotonic() - started_s:.0f} s. What was written:", style="dim")
     audit = Settings.from_environment(environment).audit_file
-    for path in (*saved, *([audit] if audit is not None else [])):
+    for path in (*saved, *([audit] if audit is not None and audit.exists() else [])):
         console.print(f"  {path}", style="dim", soft_wrap=True)
-    console.print(f"To play the parts yourself: duetlink demo {lesson.name} --open", style="dim")
+    whom = "it" if lesson.is_alone else "the parts"
+    console.print(f"To play {whom} yourself: duetlink demo {lesson.name} --open", style="dim")
     return 0
 
 

@@ -26,6 +26,7 @@ class AnsweredRequest:
 
     name: str
     size_bytes: int
+    is_number: bool
     reason: str
     state: str
     by: str
@@ -64,6 +65,7 @@ class Summary:
                 AnsweredRequest(
                     request.asset.name,
                     request.asset.size_bytes,
+                    request.asset.is_number,
                     request.reason,
                     request.state,
                     request.by,

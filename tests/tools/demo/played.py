@@ -30,6 +30,7 @@ def _lessons(*patterns: str) -> list[str]:
 
 DUETS = _lessons("*/scientist.ipynb")
 LESSONS = _lessons("*/scientist.ipynb", "*/member-*.ipynb")
+ALONE = [name for name in _lessons("*/*.ipynb") if name not in LESSONS]  # one notebook each
 
 
 def roles(lesson: str) -> list[str]:
@@ -124,12 +125,13 @@ def elsewhere(directory: Path) -> Path:
 
 
 def checked(directory: Path, here: Path, told: str, audit: Path) -> Played:
-    assert "✓ the same on both sides" in told or "✓ the same at all who are there" in told
+    notebooks = sorted(path.name for path in directory.iterdir())
+    met = "✓ the same on both sides" in told or "✓ the same at all who are there" in told
+    assert met == (len(notebooks) > 1)
     assert verify(audit).intact
     entries = [json.loads(line) for line in audit.read_text(encoding="utf-8").splitlines()]
     written = here / "duetlink-demo" / directory.name
     played = Played(written, told, entries)
-    notebooks = sorted(path.name for path in directory.iterdir())
     assert all(name.endswith(".ipynb") for name in notebooks)  # nothing was written beside them
     assert {path.name for path in written.glob("*.ipynb")} == set(notebooks)
     said = told.partition("What was written:\n")[2].partition("To play")[0].split()

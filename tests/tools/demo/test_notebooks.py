@@ -12,9 +12,10 @@ from click.testing import CliRunner
 
 from duetlink.tools.cli import main
 from duetlink.tools.demo.lesson import find, lessons
-from tests.tools.demo.played import DUETS, LESSONS, NOTEBOOKS, roles
+from tests.tools.demo.played import ALONE, DUETS, LESSONS, NOTEBOOKS, roles
 
-ALL = [(lesson, role) for lesson in LESSONS for role in roles(lesson)]
+PLAYED = [(lesson, role) for lesson in LESSONS for role in roles(lesson)]
+ALL = PLAYED + [(lesson, role) for lesson in ALONE for role in roles(lesson)]
 
 
 def cells(lesson: str, role: str) -> list[dict[str, Any]]:
@@ -31,7 +32,7 @@ def test_no_outputs_and_no_execution_counts(lesson: str, role: str) -> None:
         assert set(cell["metadata"]) <= {"tags"}
 
 
-@pytest.mark.parametrize(("lesson", "role"), ALL)
+@pytest.mark.parametrize(("lesson", "role"), PLAYED)
 def test_the_cells_that_the_demo_looks_for(lesson: str, role: str) -> None:
     found = [tag for cell in cells(lesson, role) for tag in cell["metadata"].get("tags", [])]
     if role.startswith("member") and role != roles(lesson)[0]:
@@ -62,9 +63,26 @@ def test_each_ends_with_what_left(lesson: str) -> None:
             assert headings[-1].partition(". ")[2].startswith("What left")
 
 
-@pytest.mark.parametrize("lesson", LESSONS)
+@pytest.mark.parametrize("member", [each for each in PLAYED if each[1].startswith("member")])
+def test_a_member_pastes_the_code_in_a_cell_of_its_own(member: tuple[str, str]) -> None:
+    taken = [cell for cell in cells(*member) if "take-code" in cell["metadata"].get("tags", [])]
+    for cell in taken:
+        assert re.fullmatch(r'CODE_[A-Z]+ = "paste the code here"', "".join(cell["source"]))
+
+
+@pytest.mark.parametrize("lesson", LESSONS + ALONE)
 def test_all_that_they_import_comes_with_the_demo(lesson: str) -> None:
     assert find(lesson).missing == []
+
+
+def test_also_what_duetlink_imports_for_a_lesson_is_missed_before_it_is_played(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert "opendp" in find("6").missing
+    assert {"narwhals", "polars", "duckdb", "opendp", "dp-accounting"} <= set(find("12").missing)
+    assert {"torch", "scikit-learn", "dp-accounting"} <= set(find("9").missing)
+    assert "opendp" not in find("9").missing
 
 
 def test_every_notebook_is_in_the_wheel() -> None:
@@ -75,7 +93,8 @@ def test_every_notebook_is_in_the_wheel() -> None:
 
 
 def test_a_lesson_is_found_by_its_number_and_by_its_name() -> None:
-    assert [lesson.name for lesson in lessons()] == LESSONS
+    assert [lesson.name for lesson in lessons() if not lesson.is_alone] == LESSONS
+    assert [lesson.name for lesson in lessons() if lesson.is_alone] == ALONE == ["10-gossip", "11-federated"]
     assert [find(name).name for name in ("2", "statistics", "2-statistics")] == ["2-statistics"] * 3
     assert find("4").title == "Two owners, one model"
     assert [path.stem for path in find("4").notebooks] == ["owner-north", "owner-south", "scientist"]
@@ -87,15 +106,9 @@ def test_the_command_lists_them_and_knows_no_others() -> None:
     lines = listed.stdout.splitlines()
     assert lines[1] == "2-statistics        Frames and statistics"
     assert lines[8] == "9-private-training  A private training"
-    alone = NOTEBOOKS / "10-gossip" / "gossip.ipynb"
-    title = "Gossip: learning where nobody is in the middle"
-    assert lines[9] == f"10-gossip           {title} (one notebook: {alone})"
+    assert lines[9] == "10-gossip           Gossip: learning where nobody is in the middle (one notebook)"
     wrong = CliRunner().invoke(main, ["demo", "3-dogs"])
     assert wrong.exit_code == 1
-    single = CliRunner().invoke(main, ["demo", "10"])
-    assert single.exit_code == 1
-    words = f"10-gossip is one notebook, played alone: open {alone} in JupyterLab"
-    assert single.stderr == f"error: {words}\n"
     assert wrong.stderr.startswith(
         "error: there is no '3-dogs'; there are 1-basics, 2-statistics, 3-images, "
     )

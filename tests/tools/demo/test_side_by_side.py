@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -53,6 +54,29 @@ def test_all_notebooks_of_a_lesson_are_copied_and_laid_out(tmp_path: Path, ran: 
     assert (dock["orientation"], len(dock["sizes"])) == ("horizontal", 3)
     assert [tab["widgets"] for tab in dock["children"]] == [[f"notebook:{name}"] for name in names]
     assert saved["data"]["notebook:scientist.ipynb"]["data"]["path"] == "scientist.ipynb"
+
+
+def test_four_notebooks_stand_in_two_rows(tmp_path: Path, ran: list[list[str]]) -> None:
+    assert lab.open_side_by_side(Console(quiet=True), find("7-group"), tmp_path) == 0
+    place = tmp_path / "duetlink-demo" / "7-group" / "by-hand"
+    saved: Any = WorkspacesManager(str(place / ".jupyterlab")).load("duetlink")
+    dock = saved["data"]["layout-restorer:data"]["main"]["dock"]
+    assert (dock["orientation"], dock["sizes"]) == ("vertical", [0.5, 0.5])
+    rows = [[tab["widgets"] for tab in row["children"]] for row in dock["children"]]
+    assert rows == [
+        [["notebook:member-ann.ipynb"], ["notebook:member-ben.ipynb"]],
+        [["notebook:member-cal.ipynb"], ["notebook:member-dee.ipynb"]],
+    ]
+    assert {row["orientation"] for row in dock["children"]} == {"horizontal"}
+
+
+def test_a_lesson_of_one_notebook_is_opened_alone(tmp_path: Path, ran: list[list[str]]) -> None:
+    said = io.StringIO()
+    assert lab.open_side_by_side(Console(file=said, width=200), find("10"), tmp_path) == 0
+    assert said.getvalue().splitlines()[-1] == "Run its cells from the top; it meets no other notebook."
+    place = tmp_path / "duetlink-demo" / "10-gossip" / "by-hand"
+    assert [path.name for path in place.glob("*.ipynb")] == ["gossip.ipynb"]
+    assert len(ran) == 1
 
 
 def test_what_a_person_has_made_of_a_copy_stays(tmp_path: Path, ran: list[list[str]]) -> None:
