@@ -75,7 +75,7 @@ def _show(made: Group, size: int | None, *, opened: bool) -> None:
             return
     if not opened:
         return
-    line = f'group = duetlink.group("{made.code}")'
+    line = f"group = duetlink.group('{made.code}')"  # so that it may be pasted between double quotes as well
     who = "everybody who may come" if size is None else f"the {size - 1} who may come"
     show_text(
         f"Send this line to {who}:\n\n    {line}\n\nThen compare the words of group.verifier.", code=line

@@ -24,7 +24,7 @@ def test_a_group_is_told_with_its_links_what_runs_and_whom_it_waits_for(
     assert page.panel.kind == "group"
     page.say(kind="hello", schema=SCHEMA)
     code = page.wait("code").content
-    assert code["line"] == f'group = duetlink.group("{groups[0].code}")'
+    assert code["line"] == f"group = duetlink.group('{groups[0].code}')"
     state = page.trait("group", lambda group: group["state"] == "ready")
     assert (state["epoch"], state["rank"], state["size"]) == (1, 0, 3)
     assert state["verifier"] == groups[0].verifier

@@ -59,7 +59,7 @@ class GroupFeed(Pages):
     def _tell_all(self) -> None:
         code = self._group.code
         if code is not None:
-            line = f'group = duetlink.group("{code}")'
+            line = f"group = duetlink.group('{code}')"  # as that of a duet: it may be pasted between quotes
             self._outlet.say(asdict(Code("code", code, line, 0.0, False)))
 
     def _tick(self) -> None:

@@ -102,9 +102,9 @@ def test_the_code_is_there_while_it_waits_and_leaving_is_confirmed(show: Show) -
     waiting = replace(states.GROUP, state="waiting", epoch=0, rank=None, size=0, members=[], links=[])
     shown = show(traits=TRAITS | {"group": asdict(waiting)})
     view = shown.view()
-    shown.receive(states.CODE | {"line": 'group = duetlink.group("7-crossover-clockwork")', "expires_s": 0.0})
+    shown.receive(states.CODE | {"line": "group = duetlink.group('7-crossover-clockwork')", "expires_s": 0.0})
     expect(view).to_contain_text("Tell this code to everybody who may come")
-    expect(view.locator(".line")).to_have_text('group = duetlink.group("7-crossover-clockwork")')
+    expect(view.locator(".line")).to_have_text("group = duetlink.group('7-crossover-clockwork')")
     expect(view.get_by_text("Nothing runs.")).to_have_count(0)  # nothing can yet
     view.get_by_role("button", name="Leave").click()
     view.get_by_role("group", name="Leave this group?").get_by_role("button", name="Leave").click()
