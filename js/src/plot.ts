@@ -49,6 +49,8 @@ export interface Frame {
 }
 
 const EDGE = { side: 56, top: 7, bottom: 5, times: 18 };
+/** Between an axis and its words. */
+const GAP = 4;
 const TIME_STEPS_S = [5, 10, 15, 30, 60, 120, 300];
 const TIME_SPACE = 64;
 const MARK = 3.5;
@@ -101,10 +103,11 @@ export function ceiling(value: number): number {
   return ([1, 2, 3, 4, 6, 8].find((digit) => digit * power >= value) ?? 10) * power;
 }
 
-/** Round times within [first, last], far enough apart for their words. */
-export function timeTicks(first: number, last: number, width: number): number[] {
+/** Round times within [first, last], far enough apart for their words; whole minutes where no seconds are told. */
+export function timeTicks(first: number, last: number, width: number, seconds: boolean): number[] {
   const most = Math.max(1, Math.floor(width / TIME_SPACE));
-  const step = TIME_STEPS_S.find((step) => (last - first) / step <= most) ?? TIME_STEPS_S.at(-1)!;
+  const steps = TIME_STEPS_S.filter((step) => seconds || step >= 60);
+  const step = steps.find((step) => (last - first) / step <= most) ?? steps.at(-1)!;
   const ticks = [];
   for (let tick = Math.ceil(first / step) * step; tick <= last; tick += step) ticks.push(tick);
   return ticks;
@@ -130,19 +133,19 @@ export function draw(
   to.textBaseline = "middle";
 
   for (const [scale, align, at] of [
-    [plot.left, "right", frame.left - 6],
-    [plot.right, "left", frame.left + frame.width + 6],
+    [plot.left, "right", frame.left - GAP],
+    [plot.right, "left", frame.left + frame.width + GAP],
   ] as const) {
     if (!scale) continue;
     to.textAlign = align;
     for (const tick of scale.ticks) {
       const y = Math.round(yOf(tick, scale, frame)) + 0.5;
-      to.fillText(scale.words(tick), at, y);
+      to.fillText(fitted(to, scale.words(tick), EDGE.side - GAP), at, y);
       if (scale === plot.left) gridLine(to, [frame.left, y], [frame.left + frame.width, y]);
     }
   }
   to.textAlign = "center";
-  for (const tick of timeTicks(times[0] ?? 0, times.at(-1) ?? 0, frame.width)) {
+  for (const tick of timeTicks(times[0] ?? 0, times.at(-1) ?? 0, frame.width, plot.seconds)) {
     const at = Math.round(x(tick - times[0]!)) + 0.5;
     gridLine(to, [at, frame.top], [at, frame.top + frame.height]);
     if (plot.timed) to.fillText(clock(tick), at, frame.top + frame.height + 11);
@@ -159,6 +162,18 @@ export function draw(
       to.fill();
     }
   }
+}
+
+/** The beginning of `words`, if all of it is wider than `room`. */
+export function fitted(
+  to: Pick<CanvasRenderingContext2D, "measureText">,
+  words: string,
+  room: number,
+): string {
+  let shown = words;
+  for (let length = words.length - 1; length > 0 && to.measureText(shown).width > room; length--)
+    shown = `${words.slice(0, length)}…`;
+  return shown;
 }
 
 function trace(

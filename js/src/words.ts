@@ -1,4 +1,4 @@
-import type { GroupGoneRow, LinkState, PathRow } from "./contract";
+import type { CodecChoice, GroupGoneRow, LinkState, PathRow } from "./contract";
 
 // The words that people see for what the contract names. One place, so that no view has its own.
 
@@ -24,6 +24,13 @@ export const PATH_STATES: Record<PathRow["state"], string> = {
   opening: "opening",
   down: "down",
   idle: "not needed",
+};
+
+/** What a codec can be chosen for. */
+export const ROLE_MEANINGS: Record<CodecChoice["roles"][number], string> = {
+  bytes: "texts, tables of Arrow and Polars, and all else that is no array of numbers",
+  tensor: "arrays of numbers",
+  gradient: 'what its sender has marked with lossy="gradient"',
 };
 
 /** What follows the name of a member. */

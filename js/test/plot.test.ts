@@ -1,7 +1,7 @@
 import { expect, test } from "vitest";
 import type { DecisionRow } from "../src/contract";
 import { History, means } from "../src/history";
-import { axis, ceiling, frameOf, placeAt, runs, timeTicks, xOf } from "../src/plot";
+import { axis, ceiling, fitted, frameOf, placeAt, runs, timeTicks, xOf } from "../src/plot";
 import { steps } from "../src/steps";
 import { trafficSummary } from "../src/summary";
 
@@ -22,8 +22,10 @@ test("ticks of an axis are round, and gaps do not count", () => {
 });
 
 test("times stand at round ones, as many as there is room for", () => {
-  expect(timeTicks(1003, 1063, 300)).toEqual([1005, 1020, 1035, 1050]);
-  expect(timeTicks(1000, 1900, 200)).toEqual([1200, 1500, 1800]);
+  expect(timeTicks(1003, 1063, 300, true)).toEqual([1005, 1020, 1035, 1050]);
+  expect(timeTicks(1000, 1900, 200, false)).toEqual([1200, 1500, 1800]);
+  // told by the minute, two of half a minute would read alike
+  expect(timeTicks(1003, 1300, 700, false)).toEqual([1020, 1080, 1140, 1200, 1260]);
 });
 
 test("the place below the pointer, within the chart", () => {
@@ -32,6 +34,12 @@ test("the place below the pointer, within the chart", () => {
   expect(placeAt(frame.left + frame.width / 2, frame, 61)).toBe(30);
   expect(placeAt(10_000, frame, 61)).toBe(60);
   expect(placeAt(xOf(17, frame, 61), frame, 61)).toBe(17);
+});
+
+test("names that are too wide for their place are shortened", () => {
+  const to = { measureText: (words: string) => ({ width: 7 * words.length }) as TextMetrics };
+  expect(fitted(to, "frame_of_reference 0", 50)).toBe("frame_…");
+  expect(fitted(to, "zstd 3", 50)).toBe("zstd 3");
 });
 
 test("lines break at gaps", () => {

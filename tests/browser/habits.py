@@ -62,8 +62,8 @@ def test_from_asking_to_the_value(open_notebook: OpenNotebook, frontend: Fronten
     expect(opener).to_be_focused()
     expect(opener).to_be_in_viewport()
 
+    # which is small enough to be read there at once
     requests = mine.get_by_role("tabpanel")
-    owner.page.keyboard.press("Enter")
     expect(requests).to_contain_text("69.57375")
     requests.get_by_role("button", name="Approve like this…").click()
     expect(requests.locator(".sentence")).to_contain_text(f"Sven may have {MEAN} again, at most")

@@ -10,8 +10,6 @@ import { useView } from "./view";
 const SUMMARY_EVERY_MS = 10_000;
 /** A round trip is measured every few seconds; after so many without one the link is silent. */
 const ROUND_TRIP_HOLDS_S = 10;
-/** What fits beside an axis; the whole name stands above the chart. */
-const AXIS_CHARACTERS = 9;
 
 type Paint = (name: string) => string;
 
@@ -73,7 +71,7 @@ export function Charts({ minutes }: { minutes: number }) {
       least: -0.5,
       most: Math.max(names.length, 2) - 0.5,
       ticks: names.map((_, index) => index),
-      words: (index: number) => shortened(names[index]!),
+      words: (index: number) => names[index]!,
     };
     return {
       ...shared(),
@@ -125,8 +123,4 @@ function Key({ sample, name, value }: { sample: string; name: string; value: str
       {name} <b>{value}</b>
     </span>
   );
-}
-
-function shortened(name: string): string {
-  return name.length > AXIS_CHARACTERS ? `${name.slice(0, AXIS_CHARACTERS - 1)}…` : name;
 }

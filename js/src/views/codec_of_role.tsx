@@ -1,4 +1,5 @@
 import type { CodecChoice, CompressionFields } from "../contract";
+import { ROLE_MEANINGS } from "../words";
 import { useView } from "./view";
 
 export type Change = Partial<Omit<CompressionFields, "version">>;
@@ -27,7 +28,9 @@ export function CodecOfRole({
   const auto = now.mode === "auto";
   return (
     <>
-      <label for={`${id}-codec-${role}`}>{role}</label>
+      <label for={`${id}-codec-${role}`} title={ROLE_MEANINGS[role]}>
+        {role}
+      </label>
       <span class="pair">
         <select
           id={`${id}-codec-${role}`}

@@ -88,7 +88,7 @@ export function Controls() {
         {ROLES.map((role) => (
           <CodecOfRole key={role} role={role} now={now} codecs={codecs} set={set} />
         ))}
-        <Row label="greatest error">
+        <Row label="greatest error" title="how far off a lossy codec may be; lossless ones change nothing">
           {(id) => (
             <NumberField
               id={id}
@@ -123,7 +123,7 @@ export function Controls() {
           checked={now.lossless_only}
           onSet={(lossless_only) => set({ lossless_only })}
         />
-        <Check label="keep the codecs of now" checked={now.pin} onSet={(pin) => set({ pin })} />
+        <Check label="keep the codecs in force" checked={now.pin} onSet={(pin) => set({ pin })} />
       </div>
       <div class="bar">
         <CommandButton

@@ -59,6 +59,11 @@ export function Decisions() {
           ))}
         </tbody>
       </table>
+      {rows.length > 1 && (
+        <p class="dim">
+          What is sent at the same time shares the link and the rate cap: each measures its part.
+        </p>
+      )}
       {rows.length === 0 && <p class="dim">Nothing yet: a tuner decides once something large is sent.</p>}
       {rows.length > shown.length && (
         <button type="button" class="plain" onClick={() => (all.value = true)}>

@@ -1,11 +1,20 @@
 import type { JSX, TargetedKeyboardEvent } from "preact";
 import { useView } from "./view";
 
-export function Row({ label, children }: { label: string; children: (id: string) => JSX.Element }) {
+interface RowProps {
+  label: string;
+  /** What it means, to whom it is not plain. */
+  title?: string;
+  children: (id: string) => JSX.Element;
+}
+
+export function Row({ label, title, children }: RowProps) {
   const id = `${useView().id}-${label.replace(" ", "-")}`;
   return (
     <>
-      <label for={id}>{label}</label>
+      <label for={id} title={title}>
+        {label}
+      </label>
       {children(id)}
     </>
   );

@@ -38,9 +38,8 @@ export function Group() {
             </span>
           )}
         </div>
-        {gone ? (
-          <Gone />
-        ) : (
+        {gone && <Gone />}
+        {group.size > 0 && !gone && (
           <dl class="figures">
             <div>
               <dt>you are</dt>

@@ -32,7 +32,8 @@ export function Header() {
         )}
         <Silence />
       </div>
-      {gone ? <Gone /> : <Figures />}
+      {gone && <Gone />}
+      {link.peer !== null && open && <Figures />}
       <div class="actions">
         <button
           type="button"

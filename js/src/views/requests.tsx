@@ -17,6 +17,9 @@ import { Words } from "./words";
 /** For so long nothing is answered after the list has changed: the click was meant for what stood there. */
 const DEAD_MS = 500;
 
+/** So little is read before it is approved: the oldest request of this size unfolds by itself. */
+const SMALL_BYTES = 1000;
+
 const COMMANDS = ["approve", "run_request", "deny", "add_policy_like", "request_detail"];
 
 /** Puts the focus on the oldest request, on what opens it: never on an answer. Where none waits, on the tab's content. */
@@ -55,8 +58,8 @@ export function RequestsTab() {
     <div class="requests">
       {pending.length === 0 && <p class="dim">Nothing waits for your answer.</p>}
       <ul ref={list} onKeyDown={move}>
-        {pending.map((row) => (
-          <Pending key={row.number} row={row} dead={dead} onMove={() => moves.value++} />
+        {pending.map((row, place) => (
+          <Pending key={row.number} row={row} first={place === 0} dead={dead} onMove={() => moves.value++} />
         ))}
       </ul>
       <OwnRequests />
@@ -76,10 +79,18 @@ function useDeadTime(places: string): boolean {
   return settled.value !== places;
 }
 
-function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove: () => void }) {
+interface PendingProps {
+  row: RequestRow;
+  first: boolean;
+  dead: boolean;
+  onMove: () => void;
+}
+
+function Pending({ row, first, dead, onMove }: PendingProps) {
   const view = useView();
   const { id } = view;
-  const open = useSignal(false);
+  const chosen = useSignal<boolean | null>(null); // by a click; else its size decides
+  const open = chosen.value ?? (first && row.made && row.size_bytes <= SMALL_BYTES);
   const answering = useSignal<"" | "deny" | "like">("");
   const item = useRef<HTMLLIElement>(null);
   useLayoutEffect(() => {
@@ -99,7 +110,7 @@ function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove
   // a run tells more
   const forget = (number: number) => {
     details.value = new Map([...details.peek()].filter(([, detail]) => detail.number !== number));
-    open.value = true;
+    chosen.value = true;
   };
   const args = { number: row.number };
   const detailId = `${id}-request-${row.number}`;
@@ -111,9 +122,9 @@ function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove
         <button
           type="button"
           class="open"
-          aria-expanded={open.value}
-          aria-controls={open.value ? detailId : undefined}
-          onClick={() => (open.value = !open.value)}
+          aria-expanded={open}
+          aria-controls={open ? detailId : undefined}
+          onClick={() => (chosen.value = !open)}
         >
           <span class="twist" aria-hidden="true" />
           <Words text={row.name} />
@@ -179,7 +190,7 @@ function Pending({ row, dead, onMove }: { row: RequestRow; dead: boolean; onMove
           It runs here{row.progress === null ? "…" : `: ${Math.round(row.progress * 100)} %`}
         </p>
       )}
-      {open.value && <Detail row={row} id={detailId} />}
+      {open && <Detail row={row} id={detailId} />}
       {answering.value === "deny" && <Denial row={row} dead={dead} onCancel={cancel} />}
       {answering.value === "like" && <PolicyLike row={row} dead={dead} onMove={onMove} onCancel={cancel} />}
       {!answering.value && (

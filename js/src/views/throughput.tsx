@@ -26,6 +26,14 @@ export function ThroughputTab() {
   const { panel, id } = useView();
   const minutes = useSignal(panel.state.minutes);
   const asTable = useSignal(false);
+  if (panel.state.transfers.value.total === 0) {
+    return (
+      <div class="throughput">
+        <p class="dim">Nothing has moved yet. What moves is drawn here, second by second.</p>
+        <Controls />
+      </div>
+    );
+  }
   return (
     <div class="throughput">
       <Headline />

@@ -90,6 +90,15 @@ def test_it_fits_into_a_side_panel(show: Show, tab: str) -> None:
     assert view.evaluate("({ scrollWidth, clientWidth }) => scrollWidth - clientWidth") == 0
 
 
+def test_figures_and_tabs_stand_in_one_line_each_in_a_narrow_column(show: Show) -> None:
+    shown = show()
+    view = shown.view(width=360)
+    shown.greet()
+    tops = "(all) => [...new Set(all.map((each) => Math.round(each.getBoundingClientRect().bottom)))]"
+    assert len(view.locator(".figures > div").evaluate_all(tops)) == 1
+    assert len(view.get_by_role("tab").evaluate_all(tops)) == 1
+
+
 @pytest.mark.parametrize("tab", TABS)
 def test_targets_are_large_enough(show: Show, tab: str) -> None:
     shown = show(traits=traits_of(tab))

@@ -135,7 +135,7 @@ def test_switches_and_numbers(show: Show) -> None:
     controls.get_by_label("lossless only").check()
     assert shown.command()["args"] == {"lossless_only": True}
     shown.receive(states.ack(shown.command()))
-    controls.get_by_label("keep the codecs of now").check()
+    controls.get_by_label("keep the codecs in force").check()
     assert shown.command()["args"] == {"pin": True}
     shown.receive(states.ack(shown.command()))
     cap = controls.get_by_label("rate cap")
@@ -204,3 +204,5 @@ def test_before_there_is_a_peer_there_is_nothing_to_agree_on(show: Show) -> None
     view = shown.view()
     shown.open_tab(view, "Throughput")
     expect(view).to_contain_text("Both sides agree on it once they are connected.")
+    expect(view).to_contain_text("Nothing has moved yet.")
+    expect(view.get_by_role("img")).to_have_count(0)

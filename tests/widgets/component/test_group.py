@@ -8,7 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 from playwright.sync_api import expect
 
-from duetlink_widgets.contract import Foreign, GroupSum
+from duetlink_widgets.contract import Foreign, GroupLinkRow, GroupMemberRow, GroupSum
 from tests.widgets.component import states
 from tests.widgets.component.conftest import Show
 from tests.widgets.component.shown import AXE
@@ -40,6 +40,24 @@ def test_a_matrix_shows_the_links_of_all_to_all_and_who_is_slow(show: Show) -> N
     shown.page.clock.resume()  # axe waits by timers
     found = view.evaluate("async (panel) => (await axe.run(panel)).violations.map(({ id }) => id)")
     assert found == []
+
+
+def test_four_members_are_seen_in_a_narrow_column(show: Show) -> None:
+    ranks = range(4)
+    members = [
+        GroupMemberRow(rank, Foreign("Maximiliane von Hohenstein " * 2), "connected") for rank in ranks
+    ]
+    links = [
+        GroupLinkRow(one, other, "punched", 0.123, 12_600_000.0, True)
+        for one in ranks
+        for other in ranks
+        if one != other
+    ]
+    group = replace(states.GROUP, size=4, members=members, links=links)
+    view = show(traits=TRAITS | {"group": asdict(group)}).view(width=360)
+    expect(view.get_by_role("columnheader", name="3")).to_be_visible()
+    table = view.get_by_role("region", name="Links")
+    assert table.evaluate("({ scrollWidth, clientWidth }) => scrollWidth - clientWidth") == 0
 
 
 def test_a_link_of_others_that_is_not_known_yet_is_not_called_broken(show: Show) -> None:

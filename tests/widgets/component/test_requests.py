@@ -50,6 +50,30 @@ def test_a_number_is_called_one_number_and_not_so_many_bytes(show: Show) -> None
     expect(view.locator(".request")).to_contain_text("what would leaveone number, numpy.float64, bit for bit")
 
 
+def test_a_small_result_is_read_before_it_is_approved(show: Show) -> None:
+    first = replace(states.REQUESTS.rows[0], name="ages.mean()", size_bytes=29, one_number=True)
+    second = replace(first, number=29, name="ages.max()")
+    shown = show(traits=states.TRAITS | {"requests": asdict(replace(states.REQUESTS, rows=[first, second]))})
+    view = open_requests(shown)
+    mean = view.get_by_role("button", name="ages.mean()", exact=True)
+    expect(mean).to_have_attribute("aria-expanded", "true")
+    expect(view.get_by_role("button", name="ages.max()", exact=True)).to_have_attribute(
+        "aria-expanded", "false"
+    )
+    (command,) = shown.sent("command")
+    assert (command["name"], command["args"]) == ("request_detail", {"number": 28})
+    shown.receive(states.ack(command, result=asdict(states.DETAIL)))
+    expect(view.get_by_role("region", name="What it holds")).to_have_text(states.DETAIL.preview)
+    # what it has pushed down is not clicked by mistake
+    expect(view.get_by_role("button", name="Approve ages.mean()")).to_be_disabled()
+    mean.click()
+    expect(mean).to_have_attribute("aria-expanded", "false")
+    # the next one's turn
+    shown.change(requests=asdict(replace(states.REQUESTS, pending=1, rows=[second])))
+    shown.settle()
+    assert [each["args"] for each in shown.sent("command")] == [{"number": 28}, {"number": 29}]
+
+
 def test_approve_sends_the_revision_that_was_seen(show: Show) -> None:
     shown = show()
     view = open_requests(shown)

@@ -56,6 +56,7 @@ def test_a_closed_duet_shows_nothing_that_looks_alive(show: Show) -> None:
     view = shown.view()
     expect(view).to_contain_text("the peer closed the link: lunch")
     expect(view.get_by_role("table", name="Ways to the peer")).to_have_count(0)
+    expect(view.locator(".figures")).to_have_count(0)
     shown.open_tab(view, "Throughput")
     assert view.locator(".controls").evaluate("controls => controls.inert")
 
@@ -80,6 +81,7 @@ def test_link_before_there_is_a_peer(show: Show) -> None:
     expect(view.locator(".code")).to_have_text("7-crossover-clockwork")
     expect(view.locator(".line")).to_have_text("duet = duetlink.join('7-crossover-clockwork')")
     expect(view).to_contain_text("for 9:41 more")
+    expect(view.locator(".figures")).to_have_count(0)  # there is nothing to measure
     shown.pass_s(60)
     shown.receive(states.tick(1))  # the kernel is there
     expect(view).to_contain_text("for 8:41 more")
@@ -184,6 +186,7 @@ def test_decisions_come_with_their_reasons_and_outcomes(show: Show) -> None:
     expect(rows.nth(1)).to_contain_text("The link became slower.")
     expect(rows.nth(2)).to_contain_text("peer")
     expect(rows.nth(2).get_by_role("cell").last).to_have_text("–")
+    expect(view.locator(".decisions")).to_contain_text("shares the link and the rate cap")
     measured = states.decisions()["rows"][2] | {"measured_bytes_per_s": 99.2e6}
     shown.receive({"kind": "decisions", "reset": False, "rows": [measured]})
     expect(rows).to_have_count(5)
