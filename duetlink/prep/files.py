@@ -21,7 +21,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 PARQUET, CSV = "parquet", "csv"
-_ROW = re.compile(r"Row #(\d+)")
+_SUFFIXES = (".parquet", ".csv")
+_PACKED = (".gz", ".zip", ".zst", ".bz2", ".xz", ".lz4")
+_ROW, _COLUMN = re.compile(r"Row #(\d+)"), re.compile(r"CSV column #(\d+)")
 _QUOTES_AT_ONCE = 1 << 20  # bytes
 _SHOWN = 300  # characters of an engine's message
 
@@ -50,11 +52,14 @@ class Files:
 def files_at(path: Path) -> Files:
     """What is at a path: a file, or a directory with files of one kind.
 
+    Of a directory, names that begin with a dot or an underscore are left out, as Arrow and Spark do.
+
     Raises:
-        PrepError: there is nothing, or nothing that can be read; or files have different columns.
+        PrepError: there is nothing, or nothing that can be read; files have different columns; or some of a
+        directory would be left out.
     """
     if path.is_dir():
-        found = sorted(each for each in path.iterdir() if each.suffix.lower() in (".parquet", ".csv"))
+        found = _files_in(path)
     elif path.is_file():
         found = [path]
     else:
@@ -86,6 +91,19 @@ def files_at(path: Path) -> Files:
     return Files(str(path), kind, tuple(found), first)
 
 
+def _files_in(directory: Path) -> list[Path]:
+    there = sorted(each for each in directory.iterdir() if each.name[0] not in "._")
+    for each in there:
+        packed = each.suffix.lower() in _PACKED and Path(each.stem).suffix.lower() in _SUFFIXES
+        if packed or each.is_dir():
+            raise PrepError(
+                f"{directory} has {each.name}, which would be left out: "
+                + ("unpack it" if packed else "put its files there, or prepare each directory by itself"),
+                file=str(each),
+            )
+    return [each for each in there if each.suffix.lower() in _SUFFIXES]
+
+
 def _pairs(first: Any, other: Any) -> list[tuple[str, bool]]:
     names = dict.fromkeys([*first.names, *other.names])
     kinds = [{field.name: field.type for field in schema} for schema in (first, other)]
@@ -102,8 +120,10 @@ def _schema(path: Path, kind: str) -> Any:
         if kind == PARQUET:
             return pq.read_schema(path).remove_metadata()
         return pa.schema([(name, pa.string()) for name in _header(path)])
+    except UnicodeDecodeError as error:  # a name of a column
+        raise unreadable(path, error) from None
     except (pa.ArrowException, OSError) as error:
-        raise unreadable(path, _numbered(path, error) if kind == CSV else error) from None
+        raise (_unreadable_csv(path, error) if kind == CSV else unreadable(path, error)) from None
 
 
 def _header(path: Path) -> list[str]:
@@ -130,7 +150,7 @@ def read_csv(files: Files, columns: Sequence[str]) -> pa.Table:
         try:
             found = csv.read_csv(path, parse_options=_parsing(), convert_options=_texts(files, columns))
         except (pa.ArrowException, OSError) as error:
-            raise unreadable(path, _numbered(path, error)) from None
+            raise _unreadable_csv(path, error, files) from None
         tables.append(found)
     return pa.concat_tables(tables)
 
@@ -148,7 +168,7 @@ def csv_blocks(files: Files, columns: Sequence[str]) -> Iterator[pa.RecordBatch]
             ) as reader:
                 yield from reader
         except (pa.ArrowException, OSError) as error:
-            raise unreadable(path, _numbered(path, error)) from None
+            raise _unreadable_csv(path, error, files) from None
 
 
 def _texts(files: Files, columns: Sequence[str]) -> Any:
@@ -178,18 +198,23 @@ def check_quotes(path: Path) -> None:
         raise unreadable(path, ValueError("a quote is never closed"))
 
 
-def _numbered(path: Path, error: Exception) -> Exception:
-    """The same error once more from one thread, which counts rows; one column is all that it keeps."""
+def _unreadable_csv(path: Path, error: Exception, files: Files | None = None) -> PrepError:
+    """The same error once more from one thread, which counts rows: of a line that lacks fields, for which one
+    column is kept; or of an item that is no text.
+    """
     import pyarrow as pa
     from pyarrow import csv
 
-    read = csv.ReadOptions(use_threads=False, autogenerate_column_names=True)
+    lines = csv.ReadOptions(use_threads=False, autogenerate_column_names=True)
     first = csv.ConvertOptions(include_columns=["f0"], column_types={"f0": pa.binary()})
     try:
-        csv.read_csv(path, read, _parsing(), first)
+        csv.read_csv(path, lines, _parsing(), first)
+        if files is not None and (found := _COLUMN.search(str(error))):
+            item = _texts(files, [files.names[int(found[1])]])
+            csv.read_csv(path, csv.ReadOptions(use_threads=False), _parsing(), item)
     except (pa.ArrowException, OSError) as numbered:
-        return numbered
-    return error
+        error = numbered
+    return unreadable(path, error, names=files.names if files is not None else [])
 
 
 def probe(files: Files) -> None:
@@ -227,15 +252,14 @@ def located(files: Files, row: int) -> tuple[Path, int]:
     return files.paths[-1], row
 
 
-def unreadable(path: Path, error: Exception, row: int | None = None) -> PrepError:
-    """Which file cannot be read, and why, in the words of its reader."""
+def unreadable(path: Path, error: Exception, row: int | None = None, names: Sequence[str] = ()) -> PrepError:
+    """Which file cannot be read, and why, in the words of its reader. `names` are those of its columns."""
     words = " ".join(str(error).split())[:_SHOWN]
-    found = _ROW.search(words)
-    if found is not None:
+    if (found := _ROW.search(words)) is not None:
         row = int(found[1]) - 2  # it counts the header, and from 1
+    column = names[int(found[1])] if names and (found := _COLUMN.search(words)) else ""
     at = f" at row {row:,}" if row is not None else ""
-    return PrepError(
-        f"{path} cannot be read{at} ({words}): it may be cut off or damaged; copy or write it again",
-        file=str(path),
-        row=row,
-    )
+    at += f", column {column!r}" if column else ""
+    is_text = "UTF8" not in words and "utf-8" not in words
+    todo = "it may be cut off or damaged; copy or write it again" if is_text else "write it again as UTF-8"
+    return PrepError(f"{path} cannot be read{at} ({words}): {todo}", file=str(path), row=row, column=column)

@@ -11,6 +11,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import csv
 
 from duetlink.errors import MissingLibrary, PrepError, SettingError
 from duetlink.prep import Prep
@@ -89,6 +90,21 @@ def test_a_line_of_csv_is_torn(tmp_path: Path, engine: str) -> None:
     assert told(error) == ("people.csv", 50, "")
 
 
+def test_csv_is_not_utf_8(tmp_path: Path, engine: str) -> None:
+    """As Excel writes it in Europe: an item, also of a directory's second file, and the name of a column."""
+    (tmp_path / "1.csv").write_text("age,town\n1,Ulm\n")
+    (tmp_path / "2.csv").write_bytes("age,town\n1,Ulm\n2,Köln\n".encode("latin-1"))
+    with pytest.raises(
+        PrepError, match=r"cannot be read at row 1, column 'town' .*write it again as UTF-8"
+    ) as error:
+        read(tmp_path, Prep(), engine)
+    assert told(error) == ("2.csv", 1, "town")
+    (tmp_path / "1.csv").write_bytes("größe\n1\n".encode("latin-1"))
+    with pytest.raises(PrepError, match="write it again as UTF-8") as error:
+        read(tmp_path / "1.csv", Prep(), engine)
+    assert told(error) == ("1.csv", None, "")
+
+
 def test_a_quote_of_csv_is_never_closed(tmp_path: Path, engine: str) -> None:
     path = tmp_path / "people.csv"
     path.write_text("age,job\n" + "1,a\n" * 50 + '2,"b\n' + "3,c\n" * 9)
@@ -104,6 +120,49 @@ def test_csv_is_text_and_an_empty_field_is_missing(tmp_path: Path, engine: str) 
         {"age": None, 'a "name"': "two\nlines", "x": None},
         {"age": "007", 'a "name"': "NA", "x": "é"},
     ]
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (
+            '\ufeffx,y\r\n1, "a b"\r\n',
+            [{"x": "1", "y": ' "a b"'}],
+        ),  # a byte order mark, a space before a quote
+        ('\n\nx,y\n1,"a"b\n\n2,5" x 3"\r\n', [{"x": "1", "y": "ab"}, {"x": "2", "y": '5" x 3"'}]),
+        ("x\n1\n\n2\n", [{"x": "1"}, {"x": "2"}]),  # lines with nothing are left out
+        (",y\n0,a\n", [{"": "0", "y": "a"}]),  # as pandas writes its index
+    ],
+)
+def test_csv_that_readers_take_for_different_things(
+    tmp_path: Path, engine: str, content: str, expected: list[dict[str, str]]
+) -> None:
+    (tmp_path / "people.csv").write_bytes(content.encode())
+    assert read(tmp_path / "people.csv", Prep(), engine).to_pylist() == expected
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_a_path_is_no_pattern(tmp_path: Path, engine: str, kind: str) -> None:
+    for name in ("w1", "w[1]", "w*", "w?"):
+        table = pa.table({"name": [name]})
+        path = tmp_path / f"{name}.{kind}"
+        csv.write_csv(table, path) if kind == "csv" else pq.write_table(table, path)
+    for name in ("w[1]", "w*", "w?"):
+        assert read(tmp_path / f"{name}.{kind}", Prep(), engine).to_pylist() == [{"name": name}]
+
+
+def test_of_a_directory_nothing_is_left_out_but_what_is_hidden(tmp_path: Path, engine: str) -> None:
+    for name in ("1.parquet", ".1.parquet", "_2.parquet"):
+        pq.write_table(TABLE, tmp_path / name)
+    (tmp_path / "_SUCCESS").touch()
+    assert read(tmp_path, Prep(), engine).num_rows == 3_000
+    (tmp_path / "2.parquet.gz").touch()
+    with pytest.raises(PrepError, match=r"has 2\.parquet\.gz, which would be left out: unpack it"):
+        read(tmp_path, Prep(), engine)
+    (tmp_path / "2.parquet.gz").unlink()
+    (tmp_path / "year=2026").mkdir()
+    with pytest.raises(PrepError, match=r"has year=2026, which would be left out"):
+        read(tmp_path, Prep(), engine)
 
 
 def test_csv_says_which_item_is_no_number(tmp_path: Path, engine: str) -> None:

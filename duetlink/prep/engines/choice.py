@@ -61,13 +61,13 @@ def _made(engine: str, table: Any, where: str) -> Opened:
         from duetlink.prep.engines.duckdb_ import DuckSource
 
         return DuckSource(table, where)
-    from duetlink.prep.engines.memory import ArrowSource, PolarsSource
+    from duetlink.prep.engines.memory import ArrowSource, PolarsSource, polars_of
 
     if engine == "pyarrow":
         return ArrowSource(table, where)
-    polars = library("polars", lambda: importlib.import_module("polars"))
+    library("polars", lambda: importlib.import_module("polars"))
     if type(table).__module__.startswith("pyarrow"):
-        table = polars.DataFrame(table)
+        table = polars_of(table)
     return PolarsSource(table, where)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from duetlink.compute.prep.fields import Fields
 from duetlink.compute.prep.lowering import ROW, inner_name
 from duetlink.prep.engines.base import fields_of
 from duetlink.prep.engines.wide import WideRelation
-from duetlink.prep.files import CSV, Files
+from duetlink.prep.files import CSV, Files, csv_blocks
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -39,10 +40,12 @@ class DuckSource:
         self._csv = isinstance(table, Files) and table.kind == CSV
         self._names = _names(table)
         self._connection: Any = None  # the last one
-        self.fields: Fields = fields_of(self._names, nw.from_native(self._relation()))
+        self.fields: Fields = fields_of(self._names, nw.from_native(self._relation(self._names)))
 
-    def _relation(self) -> Any:
+    def _relation(self, columns: list[str]) -> Any:
         """The source under inner names. A connection of its own each: one has one open result at most."""
+        if self._csv:
+            return self._text(columns)
         relation = self._table if self._given else self._open()
         inner = [inner_name(place) for place in range(len(self._names))]
         if relation.columns != inner:
@@ -57,28 +60,28 @@ class DuckSource:
         if not isinstance(table, Files):
             inner = [inner_name(place) for place in range(table.num_columns)]
             return self._connection.from_arrow(table.rename_columns(inner))
-        if table.kind != CSV:
-            return self._connection.read_parquet(table.texts(), hive_partitioning=False)
-        return self._connection.read_csv(
-            table.texts(),
-            header=True,
-            auto_detect=False,
-            columns={inner_name(place): "VARCHAR" for place in range(len(table.names))},
-            delimiter=",",
-            quotechar='"',
-            escapechar='"',
-            hive_partitioning=False,
-        )
+        return self._connection.read_parquet(list(map(_literal, table.texts())), hive_partitioning=False)
+
+    def _text(self, columns: list[str]) -> Any:
+        """Some columns of CSV, by Arrow's reader, which all engines in memory have.
+
+        DuckDB's own takes quotes, spaces and empty lines for something else.
+        """
+        import duckdb
+        import pyarrow as pa
+
+        place = {name: place for place, name in enumerate(self._names)}
+        inner = [inner_name(place[name]) for name in columns]
+        blocks = (block.rename_columns(inner) for block in csv_blocks(self._table, columns))
+        schema = pa.schema([(name, pa.string()) for name in inner])
+        self._connection = duckdb.connect()
+        return self._connection.from_arrow(pa.RecordBatchReader.from_batches(schema, blocks))
 
     def frame(self, columns: list[str], *, row: bool) -> Any:
-        relation = self._relation()
+        relation = self._relation(columns)
         if row:
             relation = relation.query("t", f"SELECT *, row_number() OVER () - 1 AS {ROW} FROM t")
-        frame = nw.from_native(WideRelation(relation))
-        if self._csv:
-            places = (inner_name(place) for place in range(len(self._names)))
-            frame = frame.with_columns(*(nw.when(nw.col(c) != "").then(nw.col(c)).alias(c) for c in places))
-        return frame
+        return nw.from_native(WideRelation(relation))
 
     def collect(self, frame: Any) -> pa.Table:
         return frame.to_native().to_arrow_table()
@@ -101,6 +104,11 @@ class DuckSource:
     def cancel(self) -> None:
         if self._connection is not None:
             self._connection.interrupt()
+
+
+def _literal(path: str) -> str:
+    """A path of which nothing is a pattern."""
+    return re.sub(r"([\[*?])", r"[\1]", path)
 
 
 def _names(table: Any) -> list[str]:

@@ -74,7 +74,7 @@ class PolarsSource:
         elif table.kind == CSV:
             empty = pl.LazyFrame(schema=dict.fromkeys(table.names, pl.String))
         else:
-            empty = pl.scan_parquet(table.texts())
+            empty = pl.scan_parquet(table.texts(), glob=False)
         self._names: list[str] = table.names if isinstance(table, Files) else empty.collect_schema().names()
         self._lazy = empty
         self.where = where
@@ -83,10 +83,8 @@ class PolarsSource:
     def frame(self, columns: list[str], *, row: bool) -> Any:
         lazy = self._lazy
         if isinstance(self._table, Files) and self._table.kind == CSV:
-            import polars as pl
-
             # Arrow's reader refuses lines that Polars' fills with nulls
-            lazy = pl.DataFrame(read_csv(self._table, columns)).lazy()
+            lazy = polars_of(read_csv(self._table, columns)).lazy()
         return polars_frame(lazy, self._names, columns, row=row)
 
     def collect(self, frame: Any) -> pa.Table:
@@ -101,12 +99,21 @@ class PolarsSource:
         import polars as pl
 
         for first, table in pieces(self._table, columns):
-            lazy = pl.DataFrame(table).lazy()
+            lazy = (table if isinstance(table, pl.DataFrame) else polars_of(table)).lazy()
             frame = polars_frame(lazy, self._names, columns, row=row, first=first)
             yield from batches_of(self.collect(prepare(frame)), ROWS)
 
     def cancel(self) -> None:
         """Polars ends by itself."""
+
+
+def polars_of(table: pa.Table) -> Any:
+    """A table of Arrow as a frame of Polars, which would call a column `column_1` whose name is empty."""
+    import polars as pl
+
+    found = pl.DataFrame(table)
+    found.columns = table.column_names
+    return found
 
 
 def read_files(files: Files, columns: list[str]) -> pa.Table:
