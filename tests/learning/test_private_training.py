@@ -202,6 +202,22 @@ def test_an_epoch_is_made_of_poisson_batches() -> None:
 # -- members -----------------------------------------------------------------------------------------------
 
 
+def test_what_members_draw_together_is_one_poisson_sample() -> None:
+    parts = [torch.arange(0, 8), torch.arange(8, 13), torch.arange(13, 20)]
+    group = Members(3).members[0]
+    trainings = [make(rows=20, batch=5, group=group, trust="leader") for _ in parts]
+    trials = 4_000
+    drawn = np.zeros((trials, 20))
+    for training, rows in zip(trainings, parts, strict=True):
+        for epoch in range(trials // 4):
+            for step, (found,) in enumerate(training.batches(rows)):
+                drawn[4 * epoch + step, found.numpy()] = 1.0
+    # as for one table: each bound is passed once in ten thousand runs or less
+    assert abs(drawn.mean(0) - 0.25).max() < 5.5 * math.sqrt(0.25 * 0.75 / trials)
+    assert drawn.sum(1).var() == pytest.approx(20 * 0.25 * 0.75, rel=0.14)
+    assert abs(np.corrcoef(drawn.T) - np.eye(20)).max() < 5.5 / math.sqrt(trials)
+
+
 @pytest.mark.parametrize(("size", "trust"), [(2, "none"), (3, "none"), (3, "secure_sum")])
 def test_members_learn_what_one_would_learn(size: int, trust: str) -> None:
     torch.manual_seed(5)
