@@ -411,6 +411,7 @@ def test_models_that_differ_and_quorums_too_large_are_told_to_all(make_group: Ma
         ({"every": 0}, "every is 0"),
         ({"weight": 0.0}, "weight"),
         ({"weight": float("nan")}, "weight"),
+        ({"weight": 1e-60}, "weight is 1e-60: it is above 0, from 1e-15"),
         ({"quorum": 0}, "quorum is 0"),
         ({"grace_s": -1.0}, "grace_s"),
         ({"updates": "int3"}, "float32, int8, sparse"),

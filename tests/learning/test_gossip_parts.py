@@ -285,8 +285,10 @@ def test_push_sum_goes_on_where_it_was_kept() -> None:
 
 
 def test_push_sum_refuses_parameters_that_its_integers_do_not_hold() -> None:
-    with pytest.raises(UnsupportedValue, match="up to 64"):
-        PushSum(1, 1).give(np.full((1, 1), 1000, np.float32), {1: 0.5}, 0, np.random.default_rng(0))
+    way = PushSum(1, 1)
+    with pytest.raises(UnsupportedValue, match=r"up to 64\.0, not 1000"):
+        way.give(np.full((1, 1), 1000, np.float32), {1: 0.05, 2: 0.5}, 0, np.random.default_rng(0))
+    assert way.state() == {"mass": [1.0]}  # what the first neighbour could have had is not given away
 
 
 # -- patience and pace -------------------------------------------------------------------------------------

@@ -161,6 +161,9 @@ def test_a_model_that_is_not_finite_stays_here(closing: list[Gossip], make_posts
         ({"precision": "float8"}, "there are float32, int16, int8"),
         ({"graph": "star"}, "there are ring"),
         ({"graph": "regular", "degree": 9}, "4 members have 1 to 3"),
+        ({"patience_s": float("nan")}, "patience_s is nan"),
+        ({"patience_s": 0.0}, "patience_s is 0.0"),
+        ({"fec": 2.5}, "fec is 2.5 over datagrams"),
     ],
 )
 def test_a_gossip_that_cannot_be_is_refused(arguments: Any, said: str, make_posts: MakePosts) -> None:
@@ -168,6 +171,15 @@ def test_a_gossip_that_cannot_be_is_refused(arguments: Any, said: str, make_post
         Gossip(nn.Linear(2, 2), make_posts(4)[0], **arguments)
     with pytest.raises(SettingError, match="nothing to average"):
         Gossip(nn.ReLU(), make_posts(4)[0])
+    with pytest.raises(UnsupportedValue, match=r"weight is torch\.complex64: averaged are real numbers"):
+        Gossip(nn.Linear(2, 2, dtype=torch.complex64), make_posts(4)[0])
+
+
+def test_a_mask_that_is_made_anew_each_time_stays_here(closing: list[Gossip], make_posts: MakePosts) -> None:
+    model = nn.Linear(3, 2)
+    model.register_buffer("mask", torch.full((2, 2), -torch.inf), persistent=False)
+    closing.append(Gossip(model, make_posts(2)[0], patience_s=0.05))
+    assert closing[0].mix().received == {1: 0.0}
 
 
 def test_a_file_that_is_no_checkpoint_is_refused(
@@ -181,5 +193,11 @@ def test_a_file_that_is_no_checkpoint_is_refused(
     torch.save({"format": "another"}, path)
     with pytest.raises(SettingError, match="of another format"):
         closing[0].load(path)
+    closing[0].save(path)
+    closing.append(Gossip(nn.Linear(3, 2), make_posts(2)[0]))
+    with pytest.raises(SettingError, match=r"(?s)has another model: .*size mismatch for weight"):
+        closing[1].load(path)
+    with pytest.raises(SettingError, match="this is no state of a gossip"):
+        closing[1].load_state_dict({"round": 1, "probes": {"dtype": "<f4", "shape": [1], "bytes": 5}})
     with pytest.raises(FileNotFoundError):
         closing[0].load(tmp_path / "nowhere.pt")

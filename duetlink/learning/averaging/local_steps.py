@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from types import TracebackType
 from typing import Self
 
@@ -14,6 +13,8 @@ from duetlink.groups.rounds import Round
 from duetlink.learning.averaging.averaged import Averaged
 from duetlink.learning.averaging.flat import FlatModel
 from duetlink.learning.averaging.outer import OuterStep
+
+_WEIGHTS = (1e-15, 1e15)  # times an update, float32 has them all
 
 
 class LocalSteps:
@@ -83,9 +84,10 @@ class LocalSteps:
         """
         if every < 1:
             raise SettingError(f"every is {every}: there is at least one step between two rounds")
-        if not (weight > 0.0 and math.isfinite(weight)):
+        if not _WEIGHTS[0] <= weight <= _WEIGHTS[1]:
             raise SettingError(
-                f"weight is {weight!r}: it is a finite number above 0, such as that of the rows"
+                f"weight is {weight!r}: it is above 0, from {_WEIGHTS[0]:g} to {_WEIGHTS[1]:g}, such as the "
+                "number of rows"
             )
         if secure and updates != "float32":
             raise SettingError(f"updates is {updates!r}: a secure sum is of float32")

@@ -142,13 +142,14 @@ class PushSum:
         self, chunks: Floats, weights: Mapping[int, float], round_: int, rng: np.random.Generator
     ) -> Mapping[int, Encoded]:
         values = chunks * self._mass[:, None]
+        largest = float(np.abs(values).max())
+        # before anything is given: what was given and is not sent would be gone
+        if max(weights.values(), default=0.0) * largest > _MOST_GIVEN:
+            raise UnsupportedValue(f"push-sum takes parameters up to {_MOST_GIVEN}, not {largest:g}")
         self._kept, kept_mass = values.copy(), self._mass.copy()
         found = {}
         for to, weight in weights.items():
             share, mass = np.rint(weight * values * _VALUE), np.rint(weight * self._mass * _MASS)
-            if np.abs(share).max() > _MOST_GIVEN * _VALUE:
-                largest = float(np.abs(values).max())
-                raise UnsupportedValue(f"push-sum takes parameters up to {_MOST_GIVEN}, not {largest:g}")
             self._kept -= share / _VALUE
             kept_mass -= mass / _MASS
             given, given_mass = self._given.setdefault(to, self._nothing())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from duetlink.errors import SettingError
+from duetlink.errors import SettingError, UnsupportedValue
 from duetlink.learning.gossip.averaging import Averaging, Fallback, PushSum
 from duetlink.learning.gossip.base import Mixed, Node
 from duetlink.learning.gossip.chunks import Floats, Strides, form_of, item_bytes
@@ -87,6 +88,7 @@ class Gossip:
 
         Raises:
             SettingError: a value that cannot be, or a model without parameters.
+            UnsupportedValue: a model with complex parameters.
         """
         if mode not in ("rounds", "async"):
             raise SettingError(f"mode is {mode!r}: there are rounds, async")
@@ -94,9 +96,11 @@ class Gossip:
             raise SettingError(
                 "mode='async' takes no graph, push_sum, repair or fec: fragments go to anybody, once"
             )
-        if fec < 0 or (fec and over == "streams"):
+        if not (patience_s > 0.0 and math.isfinite(patience_s)):
+            raise SettingError(f"patience_s is {patience_s!r}: it is a finite number of seconds above 0")
+        if not isinstance(fec, int) or fec < 0 or (fec and over == "streams"):
             raise SettingError(
-                f"fec is {fec} over {over}: it is 0, or how many datagrams share one parity; of what goes "
+                f"fec is {fec!r} over {over}: it is 0, or how many datagrams share one parity; of what goes "
                 "over streams nothing is lost"
             )
         self._tensors = _floats(model)
@@ -172,7 +176,7 @@ class Gossip:
         """Go on from what `state_dict` gave. Raises SettingError where it is of another gossip."""
         try:
             self._courier.node.restore({name: _unpacked(item) for name, item in state.items()})
-        except (KeyError, ValueError, TypeError) as error:
+        except (AttributeError, KeyError, ValueError, TypeError) as error:
             raise SettingError(f"this is no state of a gossip with these arguments: {error!r}") from None
 
     def save(self, path: str | Path, optimizer: torch.optim.Optimizer | None = None) -> None:
@@ -204,7 +208,10 @@ class Gossip:
             raise SettingError(f"{path} cannot be read: {type(error).__name__} {error}") from None
         if not known:
             raise SettingError(f"{path} is of another format than {_FORMAT!r}")
-        self._model.load_state_dict(whole["model"])
+        try:
+            self._model.load_state_dict(whole["model"])
+        except RuntimeError as error:
+            raise SettingError(f"{path} has another model: {error}") from None
         if optimizer is not None and whole["optimizer"] is not None:
             optimizer.load_state_dict(whole["optimizer"])
         self.load_state_dict(whole["gossip"])
@@ -238,7 +245,12 @@ class Gossip:
 
 def _floats(model: nn.Module) -> dict[str, Tensor]:
     """What has a mean: counters of batches have none."""
-    named = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    kept = model.state_dict()  # without buffers that are made anew each time, such as masks
+    buffers = {name: buffer for name, buffer in model.named_buffers() if name in kept}
+    named = {**dict(model.named_parameters()), **buffers}
+    for name, tensor in named.items():
+        if tensor.is_complex():
+            raise UnsupportedValue(f"{name} is {tensor.dtype}: averaged are real numbers")
     found = {name: tensor for name, tensor in named.items() if tensor.is_floating_point() and tensor.numel()}
     if not found:
         raise SettingError("the model has no parameters of floating point, so there is nothing to average")
