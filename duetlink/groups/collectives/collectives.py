@@ -16,7 +16,7 @@ from duetlink.errors import DuetError, LimitExceeded, OperationMismatch, Setting
 from duetlink.groups.collectives.choice import Explanation
 from duetlink.groups.collectives.costs import Costs, LinkFigures, row_from_wire, row_to_wire
 from duetlink.groups.collectives.elements import Array
-from duetlink.groups.collectives.engine import INTERRUPTED, Engine, Progress
+from duetlink.groups.collectives.engine import INTERRUPTED, Engine
 from duetlink.groups.collectives.flat import FlatOperations, Manner
 from duetlink.groups.collectives.forms import Forms, joined, parted
 from duetlink.groups.collectives.messages import Moved
@@ -36,6 +36,7 @@ from duetlink.groups.collectives.sums.adders import Adders
 from duetlink.groups.collectives.sums.automatic import predictions
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.trees import Tree, from_bytes, take_apart, to_bytes
+from duetlink.groups.collectives.work import Progress
 from duetlink.groups.transport import Transport
 
 _REMEMBERED_SUMS = 64

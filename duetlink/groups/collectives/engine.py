@@ -1,8 +1,8 @@
-"""Walks schedules over a transport: one collective operation at a time, all members in the same order.
+"""Runs collective operations over a transport: one at a time, all members in the same order.
 
 Theory. One task for each other member reads what it sends and puts it where it is waited for, so that a
-sender never waits for a receiver's own sends, and a round needs no tasks of its own: send, then take what has
-arrived. A large array walks the schedule in parts, a few at a time (`layout.py`).
+sender never waits for a receiver's own sends. What is sent and taken in which order is the walk's matter
+(`walk.py`), or that of shared memory (`shared.py`).
 
 Every piece carries the number of the operation in this epoch and a digest of the call; the first to each
 member also carries the call's text. Pieces of another digest under the number of the operation that runs,
@@ -18,7 +18,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NoReturn
 
@@ -32,27 +32,21 @@ from duetlink.errors import (
     OperationMismatch,
     PeerLost,
     RemoteProtocolError,
-    UnknownCodec,
 )
 from duetlink.groups.collectives import frame
-from duetlink.groups.collectives.elements import Array, Combine
-from duetlink.groups.collectives.encoding import Encoding
+from duetlink.groups.collectives.elements import Array
 from duetlink.groups.collectives.frame import Abort, Called, Cause, Piece
-from duetlink.groups.collectives.layout import Layout
 from duetlink.groups.collectives.messages import Messages
+from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.operation import Operation
-from duetlink.groups.collectives.schedule import How, Receive, Round, Schedule, Send
 from duetlink.groups.collectives.waiting import Waiting
+from duetlink.groups.collectives.walk import Walk
+from duetlink.groups.collectives.work import Work
 from duetlink.groups.transport import Message, Transport
 
-# Parts under way at once: while one is added, others are sent and received.
-_PARTS = 4
 # A member that is ahead is read no further once this much of it waits here. More than what the parts under
 # way can have sent, so that an operation never waits for itself.
 _AHEAD_BYTES = 64 * 1024 * 1024
-# What keeps the loop for longer than the way to another thread and back, 0.1 to 0.3 ms beside other work.
-_OFF_LOOP_BYTES = 1024 * 1024
-_CODEC_BYTES = 32 * 1024  # the same for codecs, of which many do 100 MB/s
 _REMEMBERED = 16  # operations that are kept for comparison with what comes late
 # Until a member tells whom it waits for what it has called: longer than what a round usually takes, and not
 # long for a person who waits for an error.
@@ -60,8 +54,6 @@ WAIT_S = 1.0
 _SPARE_BYTES = 64 * 1024 * 1024  # memory kept from one operation in place to the next
 _NOTHING = memoryview(b"")
 INTERRUPTED = "it was interrupted, or its time was over"
-
-Progress = Callable[[int, int], None]  # parts done, of how many
 
 
 @dataclass(slots=True)
@@ -72,23 +64,6 @@ class _Ahead:
     calls: dict[int, tuple[bytes, str]] = field(default_factory=dict)  # by operation: digest and text
     held_bytes: int = 0
     room: asyncio.Event = field(default_factory=asyncio.Event)
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """All that one operation needs. Sends read `given`, receives write `taken`: often the same array."""
-
-    operation: Operation
-    schedule: Schedule
-    given: Array
-    taken: Array
-    given_layout: Layout
-    taken_layout: Layout
-    combine: Combine | None = None
-    walk: Callable[[Work], Awaitable[None]] | None = None  # another way than to walk the schedule
-    restore: bool = False  # whether `taken` is to be as it was if the operation fails
-    progress: Progress | None = None
-    encoding: Encoding | None = None  # for what travels
 
 
 class Engine:
@@ -105,13 +80,11 @@ class Engine:
         self.sent_bytes = 0  # of arrays, as they travelled, since this engine was made
         self.waiting = Waiting()
         self._names = list(names)
-        self._transport = transport
+        self.transport = transport
         self._turn = asyncio.Lock()  # fair: the order of the calls
         self._running: Operation | None = None
         self._task: asyncio.Task[Any] | None = None
-        self._introduced: set[int] = set()
         self._woken = False  # whether this engine has cancelled what runs
-        self._encodes = True  # until a piece of the operation that runs has not become smaller
         self._spare: Array = np.empty(0, np.uint8)
         self._past: dict[int, Operation] = {}
         self._wanted: dict[tuple[int, int], asyncio.Future[Message]] = {}
@@ -175,14 +148,12 @@ class Engine:
         assert task is not None
         cancelled_before = task.cancelling()
         self._running = work.operation
-        self._introduced.clear()
-        self._encodes = True
         self.total_bytes += work.taken.nbytes
         done_bytes = self.done_bytes + work.taken.nbytes
         try:
             for rank in self._ahead:
                 self._compare(rank)
-            await (self._walk if work.walk is None else work.walk)(work)
+            await (Walk(self, work).run() if work.walk is None else work.walk(work))
             for rank, ahead in self._ahead.items():
                 if ahead.pieces.get(self.completed):
                     self._differ(rank, self.completed)
@@ -217,109 +188,13 @@ class Engine:
         backup[...] = array
         return backup
 
-    async def _walk(self, work: Work) -> None:
-        parts = max(work.given_layout.parts, work.taken_layout.parts)
-        if parts == 1:
-            await self._walk_part(work, 0)
-            return
-        todo = iter(range(parts))
-        done = 0
-
-        async def walk_some() -> None:
-            nonlocal done
-            for part in todo:
-                await self._walk_part(work, part)
-                done += 1
-                self.done_bytes += work.taken.nbytes // parts
-                if work.progress is not None:
-                    work.progress(done, parts)
-
-        walkers = [asyncio.ensure_future(walk_some()) for _ in range(min(_PARTS, parts))]
-        try:
-            await asyncio.gather(*walkers)
-        finally:
-            for walker in walkers:
-                walker.cancel()
-            await asyncio.gather(*walkers, return_exceptions=True)
-
-    async def _walk_part(self, work: Work, part: int) -> None:
-        for round_ in work.schedule.rounds:
-            await self._send_all(work, part, round_)
-            for receive in round_.receives:
-                await self._receive(work, part, receive)
-
-    async def _send_all(self, work: Work, part: int, round_: Round) -> None:
-        if len(round_.sends) < 2:
-            for send in round_.sends:
-                await self._send(work, part, send)
-            return
-        sends = [asyncio.ensure_future(self._send(work, part, send)) for send in round_.sends]
-        try:
-            await asyncio.gather(*sends)
-        finally:
-            for sending in sends:
-                sending.cancel()
-            await asyncio.gather(*sends, return_exceptions=True)
-
-    async def _send(self, work: Work, part: int, send: Send) -> None:
-        for start, stop in work.given_layout.pieces(part, send.blocks):
-            body = await self._body(work, work.given[start:stop])
-            call = ""
-            if send.to not in self._introduced:  # not before: another part may be ready earlier
-                self._introduced.add(send.to)
-                call = work.operation.text
-            head = Piece(self.completed, part, work.operation.digest, call).to_wire()
-            await self._transport.send(send.to, head, body)
-            self.sent_bytes += body.nbytes
-
-    async def _body(self, work: Work, piece: Array) -> memoryview:
-        """What travels of a piece."""
-        if work.encoding is not None and self._encodes and piece.nbytes:
-            encoded = await off_loop(piece.nbytes, work.encoding.encode, piece, least_bytes=_CODEC_BYTES)
-            if encoded is not None:
-                return memoryview(encoded)
-            self._encodes = False
-        return piece.view(np.uint8).data
-
-    async def _decoded(self, work: Work, of: int, body: memoryview, mine: Array) -> Array:
-        """What has travelled, of the form of `mine`."""
-        if len(body) == mine.nbytes:
-            return np.frombuffer(body, mine.dtype)
-        if work.encoding is None:
-            self._wrong_size(work, of, len(body), mine.nbytes)
-        try:
-            found: Array = await off_loop(
-                mine.nbytes, work.encoding.decode, body, mine.nbytes, least_bytes=_CODEC_BYTES
-            )
-        except (RemoteProtocolError, UnknownCodec) as error:
-            raise RemoteProtocolError(f"{self.name(of)}: {error}") from None
-        return found
-
-    async def _receive(self, work: Work, part: int, receive: Receive) -> None:
-        for start, stop in work.taken_layout.pieces(part, receive.blocks):
-            message = await self._take(receive.of, part)
-            mine = work.taken[start:stop]
-            theirs = await self._decoded(work, receive.of, message.body, mine)
-            if receive.how is How.REPLACE:
-                mine[...] = theirs
-                continue
-            assert work.combine is not None
-            left, right = (theirs, mine) if receive.how is How.LEFT else (mine, theirs)
-            await off_loop(mine.nbytes, work.combine, left, right, mine)
-
-    def _wrong_size(self, work: Work, of: int, found: int, expected: int) -> NoReturn:
-        text = f"{self.name(of)} sent {found} bytes in {work.operation.text}, where {expected} were expected"
-        if work.operation.kind == "all_to_all":  # the only one whose digest does not cover the sizes
-            raise OperationMismatch(f"{text}; the sizes that two members give for each other must be equal")
-        raise RemoteProtocolError(text)
-
     # -- what the others send ------------------------------------------------------------------------------
 
     async def _read(self, of: int) -> None:
         ahead = self._ahead[of]
         try:
             while True:
-                message = await self._transport.receive(of)
+                message = await self.transport.receive(of)
                 match frame.parse(message.head):
                     case Piece() as piece:
                         with contextlib.suppress(OperationMismatch):  # all know of it by now
@@ -385,7 +260,7 @@ class Engine:
         if self._running is not None and self.broken is None:
             self._say(to, Called(self.completed, self._running.digest, self._running.text).to_wire())
 
-    async def _take(self, of: int, part: int) -> Message:
+    async def take(self, of: int, part: int) -> Message:
         """The next piece of the operation that runs, from that member, of that part."""
         ahead = self._ahead[of]
         here = ahead.pieces.get(self.completed)
@@ -472,7 +347,7 @@ class Engine:
     def _say(self, to: int, head: bytes) -> None:
         async def send() -> None:
             with contextlib.suppress(DuetError):
-                await self._transport.send(to, head, _NOTHING)
+                await self.transport.send(to, head, _NOTHING)
 
         task = asyncio.ensure_future(send())
         self._sayings.add(task)
@@ -490,22 +365,6 @@ class Engine:
             self._woken = True
             self._task.cancel()
         self.messages.fail(error)
-
-
-async def off_loop(
-    size_bytes: int, function: Callable[..., Any], *arguments: Any, least_bytes: int = _OFF_LOOP_BYTES
-) -> Any:
-    """Call it, in another thread if it works on much memory; it has ended when this returns or raises."""
-    if size_bytes < least_bytes:
-        return function(*arguments)
-    future = asyncio.get_running_loop().run_in_executor(None, function, *arguments)
-    try:
-        return await asyncio.shield(future)
-    except asyncio.CancelledError:
-        while not future.done():  # once more cancelled or not: until then it writes
-            with contextlib.suppress(asyncio.CancelledError):
-                await asyncio.wait([future])
-        raise
 
 
 def _current_task() -> asyncio.Task[Any] | None:

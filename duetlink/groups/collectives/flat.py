@@ -19,13 +19,13 @@ from duetlink.groups.collectives.choice import SHARED, Candidate, Choice
 from duetlink.groups.collectives.costs import Costs
 from duetlink.groups.collectives.elements import Array, Combine, combination, divide
 from duetlink.groups.collectives.encoding import Encoding
-from duetlink.groups.collectives.engine import Engine, Work, off_loop
+from duetlink.groups.collectives.engine import Engine
 from duetlink.groups.collectives.layout import Blocks, Layout, Whole
+from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.operation import Operation
 from duetlink.groups.collectives.schedule import Schedule
 from duetlink.groups.collectives.shared import SharedOperations
-
-Progress = Callable[[int, int], None]
+from duetlink.groups.collectives.work import Progress, Work
 
 
 @dataclass(frozen=True, slots=True)

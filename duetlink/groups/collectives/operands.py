@@ -9,7 +9,7 @@ from typing import SupportsIndex
 from duetlink.data.codecs.element import BY_NAME, Element
 from duetlink.errors import SettingError, UnsupportedValue
 from duetlink.groups.collectives.elements import Array, combination
-from duetlink.groups.collectives.engine import off_loop
+from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.trees import Tree, from_bytes, take_apart
 
 

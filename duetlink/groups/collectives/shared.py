@@ -23,9 +23,10 @@ import numpy as np
 
 from duetlink.base.runtime.own_threads import OwnThreads
 from duetlink.groups.collectives.elements import Array, Combine
-from duetlink.groups.collectives.engine import WAIT_S, Engine, Work
+from duetlink.groups.collectives.engine import WAIT_S, Engine
 from duetlink.groups.collectives.host_memory import ROOM_BYTES, Memory
 from duetlink.groups.collectives.layout import Blocks
+from duetlink.groups.collectives.work import Work
 
 Ready = Callable[[Memory], bool]
 Walk = Iterator[Ready]

@@ -37,8 +37,8 @@ import numpy as np
 
 from duetlink.data.codecs.element import BY_NAME, UINT8
 from duetlink.errors import OperationMismatch, RemoteProtocolError, SecureSumFailed
-from duetlink.groups.collectives.engine import off_loop
 from duetlink.groups.collectives.flat import FlatOperations, Manner
+from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.secure.blocks import OwnedBlocks
 from duetlink.groups.secure.introduction import (
     DIGEST_BYTES,

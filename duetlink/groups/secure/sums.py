@@ -9,7 +9,7 @@ from typing import Any
 
 from duetlink.errors import OutOfRange, SettingError, UnsupportedValue
 from duetlink.groups.collectives.collectives import Collectives, in_turn
-from duetlink.groups.collectives.engine import off_loop
+from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.trees import Tree, take_apart
 from duetlink.groups.secure.keystream import Residues
 from duetlink.groups.secure.masked_round import Wire

@@ -25,11 +25,12 @@ from duetlink.data.codecs.element import UINT8, Element
 from duetlink.errors import LimitExceeded, OperationMismatch, RemoteProtocolError
 from duetlink.groups.collectives import algorithms, layout
 from duetlink.groups.collectives.elements import Array
-from duetlink.groups.collectives.engine import Work, off_loop
 from duetlink.groups.collectives.flat import FlatOperations, Manner
 from duetlink.groups.collectives.layout import Whole
+from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.operation import Operation
 from duetlink.groups.collectives.schedule import How, Receive, Round, Schedule, Send
+from duetlink.groups.collectives.work import Work
 
 _STEP = struct.Struct("<BQ")
 _MOST_ITEM_BYTES = 16

@@ -21,7 +21,7 @@ from duetlink.data.codecs.integers.floats import floats, unfloats
 from duetlink.data.codecs.support import Places, nonzero
 from duetlink.errors import UnsupportedValue
 from duetlink.groups.collectives.elements import Array
-from duetlink.groups.collectives.engine import off_loop
+from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.sums.base import Job, SumReport, check_floats
 from duetlink.groups.collectives.sums.chosen_places import sum_at
 

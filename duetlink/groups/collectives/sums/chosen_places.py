@@ -12,8 +12,8 @@ import numpy as np
 
 from duetlink.data.codecs.support import Places
 from duetlink.groups.collectives.elements import Array
-from duetlink.groups.collectives.engine import off_loop
 from duetlink.groups.collectives.layout import Whole
+from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.sums.base import Job
 
 

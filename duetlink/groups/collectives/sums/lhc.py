@@ -22,7 +22,7 @@ from duetlink.data.codecs.element import FLOAT32, Element
 from duetlink.data.codecs.support import Places, places_of
 from duetlink.errors import UnsupportedValue
 from duetlink.groups.collectives.elements import Array, divide
-from duetlink.groups.collectives.engine import off_loop
+from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.sums.base import Job, SumReport, check_sum
 from duetlink.groups.collectives.sums.union import union_of_supports
 

@@ -23,7 +23,7 @@ from duetlink.data.codecs.sketch.plan import SketchPlan
 from duetlink.data.codecs.support import Places, bitmap_of, places_of
 from duetlink.errors import OperationMismatch, UnsupportedValue
 from duetlink.groups.collectives.elements import Array, divide
-from duetlink.groups.collectives.engine import off_loop
+from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.sums.adders import Adders
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.sums.sketch_terms import SketchTerms, head_of

@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from duetlink.data.codecs.element import UINT8
 from duetlink.data.codecs.support import Bitmap, bitmap_of, count, places_of
-from duetlink.groups.collectives.engine import off_loop
+from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.sums.base import Job, SumReport
 from duetlink.groups.collectives.sums.chosen_places import sum_at
 

@@ -1,0 +1,31 @@
+"""One collective operation as the engine runs it: what was called, on which arrays, by which schedule."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from duetlink.groups.collectives.elements import Array, Combine
+from duetlink.groups.collectives.encoding import Encoding
+from duetlink.groups.collectives.layout import Layout
+from duetlink.groups.collectives.operation import Operation
+from duetlink.groups.collectives.schedule import Schedule
+
+Progress = Callable[[int, int], None]  # parts done, of how many
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """All that one operation needs. Sends read `given`, receives write `taken`: often the same array."""
+
+    operation: Operation
+    schedule: Schedule
+    given: Array
+    taken: Array
+    given_layout: Layout
+    taken_layout: Layout
+    combine: Combine | None = None
+    walk: Callable[[Work], Awaitable[None]] | None = None  # another way than to walk the schedule
+    restore: bool = False  # whether `taken` is to be as it was if the operation fails
+    progress: Progress | None = None
+    encoding: Encoding | None = None  # for what travels
