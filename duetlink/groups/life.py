@@ -107,16 +107,16 @@ class GroupLife:
     async def wait_ready(self) -> None:
         """Until this member is in an epoch with all who are expected. Raises why it never will."""
         while not self.is_ready:
-            self._check_open()
+            self.check_open()
             if self.entrance.why_not_whole is not None:
                 raise again(self.entrance.why_not_whole)
-            await self._stir()
+            await self.wait_change()
 
     async def wait_seated(self) -> None:
         """Until there is a link to everybody who is there. Raises why it never will."""
         while self.standing is None or not self._has_greeted_all(self.standing.me):
-            self._check_open()
-            await self._stir()
+            self.check_open()
+            await self.wait_change()
 
     @property
     def is_founder(self) -> bool:
@@ -155,24 +155,24 @@ class GroupLife:
         link.on_closed = lambda error: self._gone(seat, error)
         link.on_lost = lambda why: self._out_of_reach(seat, why)
         link.on_restored = lambda: self._back(seat)
-        link.on_change = self._changed
+        link.on_change = self.stir
         self.on_link(seat, link)
         if start:
             link.start()
-        self._changed()
+        self.stir()
 
     def _out_of_reach(self, seat: int, why: str) -> None:
         peer = self.peers[seat]
         if peer.losing is None:
             error = PeerLost(f"{why}, and it did not come back within {self._patience_s:g} s (patience_s)")
             peer.losing = asyncio.get_running_loop().call_later(self._patience_s, self._gone, seat, error)
-        self._changed()
+        self.stir()
 
     def _back(self, seat: int) -> None:
         if (losing := self.peers[seat].losing) is not None:
             losing.cancel()
             self.peers[seat].losing = None
-        self._changed()
+        self.stir()
 
     def _gone(self, seat: int, error: LinkClosed) -> None:
         """The link to this seat has ended, or its time has: it does not come back."""
@@ -182,7 +182,7 @@ class GroupLife:
         self.departures.link_ended(seat, error)
         self._back(seat)
         link, peer.link = peer.link, None
-        self._spawn(link.close("out of reach for too long"))
+        self.serve(link.close("out of reach for too long"))
         self._lost_after_all(seat)
         if self.standing is not None:
             self._feed(machine.Gone(seat))
@@ -198,7 +198,7 @@ class GroupLife:
         if peer.link is not None and self._closing is None:
             link, peer.link = peer.link, None
             self._back(seat)
-            self._spawn(link.close("it is no member any more"))
+            self.serve(link.close("it is no member any more"))
 
     def _expel(self, seat: int, error: RemoteProtocolError) -> None:
         """This member breaks the protocol: no link to it, and the others are told."""
@@ -206,7 +206,7 @@ class GroupLife:
         if peer is not None and peer.link is not None:
             link, peer.link = peer.link, None
             self.departures.put_out(seat, error)
-            self._spawn(link.close(f"protocol violation: {error}"))
+            self.serve(link.close(f"protocol violation: {error}"))
             self._feed(machine.Gone(seat))
 
     async def _meet(self, seat: int) -> None:
@@ -219,7 +219,7 @@ class GroupLife:
 
     def _make_link(self, seat: int) -> None:
         peer = self.peers.setdefault(seat, Peer(seat))
-        peer.making = self._spawn(self._meet(seat))
+        peer.making = self.serve(self._meet(seat))
 
     def _has_greeted_all(self, me: int) -> bool:
         """Whether all who were there before this member, and still are, have their end of the link to it."""
@@ -263,12 +263,12 @@ class GroupLife:
             case "greeting" if self.standing is not None:
                 self.peers[seat].is_greeted = True
                 self._say_linked()
-                self._changed()
+                self.stir()
             case "linked" if self.standing is not None and self.standing.me == FOUNDER:
                 if message.linked.seat != seat:
                     raise RemoteProtocolError(f"member {seat} speaks for member {message.linked.seat}")
                 self.peers[seat].is_linked = True
-                self._changed()
+                self.stir()
                 self.entrance.begin_if_whole()
             case "word":
                 self._keep_word(seat, message.word)
@@ -279,7 +279,7 @@ class GroupLife:
 
     def _keep_word(self, seat: int, word: pb.Word) -> None:
         self.peers[seat].keep_word(word.topic, word.content)
-        self._changed()
+        self.stir()
         self._answer_leavers()
 
     # -- words: what a member says to all beside operations --------------------------------------------------
@@ -298,24 +298,6 @@ class GroupLife:
         """That member's latest word on the topic; empty if there is none."""
         peer = self.peers.get(seat)
         return b"" if peer is None else peer.words.get(topic, b"")
-
-    async def wait_change(self, within_s: float | None = None) -> None:
-        """Until a word has come, or the members, links or epoch have changed, or the time is over."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(within_s):
-                await self._stir()
-
-    def stir(self) -> None:
-        """Have whoever waits for a change look again."""
-        self._changed()
-
-    def serve(self, work: Awaitable[None]) -> asyncio.Task[None]:
-        """Run it beside operations; `close` waits for it, so it has to end when the group has closed."""
-        return self._spawn(work)
-
-    def check_open(self) -> None:
-        """Raises why the group has closed."""
-        self._check_open()
 
     def _seated(self, seated: pb.Seated) -> None:
         roster = Roster()
@@ -336,7 +318,7 @@ class GroupLife:
         for seat in sorted(present):
             self._make_link(seat)
         self._say_linked()
-        self._changed()
+        self.stir()
 
     # -- epochs ----------------------------------------------------------------------------------------------
 
@@ -359,7 +341,7 @@ class GroupLife:
                     self._end(LinkClosed(why) if self._closing else self._cut_off(why, without))
         self._losses.believe(self.standing.leaving)
         self._give_up_lost()
-        self._changed()
+        self.stir()
 
     def _give_up_lost(self) -> None:
         """Wait no longer for a link to those whom whoever launched has lost, nor for their greeting."""
@@ -373,7 +355,7 @@ class GroupLife:
                 self._say_linked()
             elif peer.link is not None and not (peer.is_greeted or self.standing.is_member):
                 link, peer.link = peer.link, None
-                self._spawn(link.close("whoever launched the group has lost it"))
+                self.serve(link.close("whoever launched the group has lost it"))
                 self._say_linked()
 
     def _revoke(self, epoch: Epoch, lost: int | None, leaves: bool) -> None:
@@ -424,7 +406,7 @@ class GroupLife:
     def _lost_after_all(self, seat: int) -> None:
         """It has not said itself that it leaves, and will not."""
         if self._losses.confirm(seat):
-            self._changed()
+            self.stir()
 
     def _fail(self, epoch: int, error: DuetError) -> None:
         if self._mesh is not None and self._mesh.epoch == epoch:
@@ -440,7 +422,7 @@ class GroupLife:
         before, gone = self._collectives, self._mesh
         if before is not None and gone is not None:
             gone.fail(LinkClosed(f"epoch {gone.epoch} is over"))
-            self._spawn(_close(before, gone))
+            self.serve(_close(before, gone))
         self._losses.began(epoch.number, even=even)
         links = [self.peers[seat].link if seat != self.standing.me else None for seat in epoch.members]
         rank = epoch.members.index(self.standing.me)
@@ -498,8 +480,8 @@ class GroupLife:
             if self.on_loss == "raise":
                 raise interrupted
             while self.standing.epoch.number == number:
-                self._check_open()
-                await self._stir()
+                self.check_open()
+                await self.wait_change()
             if not self._losses.may_try_again(number):
                 raise interrupted
 
@@ -514,7 +496,7 @@ class GroupLife:
         while True:
             now = self.standing
             assert now is not None
-            self._check_open()
+            self.check_open()
             if (untold := self._losses.untold(self.on_loss)) is not None:
                 raise untold
             joined = self._running and not now.revoked
@@ -525,7 +507,7 @@ class GroupLife:
                 and not self._collectives.broken
             ):
                 break
-            await self._stir()
+            await self.wait_change()
         if (uneven := self._losses.uneven()) is not None:
             raise uneven
         if not self._running:
@@ -565,7 +547,8 @@ class GroupLife:
 
     # -- how it ends -----------------------------------------------------------------------------------------
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
+        """Raises why the group has closed."""
         if self.why_closed is not None:
             raise again(self.why_closed)
 
@@ -574,14 +557,14 @@ class GroupLife:
         if self.why_closed is None:
             self.why_closed = error
             if self._closing is None:
-                self._spawn(self.entrance.close())
+                self.serve(self.entrance.close())
             if self._mesh is not None:
                 self._mesh.fail(again(error))
             for peer in self.peers.values():
                 if peer.link is not None and self._closing is None:
                     link, peer.link = peer.link, None
-                    self._spawn(link.close(str(error)))
-            self._changed()
+                    self.serve(link.close(str(error)))
+            self.stir()
 
     async def close(self, reason: str = "") -> None:
         """Leave: the others are told, and go on. Returns when everything is freed. Safe to call twice."""
@@ -598,7 +581,7 @@ class GroupLife:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LEAVING_S):
                     while self.why_closed is None:
-                        await self._stir()
+                        await self.wait_change()
         words = f": {reason}" if reason else ""
         self._end(LinkClosed(f"this side closed the group{words}; launch or join a new one"))
         for peer in self.peers.values():
@@ -640,18 +623,22 @@ class GroupLife:
             async with asyncio.timeout(limit_s):
                 await self._farewell.wait(needing, now.epoch.number, collectives.completed, self.wait_change)
 
-    # -- inside ----------------------------------------------------------------------------------------------
+    # -- what goes on beside operations ----------------------------------------------------------------------
 
-    def _changed(self) -> None:
+    def stir(self) -> None:
+        """Have whoever waits for a change look again."""
         stirred, self._stirred = self._stirred, asyncio.Event()
         stirred.set()
         self.on_change()
 
-    async def _stir(self) -> None:
-        """Until something has changed."""
-        await self._stirred.wait()
+    async def wait_change(self, within_s: float | None = None) -> None:
+        """Until a word has come, or the members, links or epoch have changed, or the time is over."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(within_s):
+                await self._stirred.wait()
 
-    def _spawn(self, work: Awaitable[None]) -> asyncio.Task[None]:
+    def serve(self, work: Awaitable[None]) -> asyncio.Task[None]:
+        """Run it beside operations; `close` waits for it, so it has to end when the group has closed."""
         task = asyncio.ensure_future(work)
         assert isinstance(task, asyncio.Task)
         self._tasks.add(task)
