@@ -65,7 +65,7 @@ FLOORS = {
         ("transport", "membership", "members", "records", "status", "farewell", "losses", "peer"),
         ("collectives", "mesh", "meeting", "call", "departures"),
         ("averaging", "figures", "points", "entrance"),
-        ("secure",),
+        ("open_epoch", "secure"),
         ("life",),
         ("ports", "post", "rounds", "shared_state", "watching"),
         ("operations",),

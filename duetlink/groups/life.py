@@ -20,11 +20,9 @@ from duetlink.errors import (
     RemoteProtocolError,
 )
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.collectives.costs import LinkFigures
 from duetlink.groups.departures import KERNEL_ENDED, LEFT, Departures
 from duetlink.groups.entrance import FOUNDER, Entrance
-from duetlink.groups.farewell import MOST_ENDED, Farewell
-from duetlink.groups.figures import measured
+from duetlink.groups.farewell import Farewell
 from duetlink.groups.losses import Losses
 from duetlink.groups.meeting.wiring import Wiring
 from duetlink.groups.membership import machine, messages
@@ -32,7 +30,7 @@ from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.machine import Standing
 from duetlink.groups.membership.messages import Epoch
 from duetlink.groups.membership.roster import Entry, Roster
-from duetlink.groups.mesh import Mesh
+from duetlink.groups.open_epoch import OpenEpoch
 from duetlink.groups.peer import MOST_TOPIC_CHARACTERS, MOST_WORD_BYTES, Peer
 from duetlink.groups.points import Points
 from duetlink.net.link.link import Link
@@ -71,10 +69,8 @@ class GroupLife:
         self._patience_s = patience_s
         self._private = X25519PrivateKey.generate()
         self._url = ""
-        self._mesh: Mesh | None = None
-        self._mesh_members: frozenset[int] = frozenset()
+        self._open: OpenEpoch | None = None  # the last one that this member has entered
         self._were: frozenset[int] = frozenset()  # seats that were in any epoch
-        self._collectives: Collectives | None = None
         self._running = 0
         self._losses = Losses()
         self._points = Points(self)
@@ -126,7 +122,7 @@ class GroupLife:
     @property
     def collectives(self) -> Collectives | None:
         """Those of the epoch that there is; None before the first."""
-        return self._collectives
+        return self._open.collectives if self._open is not None else None
 
     @property
     def is_ready(self) -> bool:
@@ -409,36 +405,28 @@ class GroupLife:
             self.stir()
 
     def _fail(self, epoch: int, error: DuetError) -> None:
-        if self._mesh is not None and self._mesh.epoch == epoch:
-            self._mesh.fail(error)
+        if self._open is not None and self._open.number == epoch:
+            self._open.fail(error)
 
     def _enter(self, epoch: Epoch, even: bool) -> None:
         assert self.standing is not None
-        self._points.entered(has_newcomers=not set(epoch.members) <= self._mesh_members)
-        self._mesh_members = frozenset(epoch.members)
-        self._were |= self._mesh_members
+        before = self._open
+        met = before.members if before is not None else frozenset()
+        self._points.entered(has_newcomers=not set(epoch.members) <= met)
+        self._were |= frozenset(epoch.members)
         for seat in filter(self.has_gone, self.peers):
             asyncio.get_running_loop().call_later(_CUT_S, self._cut, seat)
-        before, gone = self._collectives, self._mesh
-        if before is not None and gone is not None:
-            gone.fail(LinkClosed(f"epoch {gone.epoch} is over"))
-            self.serve(_close(before, gone))
+        if before is not None:
+            before.fail(LinkClosed(f"epoch {before.number} is over"))
+            self.serve(before.close())
         self._losses.began(epoch.number, even=even)
         links = [self.peers[seat].link if seat != self.standing.me else None for seat in epoch.members]
-        rank = epoch.members.index(self.standing.me)
-        streams = [link.streams if link is not None else None for link in links]
+        names = [self.roster.entries[seat].name for seat in epoch.members]
 
         def violated(rank: int, error: RemoteProtocolError) -> None:
             self._expel(epoch.members[rank], error)
 
-        self._mesh = Mesh(epoch.number, rank, streams, violated)
-        names = [self.roster.entries[seat].name for seat in epoch.members]
-        found = {rank: link for rank, link in enumerate(links) if link is not None}
-
-        async def figures() -> dict[int, LinkFigures]:
-            return await measured(found)
-
-        self._collectives = Collectives(self._mesh, names=names, figures=figures)
+        self._open = OpenEpoch(epoch, epoch.members.index(self.standing.me), links, names, violated)
         self._answer_leavers()
 
     # -- operations ------------------------------------------------------------------------------------------
@@ -456,12 +444,11 @@ class GroupLife:
             DuetError: as `work` does.
         """
         while True:
-            collectives = await self._begin()
+            epoch = await self._begin()
             assert self.standing is not None
-            number = self.standing.epoch.number
             well = 0
             try:
-                result = await work(collectives)
+                result = await work(epoch.collectives)
                 well = int(counts)
                 return result
             except PeerLost as lost:
@@ -472,17 +459,17 @@ class GroupLife:
                 raise
             finally:
                 self._running -= 1
-                if _is_spoilt(collectives) and self.standing.epoch.number == number:
+                if epoch.is_spoilt and self.standing.epoch.number == epoch.number:
                     self._feed(machine.Spoil())
                 if not self._running:
                     self._feed(machine.Ended(well))
                 self._answer_leavers()
             if self.on_loss == "raise":
                 raise interrupted
-            while self.standing.epoch.number == number:
+            while self.standing.epoch.number == epoch.number:
                 self.check_open()
                 await self.wait_change()
-            if not self._losses.may_try_again(number):
+            if not self._losses.may_try_again(epoch.number):
                 raise interrupted
 
     def roll(self) -> tuple[int, tuple[bytes, ...]]:
@@ -491,7 +478,7 @@ class GroupLife:
         epoch = self.standing.epoch
         return epoch.number, tuple(self.roster.entries[seat].key for seat in epoch.members)
 
-    async def _begin(self) -> Collectives:
+    async def _begin(self) -> OpenEpoch:
         await self.wait_ready()
         while True:
             now = self.standing
@@ -503,8 +490,8 @@ class GroupLife:
             if (
                 (now.may_begin or joined)
                 and not self._losses.is_in_doubt
-                and self._collectives is not None
-                and not self._collectives.broken
+                and self._open is not None
+                and not self._open.collectives.broken
             ):
                 break
             await self.wait_change()
@@ -513,7 +500,7 @@ class GroupLife:
         if not self._running:
             self._feed(machine.Begun())
         self._running += 1
-        return self._collectives
+        return self._open
 
     async def point(self, call: str, admits: Callable[[int], bool] = lambda seat: True) -> None:
         """All members call this: newcomers who wait come in, of whom `admits` says yes. Returns in the epoch
@@ -558,8 +545,8 @@ class GroupLife:
             self.why_closed = error
             if self._closing is None:
                 self.serve(self.entrance.close())
-            if self._mesh is not None:
-                self._mesh.fail(again(error))
+            if self._open is not None:
+                self._open.fail(again(error))
             for peer in self.peers.values():
                 if peer.link is not None and self._closing is None:
                     link, peer.link = peer.link, None
@@ -587,8 +574,8 @@ class GroupLife:
         for peer in self.peers.values():
             if peer.making is not None:
                 peer.making.cancel()
-        if self._collectives is not None and self._mesh is not None:
-            await _close(self._collectives, self._mesh)
+        if self._open is not None:
+            await self._open.close()
         links = [peer.link for peer in self.peers.values() if peer.link is not None]
         links += self.entrance.arriving
         for peer in self.peers.values():
@@ -600,15 +587,13 @@ class GroupLife:
             await self.at_end()
 
     def _answer_leavers(self) -> None:
-        if self._mesh is not None and self._collectives is not None:
-            # what has failed here will not end
-            ended = self._collectives.completed if self._collectives.broken is None else MOST_ENDED
-            self._farewell.answer(self.peers, self._mesh.epoch, ended)
+        if self._open is not None:
+            self._farewell.answer(self.peers, self._open.number, self._open.ended)
 
     async def _serve_out(self, limit_s: float) -> None:
         """Before this member leaves: until the others have ended what it has, or the time is over."""
-        now, collectives = self.standing, self._collectives
-        if now is None or collectives is None or not now.is_member:
+        now, epoch = self.standing, self._open
+        if now is None or epoch is None or not now.is_member:
             return
 
         def needing() -> list[int]:
@@ -621,7 +606,8 @@ class GroupLife:
 
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(limit_s):
-                await self._farewell.wait(needing, now.epoch.number, collectives.completed, self.wait_change)
+                completed = epoch.collectives.completed
+                await self._farewell.wait(needing, now.epoch.number, completed, self.wait_change)
 
     # -- what goes on beside operations ----------------------------------------------------------------------
 
@@ -644,14 +630,3 @@ class GroupLife:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
-
-
-def _is_spoilt(collectives: Collectives) -> bool:
-    """Whether an operation failed and left messages behind, although nobody is lost."""
-    broken = collectives.broken
-    return broken is not None and not isinstance(broken, PeerLost | LinkClosed)
-
-
-async def _close(collectives: Collectives, mesh: Mesh) -> None:
-    await collectives.close()
-    await mesh.close()

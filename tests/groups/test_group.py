@@ -340,11 +340,11 @@ def test_a_member_that_speaks_for_another_is_put_out_and_the_others_go_on(make_g
 def test_a_member_that_sends_no_messages_of_an_operation_is_put_out(make_group: MakeGroup) -> None:
     groups = make_group(3)
     together(groups, lambda group: group.barrier())
-    mesh = groups[2]._life._mesh
-    assert mesh is not None
+    epoch = groups[2]._life._open
+    assert epoch is not None
 
     async def spoil() -> None:
-        stream = await mesh._stream(0)
+        stream = await epoch.mesh._stream(0)
         await stream.send(b"no head of a message", memoryview(b""))
 
     groups[2]._thread.run(spoil())
