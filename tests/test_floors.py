@@ -64,8 +64,8 @@ FLOORS = {
     "groups": (
         ("transport", "membership", "members", "records", "status", "farewell", "losses", "peer"),
         ("collectives", "mesh", "meeting", "call", "departures"),
-        ("averaging", "figures", "points", "entrance"),
-        ("open_epoch", "secure"),
+        ("averaging", "figures", "points", "member_links"),
+        ("entrance", "open_epoch", "secure"),
         ("life",),
         ("ports", "post", "rounds", "shared_state", "watching"),
         ("operations",),

@@ -9,12 +9,12 @@ from duetlink.base.wire import schema_pb2 as wire_pb
 from duetlink.errors import DuetError, PairingTimeout, RemoteProtocolError, WrongCode
 from duetlink.groups.meeting.door import Door
 from duetlink.groups.meeting.wiring import Wiring
+from duetlink.groups.member_links import MemberLinks
 from duetlink.groups.membership import messages
 from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.machine import Standing
 from duetlink.groups.membership.messages import MOST_MEMBERS
 from duetlink.groups.membership.roster import Entry, Roster
-from duetlink.groups.peer import Peer
 from duetlink.net.link.link import Link
 from duetlink.net.signaling import SignalingServer
 
@@ -26,14 +26,11 @@ class Entered(Protocol):
 
     roster: Roster
     standing: Standing | None
-    peers: dict[int, Peer]
+    links: MemberLinks
     grows: bool
 
     @property
     def is_ready(self) -> bool: ...
-    def adopt(self, seat: int, link: Link, /, *, start: bool = True) -> None: ...
-    def send(self, seat: int, message: pb.GroupMessage, /) -> None: ...
-    def send_all(self, message: pb.GroupMessage, /) -> None: ...
     def admit(self, seats: tuple[int, ...], /) -> None: ...
     def serve(self, work: Awaitable[None], /) -> object: ...
     def stir(self) -> None: ...
@@ -106,9 +103,9 @@ class Entrance:
         group.roster = group.roster.with_entry(entry)
         self.arriving.discard(link)
         seat = len(group.roster) - 1
-        present = [other for other, peer in group.peers.items() if peer.link is not None]
-        group.send_all(pb.GroupMessage(newcomer=pb.Entry(key=entry.key, name=entry.name)))
-        group.adopt(seat, link, start=False)
+        present = [other for other, peer in group.links.peers.items() if peer.link is not None]
+        group.links.send_all(pb.GroupMessage(newcomer=pb.Entry(key=entry.key, name=entry.name)))
+        group.links.adopt(seat, link, start=False)
         entries = [pb.Entry(key=each.key, name=each.name) for each in group.roster.entries]
         seated = pb.Seated(
             entries=entries,
@@ -117,7 +114,7 @@ class Entrance:
             present=present,
             grows=group.grows,
         )
-        group.send(seat, pb.GroupMessage(seated=seated))
+        group.links.send(seat, pb.GroupMessage(seated=seated))
         group.stir()
 
     # -- whether all come ------------------------------------------------------------------------------------
@@ -129,7 +126,7 @@ class Entrance:
     def lost_one(self, error: DuetError) -> None:
         """A seat is lost. Where all of them are needed, the group will never be whole."""
         group, door = self._group, self._door
-        there = 1 + sum(peer.link is not None for peer in group.peers.values())
+        there = 1 + sum(peer.link is not None for peer in group.links.peers.values())
         wanted = 0 if self._size is None or group.is_ready else self._size
         if door is not None and there + door.coming < wanted and self.why_not_whole is None:
             self.why_not_whole = PairingTimeout(
@@ -140,7 +137,7 @@ class Entrance:
 
     def begin_if_whole(self) -> None:
         """The first epoch of a group that waits for a number of members, or whose doors have been shut."""
-        now, door, peers = self._group.standing, self._door, self._group.peers
+        now, door, peers = self._group.standing, self._door, self._group.links.peers
         if now is None or now.epoch.number or now.due or door is None or now.me != FOUNDER:
             return
         linked = [seat for seat, peer in peers.items() if peer.link is not None and peer.is_linked]

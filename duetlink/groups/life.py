@@ -7,10 +7,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
-
 from duetlink.base.again import again
-from duetlink.base.wire import schema_pb2 as wire_pb
 from duetlink.errors import (
     DuetError,
     GroupError,
@@ -25,13 +22,14 @@ from duetlink.groups.entrance import FOUNDER, Entrance
 from duetlink.groups.farewell import Farewell
 from duetlink.groups.losses import Losses
 from duetlink.groups.meeting.wiring import Wiring
+from duetlink.groups.member_links import MemberLinks
 from duetlink.groups.membership import machine, messages
 from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.machine import Standing
 from duetlink.groups.membership.messages import Epoch
 from duetlink.groups.membership.roster import Entry, Roster
 from duetlink.groups.open_epoch import OpenEpoch
-from duetlink.groups.peer import MOST_TOPIC_CHARACTERS, MOST_WORD_BYTES, Peer
+from duetlink.groups.peer import MOST_TOPIC_CHARACTERS, MOST_WORD_BYTES
 from duetlink.groups.points import Points
 from duetlink.net.link.link import Link
 from duetlink.net.signaling import SignalingServer
@@ -57,18 +55,16 @@ class GroupLife:
         self.code: str | None = None
         self.roster = Roster()
         self.standing: Standing | None = None
-        self.peers: dict[int, Peer] = {}
         self.departures = Departures()
         self._farewell = Farewell(self)
         self.why_closed: DuetError | None = None
         self.on_change: Callable[[], None] = lambda: None
         self.on_link: Callable[[int, Link], None] = lambda seat, link: None  # a new one, before it starts
-        self._wiring = wiring
+        self.links = MemberLinks(self, wiring)
+        self.peers = self.links.peers
         self.entrance = Entrance(self, wiring, size)
         self.on_loss = on_loss
-        self._patience_s = patience_s
-        self._private = X25519PrivateKey.generate()
-        self._url = ""
+        self.patience_s = patience_s
         self._open: OpenEpoch | None = None  # the last one that this member has entered
         self._were: frozenset[int] = frozenset()  # seats that were in any epoch
         self._running = 0
@@ -85,20 +81,20 @@ class GroupLife:
 
     @property
     def me(self) -> Entry:
-        return Entry(self._private.public_key().public_bytes_raw(), self._wiring.hello.name)
+        return self.links.me
 
     async def launch(self, server: SignalingServer) -> None:
         """Open the door. Raises SignalingUnavailable, SignalingRefused."""
-        self._url = server.url
+        self.links.url = server.url
         self.roster = self.roster.with_entry(self.me)
         self.standing = Standing(FOUNDER, Epoch(0, (FOUNDER,)), FOUNDER)
         self.code = await self.entrance.open(server, self.settings.code_lifetime_s)
 
     def join(self, link: Link, url: str) -> None:
         """Ask whoever launched, over the link that the code has made, for a seat."""
-        self._url = url
-        self.adopt(FOUNDER, link)
-        self.send(FOUNDER, pb.GroupMessage(newcomer=pb.Entry(key=self.me.key, name=self.me.name)))
+        self.links.url = url
+        self.links.adopt(FOUNDER, link)
+        self.links.send(FOUNDER, pb.GroupMessage(newcomer=pb.Entry(key=self.me.key, name=self.me.name)))
 
     async def wait_ready(self) -> None:
         """Until this member is in an epoch with all who are expected. Raises why it never will."""
@@ -139,46 +135,14 @@ class GroupLife:
 
     # -- links -----------------------------------------------------------------------------------------------
 
-    def adopt(self, seat: int, link: Link, *, start: bool = True) -> None:
-        """The link to this seat is there."""
-        peer = self.peers.setdefault(seat, Peer(seat))
-        peer.link = link
-
-        def heard(notice: wire_pb.GroupNotice) -> None:
-            self._hear(seat, messages.parse(notice.content))
-
-        link.rpc.notice(wire_pb.GroupNotice, heard)
-        link.on_closed = lambda error: self._gone(seat, error)
-        link.on_lost = lambda why: self._out_of_reach(seat, why)
-        link.on_restored = lambda: self._back(seat)
-        link.on_change = self.stir
-        self.on_link(seat, link)
-        if start:
-            link.start()
-        self.stir()
-
-    def _out_of_reach(self, seat: int, why: str) -> None:
-        peer = self.peers[seat]
-        if peer.losing is None:
-            error = PeerLost(f"{why}, and it did not come back within {self._patience_s:g} s (patience_s)")
-            peer.losing = asyncio.get_running_loop().call_later(self._patience_s, self._gone, seat, error)
-        self.stir()
-
-    def _back(self, seat: int) -> None:
-        if (losing := self.peers[seat].losing) is not None:
-            losing.cancel()
-            self.peers[seat].losing = None
-        self.stir()
-
-    def _gone(self, seat: int, error: LinkClosed) -> None:
+    def gone(self, seat: int, error: LinkClosed) -> None:
         """The link to this seat has ended, or its time has: it does not come back."""
         peer = self.peers.get(seat)
         if peer is None or peer.link is None or self._is_ending:
             return
         self.departures.link_ended(seat, error)
-        self._back(seat)
-        link, peer.link = peer.link, None
-        self.serve(link.close("out of reach for too long"))
+        self.links.back(seat)
+        self.links.end(seat, "out of reach for too long")
         self._lost_after_all(seat)
         if self.standing is not None:
             self._feed(machine.Gone(seat))
@@ -190,32 +154,14 @@ class GroupLife:
 
     def _cut(self, seat: int) -> None:
         """Whoever was a member has no further use of a link, and of what others share over it."""
-        peer = self.peers[seat]
-        if peer.link is not None and self._closing is None:
-            link, peer.link = peer.link, None
-            self._back(seat)
-            self.serve(link.close("it is no member any more"))
+        if self._closing is None and self.links.end(seat, "it is no member any more"):
+            self.links.back(seat)
 
     def _expel(self, seat: int, error: RemoteProtocolError) -> None:
         """This member breaks the protocol: no link to it, and the others are told."""
-        peer = self.peers.get(seat)
-        if peer is not None and peer.link is not None:
-            link, peer.link = peer.link, None
+        if self.links.end(seat, f"protocol violation: {error}"):
             self.departures.put_out(seat, error)
-            self.serve(link.close(f"protocol violation: {error}"))
             self._feed(machine.Gone(seat))
-
-    async def _meet(self, seat: int) -> None:
-        assert self.standing is not None
-        key = self.roster.pair_key(self._private, self.standing.me, seat)
-        link = await self._wiring.meet(key, self._url)
-        self.peers[seat].making = None
-        self.adopt(seat, link)
-        self.send(seat, pb.GroupMessage(greeting=pb.Greeting()))
-
-    def _make_link(self, seat: int) -> None:
-        peer = self.peers.setdefault(seat, Peer(seat))
-        peer.making = self.serve(self._meet(seat))
 
     def _has_greeted_all(self, me: int) -> bool:
         """Whether all who were there before this member, and still are, have their end of the link to it."""
@@ -227,20 +173,11 @@ class GroupLife:
         now = self.standing
         assert now is not None
         if self._has_greeted_all(now.me):
-            self.send(FOUNDER, pb.GroupMessage(linked=pb.Linked(seat=now.me)))
+            self.links.send(FOUNDER, pb.GroupMessage(linked=pb.Linked(seat=now.me)))
 
     # -- messages --------------------------------------------------------------------------------------------
 
-    def send(self, seat: int, message: pb.GroupMessage) -> None:
-        peer = self.peers.get(seat)
-        if peer is not None and peer.link is not None:
-            peer.link.rpc.tell_nowait(wire_pb.GroupNotice(content=message.SerializeToString()))
-
-    def send_all(self, message: pb.GroupMessage) -> None:
-        for seat in list(self.peers):
-            self.send(seat, message)
-
-    def _hear(self, seat: int, message: pb.GroupMessage) -> None:
+    def hear(self, seat: int, message: pb.GroupMessage) -> None:
         """Raises RemoteProtocolError, which ends the link to whoever said this."""
         match message.WhichOneof("body"):
             case "agreement" if self.standing is not None:
@@ -255,7 +192,7 @@ class GroupLife:
             case "newcomer" if seat == FOUNDER and self.standing is not None:
                 entry = Entry(message.newcomer.key, message.newcomer.name)
                 self.roster = self.roster.with_entry(entry)
-                self._make_link(len(self.roster) - 1)
+                self.links.make(len(self.roster) - 1)
             case "greeting" if self.standing is not None:
                 self.peers[seat].is_greeted = True
                 self._say_linked()
@@ -284,11 +221,11 @@ class GroupLife:
         """Tell all who have a link to this member. Who comes later has to be told again."""
         assert len(topic) <= MOST_TOPIC_CHARACTERS
         assert len(content) <= MOST_WORD_BYTES
-        self.send_all(pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
+        self.links.send_all(pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
 
     def say_to(self, seat: int, topic: str, content: bytes) -> None:
         """Tell that member alone."""
-        self.send(seat, pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
+        self.links.send(seat, pb.GroupMessage(word=pb.Word(topic=topic, content=content)))
 
     def heard(self, seat: int, topic: str) -> bytes:
         """That member's latest word on the topic; empty if there is none."""
@@ -312,7 +249,7 @@ class GroupLife:
         self.standing = Standing(me, Epoch(seated.epoch, members), FOUNDER)
         self.grows = seated.grows
         for seat in sorted(present):
-            self._make_link(seat)
+            self.links.make(seat)
         self._say_linked()
         self.stir()
 
@@ -325,9 +262,9 @@ class GroupLife:
         for action in actions:
             match action:
                 case machine.Send(seat, message):
-                    self.send(seat, pb.GroupMessage(agreement=messages.to_wire(message)))
+                    self.links.send(seat, pb.GroupMessage(agreement=messages.to_wire(message)))
                 case machine.Tell(message):
-                    self.send_all(pb.GroupMessage(agreement=messages.to_wire(message)))
+                    self.links.send_all(pb.GroupMessage(agreement=messages.to_wire(message)))
                 case machine.Revoke(epoch, lost, leaves):
                     self._revoke(epoch, lost, leaves)
                 case machine.Enter(epoch, even):
@@ -350,8 +287,7 @@ class GroupLife:
                 del self.peers[seat]
                 self._say_linked()
             elif peer.link is not None and not (peer.is_greeted or self.standing.is_member):
-                link, peer.link = peer.link, None
-                self.serve(link.close("whoever launched the group has lost it"))
+                self.links.end(seat, "whoever launched the group has lost it")
                 self._say_linked()
 
     def _revoke(self, epoch: Epoch, lost: int | None, leaves: bool) -> None:
@@ -547,10 +483,9 @@ class GroupLife:
                 self.serve(self.entrance.close())
             if self._open is not None:
                 self._open.fail(again(error))
-            for peer in self.peers.values():
-                if peer.link is not None and self._closing is None:
-                    link, peer.link = peer.link, None
-                    self.serve(link.close(str(error)))
+            if self._closing is None:
+                for seat in self.peers:
+                    self.links.end(seat, str(error))
             self.stir()
 
     async def close(self, reason: str = "") -> None:
@@ -561,7 +496,7 @@ class GroupLife:
 
     async def _close(self, reason: str) -> None:
         await self.entrance.close()
-        await self._serve_out(_SERVING_AT_EXIT_S if reason == KERNEL_ENDED else self._patience_s)
+        await self._serve_out(_SERVING_AT_EXIT_S if reason == KERNEL_ENDED else self.patience_s)
         self._is_ending = True
         if self.standing is not None and self.why_closed is None:
             self._feed(machine.Leave())

@@ -322,8 +322,8 @@ def test_a_member_that_speaks_for_another_is_put_out_and_the_others_go_on(make_g
     hostile = groups[2]._life
 
     async def lie() -> None:
-        hostile.send(1, pb.GroupMessage(linked=pb.Linked(seat=1)))
-        hostile.send(0, pb.GroupMessage(agreement=to_wire(Prepare(1, (1, 0), ()))))
+        hostile.links.send(1, pb.GroupMessage(linked=pb.Linked(seat=1)))
+        hostile.links.send(0, pb.GroupMessage(agreement=to_wire(Prepare(1, (1, 0), ()))))
 
     groups[2]._thread.run(lie())
     rest = groups[:2]

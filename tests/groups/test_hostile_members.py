@@ -200,7 +200,7 @@ async def test_a_newcomer_takes_no_seat_that_cannot_be(network: Network) -> None
     life = MemoryMember(network, "eve").life
     for what, seated in seats(life.me).items():
         with pytest.raises(RemoteProtocolError):
-            life._hear(0, pb.GroupMessage(seated=seated))
+            life.hear(0, pb.GroupMessage(seated=seated))
         assert life.standing is None, what
 
 

@@ -40,7 +40,7 @@ async def group(network: Network, patience_s: float = LONG_S) -> list[MemoryMemb
     """Members that wait for nobody in the next call but for its own sake: figures of links have been told."""
     members = await grown(network, SIZE)
     for member in members:
-        member.life._patience_s = patience_s
+        member.life.patience_s = patience_s
     for _ in range(2):
         await asyncio.gather(*map(add, members))
     return members

@@ -1,0 +1,121 @@
+"""The links of one member to the others: made, watched, told over, and ended."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from duetlink.base.wire import schema_pb2 as wire_pb
+from duetlink.errors import LinkClosed, PeerLost
+from duetlink.groups.meeting.wiring import Wiring
+from duetlink.groups.membership import messages
+from duetlink.groups.membership import schema_pb2 as pb
+from duetlink.groups.membership.machine import Standing
+from duetlink.groups.membership.roster import Entry, Roster
+from duetlink.groups.peer import Peer
+from duetlink.net.link.link import Link
+
+
+class LinkedGroup(Protocol):
+    """What the links need of the group."""
+
+    roster: Roster
+    standing: Standing | None
+    patience_s: float
+    on_link: Callable[[int, Link], None]
+
+    def hear(self, seat: int, message: pb.GroupMessage, /) -> None: ...
+    def gone(self, seat: int, error: LinkClosed, /) -> None: ...
+    def serve(self, work: Awaitable[None], /) -> asyncio.Task[None]: ...
+    def stir(self) -> None: ...
+
+
+class MemberLinks:
+    """Belongs to the loop thread; other threads may read `peers`."""
+
+    def __init__(self, group: LinkedGroup, wiring: Wiring) -> None:
+        self.peers: dict[int, Peer] = {}  # by seat
+        self.url = ""  # of the signaling server at which pairs meet
+        self._group = group
+        self._wiring = wiring
+        self._private = X25519PrivateKey.generate()
+
+    @property
+    def me(self) -> Entry:
+        """This member's own entry of the roster."""
+        return Entry(self._private.public_key().public_bytes_raw(), self._wiring.hello.name)
+
+    # -- how they begin --------------------------------------------------------------------------------------
+
+    def adopt(self, seat: int, link: Link, *, start: bool = True) -> None:
+        """The link to this seat is there."""
+        peer = self.peers.setdefault(seat, Peer(seat))
+        peer.link = link
+
+        def heard(notice: wire_pb.GroupNotice) -> None:
+            self._group.hear(seat, messages.parse(notice.content))
+
+        link.rpc.notice(wire_pb.GroupNotice, heard)
+        link.on_closed = lambda error: self._group.gone(seat, error)
+        link.on_lost = lambda why: self._out_of_reach(seat, why)
+        link.on_restored = lambda: self.back(seat)
+        link.on_change = self._group.stir
+        self._group.on_link(seat, link)
+        if start:
+            link.start()
+        self._group.stir()
+
+    def make(self, seat: int) -> None:
+        """Meet this member at the signaling server, and greet it."""
+        peer = self.peers.setdefault(seat, Peer(seat))
+        peer.making = self._group.serve(self._meet(seat))
+
+    async def _meet(self, seat: int) -> None:
+        assert self._group.standing is not None
+        key = self._group.roster.pair_key(self._private, self._group.standing.me, seat)
+        link = await self._wiring.meet(key, self.url)
+        self.peers[seat].making = None
+        self.adopt(seat, link)
+        self.send(seat, pb.GroupMessage(greeting=pb.Greeting()))
+
+    # -- how they go on, and end -----------------------------------------------------------------------------
+
+    def _out_of_reach(self, seat: int, why: str) -> None:
+        peer = self.peers[seat]
+        if peer.losing is None:
+            patience_s = self._group.patience_s
+            error = PeerLost(f"{why}, and it did not come back within {patience_s:g} s (patience_s)")
+            peer.losing = asyncio.get_running_loop().call_later(patience_s, self._group.gone, seat, error)
+        self._group.stir()
+
+    def back(self, seat: int) -> None:
+        """This seat is in reach again, or is not waited for any more."""
+        if (losing := self.peers[seat].losing) is not None:
+            losing.cancel()
+            self.peers[seat].losing = None
+        self._group.stir()
+
+    def end(self, seat: int, why: str) -> bool:
+        """End the link to this seat; returns whether there was one."""
+        peer = self.peers.get(seat)
+        if peer is None or peer.link is None:
+            return False
+        link, peer.link = peer.link, None
+        self._group.serve(link.close(why))
+        return True
+
+    # -- what is told over them ------------------------------------------------------------------------------
+
+    def send(self, seat: int, message: pb.GroupMessage) -> None:
+        """Tell one member, if there is a link to it."""
+        peer = self.peers.get(seat)
+        if peer is not None and peer.link is not None:
+            peer.link.rpc.tell_nowait(wire_pb.GroupNotice(content=message.SerializeToString()))
+
+    def send_all(self, message: pb.GroupMessage) -> None:
+        """Tell every member that there is a link to."""
+        for seat in list(self.peers):
+            self.send(seat, message)
