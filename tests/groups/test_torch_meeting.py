@@ -9,6 +9,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from duetlink.errors import (
@@ -24,9 +25,12 @@ from duetlink.errors import (
 from duetlink.groups.opening import open_group
 from duetlink.groups.torch.backend import DuetlinkBackend
 from duetlink.groups.torch.face import Face
+from duetlink.groups.torch.group_links import GroupLinks
 from duetlink.groups.torch.group_store import GroupStore
+from duetlink.groups.torch.job import Job
 from duetlink.groups.torch.rendezvous import Wish, meet
 from duetlink.groups.torch.shelf import MOST_HELD_BYTES, Op, Question, Shelf
+from duetlink.net.link.shared_endpoint import shared_endpoint
 from duetlink.net.streams.message import Message
 from tests.groups.conftest import QUICK, TIMEOUT_S, MakeGroup, together
 
@@ -100,6 +104,27 @@ def test_a_store_of_a_group_at_hand(make_group: MakeGroup) -> None:
     groups[0].close()
     with pytest.raises(PeerLost):
         stores[1].get("n")
+
+
+def test_how_a_sum_of_a_job_went_is_told_by_its_group(make_group: MakeGroup) -> None:
+    groups = make_group(2)
+    stores: list[Any] = together(groups, GroupStore)
+
+    def summed(store: GroupStore) -> float:
+        job = Job(store.rank, store.size, shared_endpoint.use().thread, GroupLinks(store), QUICK, 1)
+        try:
+            collectives = job.thread.run(job.enter("all", [0, 1], TIMEOUT_S))
+            found: Any = job.thread.run(collectives.all_reduce(np.ones(4), codec="union"))
+            job.thread.run(collectives.close())
+        finally:
+            job.close()
+        return float(found[3])
+
+    assert together(stores, summed) == [2.0, 2.0]
+    for group in groups:
+        shown = group.status().sum
+        assert shown is not None
+        assert (shown.codec, shown.text) == ("union", str(group.sums[-1]))
 
 
 def test_a_job_is_refused_where_only_some_operations_are_allowed_and_is_in_the_audit_log(

@@ -106,6 +106,8 @@ class Explanation:
     chosen: Candidate
     costs: Costs  # what it was predicted from
     codecs: Mapping[str, float] = field(default_factory=dict)  # seconds predicted for sums with one
+    auto: str = ""  # which of them codec="auto" would take
+    why_auto: str = ""
 
     def __str__(self) -> str:
         lines = [f"{self.kind} of {self.size_bytes:,} bytes among {len(self.chosen.order)} members"]
@@ -115,7 +117,11 @@ class Explanation:
             mark = ">" if candidate == self.chosen else " "
             predicted = f"{candidate.predicted_s * 1000:,.2f} ms"
             lines.append(f"{mark} {candidate.algorithm:<10} {_order(candidate):<{width}} {predicted:>12}")
-        lines += [f"  codec {name:<8} {s * 1000:>{width + 9},.2f} ms" for name, s in self.codecs.items()]
+        for name, s in self.codecs.items():
+            mark = ">" if name == self.auto else " "
+            lines.append(f"{mark} codec {name:<8} {s * 1000:>{width + 9},.2f} ms")
+        if self.auto:
+            lines.append(f'  codec "auto" takes {self.auto}: {self.why_auto}')
         if self.chosen.algorithm != SHARED:
             lines += _links(self.costs, self.size_bytes)
         return "\n".join(lines)

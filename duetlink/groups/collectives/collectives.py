@@ -33,7 +33,7 @@ from duetlink.groups.collectives.operands import (
 from duetlink.groups.collectives.same_host import share_memory
 from duetlink.groups.collectives.sums import reduced, registry
 from duetlink.groups.collectives.sums.adders import Adders
-from duetlink.groups.collectives.sums.automatic import predictions
+from duetlink.groups.collectives.sums.automatic import foreseen
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.trees import Tree, from_bytes, take_apart, to_bytes
 from duetlink.groups.collectives.work import Progress
@@ -113,8 +113,10 @@ class Collectives:
         names: Sequence[str] = (),
         limit_bytes: int = DEFAULT_LIMIT_BYTES,
         figures: Callable[[], Awaitable[Mapping[int, LinkFigures]]] | None = None,
+        sums: deque[SumReport] | None = None,
     ) -> None:
         """`names` are the members' by rank, for errors; no larger value than `limit_bytes` is received.
+        `sums` takes the reports of sums with a codec; by default they have a place of their own.
 
         With `figures`, at all members or at none, calls 1, 2, 4, 8 and so on begin with
         `agree(await figures())`: better paths come up, and are measured, while a group works.
@@ -123,7 +125,7 @@ class Collectives:
         self.flat = FlatOperations(self.engine, self._agree_in_time)
         self.rank = transport.rank
         self.size = transport.size
-        self.sums: deque[SumReport] = deque(maxlen=_REMEMBERED_SUMS)  # the last ones with a codec of sums
+        self.sums = deque[SumReport](maxlen=_REMEMBERED_SUMS) if sums is None else sums  # the last ones
         self._limit_bytes = limit_bytes
         self._forms = Forms(self.flat, self.size, limit_bytes)
         self._figures = figures
@@ -180,7 +182,7 @@ class Collectives:
         """How that operation would run on an array of that size, and why. Sends nothing.
 
         For an all-reduce of float32 with that density of the union of all supports, also what each way takes
-        among which `codec="auto"` chooses.
+        among which `codec="auto"` chooses, and which one it would take before it has measured them, and why.
         """
         found = self.flat.choice.explain(kind, size_bytes)
         if density is None:
@@ -188,7 +190,8 @@ class Collectives:
         if kind != "all_reduce" or not 0 <= density <= 1:
             raise SettingError(f"{kind} with a density of {density}: all_reduce has one, from 0 to 1")
         items = size_bytes // FLOAT32.size_bytes
-        return replace(found, codecs=predictions(self.flat.choice, items, FLOAT32, density))
+        times_s, way, why = foreseen(self.flat.choice, items, FLOAT32, density)
+        return replace(found, codecs=times_s, auto=way, why_auto=why)
 
     # -- sums ----------------------------------------------------------------------------------------------
 

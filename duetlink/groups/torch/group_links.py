@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 
 from duetlink.errors import PeerLost
+from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.torch.group_store import GroupStore
 from duetlink.groups.torch.links import deliver
 from duetlink.net.streams.streams import Streams
@@ -16,6 +18,10 @@ class GroupLinks:
 
     def __init__(self, store: GroupStore) -> None:
         self._store = store
+
+    @property
+    def sums(self) -> deque[SumReport] | None:
+        return self._store.sums
 
     async def to(self, rank: int) -> Streams:
         return self._store.link(rank).streams

@@ -56,6 +56,8 @@ class GroupStore(_Base):  # type: ignore[misc]
         self.seats = now.epoch.members
         self.rank = self.seats.index(now.me)
         self.size = len(self.seats)
+        # of the epoch that this is made in, as the ranks are; the group tells them as its own
+        self.sums = None if life.collectives is None else life.collectives.sums
         self._life = life
         self._thread.run(self._begin())
         self._thread.run(group._operations.note("torch.distributed", None))

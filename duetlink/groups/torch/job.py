@@ -84,7 +84,8 @@ class Job:
             await _closed(mesh)
             raise
         self._meshes[name] = mesh
-        return Collectives(mesh, names=[f"torch rank {rank}" for rank in ranks])
+        names = [f"torch rank {rank}" for rank in ranks]
+        return Collectives(mesh, names=names, sums=self._links.sums)
 
     def leave(self, name: str, *, at_once: bool, last: bool) -> None:
         """This group has ended here, and its engine is closed. The job ends with the last group, if `last`.

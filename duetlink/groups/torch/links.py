@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import deque
 from typing import Protocol
 
 from duetlink.errors import DuetError
+from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.net.link.link import Link
 from duetlink.net.streams.streams import Streams
 
@@ -16,6 +18,10 @@ _DELIVERY_S = 5.0
 
 class Links(Protocol):
     """Methods belong to the loop thread."""
+
+    @property
+    def sums(self) -> deque[SumReport] | None:
+        """Where it is told how sums with a codec went: with those of the group that the job is in, if any."""
 
     async def to(self, rank: int) -> Streams:
         """The streams of the link to that rank of the job, made by whoever asks first.

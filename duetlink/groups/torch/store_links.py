@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
+from collections import deque
 from collections.abc import Callable
 from typing import Any
 
 from duetlink.errors import DuetError
+from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.torch.links import deliver
 from duetlink.net.link.endpoint import Endpoint
 from duetlink.net.link.introducing import Introducing
@@ -31,6 +33,7 @@ class StoreLinks:
         self._rank = rank
         self._settings = settings
         self._endpoint = endpoint
+        self.sums: deque[SumReport] | None = None  # there is no group
         self._links: dict[int, asyncio.Task[Link]] = {}
         self._storing = asyncio.Lock()  # one look at a time: a store need not bear several
 

@@ -353,11 +353,27 @@ async def test_auto_goes_by_the_links(make_group: MakeGroup) -> None:
     assert reports[0].way == "dense"
     seconds = predictions(group.members[0].flat.choice, 400_000, BY_NAME["float32"], 0.01)
     assert seconds["dense"] < seconds["union"]
-    explained = str(group.members[0].explain("all_reduce", 1_600_000, density=0.01))
-    assert "codec dense" in explained
-    assert "codec union" in explained
+    too_few = '  codec "auto" takes dense: 1,600,000 bytes are too few to ask the others what theirs are like'
+    assert explained(group, 1_600_000, 0.01) == ["> codec dense", "  codec union", too_few]
+    slow(group)
+    assert explained(group, 1_600_000, 0.05) == [
+        "  codec dense",
+        "> codec union",
+        '  codec "auto" takes union: 5.0% of the items are not zero at some member: quicker than dense',
+    ]
+    dense = explained(group, 1_600_000, 0.95)
+    assert dense[:2] == ["> codec dense", "  codec union"]
+    assert dense[2].endswith(
+        "95.0% of the items are not zero at some member; nothing else promises to be quicker"
+    )
     with pytest.raises(ValueError):
         group.members[0].explain("broadcast", 8, density=0.5)
+
+
+def explained(group: Group, size_bytes: int, density: float) -> list[str]:
+    """What is said of codecs, without the times."""
+    lines = str(group.members[0].explain("all_reduce", size_bytes, density=density)).splitlines()
+    return [line.partition("    ")[0].rstrip() for line in lines if "codec" in line]
 
 
 # -- sketches ------------------------------------------------------------------------------------------------

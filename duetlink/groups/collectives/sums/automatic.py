@@ -48,6 +48,7 @@ _PREDICTED_SHARE = 0.8
 _MEASURED_SHARE = 0.95
 # What asking costs must be lost in what the dense sum takes.
 _ASKING_SHARE = 0.03
+_THEREFORE = {"dense": "; nothing else promises to be quicker", "union": ": quicker than dense"}
 
 
 def predictions(choice: Choice, items: int, element: Element, density: float) -> dict[str, float]:
@@ -61,6 +62,35 @@ def predictions(choice: Choice, items: int, element: Element, density: float) ->
         + choice.best_by_messages("all_reduce", values_bytes).predicted_s
         + items * (LOOK_S_PER_ITEM + density * MOVE_S_PER_ITEM),
     }
+
+
+def foreseen(
+    choice: Choice, items: int, element: Element, density: float
+) -> tuple[dict[str, float], str, str]:
+    """What `auto` would do at that density of the union, before it has measured anything: the seconds that
+    each way is predicted to take, the way, and why. Whether the items are integers, nobody knows yet.
+    """
+    times_s, size_bytes = predictions(choice, items, element, density), items * element.size_bytes
+    if _is_too_small(choice, size_bytes):
+        return times_s, "dense", _too_small(size_bytes)
+    way = _quickest(times_s, _PREDICTED_SHARE)
+    return times_s, way, f"{density:.1%} of the items are not zero at some member{_THEREFORE[way]}"
+
+
+def _is_too_small(choice: Choice, size_bytes: int) -> bool:
+    """Whether it costs too much to ask the others."""
+    asking_s = choice.best("all_gather", choice.costs.size * _HEAD.size).predicted_s
+    return asking_s > _ASKING_SHARE * choice.best("all_reduce", size_bytes).predicted_s
+
+
+def _too_small(size_bytes: int) -> str:
+    return f"{size_bytes:,} bytes are too few to ask the others what theirs are like"
+
+
+def _quickest(times_s: Mapping[str, float], share: float) -> str:
+    """The dense way, unless another one takes no more than that share of its time."""
+    best = min(times_s, key=lambda way: times_s[way])
+    return best if times_s[best] <= share * times_s["dense"] else "dense"
 
 
 def _entropy(density: float) -> float:
@@ -102,10 +132,8 @@ async def run(job: Job) -> SumReport:
     """The dense sum's bits, by the way that is predicted, or was measured, to be the quickest."""
     choice = job.flat.choice
     size_bytes = job.array.nbytes
-    dense_s = choice.best("all_reduce", size_bytes).predicted_s
-    asking_s = choice.best("all_gather", job.members * _HEAD.size).predicted_s
-    if asking_s > _ASKING_SHARE * dense_s:
-        return await job.dense(f"{size_bytes:,} bytes are too few to ask the others what theirs are like")
+    if _is_too_small(choice, size_bytes):
+        return await job.dense(_too_small(size_bytes))
     courses: dict[str, _Course] = job.flat.remembered.setdefault("automatic", {})
     course = courses.setdefault(job.form, _Course())
     if len(courses) > _MOST_COURSES:
@@ -124,7 +152,7 @@ async def run(job: Job) -> SumReport:
 
 
 async def _dense(job: Job, course: _Course) -> SumReport:
-    return await job.dense(f"{course.why}; nothing else promises to be quicker")
+    return await job.dense(course.why + _THEREFORE["dense"])
 
 
 async def _integers(job: Job, course: _Course) -> SumReport:
@@ -138,7 +166,7 @@ async def _union(job: Job, course: _Course) -> SumReport:
     now = predictions(job.flat.choice, job.array.size, job.element, density)
     if density > DENSE_FROM or now["union"] > now["dense"]:
         return await job.dense(f"{course.why}, but it was {density:.1%}", union_items)
-    return await sum_of_union(job, bitmap, union_items, f"{course.why}: quicker than dense")
+    return await sum_of_union(job, bitmap, union_items, course.why + _THEREFORE["union"])
 
 
 _RUN = {"dense": _dense, "union": _union, "integers": _integers}
@@ -163,7 +191,7 @@ async def _ask(job: Job, course: _Course) -> None:
     times_s |= known_s
     best = min(times_s, key=lambda way: times_s[way])
     share = _MEASURED_SHARE if best in known_s and "dense" in known_s else _PREDICTED_SHARE
-    course.way = best if times_s[best] <= share * times_s["dense"] else "dense"
+    course.way = _quickest(times_s, share)
     course.why = f"about {density:.1%} of the items are not zero at some member"
     course.times_s = times_s
 
