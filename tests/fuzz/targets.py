@@ -28,7 +28,7 @@ from duetlink.compute.prep.fields import fields_after
 from duetlink.compute.prep.spec import PrepSpec
 from duetlink.data import values
 from duetlink.data.codecs import aggregate, chunk
-from duetlink.data.codecs.element import BY_NAME, ELEMENTS
+from duetlink.data.codecs.element import BY_NAME, ELEMENTS, Element
 from duetlink.data.codecs.integers.fixed_point import FixedPoint
 from duetlink.data.codecs.integers.lane import Lane
 from duetlink.data.codecs.integers.spans import BLOCK_ITEMS, Spans
@@ -40,6 +40,7 @@ from duetlink.data.values import body as layout
 from duetlink.data.values.schema_pb2 import Array, Arrow, DType, Field, Node, Polars, Scalar
 from duetlink.data.values.touch import touch
 from duetlink.errors import CodecFailed, LocalProtocolError, RemoteProtocolError
+from duetlink.groups.collectives.sums.sketch_terms import HEAD_BYTES, SketchTerms, head_of
 from duetlink.groups.secure.introduction import Held, Introduction
 from duetlink.groups.secure.member_secrets import Secrets
 from duetlink.groups.secure.naming import TRIALS, Evidence, Opening, TrialFacts
@@ -548,7 +549,8 @@ _SUM_ITEMS = 600  # of the array that made-up exponents are used on
 @functools.cache
 def _sum_samples() -> list[bytes]:
     """After one byte that says what it is: two chunks to be added, a plan with its sketch, exponents, a fixed
-    point, what a member tells before a secure sum, and what it states of garbage in one.
+    point, what a member tells before a secure sum, what it states of garbage in one, and what three members
+    tell before they make sketches.
     """
     found = []
     for name in ("int16", "bfloat16", "uint64", "complex64"):
@@ -568,6 +570,9 @@ def _sum_samples() -> list[bytes]:
     secrets = Secrets(1, _SECURE_MEMBERS)
     found.append(b"\4" + secrets.introduction(0, Held(), bytes(32)).to_wire())
     found.append(b"\5" + bytes(Opening.size_bytes() + Evidence.size_bytes(_SECURE_MEMBERS)))
+    few = np.arange(0, _SUM_ITEMS, 60)
+    head = head_of(*_sparse(few), few, few.astype(np.float32) + 1)
+    found.append(b"\6" + 3 * head.tobytes())
     return found
 
 
@@ -611,9 +616,29 @@ def _use_sum(data: bytes) -> None:
         Secrets(0, _SECURE_MEMBERS).pair_key(1, told.public_key, bytes(32), 0, "rank 1")
     elif kind == b"\5":
         _use_evidence(rest)
+    elif kind == b"\6":
+        _use_heads(rest)
     else:
         fixed = FixedPoint.from_wire(rest)
         fixed.from_ring(fixed.to_ring(np.array([fixed.limit, -fixed.limit])))
+
+
+def _sparse(places: Any) -> tuple[Any, Element]:
+    array = np.zeros(_SUM_ITEMS, np.float32)
+    array[places] = places + 1
+    return array, BY_NAME["float32"]
+
+
+def _use_heads(data: bytes) -> None:
+    """A sketch takes no more than the array, whatever was told of it."""
+    heads = [data[at : at + HEAD_BYTES].ljust(HEAD_BYTES, b"\0") for at in (0, HEAD_BYTES, 2 * HEAD_BYTES)]
+    places = np.arange(0, _SUM_ITEMS, 60)
+    array, element = _sparse(places)
+    terms = SketchTerms.of(heads, element, _SUM_ITEMS)
+    if not terms.refusal:
+        plan = SketchPlan.for_load(_SUM_ITEMS, terms.load)
+        assert 8 * plan.words <= array.nbytes
+        terms.sums([peel(plan, plan.sketch(places, terms.integers(array[places])))])
 
 
 def _use_evidence(data: bytes) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from collections.abc import Callable
 
 import numpy as np
@@ -208,6 +209,20 @@ async def test_a_report_counts_what_was_sent_beside_what_a_dense_sum_sends(make_
     assert {report.dense_bytes for report in reports} == {600_000}
     assert all(10 < report.dense_bytes / report.sent_bytes < 50 for report in reports)
     assert "bytes, where a dense sum sends 600,000" in str(reports[0])
+
+
+@pytest.mark.parametrize("codec", ["auto", "union", "integers", "int16", "sketch", "agreed"])
+async def test_memory_is_bounded_by_a_few_times_the_array(make_group: MakeGroup, codec: str) -> None:
+    group = make_group(3)
+    arrays = sparse_arrays(3, 200_000, 0.4, "half")
+    tracemalloc.start()
+    try:
+        await group.all(lambda m: m.all_reduce(arrays[m.rank], codec=codec, algorithm="ring"))
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # for each member: places, of 8 bytes, twice; values, a copy of them, the result; and what is on the way
+    assert peak < 3 * 9 * arrays[0].nbytes
 
 
 # -- bounds --------------------------------------------------------------------------------------------------

@@ -85,8 +85,8 @@ class SketchTerms:
 
     def integers(self, values: Array) -> NDArray[np.int64]:
         """One member's values, as what goes into its sketch."""
-        scaled = np.ldexp(floats(values, self.element).astype(np.float64), -self._step)
-        with np.errstate(invalid="ignore"):  # only where a member has lied about its exponents
+        with np.errstate(all="ignore"):  # only where a member has lied about its exponents
+            scaled = np.ldexp(floats(values, self.element).astype(np.float64), -self._step)
             return scaled.astype(np.int64)
 
     def sums(self, read: Sequence[Peeled]) -> tuple[Places, Array, Places]:
