@@ -20,6 +20,7 @@ from duetlink.duet.examination import Examination
 from duetlink.duet.life import Life, cancelled
 from duetlink.errors import (
     DuetError,
+    IncompatiblePeer,
     LinkClosed,
     MalformedCode,
     PairingTimeout,
@@ -33,6 +34,7 @@ from duetlink.net.peer.connection import PeerConnection
 from duetlink.net.peer.ice_servers import ProbedServer, choose_ice_servers
 from duetlink.net.reunion import Reunion
 from duetlink.net.signaling import (
+    GROUP,
     Hello,
     Paired,
     PasteOwner,
@@ -131,7 +133,7 @@ def join(
     Raises:
         MalformedCode, UnknownCode, CodeUsed, WrongCode: what is wrong with the code, and what to do.
         SignalingUnavailable: no signaling server can be reached.
-        IncompatiblePeer: the versions of both sides do not fit.
+        IncompatiblePeer: the versions of both sides do not fit, or it is the code of a group.
         PeerUnreachable, PairingTimeout: the peer was met, but no connection came about.
     """
     settings = _settings(settings, signaling)
@@ -242,6 +244,12 @@ class _Opening:
             return await connection.answer(offer)
 
         paired = await pair_owner(mailbox, code, self._hello, answer)
+        if GROUP in paired.hello.features:
+            who = paired.hello.name or "somebody"
+            raise IncompatiblePeer(
+                f"{who} tried to join this duet as a group, and its code is used up: launch a new one, for "
+                "duetlink.join(code)"
+            )
         self._reunion = Reunion(paired.key, mailbox.url, self._life.settings)
         await mailbox.close()
         await self._finish(paired, initiator=False)
@@ -257,6 +265,10 @@ class _Opening:
             return await (await self._connection()).offer()
 
         paired = await pair_scientist(mailbox, code, self._hello, offer())
+        if GROUP in paired.hello.features:
+            raise IncompatiblePeer(
+                "this is the code of a group, which has lost a seat by this: duetlink.group(code) joins it"
+            )
         self._reunion = Reunion(paired.key, mailbox.url, self._life.settings)
         await mailbox.close()
         await self._accept(paired)

@@ -18,11 +18,11 @@ from duetlink.errors import (
 from duetlink.groups.departures import KERNEL_ENDED
 from duetlink.groups.group import Group
 from duetlink.groups.life import GroupLife
-from duetlink.groups.meeting.wiring import FEATURE, Wiring
+from duetlink.groups.meeting.wiring import Wiring
 from duetlink.groups.membership.messages import MOST_MEMBERS
 from duetlink.groups.records import Records
 from duetlink.net.link.shared_endpoint import EndpointUse, shared_endpoint
-from duetlink.net.signaling import Hello, SessionCode, WebSocketMailbox, configured, live_servers
+from duetlink.net.signaling import GROUP, Hello, SessionCode, WebSocketMailbox, configured, live_servers
 from duetlink.settings import Settings
 from duetlink.version import PROTOCOL_MAX, PROTOCOL_MIN, __version__
 
@@ -56,6 +56,8 @@ def open_group(
     only: Sequence[str] | None = None,
 ) -> Group:
     """As `duetlink.group`, which says what the arguments mean and what is raised."""
+    if only is not None and not isinstance(only, str):
+        only = tuple(only)
     _check(code, size, name, on_loss, patience_s, only, settings)
     parsed = None if code is None else SessionCode.parse(code)
     use = shared_endpoint.use()
@@ -78,7 +80,7 @@ async def _make(
     only: Sequence[str] | None,
     use: EndpointUse,
 ) -> Group:
-    hello = Hello(PROTOCOL_MIN, PROTOCOL_MAX, __version__, name or "member", frozenset((FEATURE,)))
+    hello = Hello(PROTOCOL_MIN, PROTOCOL_MAX, __version__, name or "member", frozenset((GROUP,)))
     wiring = Wiring(settings, use.endpoint, hello)
     life = GroupLife(settings, wiring, on_loss=on_loss, patience_s=patience_s, size=size)
     records = Records(settings)

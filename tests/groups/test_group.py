@@ -159,10 +159,15 @@ def test_a_full_group_is_closed_and_groups_and_duets_do_not_mix(make_group: Make
     groups = make_group(2)
     with pytest.raises((errors.CodeUsed, errors.UnknownCode)):
         duetlink.group(groups[0].code, settings=QUICK)
-    with duetlink.launch(settings=QUICK) as duet, pytest.raises(errors.DuetError):
-        duetlink.group(duet.code, settings=QUICK)
-    with duetlink.group(size=2, settings=QUICK) as waiting, pytest.raises(errors.DuetError):
-        duetlink.join(str(waiting.code), settings=QUICK)
+    with duetlink.launch(settings=QUICK) as duet:
+        with pytest.raises(errors.IncompatiblePeer, match=r"code of a duet: duetlink\.join\(code\)"):
+            duetlink.group(duet.code, name="ben", settings=QUICK)
+        until(lambda: "ben tried to join this duet as a group" in str(duet.state))
+    with duetlink.group(size=2, settings=QUICK) as waiting:
+        with pytest.raises(errors.IncompatiblePeer, match=r"code of a group.*: duetlink\.group\(code\)"):
+            duetlink.join(str(waiting.code), name="eve", settings=QUICK)
+        with pytest.raises(errors.PairingTimeout, match="eve tried to join this group as a duet"):
+            waiting.wait_ready(TIMEOUT_S)
     assert together(groups, lambda group: group.all_reduce(1)) == [2, 2]
 
 
@@ -197,6 +202,12 @@ def test_operations_that_are_not_among_those_allowed_are_refused(make_group: Mak
     ] * 2
     assert together(groups, lambda group: group.all_reduce(2)) == [4, 4]
     assert together(groups, lambda group: group.average(np.float64(3))) == [3.0, 3.0]
+    once: Any = iter(("sum",))
+    with (
+        duetlink.group(size=2, only=once, settings=QUICK) as waiting,
+        pytest.raises(errors.OperationRefused, match=r"only=\('sum',\)"),
+    ):
+        waiting.all_gather(1)
 
 
 def test_a_call_that_cannot_be_made_is_refused_here_and_the_others_wait_for_one_that_can(

@@ -13,6 +13,7 @@ from duetlink.net.peer.connection import PeerConnection
 from duetlink.net.peer.ice_servers import choose_ice_servers
 from duetlink.net.reunion import Reunion
 from duetlink.net.signaling import (
+    GROUP,
     Hello,
     Mailbox,
     Role,
@@ -23,8 +24,6 @@ from duetlink.net.signaling import (
     pair_scientist,
 )
 from duetlink.settings import Settings
-
-FEATURE = "group"  # of a Hello: the code is a group's
 
 _PAUSE_FIRST_S = 0.25
 _PAUSE_LAST_S = 4.0
@@ -52,7 +51,7 @@ class Wiring:
 
         async def answer(hello: Hello, offer: bytes) -> bytes:
             nonlocal stranger
-            if FEATURE not in hello.features:
+            if GROUP not in hello.features:
                 stranger = True  # finds the same in our hello
                 return b""
             on_known()
@@ -83,7 +82,7 @@ class Wiring:
 
         try:
             paired = await pair_scientist(mailbox, code, self.hello, offer())
-            if FEATURE not in paired.hello.features:
+            if GROUP not in paired.hello.features:
                 raise IncompatiblePeer("this is the code of a duet: duetlink.join(code) joins it")
             await mailbox.close()
             await made[0].accept(paired.payload)

@@ -10,6 +10,8 @@ from duetlink.net.signaling import schema_pb2 as pb
 MAX_TEXT = 64
 MAX_FEATURES = 64
 
+GROUP = "group"  # the feature of whoever wants a group; without it, a duet
+
 
 def _shown(text: str) -> str:
     """The text without control and direction characters. It must still be escaped where HTML is shown."""
