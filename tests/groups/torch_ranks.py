@@ -26,6 +26,7 @@ import torch.multiprocessing as multiprocessing
 from torch import Tensor, nn
 
 from duetlink.errors import GroupError, OperationMismatch
+from duetlink.learning import DpSgd
 from tests.free_port import free_port
 from tests.groups import torch_cases
 
@@ -330,6 +331,34 @@ def ddp_learns_the_same_bits_as_with_gloo(group: Any) -> None:
         learnt.append([p.detach().clone() for p in model.parameters()])
     for left, right in zip(*learnt, strict=True):
         same(left, right)
+
+
+@check
+def private_training_learns_what_one_alone_would(group: Any) -> None:
+    """At sigma 0, by gloo's sums and by ours; one rank has no row in the second step."""
+    x, y = torch.randn(12, 20, generator=torch.Generator().manual_seed(3)), torch.arange(12) % 5
+    parts = [[range(5), range(5, 7), range(7, 9)], [range(9, 11), range(0), range(11, 12)]]
+
+    def make(chosen: Any) -> tuple[DpSgd, nn.Module]:
+        torch.manual_seed(1)
+        model = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 5))
+        optimizer, loss = torch.optim.SGD(model.parameters(), lr=0.1), nn.CrossEntropyLoss(reduction="none")
+        settings = {"rows": 12, "batch": 6, "clip": 0.5, "noise": 0.0}
+        return DpSgd(model, optimizer, loss, group=chosen, trust="leader", **settings), model
+
+    alone, expected = make(None)
+    for step in parts:
+        rows = [row for part in step for row in part]
+        alone.step(x[rows], y[rows])
+    for chosen in (group, dist.group.WORLD):
+        training, model = make(chosen)
+        for step in parts:
+            rows = list(step[dist.get_rank()])
+            training.step(x[rows], y[rows])
+        for found, one in zip(model.parameters(), expected.parameters(), strict=True):
+            torch.testing.assert_close(found, one, rtol=1e-6, atol=1e-6)
+    with pytest.raises(ValueError, match="makes no secure sums"):
+        DpSgd(model, training._optimizer, nn.MSELoss(), rows=1, batch=1, clip=1.0, noise=0.0, group=group)
 
 
 @functools.cache

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from duetlink.data.codecs.element import BY_NAME
-from duetlink.errors import BudgetExceeded, SettingError
+from duetlink.errors import BudgetExceeded, OperationMismatch, SettingError
 from duetlink.groups.secure.ranges import Range
 from duetlink.learning.dp.accounting import Spending, most_steps, noise_for
 from duetlink.learning.dp.keystream import Keystream
@@ -260,13 +260,35 @@ def test_who_adds_how_much_noise(
     before = flat(training_model(trainings[0]))
     nothing = (torch.empty(0, 100), torch.empty(0, dtype=torch.int64))
     members.run(lambda member: trainings[member.rank].step(*nothing))
-    assert [float(np.std(seen[0])) for seen in members.seen] == pytest.approx(of_one, rel=0.06)
+    given = [seen[0][:6_060] for seen in members.seen]  # without what tells that settings are the same
+    assert [float(np.std(each)) for each in given] == pytest.approx(of_one, rel=0.06)
     assert float((flat(training_model(trainings[0])) - before).double().std()) == pytest.approx(
         of_all, rel=0.06
     )
     if of_one[1]:
-        both = np.corrcoef(members.seen[0][0], members.seen[1][0])
+        both = np.corrcoef(given[0], given[1])
         assert abs(both[0, 1]) < 0.1  # each has noise of its own
+
+
+@pytest.mark.parametrize("changed", [{"rows": 101}, {"batch": 11}, {"clip": 1.5}, {"noise": 0.5}])
+def test_members_that_declare_something_else_learn_nothing(changed: dict[str, Any]) -> None:
+    members = Members(3)
+    settings: list[dict[str, Any]] = [{}, changed, {}]
+    trainings = [
+        make(group=member, trust="leader", **each)
+        for member, each in zip(members.members, settings, strict=True)
+    ]
+    before = flat(training_model(trainings[0]))
+
+    def step(member: Member) -> str:
+        with pytest.raises(OperationMismatch) as error:
+            trainings[member.rank].step(torch.ones(2, 4), torch.tensor([0, 1]))
+        return str(error.value)
+
+    for said in members.run(step):
+        assert "rows, batch, clip, noise and trust are to be the same" in said
+    assert [training.spending.steps for training in trainings] == [1, 1, 1]
+    assert all(torch.equal(flat(training_model(training)), before) for training in trainings)
 
 
 def test_the_noise_of_a_secure_sum_pays_for_the_rounding_to_steps() -> None:

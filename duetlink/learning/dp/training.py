@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Callable, Iterator
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -13,13 +14,16 @@ from torch import Tensor, nn
 
 from duetlink.compute.privacy import meter
 from duetlink.data.codecs.element import BY_NAME
-from duetlink.errors import BudgetExceeded, SettingError
+from duetlink.errors import BudgetExceeded, OperationMismatch, SettingError
 from duetlink.groups.secure.ranges import Range
 from duetlink.learning.dp.accounting import Spending, most_steps
 from duetlink.learning.dp.as_text import as_text
 from duetlink.learning.dp.clipping import CLIPPINGS, Loss
 from duetlink.learning.dp.keystream import Keystream
 from duetlink.learning.dp.sampling import poisson_sample
+
+if TYPE_CHECKING:
+    from torch.distributed import ProcessGroup
 
 TRUSTS = ("leader", "secure_sum", "none")
 
@@ -86,7 +90,7 @@ class DpSgd:
         clip: float,
         noise: float,
         clipping: str = "bookkeeping",
-        group: Adder | None = None,
+        group: Adder | ProcessGroup | None = None,
         trust: str = "secure_sum",
         colluding: int = 0,
         budget: tuple[float, float] | None = None,
@@ -105,7 +109,8 @@ class DpSgd:
             clipping: "bookkeeping" never makes a sample's gradient; "per_sample" makes each with torch.func,
                 for any model; "opacus" takes Opacus' hooks. All three give the same sum.
             group: whose members train one model together, each on rows of its own. Every member makes the
-                same calls; only sums over all members are used.
+                same calls with the same settings; only sums over all members are used. Or a process group of
+                torch.distributed, such as `torch.distributed.group.WORLD`.
             trust: who may see what. "secure_sum": members see nothing but the sum over all of them, so each
                 adds a share of the noise; of three members or more. "leader": rank 0 adds all of it, and
                 members see each other's sums without. "none": each adds all of it to what it gives away, so
@@ -125,13 +130,14 @@ class DpSgd:
             raise SettingError(f"clipping is {clipping!r}: there are {', '.join(CLIPPINGS)}")
         if trust not in TRUSTS:
             raise SettingError(f"trust is {trust!r}: there are {', '.join(TRUSTS)}")
-        size = 1 if group is None else group.size
-        if trust != "secure_sum" and getattr(group, "on_loss", "raise") != "raise":
+        adder = _adder(group, trust)
+        size = 1 if adder is None else adder.size
+        if trust != "secure_sum" and getattr(adder, "on_loss", "raise") != "raise":
             raise SettingError(
                 "a group that tries a sum again when a member is lost shows one sum with two noises: open it "
                 'with on_loss="raise"'
             )
-        if group is not None and trust == "secure_sum" and size < 3:
+        if adder is not None and trust == "secure_sum" and size < 3:
             raise SettingError(
                 f'trust="secure_sum" of {size} members hides nothing: each takes its own part off the sum. '
                 'There are trust="leader" and trust="none"'
@@ -156,10 +162,11 @@ class DpSgd:
             )
         if budget is not None and not (isinstance(budget, tuple | list) and len(budget) == 2):
             raise SettingError(f"budget is {budget!r}: it is (epsilon, delta), such as (2.0, 1e-5)")
-        self._group, self._trust, self._colluding = group, trust, colluding
+        self._group, self._trust, self._colluding = adder, trust, colluding
         self._noise, self._clip, self._batch = noise, clip, batch
         self._rows, self._rate = rows, batch / rows
         self._keystream = Keystream()
+        self._alike = _said((rows, batch, clip, noise, trust))
         self._steps = 0
         self._budget = budget
         self._most_steps = math.inf if budget is None else most_steps(*budget, self._rate, noise)
@@ -207,6 +214,7 @@ class DpSgd:
             SettingError: the loss gives other than one number for each sample, or the model mixes them.
             BudgetExceeded: the step would cost more than the budget; nothing was learnt.
             PeerLost: a member is gone; nothing was learnt in this step, and it was counted.
+            OperationMismatch: another member trains with other settings; nothing was learnt, at any.
         """
         if self._steps >= self._most_steps:
             raise BudgetExceeded(
@@ -228,9 +236,11 @@ class DpSgd:
             mine = total
 
             def make(rank: int, size: int) -> npt.NDArray[np.float64]:
-                return self._noised(mine, rank, size).numpy()
+                return np.concatenate((self._noised(mine, rank, size).numpy(), self._alike))
 
-            total = torch.from_numpy(np.array(self._group.all_reduce(make))).to(mine.dtype)
+            found = np.array(self._group.all_reduce(make))
+            _check_alike(found[-len(self._alike) :])
+            total = torch.from_numpy(found[: len(mine)]).to(mine.dtype)
         total /= self._batch
         at = 0
         for name, parameter in self._clipping.parameters.items():
@@ -316,3 +326,36 @@ class DpSgd:
         """What noise and sums are rounded to; 0 without noise."""
         scale = self._noise * self._clip
         return 2.0 ** (math.floor(math.log2(scale)) - _NOISE_BITS) if scale else 0.0
+
+
+def _adder(group: Adder | ProcessGroup | None, trust: str) -> Adder | None:
+    """What adds up. Raises SettingError for a secure sum of torch's ranks."""
+    if not (torch.distributed.is_available() and isinstance(group, torch.distributed.ProcessGroup)):
+        return cast("Adder | None", group)
+    if trust == "secure_sum":
+        raise SettingError(
+            'torch.distributed makes no secure sums: there are trust="leader" and trust="none"'
+        )
+    from duetlink.learning.dp.ranks import Ranks
+
+    return Ranks(group)
+
+
+def _said(settings: tuple[object, ...]) -> npt.NDArray[np.float64]:
+    """What goes beside a sum so that all members see whether they have the same settings: 1, and a number of
+    20 bits made of these, and its square. All are exact in float64, also of a thousand members.
+    """
+    digest = int.from_bytes(hashlib.sha256(repr(settings).encode()).digest()[:4], "big") >> 12
+    return np.array([1.0, digest, digest**2], np.float64)
+
+
+def _check_alike(sums: npt.NDArray[np.float64]) -> None:
+    """Raises OperationMismatch unless all have said the same number: by Cauchy and Schwarz, exactly then the
+    square of the sum is the number of members times the sum of squares.
+    """
+    members, total, squares = map(int, sums)
+    if total * total != members * squares:
+        raise OperationMismatch(
+            "the members do not train alike, so that the account would be wrong for some: rows, batch, clip, "
+            "noise and trust are to be the same at all of them"
+        )
