@@ -204,12 +204,34 @@ class Prepared:
         """A result under the names that a person gave, of the same types on each engine."""
         import pyarrow as pa
 
-        types = arrow_types()
+        types, fields = arrow_types(), self._lowered.fields
         columns = [
-            column if (kind := types.get(field.type)) is None or column.type == kind else column.cast(kind)
-            for column, field in zip(table.columns, self._lowered.fields.values(), strict=False)
+            self._typed(column, name, types.get(field.type))
+            for column, (name, field) in zip(table.columns, fields.items(), strict=False)
         ]
-        return pa.Table.from_arrays(columns, names=list(self._lowered.fields))
+        return pa.Table.from_arrays(columns, names=list(fields))
+
+    def _typed(self, column: Any, name: str, kind: Any) -> Any:
+        """A column as a type of Arrow's; None: of the type in the source, since no step has changed it."""
+        import pyarrow as pa
+        import pyarrow.types as kinds
+
+        opened = self._opened
+        if kind is None and opened.schema is not None:
+            kind = opened.schema.field(name).type
+        if kind is None or column.type == kind:
+            return column
+        try:
+            if kinds.is_floating(column.type) and not kinds.is_floating(kind):
+                raise pa.ArrowInvalid("its digits would be rounded")
+            return column.cast(kind)
+        except pa.ArrowException as error:
+            raise PrepError(
+                f"{opened.engine} makes {column.type} of column {name!r} of {opened.where}, which is {kind} "
+                f"({error}): select the others, or choose another engine",
+                file=opened.where,
+                column=name,
+            ) from None
 
     def _blame(self, number: int) -> None:
         """Raise PrepError for step `number`, which says the first row and the column that do not fit."""

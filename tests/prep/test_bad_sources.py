@@ -228,6 +228,14 @@ def test_pandas_has_a_column_of_several_types() -> None:
     assert told(error) == ("the table", None, "age")
 
 
+@pytest.mark.parametrize("engine", ["polars", "duckdb"])
+def test_an_engine_does_not_have_the_type_of_a_column(engine: str) -> None:
+    table = pa.table({"price": pa.array([None], pa.decimal256(50, 2))})
+    with pytest.raises(PrepError, match=f"the table cannot be taken by {engine} .*choose another engine"):
+        Prep().run(table, engine)
+    assert Prep().run(table, "pyarrow").arrow().equals(table)
+
+
 def test_what_cannot_be_a_source_or_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(SettingError, match="list cannot be prepared"):
         Prep().run([1, 2])

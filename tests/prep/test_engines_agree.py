@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import datetime
+import decimal
 import math
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import hypothesis.strategies as st
+import pandas as pd
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 
@@ -288,6 +292,58 @@ def check_wide(found: Any) -> None:
 def test_ten_thousand_columns(engine: str) -> None:
     table, prep = wide()
     check_wide(prep.run(table, engine).numpy())
+
+
+def passing() -> pa.Table:
+    """Columns of types that no step takes, or of few, as hospitals have them."""
+    moment = datetime.datetime(2026, 3, 29, 2, 30, 0, 123456)
+    day = datetime.date(2026, 3, 29)
+    return pa.table(
+        {
+            "admitted": pa.array([moment, None], pa.timestamp("us", "Europe/Berlin")),
+            "at": pa.array([moment, None], pa.timestamp("ns")),
+            "second": pa.array([moment.replace(microsecond=0), None], pa.timestamp("s")),
+            "born": pa.array([day, None], pa.date64()),
+            "price": pa.array([decimal.Decimal("1.10"), None], pa.decimal128(10, 2)),
+            "stay": pa.array([datetime.timedelta(1, 2, 3), None], pa.duration("us")),
+            "codes": pa.array([["a", None], None]),
+            "notes": pa.array([{"a": 1, "b": "x"}, None]),
+            "scan": pa.array([b"a\xff", None]),
+            "hour": pa.array([datetime.time(1, 2, 3), None], pa.time32("s")),
+            "large": pa.array([2**64 - 1, None], pa.uint64()),
+            "nothing": pa.nulls(2),
+        }
+    )
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", ["table", "parquet"])
+def test_what_no_step_takes_comes_out_as_it_went_in(engine: str, kind: str, tmp_path: Path) -> None:
+    """Or the engine's word that it cannot: DuckDB makes intervals of durations in a table."""
+    table = passing()
+    path = tmp_path / "passing.parquet"
+    pq.write_table(table, path)
+    source = path if kind == "parquet" else table
+    kept = [name for name in table.column_names if (engine, kind, name) != ("duckdb", "table", "stay")]
+    expected = (pq.read_table(path) if kind == "parquet" else table).select(kept)
+    assert Prep().select(*kept).run(source, engine).arrow().combine_chunks().equals(expected.combine_chunks())
+    dropped = Prep().drop_missing("price").select(*kept).run(source, engine)
+    assert pa.Table.from_batches(list(dropped.batches())).equals(expected.slice(0, 1))
+    if kept != table.column_names:
+        with pytest.raises(PrepError, match=r"of column 'stay' of the table, which is duration\[us\]"):
+            Prep().run(source, engine).arrow()
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_a_category_is_what_it_stands_for(engine: str) -> None:
+    """Of pandas or a dictionary of Arrow: whole numbers stay whole numbers, truth values truth values."""
+    frame = pd.DataFrame({"ward": pd.Categorical([1, 2, None]), "job": pd.Categorical(["a", "b", None])})
+    table = pa.table({"yes": pa.array([True, False, None]).dictionary_encode(), "ward": frame["ward"]})
+    found = Prep().one_hot("ward", [1, 2]).one_hot("job", ["a", "b"]).run(frame, engine)
+    assert found.numpy().tolist() == [[1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 0, 0]]
+    found = Prep().cast(yes="int8").run(table, engine)
+    assert found.columns == {"yes": "int8", "ward": "int64"}
+    assert found.arrow()["yes"].to_pylist() == [1, 0, None]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

@@ -139,7 +139,18 @@ def _array(column: Any) -> Any:
         found = pa.array(column, from_pandas=True)
     except (pa.ArrowException, TypeError, ValueError):
         return None
-    return found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found
+    return plain(found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found)
+
+
+def plain(column: Any) -> Any:
+    """A column of Arrow without its dictionary, such as of whole numbers; one of texts is as it is."""
+    import pyarrow.types as kinds
+
+    kind = column.type
+    texts = kinds.is_dictionary(kind) and (
+        kinds.is_string(kind.value_type) or kinds.is_large_string(kind.value_type)
+    )
+    return column.cast(kind.value_type) if kinds.is_dictionary(kind) and not texts else column
 
 
 def _type(kind: Any, type_of: Callable[[Any], str]) -> str:

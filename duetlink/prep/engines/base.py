@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from duetlink.compute.prep.fields import Field, Fields
+from duetlink.compute.prep.fields import OTHER, Field, Fields
 from duetlink.errors import MissingLibrary, SettingError
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ class Opened(Protocol):
     engine: str  # its name
     where: str  # the source, for a person
     fields: Fields
+    schema: Any  # Arrow's of the source, or None: what no step takes comes out as the type that it has there
     ordered: bool  # whether rows come in the source's order, each time
     streams: bool  # whether `stream` holds less than the whole
     keeps: bool  # whether the whole, once made, is kept for what comes after
@@ -49,6 +50,22 @@ def fields_of(names: list[str], frame: Any) -> dict[str, Field]:
     check_distinct(names)
     kinds = frame.collect_schema().values()
     return {name: Field(type_of(kind)) for name, kind in zip(names, kinds, strict=True)}
+
+
+def agreed(fields: Fields, schema: Any) -> dict[str, Field]:
+    """An engine's types of columns, and "other", which no step takes, where Arrow has another type for one.
+
+    So a step takes the same columns on each engine. Of some types an engine makes another one: DuckDB reads
+    durations from Parquet as whole numbers.
+    """
+    import narwhals as nw
+    import pyarrow as pa
+
+    from duetlink.compute.prep.lowering import inner_name
+
+    inner = pa.schema([(inner_name(place), field.type) for place, field in enumerate(schema)])
+    theirs = fields_of(list(schema.names), nw.from_native(pa.Table.from_batches([], inner)))
+    return {name: field if field == theirs[name] else Field(OTHER) for name, field in fields.items()}
 
 
 def check_distinct(names: list[str]) -> None:

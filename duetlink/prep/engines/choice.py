@@ -7,7 +7,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from duetlink.errors import SettingError
+from duetlink.compute.prep.frames import plain
+from duetlink.errors import DuetError, PrepError, SettingError
 from duetlink.prep.engines.base import Opened, check_distinct, library
 from duetlink.prep.engines.pandas_ import arrow_of
 from duetlink.prep.files import Files, files_at
@@ -15,6 +16,7 @@ from duetlink.prep.files import Files, files_at
 ENGINES = ("pyarrow", "polars", "duckdb")
 # Half of what a small machine has: with its columns decoded a file takes a few times its size.
 LARGE_BYTES = 1 << 30
+_SHOWN = 300  # characters of a library's message
 
 
 def opened(source: Any, engine: Any = None) -> Opened:
@@ -26,6 +28,22 @@ def opened(source: Any, engine: Any = None) -> Opened:
         MissingLibrary: the engine is not installed.
     """
     library("narwhals", lambda: importlib.import_module("narwhals"))
+    try:
+        return _opened(source, engine)
+    except DuetError:
+        raise
+    except Exception as error:
+        words = " ".join(str(error).split())[:_SHOWN]
+        where = source if isinstance(source, str | os.PathLike) else "the table"
+        by = f" by {engine}" if isinstance(engine, str) else ""
+        raise PrepError(
+            f"{where} cannot be taken{by} ({type(error).__name__}: {words}): leave out the column that it "
+            "names, give it another type, or choose another engine",
+            file=str(where),
+        ) from error
+
+
+def _opened(source: Any, engine: Any) -> Opened:
     if engine is not None and not isinstance(engine, str):
         return _spark(source, engine)
     if engine is not None and engine not in ENGINES:
@@ -67,7 +85,7 @@ def _made(engine: str, table: Any, where: str) -> Opened:
         return ArrowSource(table, where)
     library("polars", lambda: importlib.import_module("polars"))
     if type(table).__module__.startswith("pyarrow"):
-        table = polars_of(table)
+        return PolarsSource(polars_of(table), where, table.schema)
     return PolarsSource(table, where)
 
 
@@ -90,9 +108,11 @@ def _spark(source: Any, session: Any) -> Opened:
 
 def _arrow(source: Any) -> Any:
     """A table of Arrow, without copies where that can be."""
+    import pyarrow as pa
+
     table = _as_arrow(source)
     check_distinct(table.column_names)
-    return table
+    return pa.table(list(map(plain, table.columns)), names=table.column_names)
 
 
 def _as_arrow(source: Any) -> Any:

@@ -10,7 +10,7 @@ import narwhals as nw
 
 from duetlink.compute.prep.fields import Fields
 from duetlink.compute.prep.lowering import ROW, inner_name
-from duetlink.prep.engines.base import fields_of
+from duetlink.prep.engines.base import agreed, fields_of
 from duetlink.prep.engines.wide import WideRelation
 from duetlink.prep.files import CSV, Files, csv_blocks
 
@@ -40,7 +40,10 @@ class DuckSource:
         self._csv = isinstance(table, Files) and table.kind == CSV
         self._names = _names(table)
         self._connection: Any = None  # the last one
+        self.schema = None if self._given else table.schema
         self.fields: Fields = fields_of(self._names, nw.from_native(self._relation(self._names)))
+        if self.schema is not None:
+            self.fields = agreed(self.fields, self.schema)
 
     def _relation(self, columns: list[str]) -> Any:
         """The source under inner names. A connection of its own each: one has one open result at most."""

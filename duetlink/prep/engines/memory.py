@@ -10,7 +10,7 @@ import narwhals as nw
 from duetlink.compute.prep.fields import Fields
 from duetlink.compute.prep.frames import arrow_frame, polars_frame
 from duetlink.compute.prep.lowering import inner_name
-from duetlink.prep.engines.base import fields_of
+from duetlink.prep.engines.base import agreed, fields_of
 from duetlink.prep.files import CSV, Files, read_csv
 from duetlink.prep.pieces import ROWS, batches_of, fits_one_piece, pieces
 
@@ -31,7 +31,7 @@ class ArrowSource:
         self._table = table
         self.where = where
         self.streams = not fits_one_piece(table)
-        schema = table.schema
+        self.schema = schema = table.schema
         empty = nw.from_native(pa.Table.from_batches([], _inner(schema)))
         self.fields: Fields = fields_of(list(schema.names), empty)
 
@@ -63,7 +63,7 @@ class PolarsSource:
     ordered = True
     keeps = True
 
-    def __init__(self, table: Any, where: str) -> None:
+    def __init__(self, table: Any, where: str, schema: Any = None) -> None:
         import polars as pl
 
         # files, a frame, or a lazy frame of a person's, whose rows come all at once
@@ -78,7 +78,10 @@ class PolarsSource:
         self._names: list[str] = table.names if isinstance(table, Files) else empty.collect_schema().names()
         self._lazy = empty
         self.where = where
+        self.schema = table.schema if isinstance(table, Files) else schema
         self.fields: Fields = fields_of(self._names, nw.from_native(empty))
+        if self.schema is not None:
+            self.fields = agreed(self.fields, self.schema)
 
     def frame(self, columns: list[str], *, row: bool) -> Any:
         lazy = self._lazy
@@ -111,7 +114,10 @@ def polars_of(table: pa.Table) -> Any:
     """A table of Arrow as a frame of Polars, which would call a column `column_1` whose name is empty."""
     import polars as pl
 
-    found = pl.DataFrame(table)
+    try:
+        found = pl.DataFrame(table)
+    except pl.exceptions.PanicException as error:  # of a type that it does not have; no Exception
+        raise TypeError(str(error)) from None
     found.columns = table.column_names
     return found
 

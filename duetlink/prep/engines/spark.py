@@ -34,6 +34,7 @@ class SparkSource:
     ordered = False
     streams = True
     keeps = True
+    schema = None  # its timestamps are not those of Arrow
 
     def __init__(self, table: Any, where: str, session: Any = None) -> None:
         self.where = where
