@@ -15,6 +15,7 @@ from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.machine import Standing
 from duetlink.groups.membership.messages import MOST_MEMBERS
 from duetlink.groups.membership.roster import Entry, Roster
+from duetlink.groups.membership.seated import Seated
 from duetlink.net.link.link import Link
 from duetlink.net.signaling import SignalingServer
 
@@ -106,15 +107,8 @@ class Entrance:
         present = [other for other, peer in group.links.peers.items() if peer.link is not None]
         group.links.send_all(pb.GroupMessage(newcomer=pb.Entry(key=entry.key, name=entry.name)))
         group.links.adopt(seat, link, start=False)
-        entries = [pb.Entry(key=each.key, name=each.name) for each in group.roster.entries]
-        seated = pb.Seated(
-            entries=entries,
-            epoch=now.epoch.number,
-            members=now.epoch.members,
-            present=present,
-            grows=group.grows,
-        )
-        group.links.send(seat, pb.GroupMessage(seated=seated))
+        seated = Seated(group.roster, now.epoch, tuple(present), group.grows)
+        group.links.send(seat, pb.GroupMessage(seated=seated.to_wire()))
         group.stir()
 
     # -- whether all come ------------------------------------------------------------------------------------

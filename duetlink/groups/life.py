@@ -28,6 +28,7 @@ from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.machine import Standing
 from duetlink.groups.membership.messages import Epoch
 from duetlink.groups.membership.roster import Entry, Roster
+from duetlink.groups.membership.seated import Seated
 from duetlink.groups.open_epoch import OpenEpoch
 from duetlink.groups.peer import MOST_TOPIC_CHARACTERS, MOST_WORD_BYTES
 from duetlink.groups.points import Points
@@ -188,7 +189,7 @@ class GroupLife:
             case "agreement":
                 return  # said to all, before this one had its seat
             case "seated" if seat == FOUNDER and self.standing is None:
-                self._seated(message.seated)
+                self._seated(Seated.from_wire(message.seated, self.me))
             case "newcomer" if seat == FOUNDER and self.standing is not None:
                 entry = Entry(message.newcomer.key, message.newcomer.name)
                 self.roster = self.roster.with_entry(entry)
@@ -232,23 +233,11 @@ class GroupLife:
         peer = self.peers.get(seat)
         return b"" if peer is None else peer.words.get(topic, b"")
 
-    def _seated(self, seated: pb.Seated) -> None:
-        roster = Roster()
-        for entry in seated.entries:
-            roster = roster.with_entry(Entry(entry.key, entry.name))
-        me = len(roster) - 1
-        present = set(seated.present)
-        members = tuple(seated.members)
-        if me < 1 or roster.entries[me] != self.me:
-            raise RemoteProtocolError("whoever launched gave this member no seat of its own")
-        if not present <= set(range(1, me)) or list(members) != sorted(set(members)):
-            raise RemoteProtocolError("whoever launched named members that have no seat")
-        if not members or members[-1] >= me:
-            raise RemoteProtocolError("whoever launched named an epoch of members that have no seat")
-        self.roster = roster
-        self.standing = Standing(me, Epoch(seated.epoch, members), FOUNDER)
+    def _seated(self, seated: Seated) -> None:
+        self.roster = seated.roster
+        self.standing = Standing(len(seated.roster) - 1, seated.epoch, FOUNDER)
         self.grows = seated.grows
-        for seat in sorted(present):
+        for seat in seated.present:
             self.links.make(seat)
         self._say_linked()
         self.stir()
