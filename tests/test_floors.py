@@ -69,6 +69,7 @@ FLOORS = {
         ("life",),
         ("ports", "post", "rounds", "shared_state", "watching"),
         ("operations",),
+        ("awaitable",),
         ("group",),
         ("opening",),
         ("torch",),

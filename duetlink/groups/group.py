@@ -3,26 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import (
-    LocalProtocolError,
     PairingTimeout,
     PanelUnavailable,
-    SettingError,
 )
 from duetlink.groups import watching
+from duetlink.groups.awaitable import AwaitableGroup
 from duetlink.groups.call import Call, ProgressBar
 from duetlink.groups.collectives.choice import Explanation
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.operation import here
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.life import GroupLife
-from duetlink.groups.members import Member, Members
-from duetlink.groups.operations import OPERATIONS, Operations
+from duetlink.groups.members import Members
+from duetlink.groups.operations import Operations
 from duetlink.groups.ports import GroupPort, GroupPorts
 from duetlink.groups.post import GroupPost
 from duetlink.groups.records import Records
@@ -109,31 +108,7 @@ class Group:
     @property
     def members(self) -> Members:
         """Everybody by rank, then those who wait for the next epoch; with the path in use to each."""
-        life, now = self._life, self._life.standing
-        if now is None:
-            return Members()
-        ranks = {seat: rank for rank, seat in enumerate(now.epoch.members if life.is_ready else ())}
-        seats = [*ranks, *sorted({now.me, *life.peers} - ranks.keys())]
-        found = []
-        for seat in seats:
-            peer = life.peers.get(seat)
-            link = peer.link if peer is not None and life.why_closed is None else None
-            state = "connected" if seat in ranks else "waiting for the next epoch"
-            if seat == now.me:
-                state = "this member"
-            elif link is None:
-                state = "connecting" if peer is not None and peer.making is not None else "lost"
-            elif peer is not None and peer.losing is not None:
-                state = "reconnecting"
-            elif life.is_founder and peer is not None and not peer.is_linked:
-                state = "connecting"  # to the others
-            if state == "lost" and seat not in ranks:
-                continue
-            best = link.ladder.best if link is not None else None
-            found.append(
-                Member(ranks.get(seat), life.roster.entries[seat].name, best.name if best else None, state)
-            )
-        return Members(found)
+        return watching.everybody(self._life)
 
     def status(self) -> GroupStatus:
         """The group at this moment, as plain data: members, links, what runs, who is slow. Sends nothing."""
@@ -336,7 +311,7 @@ class Group:
             SettingError: no such port, name or member, or a port of this name is shared already.
             AuditUnavailable: the audit log cannot be written; it is not shared.
         """
-        seats = None if to is None else frozenset(self._seat_of(member) for member in to)
+        seats = None if to is None else frozenset(self._ports.seat_of(member) for member in to)
         sharing = self._ports.share(checked_name(name), host, checked_port(port), seats)
         whom = "for all" if to is None else f"for {', '.join(map(str, to))}"
         return GroupPort(self._thread.run(sharing), self._ports, self._thread, whom)
@@ -353,28 +328,15 @@ class Group:
             PortUnavailable: that member shares no port of this name with this one, or `port` is not free.
             SettingError: no such port, name or member. PeerLost, LinkClosed, CallTimeout: it does not answer.
         """
-        opening = self._ports.open(self._seat_of(of), checked_name(name), checked_port(port, least=0))
+        opening = self._ports.open(self._ports.seat_of(of), checked_name(name), checked_port(port, least=0))
         return GroupPort(self._thread.run(opening), self._ports, self._thread, f"of {of}")
-
-    def _seat_of(self, member: int | str) -> int:
-        """The seat of another member, by rank or name. Raises SettingError."""
-        life, now = self._life, self._life.standing
-        if now is not None:
-            seats = [seat for seat, peer in sorted(life.peers.items()) if peer.link is not None]
-            if isinstance(member, int) and life.is_ready and 0 <= member < len(now.epoch.members):
-                seats = [seat for seat in seats if seat == now.epoch.members[member]]
-            else:
-                seats = [seat for seat in seats if life.roster.entries[seat].name == member]
-            if len(seats) == 1:
-                return seats[0]
-        raise SettingError(f"there is no other member {member!r}, or several: see group.members")
 
     # -- operations ------------------------------------------------------------------------------------------
 
     @property
     def awaitable(self) -> AwaitableGroup:
         """The same operations, each an awaitable of the running event loop."""
-        return AwaitableGroup(self)
+        return AwaitableGroup(self._operations, self._thread)
 
     def admit(self, *, timeout_s: float | None = None) -> None:
         """Let those in who have joined since. All members call it; `average` does it by itself."""
@@ -575,27 +537,3 @@ class Group:
 
         with ProgressBar(lambda: [member.name for member in self.members]) as bar:
             return self._thread.run(operation(call, *args, **kwargs), on_wait=draw)
-
-
-class AwaitableGroup:
-    """`await group.awaitable.all_reduce(x)`: the operations of a group, by the same names and arguments."""
-
-    def __init__(self, group: Group) -> None:
-        self._group = group
-
-    def __dir__(self) -> list[str]:
-        return list(OPERATIONS)
-
-    def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
-        if name not in OPERATIONS:
-            raise AttributeError(f"a group has no operation {name!r}; it has {', '.join(OPERATIONS)}")
-        group, method = self._group, getattr(self._group._operations, name)
-
-        def called(*args: Any, **kwargs: Any) -> Awaitable[Any]:
-            try:
-                asyncio.get_running_loop()
-            except RuntimeError:  # nobody could wait for what would begin here
-                raise LocalProtocolError(f"no event loop runs here to await it: call group.{name}") from None
-            return asyncio.wrap_future(group._thread.submit(method(Call(here()), *args, **kwargs)))
-
-        return called

@@ -8,7 +8,7 @@ import itertools
 
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire.text import harmless
-from duetlink.errors import PeerLost
+from duetlink.errors import PeerLost, SettingError
 from duetlink.groups.life import GroupLife
 from duetlink.groups.records import Records
 from duetlink.net.link.link import Link
@@ -74,6 +74,19 @@ class GroupPorts:
         for offer in self._registry.all():
             await self._registry.remove(offer)
         await asyncio.gather(*self._notes, return_exceptions=True)
+
+    def seat_of(self, member: int | str) -> int:
+        """The seat of another member, by rank or name. Any thread may ask. Raises SettingError."""
+        life, now = self._life, self._life.standing
+        if now is not None:
+            seats = [seat for seat, peer in sorted(life.peers.items()) if peer.link is not None]
+            if isinstance(member, int) and life.is_ready and 0 <= member < len(now.epoch.members):
+                seats = [seat for seat in seats if seat == now.epoch.members[member]]
+            else:
+                seats = [seat for seat in seats if life.roster.entries[seat].name == member]
+            if len(seats) == 1:
+                return seats[0]
+        raise SettingError(f"there is no other member {member!r}, or several: see group.members")
 
     # -- inside ----------------------------------------------------------------------------------------------
 

@@ -1,4 +1,6 @@
-"""What `group.status()` is made of: this member's own view, and what the others told when the epoch began."""
+"""What `group.members` and `group.status()` are made of: this member's own view, and what the others told
+when the epoch began.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +14,37 @@ from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.costs import LinkFigures
 from duetlink.groups.figures import figures_of
 from duetlink.groups.life import GroupLife
-from duetlink.groups.members import Member
+from duetlink.groups.members import Member, Members
 from duetlink.groups.status import LinkStatus, MemberStatus, OperationStatus, SumStatus
+
+
+def everybody(life: GroupLife) -> Members:
+    """The members by rank, then those who wait for the next epoch; with the path in use to each."""
+    now = life.standing
+    if now is None:
+        return Members()
+    ranks = {seat: rank for rank, seat in enumerate(now.epoch.members if life.is_ready else ())}
+    seats = [*ranks, *sorted({now.me, *life.peers} - ranks.keys())]
+    found = []
+    for seat in seats:
+        peer = life.peers.get(seat)
+        link = peer.link if peer is not None and life.why_closed is None else None
+        state = "connected" if seat in ranks else "waiting for the next epoch"
+        if seat == now.me:
+            state = "this member"
+        elif link is None:
+            state = "connecting" if peer is not None and peer.making is not None else "lost"
+        elif peer is not None and peer.losing is not None:
+            state = "reconnecting"
+        elif life.is_founder and peer is not None and not peer.is_linked:
+            state = "connecting"  # to the others
+        if state == "lost" and seat not in ranks:
+            continue
+        best = link.ladder.best if link is not None else None
+        found.append(
+            Member(ranks.get(seat), life.roster.entries[seat].name, best.name if best else None, state)
+        )
+    return Members(found)
 
 
 def members_of(life: GroupLife, members: Sequence[Member]) -> tuple[MemberStatus, ...]:
