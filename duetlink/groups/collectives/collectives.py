@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
@@ -14,9 +14,10 @@ import numpy as np
 from duetlink.data.codecs.element import FLOAT32, UINT8
 from duetlink.errors import DuetError, LimitExceeded, OperationMismatch, SettingError, UnsupportedValue
 from duetlink.groups.collectives.choice import Explanation
-from duetlink.groups.collectives.costs import Costs, LinkFigures, row_from_wire, row_to_wire
+from duetlink.groups.collectives.costs import LinkFigures
 from duetlink.groups.collectives.elements import Array
 from duetlink.groups.collectives.engine import INTERRUPTED, Engine
+from duetlink.groups.collectives.figures_agreement import Figures, FiguresAgreement
 from duetlink.groups.collectives.flat import FlatOperations, Manner
 from duetlink.groups.collectives.forms import Forms, joined, parted
 from duetlink.groups.collectives.messages import Moved
@@ -30,7 +31,6 @@ from duetlink.groups.collectives.operands import (
     values_of,
     widened,
 )
-from duetlink.groups.collectives.same_host import share_memory
 from duetlink.groups.collectives.sums import reduced, registry
 from duetlink.groups.collectives.sums.adders import Adders
 from duetlink.groups.collectives.sums.automatic import foreseen
@@ -112,7 +112,7 @@ class Collectives:
         *,
         names: Sequence[str] = (),
         limit_bytes: int = DEFAULT_LIMIT_BYTES,
-        figures: Callable[[], Awaitable[Mapping[int, LinkFigures]]] | None = None,
+        figures: Figures | None = None,
         sums: deque[SumReport] | None = None,
     ) -> None:
         """`names` are the members' by rank, for errors; no larger value than `limit_bytes` is received.
@@ -122,14 +122,13 @@ class Collectives:
         `agree(await figures())`: better paths come up, and are measured, while a group works.
         """
         self.engine = Engine(transport, names)
-        self.flat = FlatOperations(self.engine, self._agree_in_time)
+        self.flat = FlatOperations(self.engine, self._prepare)
         self.rank = transport.rank
         self.size = transport.size
         self.sums = deque[SumReport](maxlen=_REMEMBERED_SUMS) if sums is None else sums  # the last ones
         self._limit_bytes = limit_bytes
         self._forms = Forms(self.flat, self.size, limit_bytes)
-        self._figures = figures
-        self._agreed_at = -1  # how many calls had ended then
+        self._agreement = FiguresAgreement(self.flat, self._forms, figures)
         self._turn = asyncio.Lock()  # fair: the order of the calls
         self._completed = 0
 
@@ -157,26 +156,11 @@ class Collectives:
         them are on one host, operations go through memory that they share from then on; else by the algorithm
         that the figures of all predict to be the quickest.
         """
-        await self._agree(figures)
+        await self._agreement.agree(figures)
 
-    async def _agree_in_time(self) -> None:
+    async def _prepare(self) -> None:
         """Called before anything else of a call that is sent."""
-        done = self._completed
-        number_is_power_of_two = done & (done + 1) == 0
-        if self._figures is None or not number_is_power_of_two or self._agreed_at == done:
-            return
-        self._agreed_at = done
-        if not self.flat.is_shared:
-            await self._agree(await self._figures(), may_share=done == 0)
-
-    async def _agree(self, figures: Mapping[int, LinkFigures] | None, *, may_share: bool = True) -> None:
-        rows = await self._forms.tell_each(row_to_wire(figures or {}, self.size), "agree", "")
-        links = tuple(row_from_wire(row) for row in rows)
-        if any(len(row) != self.size for row in links):
-            raise OperationMismatch("the members told figures of links for groups of different sizes")
-        from_each = tuple(zip(*links, strict=True))
-        shared = await share_memory(self.engine, self._forms) if may_share and self.size > 1 else None
-        self.flat.agree(Costs(from_each), shared)
+        await self._agreement.in_time(self._completed)
 
     def explain(self, kind: str, size_bytes: int, *, density: float | None = None) -> Explanation:
         """How that operation would run on an array of that size, and why. Sends nothing.

@@ -1,0 +1,45 @@
+"""When the members of an epoch tell each other figures of their links, and what follows from that."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from duetlink.errors import OperationMismatch
+from duetlink.groups.collectives.costs import Costs, LinkFigures, row_from_wire, row_to_wire
+from duetlink.groups.collectives.flat import FlatOperations
+from duetlink.groups.collectives.forms import Forms
+from duetlink.groups.collectives.same_host import share_memory
+
+Figures = Callable[[], Awaitable[Mapping[int, LinkFigures]]]
+
+
+class FiguresAgreement:
+    """That of one epoch. Belongs to the loop thread."""
+
+    def __init__(self, flat: FlatOperations, forms: Forms, figures: Figures | None) -> None:
+        self._flat = flat
+        self._forms = forms
+        self._figures = figures
+        self._agreed_at = -1  # how many calls had ended then
+
+    async def in_time(self, completed: int) -> None:
+        """Agree, if that is due after so many calls: 0, 1, 3, 7 and so on. Called before anything is sent."""
+        number_is_power_of_two = completed & (completed + 1) == 0
+        if self._figures is None or not number_is_power_of_two or self._agreed_at == completed:
+            return
+        self._agreed_at = completed
+        if not self._flat.is_shared:
+            await self.agree(await self._figures(), may_share=completed == 0)
+
+    async def agree(self, figures: Mapping[int, LinkFigures] | None, *, may_share: bool = True) -> None:
+        """Tell all what this member has measured, by rank, and go by the figures of all from then on; or, if
+        that may be and all are on one host, through memory that they share.
+        """
+        engine = self._flat.engine
+        rows = await self._forms.tell_each(row_to_wire(figures or {}, engine.size), "agree", "")
+        links = tuple(row_from_wire(row) for row in rows)
+        if any(len(row) != engine.size for row in links):
+            raise OperationMismatch("the members told figures of links for groups of different sizes")
+        from_each = tuple(zip(*links, strict=True))
+        shared = await share_memory(engine, self._forms) if may_share and engine.size > 1 else None
+        self._flat.agree(Costs(from_each), shared)
