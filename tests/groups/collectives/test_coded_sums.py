@@ -521,6 +521,8 @@ async def test_what_a_codec_is_not_for_is_refused_before_anything_is_sent(make_g
     ):
         with pytest.raises(UnsupportedValue):
             await group.members[0].all_reduce(value, op, codec=codec)
+    with pytest.raises(UnsupportedValue, match="not int64; auto and union take both"):
+        await group.members[0].all_reduce([1.0, 2], codec="int8")
     with pytest.raises(ValueError, match="codec union sends messages, and 'shared' is no algorithm"):
         await group.members[0].all_reduce(np.ones(3), codec="union", algorithm="shared")
     assert group.members[0].engine.completed == 0

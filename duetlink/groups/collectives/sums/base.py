@@ -138,4 +138,6 @@ def check_floats(codec: str, element: Element, op: str) -> None:
     """The same, and for items that are no real floating point numbers."""
     check_sum(codec, element, op)
     if not element.is_float:
-        raise UnsupportedValue(f"codec {codec} is for real floating point numbers, not {element.name}")
+        raise UnsupportedValue(
+            f"codec {codec} is for real floating point numbers, not {element.name}; auto and union take both"
+        )
