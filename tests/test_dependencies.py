@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 import sys
 import tomllib
@@ -55,6 +56,7 @@ def imported(tree: ast.Module) -> Iterator[str]:
                 yield node.args[0].value.partition(".")[0]
 
 
+@functools.cache
 def needed() -> dict[str, list[str]]:
     """Distributions, and the files that import them."""
     found: dict[str, list[str]] = {}

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 
 Peers = Callable[[], tuple[Peer, Peer]]
 
-BUSY_S = 10  # five times the silence that makes these links look for each other
+BUSY_S = 6  # three times the silence that makes these links look for each other
 
 
 def shared_memory_of(pid: int) -> list[str]:

@@ -33,6 +33,7 @@ from duetlink.settings import Settings
 
 MIB = 1024 * 1024
 ANY = 1 << 40
+ONE_PATH = Settings(only=("tcp",))  # where the link is what matters
 
 
 def body_of(array: np.ndarray) -> Outgoing:
@@ -139,7 +140,7 @@ async def test_more_calls_than_the_limit_wait_for_their_turn(make_pair: Any) -> 
 async def test_a_garbage_message_ends_the_link_or_is_refused_and_both_sides_know(
     make_pair: Any, message: bytes
 ) -> None:
-    attacker, victim = await make_pair()
+    attacker, victim = await make_pair(ONE_PATH)
     attacker._lifeline.control.send_nowait(message)
     if message == pack(pb.Introduction(), call_id=5):  # a call that is answered with a failure
         await attacker.ping()
@@ -165,27 +166,27 @@ async def test_a_garbage_message_ends_the_link_or_is_refused_and_both_sides_know
     ],
 )
 async def test_a_broken_frame_ends_the_link_on_both_sides(make_pair: Any, frame: bytes) -> None:
-    attacker, victim = await make_pair()
+    attacker, victim = await make_pair(ONE_PATH)
     attacker._lifeline.control._channel._channel.send(frame)
     assert "the peer" in str(await asyncio.wait_for(victim._ended, 60))
     assert isinstance(await asyncio.wait_for(attacker._ended, 60), LinkClosed)
 
 
 async def test_text_on_the_control_channel_ends_the_link(make_pair: Any) -> None:
-    attacker, victim = await make_pair()
+    attacker, victim = await make_pair(ONE_PATH)
     attacker._lifeline.control._channel._channel.send("hello")
     assert "text" in str(await asyncio.wait_for(victim._ended, 60))
 
 
 async def test_an_oversized_message_ends_the_link_before_it_is_kept(make_pair: Any) -> None:
-    attacker, victim = await make_pair()
+    attacker, victim = await make_pair(ONE_PATH)
     victim._lifeline.control._channel._reassembler._limit_bytes = 100_000
     attacker._lifeline.control.send_nowait(bytes(200_000))
     assert "over 100000 bytes" in str(await asyncio.wait_for(victim._ended, 60))
 
 
 async def test_a_flood_of_calls_ends_the_link(make_pair: Any) -> None:
-    attacker, victim = await make_pair()
+    attacker, victim = await make_pair(ONE_PATH)
 
     async def forever(withdraw: pb.Withdraw) -> pb.Done:
         await asyncio.Event().wait()

@@ -522,7 +522,7 @@ async def test_a_transfer_cancelled_before_its_pull_has_begun_is_not_pulled(make
 async def test_words_of_transfers_that_are_not_known_change_nothing_and_are_not_hoarded(
     make_pair: Any, kind: Any
 ) -> None:
-    attacker, victim = await make_pair()
+    attacker, victim = await make_pair(Settings(only=("tcp",)))
     for number in range(2000):
         attacker.rpc.tell_nowait(kind(transfer_id=number.to_bytes(16, "big")))
     await attacker.ping()
@@ -536,7 +536,7 @@ async def test_words_of_transfers_that_are_not_known_change_nothing_and_are_not_
 async def test_a_transfers_number_that_is_none_ends_the_link(
     make_pair: Any, kind: Any, number: bytes
 ) -> None:
-    attacker, victim = await make_pair()
+    attacker, victim = await make_pair(Settings(only=("tcp",)))
     attacker.rpc.tell_nowait(kind(transfer_id=number))
     assert "number has 16 bytes" in str(await soon(victim._ended))
 
