@@ -15,7 +15,7 @@ from tests.fuzz import runner
 from tests.fuzz.plants import PLANTS
 from tests.fuzz.targets import TARGETS
 
-SECONDS = 20.0
+SECONDS = 10.0
 PLANTED_SECONDS = 60.0  # at most: it ends with the first failure, mostly within ten
 SEED = "duetlink"
 

@@ -24,7 +24,7 @@ from tests.lab.gateway import KINDS
 from tests.lab.lab import Host, Lab
 from tests.lab.notebook import Notebook
 
-SIZE_BYTES = 64 * MIB
+SIZE_BYTES = 64 * MIB  # for the table, which tells speeds
 RATE_MBIT, DELAY_MS = 200.0, 5.0
 PATIENCE_S = 15.0  # for the best rung, which may come up later than the first one
 
@@ -55,7 +55,7 @@ EXPECTED_BEHIND_ONE = {(False, False): _T, (True, True): _P, (False, True): _R}
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """One link: how long join() took, whether the best rung came up, by which rung 64 MiB came how fast."""
+    """One link: how long join() took, whether the best rung came up, by which rung the data came how fast."""
 
     connect_s: float
     has_settled: bool
@@ -84,8 +84,9 @@ class Networks:
     long.
     """
 
-    def __init__(self, lab: Lab) -> None:
+    def __init__(self, lab: Lab, size_bytes: int = SIZE_BYTES) -> None:
         self._lab = lab
+        self._size_bytes = size_bytes
         self._notebooks: dict[tuple[str, str], Notebook] = {}
 
     def __enter__(self) -> Self:
@@ -97,16 +98,17 @@ class Networks:
 
     def link(self, owner: str, scientist: str, expected: str) -> Outcome:
         """One link between two network kinds."""
-        return _link(self._notebook("owner", owner), self._notebook("scientist", scientist), expected)
+        pair = self._notebook("owner", owner), self._notebook("scientist", scientist)
+        return _link(*pair, expected, self._size_bytes)
 
     def link_behind_one(self, hairpin: bool, isolated: bool, expected: str) -> Outcome:
         """One link between two hosts behind one port-restricted gateway."""
         gateway = self._lab.gateway("port-restricted", hairpin=hairpin, isolated=isolated)
         with contextlib.ExitStack() as stack:
-            pair = [_started(self._lab.host(gateway)) for _ in range(2)]
+            pair = [_started(self._lab.host(gateway), self._size_bytes) for _ in range(2)]
             for notebook in pair:
                 stack.callback(notebook.close)
-            return _link(*pair, expected)
+            return _link(*pair, expected, self._size_bytes)
 
     def begin(self, kinds: Iterable[str]) -> None:
         """Start what will be needed, all at once, on all processors."""
@@ -118,19 +120,19 @@ class Networks:
         if (role, kind) not in self._notebooks:
             host = self._lab.host(kind)
             self._lab.shape(host, rate_mbit=RATE_MBIT, delay_ms=DELAY_MS if role == "scientist" else 0.0)
-            self._notebooks[role, kind] = _started(host)
+            self._notebooks[role, kind] = _started(host, self._size_bytes)
         return self._notebooks[role, kind]
 
 
-def _started(host: Host) -> Notebook:
+def _started(host: Host, size_bytes: int) -> Notebook:
     notebook = Notebook(host)
     notebook.begin(
-        f"data = np.random.default_rng(7).integers(0, 256, {SIZE_BYTES}, np.uint8); expected = digest(data)"
+        f"data = np.random.default_rng(7).integers(0, 256, {size_bytes}, np.uint8); expected = digest(data)"
     )
     return notebook
 
 
-def _link(owner: Notebook, scientist: Notebook, expected: str) -> Outcome:
+def _link(owner: Notebook, scientist: Notebook, expected: str, size_bytes: int) -> Outcome:
     """Launch on one, join on the other, wait for the expected rung for a while, move the data, close."""
     try:
         code = owner.run("duet = duetlink.launch(); out = duet.code")
@@ -160,7 +162,7 @@ def _link(owner: Notebook, scientist: Notebook, expected: str) -> Outcome:
             has_settled,
             scientist.value("duet.statistics().transfers[-1].path"),
             settle_s,
-            SIZE_BYTES / scientist.value("took"),
+            size_bytes / scientist.value("took"),
             scientist.value("digest(got) == expected"),
             {name: speed or 0.0 for name, _, _, speed in statuses},
             "; ".join(

@@ -1,4 +1,4 @@
-"""Links between networks of every kind: connected in 5 s, by the best rung there is, and 64 MiB intact.
+"""Links between networks of every kind: connected, by the best rung there is, and 16 MiB intact.
 
 A choice of pairs in which every kind and every rung occurs; `python -m tests.lab` takes them all and writes
 docs/networks.md.
@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from duetlink.settings import MIB
 from tests.lab.gateway import KINDS
 from tests.lab.lab import Lab
 from tests.lab.matrix import EXPECTED, EXPECTED_BEHIND_ONE, Networks, Outcome
@@ -35,7 +36,7 @@ PAIRS = [
 
 @pytest.fixture(scope="module")
 def networks(lab: Lab) -> Iterator[Networks]:
-    with Networks(lab) as networks:
+    with Networks(lab, 16 * MIB) as networks:
         networks.begin(KINDS)
         yield networks
 
@@ -43,7 +44,6 @@ def networks(lab: Lab) -> Iterator[Networks]:
 def check(outcome: Outcome, expected: str) -> None:
     assert outcome.is_as(expected), (outcome.path, outcome.why)
     assert outcome.intact
-    assert outcome.connect_s <= 10.0  # 5 s where nothing else runs, as for the table
 
 
 def test_the_pairs_cover_every_kind_and_every_rung() -> None:
@@ -52,7 +52,7 @@ def test_the_pairs_cover_every_kind_and_every_rung() -> None:
 
 
 @pytest.mark.parametrize(("owner", "scientist"), PAIRS)
-def test_a_link_takes_the_best_rung_and_carries_64_mib(
+def test_a_link_takes_the_best_rung_and_carries_16_mib(
     networks: Networks, owner: str, scientist: str
 ) -> None:
     expected = EXPECTED[owner, scientist]
