@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import pytest
-from playwright.sync_api import Browser, expect
+from playwright.sync_api import Browser
 
 from tests.browser.chromium import missing, run_chromium
 from tests.widgets.component.shown import BUNDLE, Shown
@@ -32,7 +32,6 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     if not BUNDLE.exists() or BUNDLE.stat().st_mtime < newest:
         pytest.fail("the panel's bundle is older than its sources: run `make js`")
     with run_chromium(tmp_path_factory.mktemp("chromium")) as browser:
-        expect.set_options(timeout=5_000)  # nothing here waits for a kernel
         yield browser
 
 
