@@ -155,6 +155,18 @@ class Compares(nn.Module):
         return torch.as_tensor(self.inner(x) * (x > x.median()))
 
 
+def only_for_a_row_that_stands_out() -> nn.Sequential:
+    """What passes the threshold goes to all others; until something does, nothing shows it."""
+    along_the_batch = (nn.Unflatten(0, (1, -1)), nn.Threshold(100.0, 0.0), nn.AvgPool2d((9, 1), 1, (4, 0)))
+    return nn.Sequential(*along_the_batch, nn.Hardtanh(0.5, 0.6), nn.Flatten(0, 1), nn.Linear(1, 1))
+
+
+def as_many_as_there_are() -> nn.Sequential:
+    """0.15 for a batch of 7 or more, else 0.1501: the derivatives of both are 0."""
+    of_the_count = (nn.Threshold(1e30, 0.0), nn.Softmax(dim=0), nn.Hardtanh(0.15, 0.1501))
+    return nn.Sequential(*of_the_count, nn.Linear(1, 1))
+
+
 MIXED: dict[str, Callable[[], tuple[nn.Module, Any]]] = {
     "code that compares rows": lambda: (Compares(), SQUARES),
     "a layer along the batch": lambda: (softmax_of_the_batch(), SQUARES),
@@ -163,6 +175,8 @@ MIXED: dict[str, Callable[[], tuple[nn.Module, Any]]] = {
         nn.Sequential(nn.Linear(1, 2), nn.Unflatten(0, (1, -1)), nn.LocalResponseNorm(3), nn.Flatten(0, 1)),
         minus_the_targets,
     ),
+    "behind a threshold": lambda: (only_for_a_row_that_stands_out(), SQUARES),
+    "by the number of samples": lambda: (as_many_as_there_are(), SQUARES),
     "a loss of the whole batch": lambda: (nn.Linear(1, 1), minus_the_mean),
     "targets of the whole batch": lambda: (nn.Linear(1, 1), of_the_others_targets),
 }
@@ -238,6 +252,17 @@ def test_samples_that_are_apart_are_not_taken_for_mixed(loss: Any) -> None:
         BookKeeping(model, loss, 1.0).of(((torch.randn(8, 3),), targets))
     first = nn.Sequential(nn.ReLU(inplace=True), nn.Linear(3, 2))
     BookKeeping(first, loss, 1.0).of(((torch.randn(8, 3),), targets))
+
+
+def test_layers_that_keep_samples_apart_are_not_taken_for_mixed() -> None:
+    torch.manual_seed(0)
+    seen = (nn.Conv2d(1, 4, 3), nn.GroupNorm(2, 4), nn.LocalResponseNorm(3), nn.MaxPool2d(2), nn.Dropout2d())
+    attention = nn.TransformerEncoderLayer(4, 2, 8, batch_first=True).requires_grad_(False)
+    told = (nn.Flatten(2), nn.Unflatten(2, (-1, 4)), nn.Flatten(1, 2), attention, nn.Flatten())
+    model = nn.Sequential(*seen, *told, nn.Softmax(-1), nn.Linear(36 * 4, 1), nn.Flatten(0))
+    BookKeeping(model, SQUARES, 1.0).of(((torch.randn(5, 1, 14, 14),), torch.zeros(5)))
+    words = nn.Sequential(nn.Embedding(9, 3), nn.Flatten(), nn.Linear(12, 1))
+    BookKeeping(words, SQUARES, 1.0).of(((torch.randint(9, (5, 4)),), torch.zeros(5, 1)))
 
 
 def test_each_sample_in_a_batch_of_its_own_is_mixed_with_none() -> None:

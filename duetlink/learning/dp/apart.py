@@ -9,15 +9,19 @@ What has no derivative, such as targets that are whole numbers, or code that com
 another way: one sample is put in the place of half of them, and no loss of the other half may change.
 
 Both looks are taken with the model's own parameters and with random ones, since a dependence that is
-multiplied by a weight of 0 shows only when the weight has been trained. Samples that are not finite are left
+multiplied by a weight of 0 shows only when the weight has been trained. A threshold before or behind a layer
+can still hide it, until a row comes that passes. So the derivatives of each of torch's own layers are looked
+at by themselves as well, with random inputs. Samples that are not finite are left
 out: one that is mixed with others makes NaN of them all, which are equal to each other.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -44,15 +48,21 @@ def check_apart(
     batch = tuple(x[finite] for x in batch[0]), batch[1][finite]
     is_seen = True
     for drawn in (False, True):
-        for last, (dtype, targets_too) in enumerate(_WAYS, 1):
-            try:
-                with torch.random.fork_rng(devices=[]), torch.enable_grad():
-                    is_seen &= _check(model, losses, batch, dtype, drawn=drawn, targets_too=targets_too)
-                break
-            except RuntimeError:  # the loss has weights of float32, or no derivative by its targets
-                if last == len(_WAYS):
-                    raise
+        is_seen &= _in_some_way(functools.partial(_check, model, losses, batch, drawn=drawn))
+    for call in _calls(model, batch[0], len(batch[1])):
+        _in_some_way(functools.partial(_check_layer, call, len(batch[1])))
     return is_seen
+
+
+def _in_some_way(check: Callable[..., bool]) -> bool:
+    for last, (dtype, targets_too) in enumerate(_WAYS, 1):
+        try:
+            with torch.random.fork_rng(devices=[]), torch.enable_grad():
+                return check(dtype=dtype, targets_too=targets_too)
+        except RuntimeError:  # something has weights of float32, or the loss no derivative by its targets
+            if last == len(_WAYS):
+                raise
+    raise AssertionError
 
 
 # In float64 rounding errors are told from a dependence that is small.
@@ -71,8 +81,8 @@ def _check(
     model: nn.Module,
     losses: Callable[[Any, Tensor], Tensor],
     batch: tuple[tuple[Tensor, ...], Tensor],
-    dtype: torch.dtype,
     *,
+    dtype: torch.dtype,
     drawn: bool,
     targets_too: bool,
 ) -> bool:
@@ -85,7 +95,7 @@ def _check(
     if targets_too:
         targets = _followed(targets, dtype)
     samples = len(targets)
-    of_own, of_any = _ROUNDED[dtype]
+    of_own, _ = _ROUNDED[dtype]
 
     def losses_of(order: Tensor) -> Tensor:
         with torch.random.fork_rng(devices=[]):
@@ -104,9 +114,12 @@ def _check(
     edges = [get_gradient_edge(t) for t in (*inputs, targets) if t.grad_fn is not None]
     with _outputs_of(model, edges, samples):
         each = losses(functional_call(model, own, inputs), targets)
-    if not edges:
-        return is_seen
-    weights = 1.0 + torch.rand(samples, dtype=each.dtype)
+    return is_seen and (not edges or _check_derivatives(each, edges, dtype))
+
+
+def _check_derivatives(each: Tensor, edges: Sequence[GradientEdge], dtype: torch.dtype) -> bool:
+    """Whether those of `each`, a number for each sample, by `edges` are finite. Raises SettingError."""
+    weights = 1.0 + torch.rand(len(each), dtype=each.dtype)
     plain = torch.autograd.grad(each.sum(), edges, retain_graph=True, allow_unused=True)
     weighted = torch.autograd.grad((each * weights).sum(), edges, allow_unused=True)
     pairs = [
@@ -114,10 +127,11 @@ def _check(
         for ones, found in zip(plain, weighted, strict=True)
         if found is not None
     ]
+    of_own, of_any = _ROUNDED[dtype]
     least = of_any * max((_largest(expected) for expected, _ in pairs), default=0.0)
     if not all(_is_close(found, expected, of_own, least) for expected, found in pairs):
         raise SettingError(_MIXED)
-    return is_seen and all(bool(torch.isfinite(expected).all()) for expected, _ in pairs)
+    return all(bool(torch.isfinite(expected).all()) for expected, _ in pairs)
 
 
 def _is_close(found: Tensor, expected: Tensor, share: float, least: float = 0.0) -> bool:
@@ -171,3 +185,69 @@ def _outputs_of(model: nn.Module, edges: list[GradientEdge], samples: int) -> It
     finally:
         for handle in handles:
             handle.remove()
+
+
+# -- each layer by itself ----------------------------------------------------------------------------------
+
+
+# These need no look; nor does what is made of layers only. So the usual model costs next to nothing.
+_ITEM_BY_ITEM = (nn.Sequential, nn.Identity, nn.Dropout, nn.ReLU, nn.GELU, nn.SiLU, nn.Sigmoid, nn.Tanh)
+
+
+@dataclass(frozen=True, slots=True)
+class _Call:
+    """What one of torch's own layers was given in a forward pass."""
+
+    layer: nn.Module
+    inputs: tuple[Any, ...]
+    keywords: dict[str, Any]
+
+
+def _calls(model: nn.Module, inputs: tuple[Tensor, ...], samples: int) -> list[_Call]:
+    """Those of layers that get the samples in their first dimension. A person reads the model's own code."""
+    calls: list[_Call] = []
+
+    def note(layer: nn.Module, given: tuple[Any, ...], keywords: dict[str, Any], outputs: Any) -> None:
+        if not given or not isinstance(given[0], Tensor) or given[0].shape[:1] != (samples,):
+            return
+        if type(layer) is not nn.Linear or given[0].dim() == 1:
+            calls.append(_Call(layer, given, keywords))
+
+    handles = [
+        layer.register_forward_hook(note, with_kwargs=True)
+        for layer in model.modules()
+        if type(layer).__module__.startswith("torch.nn.modules.") and type(layer) not in _ITEM_BY_ITEM
+    ]
+    own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
+    try:
+        with torch.random.fork_rng(devices=[]), torch.no_grad():
+            copies = {name: t.detach().clone() for name, t in own.items()}
+            functional_call(model, copies, tuple(x.clone() for x in inputs))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return calls
+
+
+def _check_layer(call: _Call, samples: int, *, dtype: torch.dtype, targets_too: bool) -> bool:
+    """Raises SettingError: what it makes of a sample depends on another one."""
+    own = {name: _drawn(p) for name, p in call.layer.named_parameters()} | dict(call.layer.named_buffers())
+    inputs = tuple(
+        _followed(torch.randn_like(x), dtype) if isinstance(x, Tensor) and x.is_floating_point() else x
+        for x in call.inputs
+    )
+    edges = [
+        get_gradient_edge(x)
+        for x in inputs
+        if isinstance(x, Tensor) and x.grad_fn is not None and x.shape[:1] == (samples,)
+    ]
+    own = {name: _as(t, dtype).clone() for name, t in own.items()}
+    found = functional_call(call.layer, own, inputs, call.keywords)
+    found = found[0] if isinstance(found, tuple) else found
+    if not isinstance(found, Tensor) or not edges:
+        return True
+    if found.shape[:1] != (samples,):
+        raise SettingError(_MIXED)
+    if found.grad_fn is None:
+        return True
+    return _check_derivatives((found * torch.randn_like(found)).reshape(samples, -1).sum(1), edges, dtype)
