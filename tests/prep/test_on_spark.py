@@ -46,6 +46,14 @@ def test_spark_connect_does_as_a_loop_over_rows(spark_connect: Any, tmp_path: Pa
         Prep().split(0.5, seed=1).run(table, spark_connect)
 
 
+def test_a_path_is_no_pattern_to_spark_either(spark: Any, tmp_path: Path) -> None:
+    for stem, value in (("w[1]", "1"), ("w1", "2"), ("w{a,b}", "1"), ("wa", "2")):
+        pq.write_table(pa.table({"x": [value]}), tmp_path / f"{stem}.parquet")
+        (tmp_path / f"{stem}.csv").write_text(f"x\n{value}\n")
+    for name in ("w[1].parquet", "w{a,b}.csv"):
+        assert Prep().run(tmp_path / name, spark).arrow().to_pylist() == [{"x": "1"}]
+
+
 def test_spark_reads_csv_as_the_others_do(spark: Any, tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text('age,"a ""name""",x\n1,"a, b",\n,"two\nlines",""\n007,NA,é\n', "utf-8")

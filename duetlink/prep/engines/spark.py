@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import re
 import uuid
 from collections.abc import Callable, Generator, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
@@ -98,13 +100,19 @@ def _open(session: Any, table: Any) -> Any:
     if not isinstance(table, Files):
         return _sent(session, table)
     if table.kind != CSV:
-        return session.read.parquet(*table.texts())
+        return session.read.parquet(*map(_literal, table.paths))
     for path in table.paths:
         check_quotes(path)
     schema = ", ".join(f"{inner_name(place)} STRING" for place in range(len(table.names)))
+    paths = list(map(_literal, table.paths))
     return session.read.csv(
-        table.texts(), schema=schema, header=True, multiLine=True, quote='"', escape='"', mode="FAILFAST"
+        paths, schema=schema, header=True, multiLine=True, quote='"', escape='"', mode="FAILFAST"
     )
+
+
+def _literal(path: Path) -> str:
+    """A path of which nothing is a pattern of Hadoop's."""
+    return re.sub(r"[*?\[\]{}\\]", r"\\\g<0>", path.as_posix())
 
 
 def _sent(session: Any, table: pa.Table) -> Any:
