@@ -61,6 +61,10 @@ def test_members_learn_what_one_would_also_where_some_have_an_empty_batch(
         torch.testing.assert_close(flat(model), flat(expected), rtol=1e-6, atol=1e-6)
         assert steps == 4
     assert torch.equal(flat(found[0][0]), flat(found[1][0]))
+    # a member whose account is of another noise
+    others = [make(group, trust=trust, noise=1.0 + 0.5 * (group.rank == 1))[0] for group in groups]
+    told = together(groups, lambda group: others[group.rank or 0].step(x[:2], y[:2]))
+    assert [type(error) for error in told] == [errors.OperationMismatch] * 3
 
 
 def test_members_draw_their_own_rows_and_stay_together_with_noise(make_group: MakeGroup) -> None:
