@@ -151,11 +151,22 @@ def test_the_page_is_loaded_again_and_the_history_is_there(open_notebook: OpenNo
 
 def test_letters_pressed_on_the_panel_do_not_edit_the_notebook(open_notebook: OpenNotebook) -> None:
     owner, _, mine, _ = link(open_notebook)
+    expect(owner.page.locator(".jp-Notebook")).to_have_class(re.compile("jp-mod-commandMode"))
     cells = owner.count_cells()
-    for name in ("Disconnect", "Pause sending"):
-        for key in "abxddz":
-            mine.get_by_role("button", name=name).press(key)  # which gives it the focus again each time
-    assert owner.count_cells() == cells
+    places = [
+        mine.get_by_role("button", name="Disconnect"),
+        mine.get_by_role("tab", name="Link"),
+        mine.get_by_role("tabpanel"),
+        mine,
+    ]
+    for place in places:
+        place.focus()
+        # insert above and below, cut, delete: each alone, since an undo of all of them would hide it
+        for keys in ("a", "b", "x", "dd"):
+            for key in keys:
+                owner.page.keyboard.press(key)
+            expect(place).to_be_focused()
+            assert owner.count_cells() == cells
 
 
 def test_it_is_used_by_keyboard_alone(open_notebook: OpenNotebook) -> None:

@@ -17,8 +17,11 @@ export function show(panel: Panel, el: HTMLElement, ended: AbortSignal): void {
   const root = document.createElement("section");
   root.className = "duetlink-panel";
   root.setAttribute("aria-label", panel.isGroup ? "Group" : "Duet");
-  // JupyterLab would take the letters typed here for its own: `d d` on a button deletes the cell
-  root.dataset.lmSuppressShortcuts = "true";
+  // JupyterLab would take the letters typed here for its own: `d d` on a button deletes the cell. It looks for
+  // this mark from what has the focus upwards, but not before it has compared that with its own selectors
+  root.addEventListener("focusin", (event) => {
+    (event.target as HTMLElement).dataset.lmSuppressShortcuts = "true";
+  });
   root.dataset.key = panel.key;
   root.tabIndex = -1;
   el.append(root);

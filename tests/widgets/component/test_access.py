@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator
+from playwright.sync_api import Locator, expect
 
 from tests.widgets.component import states
 from tests.widgets.component.conftest import Show
@@ -129,7 +129,9 @@ def test_ticks_move_nothing(show: Show) -> None:
 
 def test_jupyterlab_takes_none_of_the_keys(show: Show) -> None:
     view = show().view()
-    assert view.get_attribute("data-lm-suppress-shortcuts") == "true"
+    for place in (view, view.get_by_role("tab", name="Link"), view.get_by_role("tabpanel")):
+        place.focus()
+        expect(place).to_have_attribute("data-lm-suppress-shortcuts", "true")
 
 
 def test_it_follows_the_theme(show: Show) -> None:
