@@ -32,8 +32,13 @@ def modules() -> Iterator[tuple[str, str]]:
 
 
 def _of_document(path: Path) -> Iterator[tuple[str, str]]:
-    """Its blocks by whose notebook they are for, as their first line says; others have no meaning alone."""
+    """Its blocks by whose notebook they are for, as their first line says. Others have no meaning alone, but for
+    the README's, which is for each member of a group.
+    """
     blocks = _BLOCK.findall(path.read_text(encoding="utf-8"))
+    if path.stem == "README":
+        (of_members,) = (block for block in blocks if not re.match(r"# the \w+'s notebook\b", block))
+        yield _name(path.stem, "member"), _HEAD + of_members
     for role in ("owner", "scientist"):
         of_role = [block for block in blocks if re.match(rf"# (the )?{role}\b", block)]
         if of_role:
