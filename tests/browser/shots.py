@@ -50,8 +50,8 @@ ASK = """print("of the real data:", mean.get(reason="for table 1").round(1))"""
 def take_panel(opener: OpenNotebook) -> None:
     """Throughput while arrays cross, and a request."""
     owner, scientist, mine, _ = link(opener, only=("tcp", "channel"))
-    tab(mine, "Throughput").get_by_role("radio", name="1 min").check()
     sending = owner.begin(SEND)
+    tab(mine, "Throughput").get_by_role("radio", name="1 min").check()  # there once something moves
     expect(tab(mine, "Throughput").get_by_role("table")).to_contain_text("weights", timeout=120_000)
     owner.picture(DOCS / "panel-throughput.png", mine)
     sending.wait(120)

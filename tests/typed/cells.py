@@ -32,8 +32,8 @@ def modules() -> Iterator[tuple[str, str]]:
 
 
 def _of_document(path: Path) -> Iterator[tuple[str, str]]:
-    """Its blocks by whose notebook they are for, as their first line says. Others have no meaning alone, but for
-    the README's, which is for each member of a group.
+    """Its blocks by whose notebook they are for, as their first line says. Others have no meaning alone,
+    but for the README's, which is for each member of a group.
     """
     blocks = _BLOCK.findall(path.read_text(encoding="utf-8"))
     if path.stem == "README":
