@@ -103,7 +103,8 @@ def _make_body(rng: random.Random, libraries: tuple[str, ...]) -> bytes:
             segments[at] = change(rng, segments[at])
         elif kind < 0.95:
             at = rng.randrange(len(nodes))
-            nodes[at : at + 1] = rng.choice(([], [nodes[at]] * 2, [rng.choice(lender)]))
+            lent = Node.FromString(rng.choice(lender).SerializeToString())  # what is lent stays as it is
+            nodes[at : at + 1] = rng.choice(([], [nodes[at]] * 2, [lent]))
             if not nodes:
                 nodes = [Node(list=0)]
         else:
