@@ -8,6 +8,7 @@ quoted).
 
 from __future__ import annotations
 
+import codecs
 import mmap
 import re
 from collections.abc import Iterator, Sequence
@@ -24,7 +25,7 @@ PARQUET, CSV = "parquet", "csv"
 _SUFFIXES = (".parquet", ".csv")
 _PACKED = (".gz", ".zip", ".zst", ".bz2", ".xz", ".lz4")
 _ROW, _COLUMN = re.compile(r"Row #(\d+)"), re.compile(r"CSV column #(\d+)")
-_QUOTES_AT_ONCE = 1 << 20  # bytes
+_AT_ONCE = 1 << 20  # bytes
 _SHOWN = 300  # characters of an engine's message
 
 
@@ -192,10 +193,23 @@ def check_quotes(path: Path) -> None:
     if path.stat().st_size == 0:
         return
     with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        steps = range(0, len(content), _QUOTES_AT_ONCE)
-        quotes = sum(content[start : start + _QUOTES_AT_ONCE].count(b'"') for start in steps)
+        steps = range(0, len(content), _AT_ONCE)
+        quotes = sum(content[start : start + _AT_ONCE].count(b'"') for start in steps)
     if quotes % 2:
         raise unreadable(path, ValueError("a quote is never closed"))
+
+
+def is_utf_8(path: Path) -> bool:
+    """Whether all of a file is UTF-8."""
+    decoder = codecs.getincrementaldecoder("utf-8")()
+    with path.open("rb") as file:
+        try:
+            while block := file.read(_AT_ONCE):
+                decoder.decode(block)
+            decoder.decode(b"", final=True)
+        except UnicodeDecodeError:
+            return False
+    return True
 
 
 def _unreadable_csv(path: Path, error: Exception, files: Files | None = None) -> PrepError:

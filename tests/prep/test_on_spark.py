@@ -64,6 +64,17 @@ def test_spark_reads_csv_as_the_others_do(spark: Any, tmp_path: Path) -> None:
         Prep().run(path, spark).arrow()
 
 
+def test_spark_leaves_out_no_file_and_puts_no_other_letters(spark: Any, tmp_path: Path) -> None:
+    """What Hadoop takes for hidden is refused, and so is what is not UTF-8."""
+    (tmp_path / "_people.csv").write_text("age\n1\n")
+    with pytest.raises(PrepError, match="for the first letter of its name"):
+        Prep().run(tmp_path / "_people.csv", spark)
+    (tmp_path / "people.csv").write_bytes("town\nUlm\nKöln\n".encode("latin-1"))
+    with pytest.raises(PrepError, match=r"at row 1, column 'town' .*UTF-8") as error:
+        Prep().run(tmp_path / "people.csv", spark)
+    assert told(error) == ("people.csv", "town")
+
+
 @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(ROW, max_size=8), preps())
 def test_spark_does_as_a_loop_over_rows(spark: Any, rows: list[dict[str, Any]], prep: Prep) -> None:

@@ -14,8 +14,9 @@ import narwhals as nw
 
 from duetlink.compute.prep.fields import Fields
 from duetlink.compute.prep.lowering import inner_name, type_of
+from duetlink.errors import PrepError
 from duetlink.prep.engines.base import arrow_types, fields_of
-from duetlink.prep.files import CSV, Files, check_quotes
+from duetlink.prep.files import CSV, Files, check_quotes, is_utf_8, probe
 from duetlink.prep.pieces import batches_of
 
 if TYPE_CHECKING:
@@ -99,10 +100,17 @@ class SparkSource:
 def _open(session: Any, table: Any) -> Any:
     if not isinstance(table, Files):
         return _sent(session, table)
+    for path in table.paths:
+        if path.name[0] in "._":  # Hadoop takes them for hidden, and reads none of their rows
+            raise PrepError(
+                f"Spark leaves out {path}, for the first letter of its name: rename it", file=str(path)
+            )
     if table.kind != CSV:
         return session.read.parquet(*map(_literal, table.paths))
     for path in table.paths:
         check_quotes(path)
+        if not is_utf_8(path):  # Spark would put other letters there
+            probe(table)
     schema = ", ".join(f"{inner_name(place)} STRING" for place in range(len(table.names)))
     paths = list(map(_literal, table.paths))
     return session.read.csv(
