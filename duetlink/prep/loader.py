@@ -23,8 +23,8 @@ class Loader:
     rounded up). That is the sampling of DP-SGD's privacy accountants (Abadi et al., CCS 2016). Its random
     numbers come from the system, unless a `seed` is given, for a test: who knows them knows who was sampled.
 
-    A batch is `data`, or `(data, labels)` where there are labels: tensors of torch. Where rows are taken in
-    order they look at the matrix itself; else they are copies.
+    A batch is `data`, or `(data, labels)` where there are labels: tensors of torch. Labels that are whole
+    numbers are int64. Where rows are taken in order they look at the matrix itself; else they are copies.
 
     Raises:
         SettingError: the arguments do not fit each other.
@@ -110,4 +110,6 @@ class Loader:
 def _tensor(labels: NDArray[Any]) -> Any:
     import torch
 
+    if labels.dtype.kind in "iu":
+        labels = labels.astype(np.int64, copy=False)  # losses of classes take no int8
     return torch.from_numpy(labels if labels.flags.writeable else labels.copy())

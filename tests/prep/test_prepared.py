@@ -207,6 +207,19 @@ def test_labels_stay_beside_their_rows_where_a_relation_has_no_order() -> None:
     assert sorted(labels.tolist()) == list(range(500))
 
 
+def test_batches_of_a_loader_are_what_a_loss_of_classes_takes() -> None:
+    """Classes are int8 in tables; of Poisson sampling a batch may have no rows."""
+    table = pa.table({"age": np.arange(40.0), "job": pa.array([0, 1] * 20, pa.int8())})
+    found = Prep().scale("age", (0, 40)).run(table)
+    model, loss = torch.nn.Linear(1, 2), torch.nn.CrossEntropyLoss(reduction="sum")
+    for loader in (found.loader(16, shuffle=1, label="job"), found.loader(poisson=0.02, label="job", seed=1)):
+        batches = list(loader)
+        sum(loss(model(rows), labels) for rows, labels in batches).backward()
+        assert {labels.dtype for _, labels in batches} == {torch.int64}
+    assert {len(labels) for _, labels in batches} >= {0, 1}
+    assert model.weight.grad is not None
+
+
 def test_poisson_sampling_takes_each_row_by_itself() -> None:
     """10,000 batches of 4 rows: each subset comes as often as independent draws would give, by chi-square."""
     loader = Loader(np.arange(4, dtype=np.float32).reshape(4, 1), poisson=0.3, steps=10_000, seed=1)
