@@ -213,6 +213,7 @@ def read_stream(segment: memoryview) -> tuple[Any, list[Any], Any]:
     with pa.ipc.open_stream(pa.py_buffer(segment)) as stream:
         batches = list(stream)
         schema = stream.schema
+    arrow_stream.check_names(schema)
     check_cost(batches, len(segment))
     for batch in batches:
         batch.validate(full=True)

@@ -100,6 +100,18 @@ def _extension_names(schema: pa.Schema) -> Iterator[bytes]:
         fields.extend(children(field.type))
 
 
+def check_names(schema: pa.Schema) -> None:
+    """Raises MalformedValue for a field whose name is no text: Arrow looks at it when it is asked for."""
+    fields = list(schema)
+    try:
+        while fields:
+            field = fields.pop()
+            _ = field.name
+            fields.extend(children(field.type))
+    except UnicodeDecodeError:
+        raise MalformedValue("an Arrow schema names a field by what is no UTF-8") from None
+
+
 def children(type_: Any) -> list[Any]:
     """The fields that an Arrow type consists of, whatever way it gives them."""
     if isinstance(type_, pa.DictionaryType):
