@@ -408,8 +408,9 @@ class Group:
             in_place: write the result into the value's own arrays. They are as they were if it fails.
             algorithm: one that `explain` lists; the quickest otherwise. The same at all members.
             codec: how less than whole arrays can be sent for a sum or a mean, the same at all members:
-                `auto`, `union`, `integers` and `sketch` give the dense sum's bits, `int8` to `int32` a bound
-                that `sums` tells, `agreed:0.05` 5 % of the items. Or a lossless codec for whatever is sent.
+                `auto`, `union`, `blocks`, `integers` and `sketch` give the dense sum's bits, `int8` to
+                `int32` a bound that `sums` tells, `agreed:0.05` 5 % of the items. Or a lossless codec for
+                whatever is sent.
             secure: of a sum or a mean, show nothing of anybody's value but the result. Among three or more.
             limit: with `secure`, no item of any member is larger, or smaller than its negative; else
                 OutOfRange. Floats are rounded to steps, which are the finer the smaller this is. None: 10^6

@@ -20,6 +20,7 @@ from duetlink.groups.collectives.flat import Manner
 from duetlink.groups.collectives.layout import Whole
 from duetlink.groups.collectives.sums.automatic import predictions
 from duetlink.groups.collectives.sums.base import SumReport
+from duetlink.groups.collectives.sums.blocks import blocks_of, items_of
 from duetlink.groups.collectives.sums.chosen_places import by_blocks
 from duetlink.groups.collectives.sums.registry import all_reduce
 from duetlink.groups.collectives.sums.sampling import SAMPLE
@@ -116,7 +117,7 @@ async def test_lossless_sums_have_the_dense_sums_bits(
 async def test_adversarial_values(make_group: MakeGroup, size: int, dtype: str) -> None:
     group = make_group(size)
     arrays = adversarial(size, 3000, dtype)
-    for codec in ("union", "integers", "sketch", "auto"):
+    for codec in ("union", "blocks", "integers", "sketch", "auto"):
         for op in ("sum", "mean"):
             dense = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], op))
             coded = await group.all(lambda m, o=op, c=codec: m.all_reduce(arrays[m.rank], o, codec=c))
@@ -134,15 +135,16 @@ async def test_the_order_of_additions_is_that_of_every_algorithm(
     assert all(same_numbers(each, dense[0]) for each in coded)
 
 
+@pytest.mark.parametrize("codec", ["union", "blocks"])
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "complex128", "float64"])
-async def test_union_of_any_kind_of_item(make_group: MakeGroup, dtype: str) -> None:
+async def test_union_of_any_kind_of_item(make_group: MakeGroup, dtype: str, codec: str) -> None:
     group = make_group(3)
     arrays = [each.astype(dtype) for each in sparse_arrays(3, 777, 0.05, "half", "float64")]
     for op in ("sum", "mean"):
         if (dtype, op) == ("uint8", "mean"):
             continue
         dense = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], op))
-        coded = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], op, codec="union"))
+        coded = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], op, codec=codec))
         assert [each.tobytes() for each in coded] == [each.tobytes() for each in dense]
 
 
@@ -165,8 +167,8 @@ async def test_in_place_and_nothing_at_all(make_group: MakeGroup) -> None:
     group = make_group(2)
     for items in (0, 1, 9):
         arrays = [np.full(items, rank + 1, np.float32) for rank in range(2)]
-        ways = (("union", 3), ("integers", 6), ("auto", 12), ("int16", 24), ("sketch", 48), ("agreed", 96))
-        for codec, expected in ways:
+        codecs = ("union", "integers", "auto", "int16", "sketch", "agreed", "blocks")
+        for codec, expected in zip(codecs, (3, 6, 12, 24, 48, 96, 192), strict=True):
             found = await group.all(
                 lambda m, a=arrays, c=codec: m.all_reduce(a[m.rank], codec=c, in_place=True)
             )
@@ -185,6 +187,53 @@ async def test_a_shared_support_of_five_percent_takes_a_tenth_of_the_bytes(make_
     dense_bytes, sizes[:] = sum(sizes), []
     await group.all(lambda m: m.all_reduce(arrays[m.rank], algorithm="ring", codec="union"))
     assert sum(sizes) < dense_bytes / 10
+
+
+@pytest.mark.parametrize("algorithm", list(ALGORITHMS["all_reduce"]))
+@pytest.mark.parametrize("size", [2, 5])
+async def test_blocks_of_zeros_stay_away_and_the_bits_are_the_same(
+    make_group: MakeGroup, size: int, algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "FRAME_BYTES", 1024)  # several parts of several blocks each
+    group = make_group(size)
+    arrays = sparse_arrays(size, 9001, 0.4, "independent")
+    for array in arrays:
+        array[np.arange(9001) // 1000 % 3 != 0] = 0  # what is left of each 3,000 lies in at most 5 blocks
+    arrays[0][9000] = 1  # the only item of the last block, which is not whole
+    dense, coded, reports = await both(group, arrays, "blocks", algorithm)
+    assert all(same_numbers(each, dense[0]) for each in coded)
+    assert {(report.way, report.lossless) for report in reports} == {("blocks", True)}
+    assert reports[0].dense_items == 4 * 256 + 5 * 256 + 5 * 256 + 41
+
+
+async def test_rows_of_zeros_do_not_travel_by_blocks(make_group: MakeGroup) -> None:
+    """Rows 0, 3 and 40 of an embedding's gradient, the last of which lies in two blocks."""
+    group = make_group(4)
+    arrays = [np.zeros((1000, 100), np.float32) for _ in range(4)]
+    for rank, array in enumerate(arrays):
+        array[3] = rank + 1
+        array[40 * (rank % 2)] = 0.5
+    sizes = counted_bytes(group)
+    dense = await group.all(lambda m: m.all_reduce(arrays[m.rank], algorithm="ring"))
+    dense_bytes, sizes[:] = sum(sizes), []
+    found = await group.all(lambda m: m.all_reduce(arrays[m.rank], algorithm="ring", codec="blocks"))
+    assert [each.tobytes() for each in found] == [each.tobytes() for each in dense]
+    assert found[0][3].tolist() == [10.0] * 100
+    assert group.members[0].sums[-1].dense_items == 4 * 256  # items 0-99, 300-399 and 4000-4099
+    assert sum(sizes) < dense_bytes / 20
+
+
+@pytest.mark.parametrize("items", [1, 255, 256, 257, 2049, 5000])
+def test_bits_beyond_the_last_item_do_not_count(items: int) -> None:
+    bitmap = np.zeros((items + 7) // 8, np.uint8)
+    bitmap[-1] = 0x80 >> ((items - 1) % 8)  # the last item alone
+    blocks = blocks_of(bitmap)
+    assert int(np.unpackbits(blocks).sum()) == 1
+    assert np.flatnonzero(np.unpackbits(items_of(blocks, items))).tolist() == list(
+        range((items - 1) // 256 * 256, items)
+    )
+    blocks[:] = 0xFF  # as a member may send it
+    assert int(np.unpackbits(items_of(blocks, items)).sum()) == items
 
 
 async def test_counts_travel_as_bytes(make_group: MakeGroup) -> None:
@@ -211,7 +260,7 @@ async def test_a_report_counts_what_was_sent_beside_what_a_dense_sum_sends(make_
     assert "bytes, where a dense sum sends 600,000" in str(reports[0])
 
 
-@pytest.mark.parametrize("codec", ["auto", "union", "integers", "int16", "sketch", "agreed"])
+@pytest.mark.parametrize("codec", ["auto", "union", "blocks", "integers", "int16", "sketch", "agreed"])
 async def test_memory_is_bounded_by_a_few_times_the_array(make_group: MakeGroup, codec: str) -> None:
     group = make_group(3)
     arrays = sparse_arrays(3, 200_000, 0.4, "half")
@@ -336,6 +385,8 @@ async def test_on_dense_values_auto_sends_what_the_dense_ring_does_and_a_few_que
         await group.all(lambda m: m.all_reduce(arrays[m.rank], algorithm="ring", codec="auto"))
         assert group.members[0].sums[-1].way == "dense"
         assert sorted(sizes)[-len(dense) :] == dense
+        for member in group.members:  # as beside others that compute: no reason to look for zeros
+            next(iter(member.flat.remembered["automatic"].values())).seconds["dense"] = 10.0
         more.append(sorted(sizes)[: -len(dense)])
     questions = 4 * 3 * [528]
     assert more == [questions, questions, [], questions, []]
@@ -526,7 +577,7 @@ async def test_what_a_codec_is_not_for_is_refused_before_anything_is_sent(make_g
     with pytest.raises(ValueError, match="codec union sends messages, and 'shared' is no algorithm"):
         await group.members[0].all_reduce(np.ones(3), codec="union", algorithm="shared")
     assert group.members[0].engine.completed == 0
-    with pytest.raises(UnknownCodec, match="also auto, union, integers"):
+    with pytest.raises(UnknownCodec, match="also auto, union, blocks, integers"):
         await group.members[0].all_reduce(np.ones(3), codec="onion")
     assert await group.all(lambda m: m.all_reduce(1)) == [2, 2]
 
@@ -566,7 +617,7 @@ async def test_bits_beyond_the_last_item_mean_nothing(make_group: MakeGroup) -> 
     assert [each.tolist() for each in found] == [7 * [0] + [4.0] + 5 * [0]] * 2
 
 
-@pytest.mark.parametrize("codec", ["union", "integers", "int16", "auto", "sketch"])
+@pytest.mark.parametrize("codec", ["union", "blocks", "integers", "int16", "auto", "sketch"])
 async def test_a_loss_on_the_way_leaves_what_was_given(make_group: MakeGroup, codec: str) -> None:
     group = make_group(3)
     slow(group)

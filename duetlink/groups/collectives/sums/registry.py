@@ -12,7 +12,7 @@ from duetlink.errors import UnknownCodec
 from duetlink.groups.collectives.algorithms import ALGORITHMS
 from duetlink.groups.collectives.elements import Array, combination
 from duetlink.groups.collectives.flat import FlatOperations, Manner
-from duetlink.groups.collectives.sums import agreed, automatic, integers, lhc, sketch, union
+from duetlink.groups.collectives.sums import agreed, automatic, blocks, integers, lhc, sketch, union
 from duetlink.groups.collectives.sums.base import Job, SumReport, check_floats, check_sum
 
 
@@ -26,6 +26,7 @@ class CodedSum(NamedTuple):
 SUMS: Mapping[str, CodedSum] = {
     "auto": CodedSum(automatic.run, check_sum),
     "union": CodedSum(union.run, check_sum),
+    "blocks": CodedSum(blocks.run, check_sum),
     "integers": CodedSum(integers.run, check_floats),
     "sketch": CodedSum(sketch.run, check_floats),
     "lhc": CodedSum(lhc.run, lhc.check),

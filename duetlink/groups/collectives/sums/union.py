@@ -29,20 +29,35 @@ async def union_of_supports(job: Job) -> tuple[Bitmap, int]:
     return bitmap, count(bitmap)
 
 
-async def sum_of_union(job: Job, bitmap: Bitmap, union_items: int, why: str) -> SumReport:
-    """The rest, once the union is known."""
+async def sum_at_bits(job: Job, bitmap: Bitmap) -> None:
+    """Sum the items whose bits are set; the array's others stay."""
     places = await off_loop(job.array.nbytes, places_of, bitmap, job.array.size)
     ordered, values = await sum_at(job, places, "values")
     job.array[ordered] = values
+
+
+async def sum_of_union(job: Job, bitmap: Bitmap, union_items: int, why: str) -> SumReport:
+    """The rest, once the union is known."""
+    await sum_at_bits(job, bitmap)
     return job.report("union", why, dense_items=union_items, union_items=union_items)
+
+
+def is_nearly_all(items: int, of_items: int) -> bool:
+    """Whether the whole array is hardly more than these items and where they are."""
+    return items > DENSE_FROM * of_items
+
+
+async def dense_instead(job: Job, why: str, union_items: int | None = None) -> SumReport:
+    """Add whole arrays, not through shared memory, whose order of additions is another."""
+    if job.manner.algorithm is None:
+        chosen, _ = job.flat.order_of(job.array.size, job.element, None)
+        job = job._replace(manner=replace(job.manner, algorithm=chosen.algorithm))
+    return await job.dense(why, union_items)
 
 
 async def run(job: Job) -> SumReport:
     """The same bits as the dense sum by messages, for any kind of item."""
     bitmap, union_items = await union_of_supports(job)
-    if union_items > DENSE_FROM * job.array.size:
-        if job.manner.algorithm is None:  # not through shared memory, whose order of additions is another
-            chosen, _ = job.flat.order_of(job.array.size, job.element, None)
-            job = job._replace(manner=replace(job.manner, algorithm=chosen.algorithm))
-        return await job.dense("most items are not zero at some member", union_items)
+    if is_nearly_all(union_items, job.array.size):
+        return await dense_instead(job, "most items are not zero at some member", union_items)
     return await sum_of_union(job, bitmap, union_items, "asked for")
