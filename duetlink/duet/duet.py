@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from duetlink.base.quantities import count_text, rate_text, size_text
+from duetlink.base.runtime.at_exit import KERNEL_ENDED, Ending, open_here
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.data.codecs.gradients.compressor import GradientCompressor
 from duetlink.data.tuning import Compression
@@ -70,6 +71,10 @@ class Duet:
         self._panel: Panel | None = None
         self._offering = Offering(use.endpoint.reading)
         life.workbench.use(use.thread)
+        self._ending = Ending(
+            use.thread, lambda limit_s: life.close(KERNEL_ENDED), lambda: life.cut(KERNEL_ENDED)
+        )
+        open_here.add(self._ending)
 
     # -- how it stands ---------------------------------------------------------------------------------------
 
@@ -116,6 +121,7 @@ class Duet:
             PairingTimeout: not within `timeout_s`; the code stays valid.
             DuetError: pairing failed or the duet is closed, as `state` says.
         """
+        self._thread.check_process()
         connected = self._life.connected
         with WaitingLine("waiting for somebody to join with the code", "stop waiting") as line:
             came = wait_future(connected, timeout_s, still=lambda: True, on_wait=line.show)
@@ -489,6 +495,7 @@ class Duet:
             with contextlib.suppress(LinkClosed):  # closed by another thread meanwhile
                 self._thread.run(self._life.close(reason))
             self._thread.stop()
+        open_here.discard(self._ending)
         duets.discard(self)
 
     def __enter__(self) -> Self:

@@ -88,6 +88,7 @@ class Life:
         self.closed: concurrent.futures.Future[None] = concurrent.futures.Future()
         # by hand only: takes the scientist's text
         self.accept: Callable[[str], Awaitable[None]] | None = None
+        self._recording = False  # the log says that this duet has begun, and is to say how it ends
         self._cleanups: list[Cleanup] = []
         self._watchers: list[Callable[[], None]] = []
 
@@ -116,7 +117,7 @@ class Life:
         """Begin to record what happens, with all that is kept put back. Raises AuditUnavailable."""
         resumed = f", resuming {self.persistence.name}" if self.persistence.name else ""
         await self.recorder.record(Entry(kind=entry.OPENED, reason=f"as {role}{resumed}"), sync=False)
-        self.at_end(self._put_down_end)
+        self._recording = True
         self.at_end(self.inbox.close)  # also of a duet that nobody joins: requests of before may expire
         self.inbox.on_change = self.catalogue.on_change = self.changed
         if self._resumed is not None:
@@ -209,6 +210,12 @@ class Life:
         self.end(LinkClosed(f"this side closed the duet{words}; launch or join a new one"))
         await asyncio.shield(self._ending)
 
+    def cut(self, reason: str) -> None:
+        """End without waiting for the peer; `close` then returns soon."""
+        if self.link is not None:
+            self.link.cut(reason)
+        self.end(LinkClosed(f"this side closed the duet: {reason}"))
+
     def statistics(self) -> Statistics:
         """A frozen snapshot."""
         if self.link is None:
@@ -222,6 +229,8 @@ class Life:
             while self._cleanups:
                 await self._cleanups.pop()()
         finally:
+            if self._recording:
+                await self._put_down_end()
             for request in self.inbox.requests:  # whoever still holds this duet does not hold results with it
                 request.release()
             self.recorder.close()

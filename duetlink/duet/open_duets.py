@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import atexit
 import contextlib
 import threading
 from collections.abc import Iterator, Sequence
 from typing import Protocol, TypeVar, overload
 
+from duetlink.base.runtime.forks import in_child
 from duetlink.duet.cell import Run
 from duetlink.duet.display import Table
 from duetlink.errors import DuetError
 
 RUN_AGAIN = "the cell that made this duet was run again"
-KERNEL_ENDED = "its kernel has ended"
 
 
 class Closable(Protocol):
@@ -35,17 +34,20 @@ class OpenDuets(Sequence[T]):
     """`duetlink.duets`: the open duets of this kernel, oldest first. Any thread may call."""
 
     def __init__(self) -> None:
+        self._begun = False  # a fork knows what to forget
+        self._forget()
+
+    def _forget(self) -> None:
         self._lock = threading.Lock()
         self._made: dict[T, Run | None] = {}  # also those that ended by themselves and are not closed yet
-        self._at_exit = False
 
     def add(self, duet: T, run: Run | None) -> None:
-        """From here on `duet` is listed; `run` is what made it. An interpreter that ends closes it."""
+        """From here on `duet` is listed; `run` is what made it."""
         with self._lock:
             self._made[duet] = run
-            if not self._at_exit:
-                self._at_exit = True
-                atexit.register(self.close, KERNEL_ENDED)
+            if not self._begun:
+                self._begun = True
+                in_child(self._forget)
 
     def discard(self, duet: T) -> None:
         """`duet` is closed."""

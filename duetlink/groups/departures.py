@@ -10,13 +10,12 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 
+from duetlink.base.runtime.at_exit import KERNEL_ENDED
 from duetlink.base.wire.text import harmless
 from duetlink.errors import LinkClosed, PeerLost
 from duetlink.groups.status import Going, GoneStatus
 
-# What a member says to the others where the person gave no reason.
-KERNEL_ENDED = "its kernel has ended"
-LEFT = "it left the group"
+LEFT = "it left the group"  # what a member says to the others where the person gave no reason
 _KEPT = 16  # as many as a group has members
 
 

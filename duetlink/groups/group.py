@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from duetlink.base.runtime.at_exit import KERNEL_ENDED, Ending, open_here
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import (
     PairingTimeout,
@@ -57,6 +58,9 @@ class Group:
         self._ports.begin()
         self._posts: dict[int, int] = {}  # how many were opened in this epoch
         self._panel: Panel | None = None
+        self._above: list[Callable[[], Awaitable[None]]] = []
+        self._ending = Ending(thread, self._close_with_process, lambda: life.cut(KERNEL_ENDED))
+        open_here.add(self._ending)
 
     # -- how it stands ---------------------------------------------------------------------------------------
 
@@ -275,11 +279,23 @@ class Group:
             self._thread.run(self._close(reason))
         finally:
             self._thread.stop()
+            open_here.discard(self._ending)
 
-    async def _close(self, reason: str) -> None:
-        await self._ports.close()
-        await self._life.close(reason)
-        await self._records.closed(str(self._life.why_closed))
+    def before_close(self, end: Callable[[], Awaitable[None]]) -> None:
+        """Await `end` before this group closes: it ends what stands on the group's links."""
+        self._above.append(end)
+
+    async def _close(self, reason: str, serving_s: float | None = None) -> None:
+        try:
+            for end in reversed(self._above):
+                await end()
+            await self._ports.close()
+            await self._life.close(reason, serving_s=serving_s)
+        finally:  # also where the interpreter ends and something above hangs
+            await self._records.closed(str(self._life.why_closed))
+
+    async def _close_with_process(self, limit_s: float) -> None:
+        await self._close(KERNEL_ENDED, limit_s / 2)
 
     def __enter__(self) -> Self:
         return self

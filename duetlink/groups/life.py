@@ -17,7 +17,7 @@ from duetlink.errors import (
     RemoteProtocolError,
 )
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.departures import KERNEL_ENDED, LEFT, Departures
+from duetlink.groups.departures import LEFT, Departures
 from duetlink.groups.entrance import FOUNDER, Entrance
 from duetlink.groups.farewell import Farewell
 from duetlink.groups.losses import Losses
@@ -40,7 +40,6 @@ T = TypeVar("T")
 
 # An operation that failed elsewhere ends here by its own messages, which know why. This is for late ones.
 _ENDING_S = 2.0
-_SERVING_AT_EXIT_S = 3.0  # Jupyter kills a kernel 5 s after it has told it to end
 _LEAVING_S = 5.0  # for the others to agree on going on without this member
 _CUT_S = 5.0  # for whoever has gone to hear of the epoch without it, and to end its links itself
 
@@ -477,15 +476,31 @@ class GroupLife:
                     self.links.end(seat, str(error))
             self.stir()
 
-    async def close(self, reason: str = "") -> None:
-        """Leave: the others are told, and go on. Returns when everything is freed. Safe to call twice."""
+    async def close(self, reason: str = "", *, serving_s: float | None = None) -> None:
+        """Leave: the others are told, and go on. Returns when everything is freed. Safe to call twice.
+
+        Members that are in an operation which this one has ended are served for `serving_s` at most, by
+        default for `patience_s`.
+        """
         if self._closing is None:
-            self._closing = asyncio.ensure_future(self._close(reason))
+            limit_s = self.patience_s if serving_s is None else serving_s
+            self._closing = asyncio.ensure_future(self._close(reason, limit_s))
         await asyncio.shield(self._closing)
 
-    async def _close(self, reason: str) -> None:
+    def cut(self, reason: str) -> None:
+        """End without waiting for the other members; `close` then returns soon."""
+        self._is_ending = True
+        for link in self._links():
+            link.cut(reason)
+        self._end(LinkClosed(f"this side closed the group: {reason}"))
+
+    def _links(self) -> list[Link]:
+        links = [peer.link for peer in self.peers.values() if peer.link is not None]
+        return links + list(self.entrance.arriving)
+
+    async def _close(self, reason: str, serving_s: float) -> None:
         await self.entrance.close()
-        await self._serve_out(_SERVING_AT_EXIT_S if reason == KERNEL_ENDED else self.patience_s)
+        await self._serve_out(serving_s)
         self._is_ending = True
         if self.standing is not None and self.why_closed is None:
             self._feed(machine.Leave())
@@ -500,12 +515,10 @@ class GroupLife:
                 peer.making.cancel()
         if self._open is not None:
             await self._open.close()
-        links = [peer.link for peer in self.peers.values() if peer.link is not None]
-        links += self.entrance.arriving
         for peer in self.peers.values():
             if peer.losing is not None:
                 peer.losing.cancel()
-        await asyncio.gather(*(link.close(reason or LEFT) for link in links))
+        await asyncio.gather(*(link.close(reason or LEFT) for link in self._links()))
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self.at_end is not None:
             await self.at_end()

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import atexit
-import contextlib
-import weakref
 from collections.abc import Sequence
 from numbers import Real
 from typing import SupportsIndex
 
 from duetlink.errors import (
-    DuetError,
     MalformedCode,
     SettingError,
     SignalingUnavailable,
 )
-from duetlink.groups.departures import KERNEL_ENDED
 from duetlink.groups.group import Group
 from duetlink.groups.life import GroupLife
 from duetlink.groups.meeting.wiring import Wiring
@@ -42,8 +37,6 @@ _ONLY = (
     "sync",
 )
 
-_open: weakref.WeakSet[Group] = weakref.WeakSet()
-
 
 def open_group(
     code: str | None,
@@ -62,12 +55,10 @@ def open_group(
     parsed = None if code is None else SessionCode.parse(code)
     use = shared_endpoint.use()
     try:
-        made = use.thread.run(_make(parsed, size, name, settings, on_loss, patience_s, only, use))
+        return use.thread.run(_make(parsed, size, name, settings, on_loss, patience_s, only, use))
     except BaseException:
         use.thread.stop()
         raise
-    _open.add(made)
-    return made
 
 
 async def _make(
@@ -149,10 +140,3 @@ def _check(
         raise SettingError(f"only={tuple(sorted(unknown))}: choose from {', '.join(_ONLY)}")
     if settings.signaling == "paste":
         raise SettingError("a group needs a signaling server; it cannot be paired by hand")
-
-
-@atexit.register
-def _close_all() -> None:
-    for each in list(_open):
-        with contextlib.suppress(DuetError):
-            each.close(KERNEL_ENDED)

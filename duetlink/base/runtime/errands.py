@@ -7,6 +7,8 @@ import queue
 import threading
 from collections.abc import Callable
 
+from duetlink.base.runtime.forks import in_child
+
 Errand = Callable[[], object]
 
 _log = logging.getLogger(__name__)
@@ -19,6 +21,10 @@ class Errands:
 
     def __init__(self, name: str) -> None:
         self._name = name
+        self._begun = False  # a fork knows what to forget
+        self._forget()
+
+    def _forget(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
         self._waiting: queue.SimpleQueue[Errand | None] = queue.SimpleQueue()
@@ -27,6 +33,9 @@ class Errands:
     def begin(self) -> None:
         """The caller will have errands."""
         with self._lock:
+            if not self._begun:
+                self._begun = True
+                in_child(self._forget)
             self._users += 1
             if self._users == 1:
                 self._waiting = queue.SimpleQueue()

@@ -10,11 +10,13 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import os
 import threading
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
 from duetlink import tracebacks
+from duetlink.base.runtime.own_threads import LoopExecutor
 from duetlink.base.runtime.turns import turns
 from duetlink.errors import LinkClosed, LocalProtocolError
 
@@ -31,11 +33,10 @@ class LoopThread:
     """Owns a thread and its loop from construction until `stop`."""
 
     def __init__(self, name: str = "duetlink") -> None:
+        self._process = os.getpid()
         self._loop = asyncio.new_event_loop()
         # several duets share it: their number must not depend on that of the processors
-        self._loop.set_default_executor(
-            concurrent.futures.ThreadPoolExecutor(_WORKERS, thread_name_prefix="asyncio")
-        )
+        self._loop.set_default_executor(LoopExecutor(_WORKERS, "asyncio"))
         started = threading.Event()
         self._thread = threading.Thread(target=self._serve, args=(started,), name=name, daemon=True)
         self._thread.start()
@@ -50,7 +51,12 @@ class LoopThread:
         return self._loop.is_closed()
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        """Start `coroutine` on the loop; the future may be waited for, cancelled, or awaited elsewhere."""
+        """Start `coroutine` on the loop; the future may be waited for, cancelled, or awaited elsewhere.
+
+        Raises:
+            LinkClosed: the loop has been stopped, or belongs to the process that this one was forked from.
+        """
+        self.check_process(coroutine)
         try:
             return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
         except RuntimeError:
@@ -94,10 +100,24 @@ class LoopThread:
 
     def stop(self) -> None:
         """Cancel what still runs, end the thread, close the loop. Safe to call twice."""
+        if os.getpid() != self._process:
+            return
         with contextlib.suppress(RuntimeError):  # it is closed, maybe by another thread this moment
             self._loop.call_soon_threadsafe(self._loop.stop)
         if threading.current_thread() is not self._thread:
             self._thread.join()
+
+    def check_process(self, refused: Coroutine[Any, Any, object] | None = None) -> None:
+        """Raises LinkClosed in a fork, which has this object but not the thread that runs the loop; `refused`
+        is closed then.
+        """
+        if os.getpid() != self._process:
+            if refused is not None:
+                refused.close()
+            raise LinkClosed(
+                f"this duet or group belongs to process {self._process}, and a fork of it (process "
+                f"{os.getpid()}) cannot use it; launch or join one here"
+            )
 
     def _settle(self) -> None:
         """Wait until the cancellations posted so far have been delivered and handled."""
@@ -127,7 +147,6 @@ class LoopThread:
                     # one more turn, in which the futures that other threads wait for learn of it
                     self._loop.run_until_complete(asyncio.sleep(0))
                 self._loop.run_until_complete(self._loop.shutdown_asyncgens())
-                self._loop.run_until_complete(self._loop.shutdown_default_executor())
             finally:
                 asyncio.set_event_loop(None)
                 self._loop.close()
@@ -138,6 +157,7 @@ class LoopShare(LoopThread):
 
     def __init__(self, whole: LoopThread, on_stop: Callable[[], None] = lambda: None) -> None:
         """`on_stop` is called once, on the thread that stops this, when nothing of it runs any more."""
+        self._process = whole._process
         self._loop = whole._loop
         self._thread = whole._thread
         self._on_stop = on_stop
@@ -150,6 +170,7 @@ class LoopShare(LoopThread):
         return self._stopped
 
     def submit(self, coroutine: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
+        self.check_process(coroutine)
         with self._lock:
             if self._stopped:
                 coroutine.close()
@@ -161,6 +182,8 @@ class LoopShare(LoopThread):
 
     def stop(self) -> None:
         """Cancel what was submitted here and still runs. The loop goes on. Safe to call twice."""
+        if os.getpid() != self._process:
+            return
         with self._lock:
             if self._stopped:
                 return

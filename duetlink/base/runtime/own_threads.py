@@ -1,7 +1,7 @@
-"""Calls that wait for a network, each on a thread of its own, which ends with it.
+"""Pools of daemon threads, so that a call which waits for a network cannot keep an interpreter from ending.
 
-A pool that several links share would let the peer of one keep all of its threads waiting; a pool for each
-keeps threads that have nothing to do. A new thread costs 0.1 ms, less than what such a call waits for.
+`concurrent.futures` joins its threads when the interpreter ends, however long they wait, and takes no more
+calls from then on. These pools do neither.
 """
 
 from __future__ import annotations
@@ -9,64 +9,127 @@ from __future__ import annotations
 import threading
 from collections import deque
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_running = 0  # calls of all pools of this process
+_some_ended = threading.Condition()
+
+_IDLE_S = 5.0  # a loop has a call for a thread now and then; starting one costs 0.1 ms
+
 
 class OwnThreads(Executor):
-    """At most `most` calls at once; the others wait for their turn, in order."""
+    """At most `most` calls run at once; the others wait for their turn, in order.
 
-    def __init__(self, most: int, name: str) -> None:
+    A pool that several links shared would let the peer of one keep all of its threads waiting; a pool of
+    lasting threads for each link would keep threads that have nothing to do. By default a thread therefore
+    ends with its last call; with `idle_s` it waits so long for another one.
+    """
+
+    def __init__(self, most: int, name: str, *, idle_s: float = 0.0) -> None:
         self._most = most
         self._name = name
-        self._lock = threading.Lock()
+        self._idle_s = idle_s
+        self._changed = threading.Condition()
         self._waiting: deque[tuple[Future[Any], Callable[[], None]]] = deque()
-        self._running = 0
+        self._threads = 0
+        self._idle = 0  # threads that wait for a call
         self._closed = False
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        """Raises RuntimeError after `shutdown`."""
         future: Future[T] = Future()
 
         def call() -> None:
             if not future.set_running_or_notify_cancel():
                 return
+            _count(1)
             try:
                 result = fn(*args, **kwargs)
             except BaseException as error:
                 future.set_exception(error)
             else:
                 future.set_result(result)
+            finally:
+                _count(-1)
 
-        with self._lock:
+        with self._changed:
             if self._closed:
                 raise RuntimeError("no calls after shutdown")
-            if self._running >= self._most:
-                self._waiting.append((future, call))
+            self._waiting.append((future, call))
+            if self._idle >= len(self._waiting):
+                self._changed.notify()
                 return future
-            self._running += 1
-        # daemon: one that waits for a peer must not keep an interpreter from ending
-        threading.Thread(target=self._work, args=(call,), name=self._name, daemon=True).start()
+            if self._threads >= self._most:
+                return future
+            self._threads += 1
+        try:
+            threading.Thread(target=self._work, args=(self._idle_s,), name=self._name, daemon=True).start()
+        except RuntimeError:  # CPython 3.12 starts no thread once the interpreter is ending
+            self._work(0.0)
         return future
 
     def shutdown(self, wait: bool = False, *, cancel_futures: bool = True) -> None:
         """Take no more calls. Those that run go on; those that wait are not made."""
-        with self._lock:
+        with self._changed:
             self._closed = True
             waiting, self._waiting = self._waiting, deque()
+            self._changed.notify_all()
         for future, _ in waiting:
             future.cancel()
 
-    def _work(self, call: Callable[[], None] | None) -> None:
-        while call is not None:
+    def _work(self, idle_s: float) -> None:
+        while (call := self._next(idle_s)) is not None:
             call()
-            call = self._next()
 
-    def _next(self) -> Callable[[], None] | None:
-        with self._lock:
+    def _next(self, idle_s: float) -> Callable[[], None] | None:
+        """The next call for this thread; None where the thread is to end."""
+        with self._changed:
+            if idle_s and not self._waiting and not self._closed:
+                self._idle += 1
+                self._changed.wait_for(lambda: self._waiting or self._closed, idle_s)
+                self._idle -= 1
             if self._waiting:
                 return self._waiting.popleft()[1]
-            self._running -= 1
+            self._threads -= 1
             return None
+
+
+def wait_calls(timeout_s: float) -> None:
+    """Wait until no call of any pool runs, or the time is over.
+
+    An interpreter that ends while a thread is in a call of gRPC's crashes when that call returns.
+    """
+    with _some_ended:
+        _some_ended.wait_for(lambda: not _running, timeout_s)
+
+
+def forget_calls() -> None:
+    """Count anew, in a fork: the calls of its parent do not run there."""
+    global _running, _some_ended
+    _running, _some_ended = 0, threading.Condition()
+
+
+def _count(change: int) -> None:
+    global _running
+    with _some_ended:
+        _running += change
+        if not _running:
+            _some_ended.notify_all()
+
+
+class LoopExecutor(ThreadPoolExecutor):
+    """The same as an asyncio loop's default executor, which has to be a `ThreadPoolExecutor`."""
+
+    def __init__(self, most: int, name: str) -> None:
+        super().__init__(1)  # starts no thread before `submit`, which this class replaces
+        self._pool = OwnThreads(most, name, idle_s=_IDLE_S)
+
+    def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> Future[T]:
+        return self._pool.submit(fn, *args, **kwargs)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._pool.shutdown()

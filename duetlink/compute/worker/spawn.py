@@ -9,6 +9,7 @@ import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
 from pathlib import Path
 
+from duetlink.base.runtime.at_exit import open_here
 from duetlink.compute.worker.libraries import LIBRARIES
 from duetlink.errors import WorkerUnavailable
 
@@ -69,6 +70,7 @@ async def spawn(bootstrap: str, threads: int) -> tuple[Process, socket.socket]:
         raise
     finally:
         theirs.close()
+    open_here.add_child(process)
     return process, ours
 
 

@@ -33,3 +33,6 @@ class GroupLinks:
                 with contextlib.suppress(PeerLost):
                     links.append(self._store.link(rank))
         await asyncio.gather(*(deliver(link) for link in links))
+
+    def cut(self) -> None:
+        """The links are the group's, which is cut as well."""

@@ -8,6 +8,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from duetlink.base.runtime.at_exit import Ending, open_here
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import DuetError, GroupError, PeerLost, SettingError
 from duetlink.groups.collectives.collectives import Collectives
@@ -47,8 +48,11 @@ class Job:
         self._links = links
         self.generation = generation
         self._at_end = at_end
-        self._meshes: dict[str, Mesh] = {}
+        self._entered: dict[str, tuple[Mesh, Collectives]] = {}
         self._leaving: list[concurrent.futures.Future[None]] = []
+        self._closing: asyncio.Task[None] | None = None
+        self._ending = Ending(thread, lambda limit_s: self.end(), links.cut)
+        open_here.add(self._ending)
 
     async def enter(self, name: str, ranks: Sequence[int], timeout_s: float) -> Collectives:
         """Connect the members of one group. All of them call it.
@@ -83,9 +87,10 @@ class Job:
         except BaseException:
             await _closed(mesh)
             raise
-        self._meshes[name] = mesh
         names = [f"torch rank {rank}" for rank in ranks]
-        return Collectives(mesh, names=names, sums=self._links.sums)
+        collectives = Collectives(mesh, names=names, sums=self._links.sums)
+        self._entered[name] = mesh, collectives
+        return collectives
 
     def leave(self, name: str, *, at_once: bool, last: bool) -> None:
         """This group has ended here, and its engine is closed. The job ends with the last group, if `last`.
@@ -93,10 +98,10 @@ class Job:
         Others may still need what this rank has sent, and the link to it: unless `at_once`, they are waited
         for, for 5 s at most.
         """
-        mesh = self._meshes.pop(name, None)
-        if mesh is not None and not self.thread.stopped:
-            self._leaving.append(self.thread.submit(_leave(mesh, at_once=at_once)))
-        if last and not self._meshes:
+        entered = self._entered.pop(name, None)
+        if entered is not None and not self.thread.stopped:
+            self._leaving.append(self.thread.submit(_leave(*entered, at_once=at_once)))
+        if last and not self._entered:
             self.close()
 
     def close(self) -> None:
@@ -104,20 +109,29 @@ class Job:
         if self.thread.stopped:
             return
         try:
-            self.thread.run(self._close())
+            self.thread.run(self.end())
             self._at_end()
         finally:
             self.thread.stop()
+            open_here.discard(self._ending)
+
+    async def end(self) -> None:
+        """Leave every group that has not been left, and free the links. Safe to call twice."""
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._close())
+        await asyncio.shield(self._closing)
 
     async def _close(self) -> None:
-        for mesh in self._meshes.values():
-            await mesh.close()
         leaving = [asyncio.wrap_future(each) for each in self._leaving]
+        for mesh, collectives in self._entered.values():
+            at_once = collectives.broken is not None
+            leaving.append(asyncio.ensure_future(_leave(mesh, collectives, at_once=at_once)))
         await asyncio.gather(*leaving, return_exceptions=True)
         await self._links.close()
 
 
-async def _leave(mesh: Mesh, *, at_once: bool) -> None:
+async def _leave(mesh: Mesh, collectives: Collectives, *, at_once: bool) -> None:
+    await collectives.close()
     if not at_once:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(_LEAVING_S):
@@ -170,6 +184,8 @@ class Jobs:
         else:
             links = StoreLinks(store, f"duetlink/{generation}", rank, settings, use.endpoint)
         self._current = Job(rank, size, use.thread, links, settings, generation, at_end)
+        if isinstance(whole, GroupStore):
+            whole.group.before_close(self._current.end)
 
 
 jobs = Jobs()

@@ -33,6 +33,9 @@ class Links(Protocol):
     async def close(self) -> None:
         """Free what was made here. What was sent has arrived when this returns, or 5 s have passed."""
 
+    def cut(self) -> None:
+        """End what was made here without waiting for any peer; `close` then returns soon."""
+
 
 async def deliver(link: Link) -> None:
     """Wait until the peer has all that was sent, for 5 s at most."""

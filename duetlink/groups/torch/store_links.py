@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any
 
+from duetlink.base.runtime.at_exit import KERNEL_ENDED
 from duetlink.errors import DuetError
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.torch.links import deliver
@@ -44,6 +45,12 @@ class StoreLinks:
 
     async def close(self) -> None:
         await asyncio.gather(*(self._part_from(making) for making in self._links.values()))
+
+    def cut(self) -> None:
+        for making in self._links.values():
+            making.cancel()
+            if making.done() and not making.cancelled() and making.exception() is None:
+                making.result().cut(KERNEL_ENDED)
 
     async def _part_from(self, making: asyncio.Task[Link]) -> None:
         making.cancel()

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from duetlink.base.runtime.at_exit import open_here
 from duetlink.errors import PathUnavailable
 from duetlink.net.carrier.configuration import Configuration
 
@@ -82,6 +83,7 @@ class Child:
             )
         except OSError as error:
             raise PathUnavailable(f"the helper process cannot start: {error.strerror or error}") from None
+        open_here.add_child(self._process)
         self._watching = asyncio.ensure_future(self._watch(self._process))
         self._write(configuration.to_json())
 

@@ -7,12 +7,15 @@ standard error; gRPC does not tell how many there were.
 
 from __future__ import annotations
 
+import functools
+import weakref
 from collections.abc import Iterator
 from concurrent.futures import Executor
 
 import pyarrow as pa
 from pyarrow import flight
 
+from duetlink.base.runtime.forks import in_child
 from duetlink.errors import AssetChanged, LimitExceeded, PathUnavailable, TicketRefused
 from duetlink.net.flight.certificate import Identity
 from duetlink.net.flight.feed import Feed
@@ -104,6 +107,8 @@ class FlightServer:
         """
         service, self._service = self._service, None
         if service is not None:
+            for guest in list(self._guests.values()):  # a stream to a peer that reads no more would not end
+                guest.hang_up(self.port)
             service.shutdown()
             service.wait()
 
@@ -143,12 +148,32 @@ class FlightServer:
             raise flight.FlightUnavailableError(str(error)) from None
 
 
+_services: weakref.WeakSet[_Service] = weakref.WeakSet()
+
+
+@functools.cache
+def _watch_forks() -> None:
+    in_child(_leave_to_the_parent)
+
+
+def _leave_to_the_parent() -> None:
+    """In a fork: forget pyarrow's finalizers, which wait at the interpreter's end for threads of gRPC's that
+    the fork does not have.
+    """
+    for service in _services:
+        for reference in weakref.getweakrefs(service):
+            if isinstance(finalizer := reference.__callback__, weakref.finalize):
+                finalizer.detach()
+
+
 class _Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no type information
     """What gRPC calls, for as long as the server is open."""
 
     def __init__(self, server: FlightServer, *arguments: object, **settings: object) -> None:
         self._server = server
         super().__init__(*arguments, **settings)
+        _watch_forks()
+        _services.add(self)
 
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.GeneratorStream:
         return self._server.get(context, ticket)

@@ -8,20 +8,14 @@ or keep it waiting.
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures
 import contextlib
-import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 from duetlink.base.runtime import cpu
 from duetlink.errors import LinkClosed
 from duetlink.net.flight.certificate import Authority, create_identity
 from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.server import FlightServer
-
-T = TypeVar("T")
 
 _MOST_CODEC_THREADS = 4
 _READING_THREADS = 2  # two keep the memory bus busy
@@ -64,7 +58,7 @@ class Endpoint:
 
     async def dismiss(self, server: FlightServer, subject: bytes) -> None:
         """This guest's link has closed."""
-        await _on_a_thread(lambda: server.dismiss(subject))
+        await asyncio.to_thread(server.dismiss, subject)
 
     async def close(self) -> None:
         """Free everything. Safe to call twice."""
@@ -74,28 +68,11 @@ class Endpoint:
         for starting in servers:
             with contextlib.suppress(Exception):
                 server = await starting
-                await _on_a_thread(server.close)
+                await asyncio.to_thread(server.close)
         for pool in (self.codec_pool, self.reading):
             pool.shutdown(wait=False, cancel_futures=True)
 
     async def _listen(self, host: str) -> FlightServer:
-        return await _on_a_thread(
-            lambda: FlightServer(self.identity, self.authority.certificate_pem, self.codec_pool, host=host)
+        return await asyncio.to_thread(
+            FlightServer, self.identity, self.authority.certificate_pem, self.codec_pool, host=host
         )
-
-
-async def _on_a_thread(work: Callable[[], T]) -> T:
-    """Run what blocks on a thread of its own: executors take no more work when the interpreter is ending."""
-    loop = asyncio.get_running_loop()
-    done: concurrent.futures.Future[T] = concurrent.futures.Future()
-
-    def run() -> None:
-        try:
-            result = work()
-        except BaseException as error:
-            done.set_exception(error)
-        else:
-            done.set_result(result)
-
-    threading.Thread(target=run, name="duetlink-flight").start()
-    return await asyncio.shield(asyncio.wrap_future(done, loop=loop))

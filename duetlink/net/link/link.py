@@ -190,6 +190,12 @@ class Link:
         if self._closing is not None:
             await asyncio.shield(self._closing)
 
+    def cut(self, reason: str) -> None:
+        """End without waiting for the peer, as `close` does, which then returns soon if it is under way."""
+        if self._closing is None:
+            self.rpc.tell_nowait(pb.Bye(reason=reason))
+        self._end(LinkClosed(f"this side closed the link: {reason}"))
+
     # -- how a link ends -------------------------------------------------------------------------------------
 
     def _end(self, error: LinkClosed) -> None:

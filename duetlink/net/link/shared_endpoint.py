@@ -5,6 +5,8 @@ from __future__ import annotations
 import threading
 from dataclasses import dataclass
 
+from duetlink.base.runtime.at_exit import open_here
+from duetlink.base.runtime.forks import in_child
 from duetlink.base.runtime.loop import LoopShare, LoopThread
 from duetlink.net.link.endpoint import Endpoint
 from duetlink.net.signaling.hosting import Hosting
@@ -23,6 +25,10 @@ class SharedEndpoint:
     """Any thread but the loop's own may call."""
 
     def __init__(self) -> None:
+        self._begun = False  # a fork knows what to forget
+        self._forget()
+
+    def _forget(self) -> None:
         self._lock = threading.Lock()
         self._users = 0
         self._thread: LoopThread | None = None
@@ -32,7 +38,11 @@ class SharedEndpoint:
     def use(self) -> EndpointUse:
         """Begin to use it."""
         with self._lock:
+            if not self._begun:
+                self._begun = True
+                in_child(self._forget)
             if self._thread is None or self._endpoint is None:
+                open_here.add_last(self._end)
                 thread = LoopThread()
                 try:
                     self._endpoint = thread.run(_make())
@@ -46,14 +56,23 @@ class SharedEndpoint:
     def _leave(self) -> None:
         with self._lock:  # whoever wants one now waits, and gets a new one
             self._users -= 1
-            thread, endpoint = self._thread, self._endpoint
-            if self._users or thread is None or endpoint is None:
-                return
-            self._thread = self._endpoint = None
-            try:
-                thread.run(endpoint.close())
-            finally:
-                thread.stop()
+            if not self._users:
+                self._free()
+
+    def _end(self) -> None:
+        """The interpreter ends, and somebody may be about to open or to join something."""
+        with self._lock:
+            self._free()
+
+    def _free(self) -> None:
+        thread, endpoint = self._thread, self._endpoint
+        if thread is None or endpoint is None:
+            return
+        self._thread = self._endpoint = None
+        try:
+            thread.run(endpoint.close())
+        finally:
+            thread.stop()
 
 
 async def _make() -> Endpoint:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import ipaddress
 import logging
 import socket
@@ -45,14 +44,11 @@ class EmbeddedServer:
             self._announcement = announce(self.address, self._directory)
         except OSError as error:
             _log.warning("other notebooks of this machine will not find this signaling server: %s", error)
-            return
-        atexit.register(self._announcement.remove)
 
     async def stop(self) -> None:
         """Stop serving and withdraw the announcement. Again is harmless."""
         if self._announcement is not None:
             self._announcement.remove()
-            atexit.unregister(self._announcement.remove)
             self._announcement = None
         await self._server.stop()
 

@@ -1,0 +1,173 @@
+"""What is open in this process, and how all of it ends with the interpreter.
+
+CPython ends in this order: the main thread is through, hooks of `threading` run, threads that are no daemons
+are joined, hooks of `atexit` run. pyarrow has a hook of `atexit` (a `weakref.finalize`) that waits for every
+open Flight stream, and a stream ends only when its link does, so links have to close before. `threading` has
+no public name for its hooks; `concurrent.futures` uses the same private one.
+
+Ending has two phases. First everything is closed politely and at once: peers are told, members of a group
+that still need something are served. What has not closed by a deadline, because a peer does not answer, is
+then cut: its links end without a goodbye, so that no stream is left, and its child processes are killed. A
+second Ctrl-C cuts at once. A fork has the objects but none of the threads: there the hook does nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import concurrent.futures
+import concurrent.futures.thread  # its own hook is registered by now, so that ours runs before it
+import contextlib
+import logging
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from duetlink.base.runtime.forks import in_child
+from duetlink.base.runtime.loop import LoopThread
+from duetlink.base.runtime.own_threads import forget_calls, wait_calls
+from duetlink.errors import LinkClosed
+
+KERNEL_ENDED = "its kernel has ended"  # what peers are told
+
+# A member of a group that ends while others are in an operation serves them for half of this. Peers that are
+# there answer within two round trips, so only a peer that is not makes a script wait for so long.
+POLITE_S = 4.0
+# Jupyter asks a kernel to end, sends SIGTERM after 2.5 s and SIGKILL after 5 s (`shutdown_wait_time`).
+POLITE_IN_A_KERNEL_S = 1.5
+_CUT_S = 1.0  # what is left to do by then waits for nobody
+_CALLS_S = 3.5  # a dial that a stopped peer's kernel has accepted ends after 3 s (net/paths/tcp.py)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ending:
+    """How one duet, group or torch job ends with its process."""
+
+    thread: LoopThread  # its share of the loop; stopping it is the last step
+    close: Callable[[float], Coroutine[Any, Any, None]]
+    """Closes politely. It is told how many seconds are left."""
+    cut: Callable[[], None]
+    """Called on the loop thread: after it, `close` waits for no peer. `close` may run or have ended."""
+
+
+class Killable(Protocol):
+    """A child process, such as `asyncio.subprocess.Process`."""
+
+    def kill(self) -> None:
+        """Raises ProcessLookupError when it has ended."""
+
+
+class OpenHere:
+    """Everything that is open in this process. Any thread may call."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._begun = False  # the hooks are registered
+        self._endings: list[Ending] = []  # oldest first
+        self._last: dict[Callable[[], None], None] = {}  # in order, each once
+        self._children: weakref.WeakSet[Killable] = weakref.WeakSet()
+
+    def add(self, ending: Ending) -> None:
+        """Close it when the interpreter ends, unless `discard` comes before."""
+        self._begin()
+        with self._lock:
+            self._endings.append(ending)
+
+    def discard(self, ending: Ending) -> None:
+        """It has closed."""
+        self._begin()
+        with self._lock, contextlib.suppress(ValueError):
+            self._endings.remove(ending)
+
+    def add_last(self, end: Callable[[], None]) -> None:
+        """Call `end` after all of that, on the thread that ends the interpreter."""
+        self._begin()
+        with self._lock:
+            self._last[end] = None
+
+    def add_child(self, child: Killable) -> None:
+        """Kill this child process if it is still there when everything has closed."""
+        self._begin()
+        with self._lock:
+            self._children.add(child)
+
+    def _begin(self) -> None:
+        if self._begun:
+            return
+        self._begun = True
+        in_child(self._forget)
+        with contextlib.suppress(RuntimeError):  # the interpreter is ending already
+            threading._register_atexit(self._end)  # type: ignore[attr-defined]
+        # a Ctrl-C between two hooks of `threading` skips those that are left
+        atexit.register(self._end)
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._endings, self._last, self._children = [], {}, weakref.WeakSet()
+        forget_calls()
+
+    def _end(self) -> None:
+        with _logged():
+            self._end_all()
+
+    def _end_all(self) -> None:
+        with self._lock:
+            endings, last = list(self._endings), list(self._last)
+        limit_s = POLITE_IN_A_KERNEL_S if _is_kernel() else POLITE_S
+        closing: dict[Ending, Future[None]] = {}
+
+        def begin() -> None:
+            for ending in endings:
+                if ending not in closing:
+                    with contextlib.suppress(LinkClosed):  # it was closed a moment ago
+                        closing[ending] = ending.thread.submit(ending.close(limit_s))
+
+        # an error or a Ctrl-C that came out of here would skip the hooks of other libraries
+        with _logged():
+            begin()
+            concurrent.futures.wait(closing.values(), limit_s)
+        with _logged():
+            begin()  # a Ctrl-C may have come in between
+            if not all(each.done() for each in closing.values()):
+                for ending in closing:
+                    with contextlib.suppress(RuntimeError):  # its loop has been closed
+                        ending.thread.loop.call_soon_threadsafe(ending.cut)
+                concurrent.futures.wait(closing.values(), _CUT_S)
+        for end in [*(ending.thread.stop for ending in endings), *last, _wait_calls]:
+            with _logged():
+                end()
+        with self._lock:
+            children = list(self._children)
+            self._endings, self._last = [], {}
+        for child in children:
+            with contextlib.suppress(ProcessLookupError):
+                child.kill()
+
+
+def _wait_calls() -> None:
+    wait_calls(_CALLS_S)
+
+
+@contextlib.contextmanager
+def _logged() -> Iterator[None]:
+    """Log what goes wrong, and go on. A Ctrl-C ends the block."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        pass
+    except BaseException:
+        _log.exception("something did not close when the interpreter ended")
+
+
+def _is_kernel() -> bool:
+    """Whether this process is a Jupyter kernel, which is killed soon after it was asked to end."""
+    kernelapp = sys.modules.get("ipykernel.kernelapp")
+    return kernelapp is not None and bool(kernelapp.IPKernelApp.initialized())
+
+
+open_here = OpenHere()

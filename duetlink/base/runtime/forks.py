@@ -1,0 +1,14 @@
+"""What a fork of this process forgets. It has the objects, and none of the threads that serve them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+
+def in_child(forget: Callable[[], None]) -> None:
+    """Call `forget` in every fork of this process, at once after the fork. Locks may be held there for good:
+    it makes them anew. Where processes do not fork (Windows) this does nothing.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=forget)
