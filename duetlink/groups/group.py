@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
@@ -58,7 +58,6 @@ class Group:
         self._ports.begin()
         self._posts: dict[int, int] = {}  # how many were opened in this epoch
         self._panel: Panel | None = None
-        self._above: list[Callable[[], Awaitable[None]]] = []
         self._ending = Ending(thread, self._close_with_process, lambda: life.cut(KERNEL_ENDED))
         open_here.add(self._ending)
 
@@ -281,14 +280,8 @@ class Group:
             self._thread.stop()
             open_here.discard(self._ending)
 
-    def before_close(self, end: Callable[[], Awaitable[None]]) -> None:
-        """Await `end` before this group closes: it ends what stands on the group's links."""
-        self._above.append(end)
-
     async def _close(self, reason: str, serving_s: float | None = None) -> None:
         try:
-            for end in reversed(self._above):
-                await end()
             await self._ports.close()
             await self._life.close(reason, serving_s=serving_s)
         finally:  # also where the interpreter ends and something above hangs

@@ -74,6 +74,8 @@ class GroupLife:
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing: asyncio.Task[None] | None = None
         self._is_ending = False  # closes, and serves nobody any more
+        # awaited first when it closes: they end what uses the links, such as a torch job
+        self.before_close: list[Callable[[], Awaitable[None]]] = []
         # runs last, such as what ends this kernel's own signaling server
         self.at_end: Callable[[], Awaitable[None]] | None = None
 
@@ -499,6 +501,8 @@ class GroupLife:
         return links + list(self.entrance.arriving)
 
     async def _close(self, reason: str, serving_s: float) -> None:
+        for end in reversed(self.before_close):
+            await end()
         await self.entrance.close()
         await self._serve_out(serving_s)
         self._is_ending = True

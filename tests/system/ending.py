@@ -7,6 +7,7 @@ opens prints "code" and the code first. ENDING says how it ends, see `END`.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import dataclasses
 import os
 import sys
@@ -82,8 +83,14 @@ def raise_error() -> None:
 
 
 def wait_for_interrupt() -> None:
-    # the last one that is registered runs first
-    threading._register_atexit(lambda: print("ending", flush=True))  # type: ignore[attr-defined]
+    wait = concurrent.futures.wait
+
+    def told(*arguments: Any) -> Any:
+        """Called when everything has begun to close."""
+        print("ending", flush=True)
+        return wait(*arguments)
+
+    concurrent.futures.wait = told  # type: ignore[assignment]
     print("waiting", flush=True)
     time.sleep(60)
 

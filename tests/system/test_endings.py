@@ -12,6 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.widgets.kernel import Kernel
+
 pytestmark = pytest.mark.slow
 
 SCRIPT = Path(__file__).with_name("ending.py")
@@ -181,3 +183,46 @@ def test_ranks_of_a_torch_job_end_without_destroying_it(
     for script in ranks:
         script.tell()
     assert [script.ended() for script in ranks] == [(status, "")] * 2
+
+
+@pytest.mark.parametrize("peer_is_stopped", [False, True])
+@pytest.mark.parametrize("kind", ["owner", "opener"])
+def test_a_kernel_that_is_restarted_completes_its_log(
+    start: Start, private_audit_log: Path, kind: str, peer_is_stopped: bool
+) -> None:
+    one = start(kind, "end", "2")
+    kernel = Kernel()
+    try:
+        joins = "join(" if kind == "owner" else "group("
+        cell = f"import duetlink, numpy\nopen_ = duetlink.{joins}{one.said('code')!r})"
+        if kind == "opener":
+            cell += "\n_ = open_.wait_ready(60).all_reduce(numpy.ones(4))"
+        kernel.run(cell)
+        one.said("connected")
+        if peer_is_stopped:
+            one.process.send_signal(signal.SIGSTOP)
+        kernel.manager.restart_kernel()
+        kinds = [json.loads(line)["kind"] for line in private_audit_log.read_text().splitlines()]
+        assert kinds[-1] == "closed"
+    finally:
+        kernel.close()
+
+
+def test_a_test_run_ends_that_forgets_to_close_in_a_worker_of_xdist(tmp_path: Path) -> None:
+    (tmp_path / "test_forgets.py").write_text(
+        "import duetlink\n"
+        "kept = []\n"
+        "def test_forgets():\n"
+        "    owner = duetlink.launch()\n"
+        "    kept.extend([owner, duetlink.join(owner.code), duetlink.group(size=2)])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-n", "2", "-p", "no:cacheprovider", str(tmp_path)],
+        capture_output=True,
+        text=True,
+        timeout=HANG_S,
+        cwd=tmp_path,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "1 passed" in done.stdout

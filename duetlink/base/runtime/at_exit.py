@@ -136,7 +136,7 @@ class OpenHere:
             if not all(each.done() for each in closing.values()):
                 for ending in closing:
                     with contextlib.suppress(RuntimeError):  # its loop has been closed
-                        ending.thread.loop.call_soon_threadsafe(ending.cut)
+                        ending.thread.loop.call_soon_threadsafe(_cut, ending)
                 concurrent.futures.wait(closing.values(), _CUT_S)
         for end in [*(ending.thread.stop for ending in endings), *last, _wait_calls]:
             with _logged():
@@ -147,6 +147,12 @@ class OpenHere:
         for child in children:
             with contextlib.suppress(ProcessLookupError):
                 child.kill()
+
+
+def _cut(ending: Ending) -> None:
+    # aiortc's tasks fail when a connection is taken from them, and asyncio prints what nobody asks for
+    ending.thread.loop.set_exception_handler(lambda loop, context: _log.debug("%s", context["message"]))
+    ending.cut()
 
 
 def _wait_calls() -> None:

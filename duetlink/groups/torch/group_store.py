@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import itertools
 import weakref
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Any
 
@@ -69,6 +70,10 @@ class GroupStore(_Base):  # type: ignore[misc]
             name = self._life.roster.entries[self.seats[rank]].name
             raise PeerLost(f"there is no link to rank {rank} ({name}) any more", rank=rank, name=name)
         return peer.link
+
+    def before_close(self, end: Callable[[], Awaitable[None]]) -> None:
+        """Await `end` before the group closes."""
+        self._life.before_close.append(end)
 
     # -- what torch calls ------------------------------------------------------------------------------------
 

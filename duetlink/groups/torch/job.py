@@ -185,7 +185,7 @@ class Jobs:
             links = StoreLinks(store, f"duetlink/{generation}", rank, settings, use.endpoint)
         self._current = Job(rank, size, use.thread, links, settings, generation, at_end)
         if isinstance(whole, GroupStore):
-            whole.group.before_close(self._current.end)
+            whole.before_close(self._current.end)
 
 
 jobs = Jobs()
