@@ -42,6 +42,7 @@ from duetlink.net.signaling import (
     SessionCode,
     WebSocketMailbox,
     configured,
+    connected,
     live_servers,
     pair_owner,
     pair_scientist,
@@ -243,7 +244,8 @@ class _Opening:
             connection = await self._connection()
             return await connection.answer(offer)
 
-        paired = await pair_owner(mailbox, code, self._hello, answer)
+        lifetime_s = self._life.settings.code_lifetime_s
+        paired = await pair_owner(mailbox, code, self._hello, answer, lifetime_s)
         if GROUP in paired.hello.features:
             who = paired.hello.name or "somebody"
             raise IncompatiblePeer(
@@ -251,8 +253,7 @@ class _Opening:
                 "duetlink.join(code)"
             )
         self._reunion = Reunion(paired.key, mailbox.url, self._life.settings)
-        await mailbox.close()
-        await self._finish(paired, initiator=False)
+        await connected(mailbox, code, self._finish(paired, initiator=False))
 
     async def join(self, code: SessionCode) -> None:
         """Pair and connect."""

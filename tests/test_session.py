@@ -7,11 +7,13 @@ import threading
 from typing import Any
 
 import pytest
+from aiohttp import web
 
 import duetlink
 from duetlink import errors, session
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.net.signaling import SessionCode
+from duetlink.net.signaling import schema_pb2 as pb
 from duetlink.net.signaling.server import MailboxServer
 from duetlink.net.signaling.wordlist import EVEN, ODD
 from duetlink.settings import Settings
@@ -106,6 +108,41 @@ def test_a_code_that_nobody_uses_expires(server: str) -> None:
     settings = Settings(signaling=server, code_lifetime_s=1.0)
     with duetlink.launch(settings=settings) as owner:
         with pytest.raises(errors.PairingTimeout):
+            owner.wait_connected(60)
+        assert owner.state.startswith("closed")
+
+
+@pytest.fixture
+def mute_server() -> Any:
+    """A signaling server that gives a nameplate, answers pings, and never says anything else."""
+    thread = LoopThread("server")
+
+    async def serve(request: web.Request) -> web.StreamResponse:
+        ws = web.WebSocketResponse()
+        await ws.prepare(request)
+        await ws.send_bytes(pb.ServerFrame(claimed=pb.Claimed(nameplate=5)).SerializeToString())
+        async for _ in ws:
+            pass
+        return ws
+
+    async def start() -> web.ServerRunner:
+        runner = web.ServerRunner(web.Server(serve))  # type: ignore[arg-type]
+        await runner.setup()
+        await web.TCPSite(runner, "127.0.0.1", 0).start()
+        return runner
+
+    runner = thread.run(start())
+    yield f"ws://127.0.0.1:{runner.addresses[0][1]}"
+    thread.run(runner.cleanup())
+    thread.stop()
+
+
+def test_a_code_expires_at_a_server_that_says_nothing(mute_server: str) -> None:
+    settings = Settings(signaling=mute_server, code_lifetime_s=1.0)
+    with duetlink.launch(settings=settings) as owner:
+        with pytest.raises(
+            errors.PairingTimeout, match=r"no scientist came within 1 s.*launch\(\) a new code"
+        ):
             owner.wait_connected(60)
         assert owner.state.startswith("closed")
 

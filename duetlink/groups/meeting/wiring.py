@@ -20,6 +20,7 @@ from duetlink.net.signaling import (
     SessionCode,
     SessionKey,
     WebSocketMailbox,
+    connected,
     pair_owner,
     pair_scientist,
 )
@@ -61,12 +62,13 @@ class Wiring:
 
         try:
             paired = await pair_owner(mailbox, code, self.hello, answer)
-            await mailbox.close()
             if stranger:
+                await mailbox.close()
                 raise IncompatiblePeer(
                     f"{paired.hello.name or 'somebody'} tried to join this group as a duet"
                 )
-            return await self._link(made[0], Reunion(paired.key, url, self._settings), initiator=False)
+            linking = self._link(made[0], Reunion(paired.key, url, self._settings), initiator=False)
+            return await connected(mailbox, code, linking)
         except BaseException:
             await self._drop(made)
             raise

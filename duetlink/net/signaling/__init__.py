@@ -11,7 +11,7 @@ from duetlink.net.signaling.code import SessionCode
 from duetlink.net.signaling.discovery import SignalingServer, configured, live_servers
 from duetlink.net.signaling.hello import GROUP, Hello, negotiate
 from duetlink.net.signaling.limits import Limits
-from duetlink.net.signaling.pairing import Paired, pair_owner, pair_scientist
+from duetlink.net.signaling.pairing import Paired, connected, pair_owner, pair_scientist
 from duetlink.net.signaling.paste import PasteOwner, PasteScientist
 from duetlink.net.signaling.secret import SessionKey
 
@@ -31,6 +31,7 @@ __all__ = [
     "SignalingServer",
     "WebSocketMailbox",
     "configured",
+    "connected",
     "live_servers",
     "negotiate",
     "pair_owner",

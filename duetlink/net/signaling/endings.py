@@ -8,6 +8,10 @@ from duetlink.net.signaling.base import MAX_MESSAGE_BYTES
 CLOSED_HERE = "this side has closed the mailbox"
 
 
+class OtherSideDone(LinkClosed):
+    """The other side has all that it needs, and has left."""
+
+
 def other_side_left(mood: str) -> DuetError:
     """The error for a side whose peer left with this mood; moods that are not known count as "errory"."""
     if mood == "wrong-code":
@@ -15,7 +19,7 @@ def other_side_left(mood: str) -> DuetError:
             "the two sides do not have the same code; it is burnt: the owner has to launch() a new one"
         )
     if mood == "happy":
-        return LinkClosed("the other side has closed the mailbox")
+        return OtherSideDone("the other side has closed the mailbox")
     if mood == "lonely":
         return LinkClosed("the other side stopped waiting and left; the owner has to launch() a new code")
     return LinkClosed("the other side left before pairing was complete; the owner has to launch() a new code")

@@ -4,6 +4,9 @@
     scientist -> owner   SPAKE2 message B, sealed(hello, offer)        proves that it knows the words
     owner -> scientist   sealed(hello, answer)                         proves the same
 
+The scientist leaves when it has opened the answer. So the owner keeps its end while the two connect, and
+learns there if the answer was altered or lost.
+
 The mailbox, the network and the other side are hostile until a sealed message opens. Each side runs SPAKE2
 once and takes one message for it, so whoever stands between them has one guess, and a wrong one ends the
 pairing.
@@ -15,17 +18,30 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from google.protobuf.message import DecodeError
 
-from duetlink.errors import IncompatiblePeer, PairingTimeout, RemoteProtocolError, WrongCode
+from duetlink.errors import (
+    DuetError,
+    IncompatiblePeer,
+    LinkClosed,
+    PairingTimeout,
+    PeerUnreachable,
+    RemoteProtocolError,
+    WrongCode,
+)
 from duetlink.net.signaling import schema_pb2 as pb
 from duetlink.net.signaling.base import MAX_MESSAGE_BYTES, Mailbox, Role
 from duetlink.net.signaling.code import SessionCode
+from duetlink.net.signaling.endings import OtherSideDone
 from duetlink.net.signaling.hello import Hello, negotiate
 from duetlink.net.signaling.secret import KeyAgreement, SessionKey
 
 SCIENTIST_TIMEOUT_S = 30.0
+OWNER_TIMEOUT_S = 30.0  # once the scientist has come
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +68,17 @@ async def pair_owner(
     returns.
 
     Raises WrongCode if somebody tried a wrong code (the mailbox is burnt), IncompatiblePeer, PairingTimeout
-    after `timeout_s` or when the mailbox expires, RemoteProtocolError, and what the mailbox and `answer`
-    raise. The mailbox stays open on success and is closed on any failure, cancellation included.
+    if nobody has come within `timeout_s`, whatever the mailbox says, or it expires, RemoteProtocolError, and
+    what the mailbox and `answer` raise. The mailbox stays open on success, for `connected`, and is closed on
+    any failure, cancellation included.
     """
     try:
-        async with _deadline(timeout_s, "no scientist came and finished pairing"):
+        async with _deadline(timeout_s, "no scientist came"):
             agreement = KeyAgreement(code, Role.OWNER)
             await mailbox.send(pb.Envelope(pake=agreement.message).SerializeToString())
-            envelope = _read_envelope(await mailbox.receive())
+            message = await mailbox.receive()
+        async with _deadline(OWNER_TIMEOUT_S, "a scientist came, but pairing did not end"):
+            envelope = _read_envelope(message)
             key = agreement.finish(envelope.pake)
             their_hello, offer = open_introduction(key, envelope.sealed)
             try:
@@ -73,13 +92,61 @@ async def pair_owner(
             return Paired(key, their_hello, offer, protocol, features)
     except WrongCode:
         await mailbox.close("wrong-code")
-        raise WrongCode(
-            f"somebody tried a wrong code for {code.nameplate}, or altered a message on the way; the code is "
-            "burnt: run launch() for a new one"
-        ) from None
+        raise _burnt(code) from None
     except BaseException:
         await mailbox.close("errory")
         raise
+
+
+async def connected(mailbox: Mailbox, code: SessionCode, connecting: Awaitable[T]) -> T:
+    """The owner's last step: await `connecting`, unless the scientist leaves without having got the answer.
+    Closes the mailbox.
+
+    Raises:
+        WrongCode: the answer was altered on the way; the code is burnt.
+        PeerUnreachable: it was lost on the way, or the scientist has given up.
+        What `connecting` raises.
+    """
+    trying, taken = asyncio.ensure_future(connecting), asyncio.ensure_future(_taken(mailbox, code))
+    try:
+        await asyncio.wait((trying, taken), return_when=asyncio.FIRST_COMPLETED)
+        if not trying.done():
+            await taken
+        result = await trying
+    except BaseException:
+        await mailbox.close("errory")
+        raise
+    finally:
+        for task in (trying, taken):
+            task.cancel()
+        await asyncio.gather(trying, taken, return_exceptions=True)
+    await mailbox.close()
+    return result
+
+
+async def _taken(mailbox: Mailbox, code: SessionCode) -> None:
+    """Wait until the scientist has left with the answer, or nothing more can be heard of it."""
+    try:
+        while True:
+            await mailbox.receive()  # there is nothing left that it could say
+    except OtherSideDone:
+        return
+    except WrongCode:
+        raise _burnt(code) from None
+    except LinkClosed:
+        raise PeerUnreachable(
+            f"somebody who knows code {code.nameplate} came, and left before they had this side's answer: it "
+            "was lost on the way, or they gave up; launch() a new code"
+        ) from None
+    except DuetError:  # the server's end of it is over; connecting does not need it
+        return
+
+
+def _burnt(code: SessionCode) -> WrongCode:
+    return WrongCode(
+        f"somebody tried a wrong code for {code.nameplate}, or altered a message on the way; the code is "
+        "burnt: run launch() for a new one"
+    )
 
 
 async def pair_scientist(
@@ -92,13 +159,14 @@ async def pair_scientist(
     """Prove to the owner that this side knows the words, send the offer, and return the owner's answer.
 
     An awaitable `offer` runs while the owner's message is on its way and is cancelled on failure. Raises
-    WrongCode (the code is burnt), IncompatiblePeer, PairingTimeout after `timeout_s`, RemoteProtocolError,
-    and what the mailbox and `offer` raise. The mailbox stays open on success and is closed on any failure,
+    WrongCode (the code is burnt), IncompatiblePeer, PairingTimeout after `timeout_s`, PeerUnreachable where
+    the owner has left and its answer has not come, RemoteProtocolError, and what the mailbox and `offer`
+    raise. The mailbox stays open on success and is closed on any failure,
     cancellation included.
     """
     offering = asyncio.ensure_future(_value(offer))
     try:
-        async with _deadline(timeout_s, f"the owner of code {code.nameplate} did not answer"):
+        async with _deadline(timeout_s, f"no answer of the owner of code {code.nameplate} came"):
             agreement = KeyAgreement(code, Role.SCIENTIST)
             key = agreement.finish(_read_envelope(await mailbox.receive()).pake)
             await mailbox.send(_sealed_envelope(key, hello, await offering, agreement.message))
@@ -110,6 +178,12 @@ async def pair_scientist(
         raise WrongCode(
             f"the words do not match those of code {code.nameplate}, or a message was altered on the way; "
             "the code is burnt: ask the owner for a new one"
+        ) from None
+    except OtherSideDone:
+        await mailbox.close("errory")
+        raise PeerUnreachable(
+            f"the owner of code {code.nameplate} has left, and its answer was lost on the way; ask the owner "
+            "for a new code"
         ) from None
     except BaseException:
         await mailbox.close("errory")

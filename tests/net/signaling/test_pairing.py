@@ -15,6 +15,7 @@ from duetlink.errors import (
     LinkClosed,
     LocalProtocolError,
     PairingTimeout,
+    PeerUnreachable,
     RemoteProtocolError,
     SignalingRefused,
     SignalingUnavailable,
@@ -26,7 +27,7 @@ from duetlink.net.signaling.client import WebSocketMailbox
 from duetlink.net.signaling.code import SessionCode
 from duetlink.net.signaling.hello import Hello, negotiate
 from duetlink.net.signaling.memory import MemoryMailbox
-from duetlink.net.signaling.pairing import Paired, open_introduction, pair_owner, pair_scientist
+from duetlink.net.signaling.pairing import Paired, connected, open_introduction, pair_owner, pair_scientist
 from duetlink.net.signaling.secret import KeyAgreement, SessionKey
 from duetlink.net.signaling.server import MailboxServer
 
@@ -260,6 +261,63 @@ async def test_a_relay_that_alters_a_message_is_detected(
     is_error(scientist, WrongCode)
     if (role, number) != (Role.OWNER, 1):
         is_error(owner, WrongCode)
+
+
+async def both_ends(change: Callable[[Role, int, bytes], list[bytes]]) -> list[object]:
+    """How it ends at both sides, where no connection comes about."""
+    relay = Relay(change)
+    relaying = asyncio.ensure_future(relay.run())
+
+    async def owner() -> Paired:
+        paired = await pair_owner(relay.owner, CODE, ANA, answer)
+        await connected(relay.owner, CODE, asyncio.Event().wait())
+        return paired
+
+    results = await both(owner(), pair_scientist(relay.scientist, CODE, BEN, b"offer", timeout_s=0.5))
+    await relay.owner.close()
+    await relaying
+    return list(results)
+
+
+async def test_an_altered_answer_tells_both_sides_that_the_code_is_burnt() -> None:
+    def alter(sender: Role, count: int, message: bytes) -> list[bytes]:
+        return [message[:-1] + bytes([message[-1] ^ 1])] if (sender, count) == (Role.OWNER, 1) else [message]
+
+    owner, scientist = await both_ends(alter)
+    assert isinstance(owner, WrongCode)
+    assert isinstance(scientist, WrongCode)
+    assert "altered a message on the way; the code is burnt" in str(owner)
+    assert "altered on the way; the code is burnt" in str(scientist)
+
+
+async def test_a_dropped_answer_is_told_as_one_at_both_sides() -> None:
+    def drop(sender: Role, count: int, message: bytes) -> list[bytes]:
+        return [] if (sender, count) == (Role.OWNER, 1) else [message]
+
+    owner, scientist = await both_ends(drop)
+    assert isinstance(owner, PeerUnreachable)
+    assert "left before they had this side's answer: it was lost on the way" in str(owner)
+    assert isinstance(scientist, PairingTimeout)
+    assert "no answer of the owner of code 7 came within 0.5 s" in str(scientist)
+
+
+async def test_an_owner_that_leaves_while_its_answer_is_lost_is_not_said_to_have_closed_a_mailbox() -> None:
+    a, b = MemoryMailbox.pair()
+    await a.send(pb.Envelope(pake=KeyAgreement(CODE, Role.OWNER).message).SerializeToString())
+    await a.close()
+    with pytest.raises(PeerUnreachable, match="its answer was lost on the way"):
+        await pair_scientist(b, CODE, BEN, b"offer")
+
+
+async def test_a_connection_outlives_the_mailbox_that_it_came_from(url: str, server: MailboxServer) -> None:
+    a, _ = await WebSocketMailbox.claim(url)
+    came: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    waiting = asyncio.ensure_future(connected(a, CODE, came))
+    await asyncio.wait([waiting], timeout=0.02)
+    await server.stop()
+    await asyncio.wait([waiting], timeout=0.1)
+    came.set_result("a link")
+    assert await waiting == "a link"
 
 
 async def test_a_relay_that_reflects_or_repeats_is_detected() -> None:
