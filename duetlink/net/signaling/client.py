@@ -1,13 +1,19 @@
-"""A mailbox on a mailbox server, over one WebSocket connection."""
+"""A mailbox on a mailbox server, over one WebSocket connection.
+
+The server is hostile. Redirects are refused: it must not choose which addresses of its clients' networks are
+dialled. All that it sends is counted, down to empty fragments and pings, which make no message.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import ssl
 from typing import Self
 
 import aiohttp
+from aiohttp.client_proto import ResponseHandler
 
 from duetlink.errors import (
     CodeUsed,
@@ -35,6 +41,8 @@ from duetlink.net.signaling.frames import (
 CONNECT_TIMEOUT_S = 5.0
 CLOSE_TIMEOUT_S = 2.0
 _MAX_WAITING = 256  # messages that a hostile server can make this side hold
+# Our own servers relay 1 MiB in the life of a mailbox; headers, pings and TLS are small beside it.
+MAX_RECEIVED_BYTES = 2 * 1024 * 1024
 
 
 class WebSocketMailbox(Mailbox):
@@ -166,7 +174,7 @@ class WebSocketMailbox(Mailbox):
         """Connect and send the first frame; returns the answer. Leaves nothing open if it raises."""
         try:
             async with asyncio.timeout(CONNECT_TIMEOUT_S):
-                self._session = aiohttp.ClientSession()
+                self._session = self._new_session()
                 self._ws = await self._session.ws_connect(
                     endpoint(self._url),
                     heartbeat=HEARTBEAT_S,
@@ -186,6 +194,20 @@ class WebSocketMailbox(Mailbox):
             raise self._unreachable(error) from None
         self._reader = asyncio.create_task(self._read(self._ws), name="duetlink-signaling-read")
         return answer
+
+    def _new_session(self) -> aiohttp.ClientSession:
+        async def redirected(*event: object) -> None:
+            raise SignalingUnavailable(
+                f"{self._url} wants this side to go elsewhere, and redirects are not followed; "
+                "if that is your server, set its new address"
+            )
+
+        tracing = aiohttp.TraceConfig()
+        tracing.on_request_redirect.append(redirected)  # asked before one is followed
+        connector = aiohttp.TCPConnector()
+        # aiohttp bounds a message and not the number of its fragments: what comes is counted below it
+        connector._factory = functools.partial(_Counted, asyncio.get_running_loop())  # type: ignore[assignment]
+        return aiohttp.ClientSession(connector=connector, trace_configs=[tracing])
 
     async def _read(self, ws: aiohttp.ClientWebSocketResponse) -> None:
         while True:
@@ -255,6 +277,19 @@ class WebSocketMailbox(Mailbox):
             f"no signaling server at {self._url} ({what[:200]}); check the address, the network "
             "and that the owner's session is still running"
         )
+
+
+class _Counted(ResponseHandler):
+    """aiohttp's side of a connection, which ends with an error above `MAX_RECEIVED_BYTES`."""
+
+    _received_bytes = 0
+
+    def data_received(self, data: bytes) -> None:
+        self._received_bytes += len(data)
+        if self._received_bytes <= MAX_RECEIVED_BYTES:
+            super().data_received(data)
+        elif self.transport is not None:
+            self.transport.abort()
 
 
 def endpoint(url: str) -> str:

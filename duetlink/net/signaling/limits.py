@@ -24,13 +24,16 @@ class Limits:
     """how long a claimed mailbox waits for the scientist; a client may ask for less"""
     pairing_s: float = 600.0
     """how long a mailbox lives once both sides have come"""
+    connections: int = 4000
+    """in sum; those above are closed unheard"""
     connections_per_address: int = 100
+    """those above are refused if they speak, and closed unheard above twice as many"""
     arrivals_per_address_per_minute: int = 60
     """claims and joins together"""
     meetings_per_address_per_minute: int = 600
     """of those who have met before: at a place, or for one more seat of a hall; nothing is guessed there"""
     opening_s: float = 10.0
-    """how long a connection may stay open without a claim or a join"""
+    """how long a connection has to upgrade to a WebSocket, TLS included, and then to claim or join"""
     stalled_s: float = 10.0
     """how long a client may refuse to read what it is sent"""
 

@@ -12,13 +12,13 @@ import contextlib
 import logging
 import ssl
 import time
-from collections import Counter
 from collections.abc import Callable
 
 from aiohttp import WSCloseCode, WSMsgType, web
 
 from duetlink.errors import LocalProtocolError, RemoteProtocolError, SignalingUnavailable
 from duetlink.net.signaling import schema_pb2 as pb
+from duetlink.net.signaling.arrivals import Arrivals, CountingServer
 from duetlink.net.signaling.base import Role
 from duetlink.net.signaling.frames import HEALTH, HEARTBEAT_S, OVERHEAD_BYTES, PATH, read_client_frame
 from duetlink.net.signaling.limits import Limits
@@ -37,11 +37,9 @@ class MailboxServer:
         self.limits = limits or Limits()
         self.mailboxes = Mailboxes(self.limits, clock)
         self._strangers = Strangers(clock)
-        self._connections: Counter[str] = Counter()
+        self._arrivals = Arrivals(self.limits)
         self._sockets: set[web.WebSocketResponse] = set()
-        self._upgraded: set[web.RequestHandler] = set()
-        self._server: web.Server | None = None
-        self._listener: asyncio.Server | None = None
+        self._server: CountingServer | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
     async def start(
@@ -51,34 +49,32 @@ class MailboxServer:
         if self._server is not None:
             raise LocalProtocolError("this mailbox server has been started already")
         loop = asyncio.get_running_loop()
-        self._server = web.Server(
+        server = self._server = CountingServer(
             self._handle, access_log=None, keepalive_timeout=5.0, logger=self._strangers.logger
         )
         try:
-            self._listener = await loop.create_server(self._new_connection, host, port, ssl=ssl_context)
+            address = await self._arrivals.listen(host, port, server, ssl_context)
         except OSError as error:
             raise SignalingUnavailable(
                 f"the signaling server cannot listen on {host}:{port} ({error.strerror or error}); "
                 "choose another port"
             ) from None
         self._sweeper = loop.create_task(self._sweep(), name="duetlink-signaling-sweep")
-        bound_host, bound_port = self._listener.sockets[0].getsockname()[:2]
-        return str(bound_host), int(bound_port)
+        return address
 
     async def stop(self) -> None:
         """Close listener and connections; clients learn that the server stopped. Again is harmless."""
-        listener, self._listener = self._listener, None
-        if listener is None or self._server is None or self._sweeper is None:
+        sweeper, self._sweeper = self._sweeper, None
+        if sweeper is None or self._server is None:
             return
-        listener.close()
-        self._sweeper.cancel()
+        sweeper.cancel()
+        await self._arrivals.stop()
         await asyncio.gather(
-            self._sweeper,
+            sweeper,
             *(ws.close(code=WSCloseCode.GOING_AWAY, message=b"server stops") for ws in self._sockets),
             return_exceptions=True,
         )
         await self._server.shutdown(timeout=1.0)
-        await listener.wait_closed()
         self._strangers.tell(now=True)
 
     async def _sweep(self) -> None:
@@ -86,17 +82,6 @@ class MailboxServer:
             await asyncio.sleep(_SWEEP_INTERVAL_S)
             self.mailboxes.expire()
             self._strangers.tell()
-
-    def _new_connection(self) -> asyncio.BaseProtocol:
-        # aiohttp waits without end for the first request of a connection
-        assert self._server is not None
-        protocol = self._server()
-        asyncio.get_running_loop().call_later(self.limits.opening_s, self._drop_idle, protocol)
-        return protocol
-
-    def _drop_idle(self, protocol: web.RequestHandler) -> None:
-        if protocol not in self._upgraded and protocol.transport is not None:
-            protocol.transport.abort()
 
     async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
         if request.path == "/" and request.method == "GET":
@@ -120,27 +105,20 @@ class MailboxServer:
         except ConnectionError:  # gone in the middle of its greeting
             # aiohttp ends what it gets, and cannot end a WebSocket that has not begun
             return ws if ws.prepared else web.Response()
-        network = network_of(request.remote or "")
-        self._connections[network] += 1
         self._sockets.add(ws)
-        self._upgraded.add(request.protocol)
         try:
-            await self._converse(request, ws, network)
+            await self._converse(request, ws, network_of(request.remote or ""))
         except (ConnectionError, TimeoutError):
             _log.debug("a signaling client went away")
         finally:
-            self._upgraded.discard(request.protocol)
             self._sockets.discard(ws)
-            self._connections[network] -= 1
-            if not self._connections[network]:
-                del self._connections[network]
             with contextlib.suppress(ConnectionError):
                 await ws.close()
         return ws
 
     async def _converse(self, request: web.BaseRequest, ws: web.WebSocketResponse, network: str) -> None:
         try:
-            seat = await self._seat(ws, network)
+            seat = await self._seat(request.protocol, ws, network)
         except Refused as refused:
             await self._send(ws, refused.frame())
             await ws.close(code=WSCloseCode.POLICY_VIOLATION)
@@ -162,9 +140,12 @@ class MailboxServer:
             writer.cancel()
             await asyncio.gather(writer, return_exceptions=True)
 
-    async def _seat(self, ws: web.WebSocketResponse, network: str) -> Seat | None:
+    async def _seat(
+        self, protocol: web.RequestHandler, ws: web.WebSocketResponse, network: str
+    ) -> Seat | None:
         """The seat that the first frame asks for, None if the client just goes."""
-        if self._connections[network] > self.limits.connections_per_address:
+        self._arrivals.greeted(protocol)  # from here on it hears why it is put out
+        if self._arrivals.of(network) > self.limits.connections_per_address:
             text = f"more than {self.limits.connections_per_address} connections from one address"
             raise Refused(Refusal.LIMIT, text)
         try:

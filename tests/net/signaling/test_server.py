@@ -245,6 +245,59 @@ async def test_a_connection_that_claims_nothing_is_closed() -> None:
         writer.close()
 
 
+async def silent_connection(url: str) -> asyncio.StreamReader:
+    """The reading end of a TCP connection that says nothing."""
+    host, port = url.split("://")[1].split(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    reader.writer = writer  # type: ignore[attr-defined] # kept open as long as the reader
+    return reader
+
+
+async def ended(reader: asyncio.StreamReader) -> None:
+    """Wait until the server has closed the connection."""
+    with contextlib.suppress(ConnectionError):
+        assert await asyncio.wait_for(reader.read(), 30) == b""
+    reader.writer.close()  # type: ignore[attr-defined]
+
+
+async def test_a_connection_that_does_not_even_begin_tls_is_closed_in_time(tmp_path: Path) -> None:
+    serving, trusting = tls_contexts(tmp_path)
+    server = MailboxServer(Limits(opening_s=0.2))
+    host, port = await server.start("127.0.0.1", 0, serving)
+    await ended(await silent_connection(f"wss://{host}:{port}"))  # asyncio alone would wait for a minute
+    mailbox, _ = await WebSocketMailbox.claim(f"wss://{host}:{port}", ssl_context=trusting)
+    await mailbox.close()
+    await server.stop()
+
+
+async def test_silent_connections_count_and_those_of_an_address_have_an_end() -> None:
+    async with limited(Limits(connections_per_address=2)) as url:
+        silent = [await silent_connection(url) for _ in range(4)]
+        await ended(await silent_connection(url))
+        with pytest.raises(SignalingUnavailable):
+            await WebSocketMailbox.claim(url)
+        for reader in silent:
+            reader.writer.close()  # type: ignore[attr-defined]
+        await eventually_works(url)
+
+
+async def test_connections_are_limited_in_sum() -> None:
+    async with limited(Limits(connections=3)) as url:
+        silent = [await silent_connection(url) for _ in range(3)]
+        await ended(await silent_connection(url))
+        for reader in silent:
+            reader.writer.close()  # type: ignore[attr-defined]
+        await eventually_works(url)
+
+
+async def eventually_works(url: str) -> None:
+    """Connections that the test has closed may be counted for a moment longer."""
+    async with asyncio.timeout(30):
+        while True:
+            with contextlib.suppress(SignalingUnavailable, SignalingRefused, LinkClosed):
+                return await works(url)
+
+
 UPGRADE = (
     b"GET /v1 HTTP/1.1\r\nHost: x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
     b"Sec-WebSocket-Key: AAAAAAAAAAAAAAAAAAAAAA==\r\nSec-WebSocket-Version: 13\r\n\r\n"
@@ -331,6 +384,65 @@ async def test_something_else_that_listens_there_is_no_signaling_server(answer: 
         await WebSocketMailbox.claim(f"ws://127.0.0.1:{port}")
     other.close()
     await other.wait_closed()
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+async def test_a_redirect_is_refused_and_nothing_else_is_dialled(status: int) -> None:
+    dialled = asyncio.Event()
+
+    async def elsewhere(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        dialled.set()
+        writer.close()
+
+    other = await asyncio.start_server(elsewhere, "127.0.0.1", 0)
+    target = f"http://127.0.0.1:{other.sockets[0].getsockname()[1]}/admin"
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 {status} Moved\r\nLocation: {target}\r\nContent-Length: 0\r\n\r\n".encode())
+        writer.close()
+
+    hostile = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"ws://127.0.0.1:{hostile.sockets[0].getsockname()[1]}"
+    with pytest.raises(SignalingUnavailable, match="redirects are not followed"):
+        await WebSocketMailbox.claim(url)
+    assert not dialled.is_set()
+    for server in (hostile, other):
+        server.close()
+        await server.wait_closed()
+
+
+FIRST_FRAGMENT, EMPTY_FRAGMENT, PONG = b"\x02\x00", b"\x00\x00", b"\x8a\x00"
+
+
+@pytest.mark.parametrize("endless", [EMPTY_FRAGMENT, PONG], ids=["fragments", "pongs"])
+async def test_a_server_that_sends_without_end_and_without_a_message_is_left(endless: bytes) -> None:
+    left = asyncio.Event()
+
+    async def serve(request: aiohttp.web.Request) -> aiohttp.web.StreamResponse:
+        ws = aiohttp.web.WebSocketResponse()
+        await ws.prepare(request)
+        await ws.send_bytes(pb.ServerFrame(claimed=pb.Claimed(nameplate=5)).SerializeToString())
+        transport = request.transport
+        assert transport is not None
+        transport.write(FIRST_FRAGMENT)
+        while not transport.is_closing():
+            transport.write(endless * 10_000)
+            while not transport.is_closing() and transport.get_write_buffer_size():  # type: ignore[attr-defined]
+                await asyncio.sleep(0)
+        left.set()
+        return ws
+
+    runner = aiohttp.web.ServerRunner(aiohttp.web.Server(serve))  # type: ignore[arg-type]
+    await runner.setup()
+    await aiohttp.web.TCPSite(runner, "127.0.0.1", 0).start()
+    mailbox, _ = await WebSocketMailbox.claim(f"ws://127.0.0.1:{runner.addresses[0][1]}")
+    async with asyncio.timeout(60):
+        with pytest.raises(SignalingUnavailable):
+            await mailbox.receive()
+        await left.wait()
+    await mailbox.close()
+    await runner.cleanup()
 
 
 HOSTILE_ANSWERS = [

@@ -1,0 +1,155 @@
+"""The listening socket of a mailbox server: counts connections from the accept on, and ends silent ones.
+
+asyncio's own server hands a TLS connection over when its handshake is done, and a stranger may take a minute
+for that. So connections are accepted here, where each has one deadline from the first packet to the upgrade.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from aiohttp import web
+
+from duetlink.net.signaling.limits import Limits
+from duetlink.net.signaling.mailboxes import network_of
+
+_BACKLOG = 128
+_PAUSE_S = 0.25  # where this process has no descriptor left to accept with
+_REFUSAL_S = 0.001  # the time that one more of a flood takes from everything else on the loop
+
+
+class Arrivals:
+    """`listen`, then `stop`. Belongs to the loop thread."""
+
+    def __init__(self, limits: Limits) -> None:
+        self._limits = limits
+        self._counts: Counter[str] = Counter()  # of connections, by network
+        self._counted: dict[web.RequestHandler, str] = {}
+        self._silent: dict[web.RequestHandler, asyncio.TimerHandle] = {}
+        self._listeners: list[socket.socket] = []
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def of(self, network: str) -> int:
+        """How many connections of this network there are, silent ones too."""
+        return self._counts[network]
+
+    async def listen(
+        self, host: str, port: int, server: CountingServer, ssl_context: ssl.SSLContext | None
+    ) -> tuple[str, int]:
+        """Accept connections for `server`; returns the address in use. Raises OSError."""
+        server.on_lost = self._ended
+        loop = asyncio.get_running_loop()
+        found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        try:
+            for family, _, _, _, address in dict.fromkeys(found):
+                listener = socket.create_server(address, family=family, backlog=_BACKLOG)
+                listener.setblocking(False)
+                self._listeners.append(listener)
+        except BaseException:
+            await self.stop()
+            raise
+        for listener in self._listeners:
+            self._start(self._accept(listener, server, ssl_context))
+        bound_host, bound_port = self._listeners[0].getsockname()[:2]
+        return str(bound_host), int(bound_port)
+
+    async def stop(self) -> None:
+        """Accept no more, and end what has not been handed over. Again is harmless."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+        for timer in self._silent.values():
+            timer.cancel()
+        self._silent.clear()
+
+    def greeted(self, protocol: web.RequestHandler) -> None:
+        """It has upgraded to a WebSocket, whose own limits hold from here on."""
+        if (timer := self._silent.pop(protocol, None)) is not None:
+            timer.cancel()
+
+    async def _accept(
+        self, listener: socket.socket, server: CountingServer, ssl_context: ssl.SSLContext | None
+    ) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                accepted, address = await loop.sock_accept(listener)
+            except OSError:  # gone again, or no descriptor left
+                await asyncio.sleep(_PAUSE_S)
+                continue
+            network = network_of(address[0])
+            limits = self._limits
+            if (
+                self._counts.total() >= limits.connections
+                or self._counts[network] >= 2 * limits.connections_per_address
+            ):
+                accepted.close()
+                await asyncio.sleep(_REFUSAL_S)
+                continue
+            self._counts[network] += 1
+            self._start(self._serve(accepted, network, server, ssl_context))
+            await asyncio.sleep(0)  # an accept that need not wait lets nothing else of the loop run
+
+    async def _serve(
+        self,
+        accepted: socket.socket,
+        network: str,
+        server: CountingServer,
+        ssl_context: ssl.SSLContext | None,
+    ) -> None:
+        """Hand a connection over to aiohttp, which must upgrade it in time."""
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + self._limits.opening_s
+        protocol = server()
+        self._counted[protocol] = network
+        try:
+            async with asyncio.timeout_at(deadline_s):
+                await loop.connect_accepted_socket(lambda: protocol, accepted, ssl=ssl_context)
+        except (OSError, TimeoutError):  # ssl.SSLError is an OSError
+            accepted.close()
+            self._ended(protocol)
+        except BaseException:
+            accepted.close()
+            self._ended(protocol)
+            raise
+        else:
+            if protocol in self._counted:
+                self._silent[protocol] = loop.call_at(deadline_s, self._drop, protocol)
+
+    def _drop(self, protocol: web.RequestHandler) -> None:
+        self._silent.pop(protocol, None)
+        if protocol.transport is not None:
+            protocol.transport.abort()
+
+    def _ended(self, protocol: web.RequestHandler) -> None:
+        network = self._counted.pop(protocol, None)
+        if network is None:
+            return
+        self.greeted(protocol)
+        self._counts[network] -= 1
+        if not self._counts[network]:
+            del self._counts[network]
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.ensure_future(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+
+class CountingServer(web.Server):
+    """aiohttp's, which tells when a connection has ended."""
+
+    on_lost: Callable[[web.RequestHandler], None]
+
+    def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
+        super().connection_lost(handler, exc)
+        self.on_lost(handler)
