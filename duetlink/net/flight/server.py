@@ -2,7 +2,7 @@
 
 Everything else that Flight offers (listing, DoPut, DoExchange, schemas) stays unimplemented and is refused by
 pyarrow. A stranger without a peer's key does not get through the TLS handshake, and leaves no line on
-standard error; gRPC does not tell how many there were.
+standard error; gRPC does not tell how many there were. The door, see door.py, bounds how many there are.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from pyarrow import flight
 from duetlink.base.runtime.forks import in_child
 from duetlink.errors import AssetChanged, LimitExceeded, PathUnavailable, TicketRefused
 from duetlink.net.flight.certificate import Identity
+from duetlink.net.flight.door import Door
 from duetlink.net.flight.feed import Feed
 from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.receiving import CODED
@@ -59,6 +60,7 @@ class FlightServer:
             raise PathUnavailable(f"no Flight server can listen on {host}: {error}") from None
 
         self.port: int = self._service.port
+        self._door = Door(self.port)
 
     def admit(self, subject: bytes, guest: Guest) -> None:
         """From here on, whoever comes with a certificate of this name is `guest`."""
@@ -66,9 +68,8 @@ class FlightServer:
 
     def dismiss(self, subject: bytes) -> None:
         """It is nobody any more; its connections are shut. Blocks for a moment."""
-        guest = self._guests.pop(subject, None)
-        if guest is not None:
-            guest.hang_up(self.port)
+        if self._guests.pop(subject, None) is not None:
+            self._door.hang_up(subject)
 
     def get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.GeneratorStream:
         try:
@@ -93,10 +94,11 @@ class FlightServer:
 
     def _guest(self, context: flight.ServerCallContext) -> Guest:
         """Who calls: its certificate says so, which this side's authority has signed."""
-        guest = self._guests.get(context.peer_identity())
+        subject = context.peer_identity()
+        guest = self._guests.get(subject)
         if guest is None:  # its link has closed; it learns no more than the holder of a wrong ticket
             raise TicketRefused(REFUSED)
-        guest.came_from(context.peer())
+        self._door.admitted(context.peer(), subject)
         return guest
 
     def close(self) -> None:
@@ -106,6 +108,7 @@ class FlightServer:
         ends while there is one waits for 2 s (`grpc_wait_for_shutdown_with_timeout`).
         """
         service, self._service = self._service, None
+        self._door.close()
         if service is not None:
             for guest in list(self._guests.values()):  # a stream to a peer that reads no more would not end
                 guest.hang_up(self.port)
