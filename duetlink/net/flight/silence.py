@@ -1,7 +1,8 @@
 """gRPC without its log: it writes a line to standard error for whatever a stranger sends to our port.
 
 pyarrow has a gRPC of its own, which cannot be asked to write anywhere else. It reads how much it shall write
-from the environment, when its first server or client is made.
+from the environment, when its first server or client is made. That is C's environment: `os.environ`, which
+other threads may be reading at the moment, stays as it is.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ def silenced() -> Iterator[None]:
     if _VERBOSITY in os.environ:
         yield
         return
-    os.environ[_VERBOSITY] = "NONE"
+    os.putenv(_VERBOSITY, "NONE")
     try:
         yield
     finally:
-        os.environ.pop(_VERBOSITY, None)
+        os.unsetenv(_VERBOSITY)

@@ -43,6 +43,7 @@ from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.receiving import Decoding
 from duetlink.net.flight.sending import Course, Order, PlainCourse
 from duetlink.net.flight.server import FlightServer
+from duetlink.net.flight.silence import silenced
 from duetlink.net.flight.tickets import LIFETIME_S, TicketTable
 
 MIB = 1024 * 1024
@@ -496,6 +497,17 @@ for call in calls:
 server.close()
 print(refused)
 """
+
+
+def test_the_environment_that_others_read_meanwhile_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("GRPC_VERBOSITY", raising=False)
+    before = dict(os.environ)
+    shown = [sys.executable, "-c", "import os; print(os.environ.get('GRPC_VERBOSITY'))"]
+    with silenced():
+        assert dict(os.environ) == before
+        inside = subprocess.run(shown, capture_output=True, timeout=60)  # has what C code here sees
+    assert inside.stdout.split() == [b"NONE"]
+    assert subprocess.run(shown, capture_output=True, timeout=60).stdout.split() == [b"None"]
 
 
 def test_strangers_at_the_port_write_nothing_into_the_owners_notebook(tmp_path: Path) -> None:
