@@ -12,7 +12,14 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 import numpy as np
 
 from duetlink.data.codecs.element import FLOAT32, UINT8
-from duetlink.errors import DuetError, LimitExceeded, OperationMismatch, SettingError, UnsupportedValue
+from duetlink.errors import (
+    DuetError,
+    GroupError,
+    LimitExceeded,
+    OperationMismatch,
+    SettingError,
+    UnsupportedValue,
+)
 from duetlink.groups.collectives.choice import Explanation
 from duetlink.groups.collectives.costs import LinkFigures
 from duetlink.groups.collectives.elements import Array
@@ -70,7 +77,7 @@ def in_turn(
                 self._completed += 1
                 return result
         except asyncio.CancelledError:
-            self.engine.abandon(name, INTERRUPTED)
+            self.engine.abandon(name, self.engine.interruption)
             raise
         except Exception as error:
             if begun:
@@ -114,14 +121,16 @@ class Collectives:
         limit_bytes: int = DEFAULT_LIMIT_BYTES,
         figures: Figures | None = None,
         sums: deque[SumReport] | None = None,
+        alone: bool = False,
     ) -> None:
         """`names` are the members' by rank, for errors; no larger value than `limit_bytes` is received.
+        `alone` is the engine's.
         `sums` takes the reports of sums with a codec; by default they have a place of their own.
 
         With `figures`, at all members or at none, calls 1, 2, 4, 8 and so on begin with
         `agree(await figures())`: better paths come up, and are measured, while a group works.
         """
-        self.engine = Engine(transport, names)
+        self.engine = Engine(transport, names, alone=alone)
         self.flat = FlatOperations(self.engine, self._prepare)
         self.rank = transport.rank
         self.size = transport.size
@@ -147,6 +156,34 @@ class Collectives:
         await self.engine.close()
         async with self._turn:  # a call that was between two operations might bring memory to be unmapped
             self.flat.close()
+
+    async def within(
+        self, limit_s: float, operation: Coroutine[Any, Any, T], call: str, lateness: str = ""
+    ) -> T:
+        """Await one of the operations, which ends at its deadline at the latest.
+
+        Raises GroupError then, which says who is late: `lateness`, or who has not called the collective
+        operation that runs. If it is a collective one, the others are told the same.
+        """
+        engine = self.engine
+        why = ""
+
+        def note() -> None:  # who is waited for, as long as somebody is
+            nonlocal why
+            engine.interruption = why = f"Timed out after {limit_s:g} s: {lateness or engine.lateness}"
+
+        # an earlier deadline than that of the time-out below, so that it is kept first
+        timer = asyncio.get_running_loop().call_later(limit_s, note)
+        try:
+            async with asyncio.timeout(limit_s):
+                return await operation
+        except TimeoutError as error:
+            if isinstance(error, DuetError):  # an error of the operation itself
+                raise
+            raise GroupError(f"{call}: {why}") from None
+        finally:
+            timer.cancel()
+            engine.interruption = INTERRUPTED
 
     @in_turn
     async def agree(self, figures: Mapping[int, LinkFigures] | None = None) -> None:
@@ -429,6 +466,10 @@ class Collectives:
     async def barrier(self, *, call: str = "") -> None:
         """Return when every member has called this."""
         await self.flat.barrier(Manner(place=call))
+
+    async def wait_begun(self, *, call: str = "") -> None:
+        """Return when all others have begun the call that has just ended here. Only if this is `alone`."""
+        await self.engine.wait_begun(call)
 
     # -- bytes ---------------------------------------------------------------------------------------------
 

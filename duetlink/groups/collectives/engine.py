@@ -8,7 +8,7 @@ Every piece carries the number of the operation in this epoch and a digest of th
 member also carries the call's text. Pieces of another digest under the number of the operation that runs,
 pieces that nobody waits for when it ends, and pieces of an operation that has ended, all mean that members
 have called different things. Where two members wait for each other, no piece would show it: who has waited
-for a second tells whom it waits for what it has called. Whoever finds a difference tells all; so does
+for a second tells all what it has called. Whoever finds a difference tells all; so does
 whoever gives up. One word of it ends the operation everywhere. After that this engine is broken: which
 members had finished is something that only a new epoch can settle.
 """
@@ -52,6 +52,7 @@ _REMEMBERED = 16  # operations that are kept for comparison with what comes late
 # long for a person who waits for an error.
 WAIT_S = 1.0
 _SPARE_BYTES = 64 * 1024 * 1024  # memory kept from one operation in place to the next
+_TELLING_S = 1.0  # for a word to leave: whoever takes none for so long is about to be lost as well
 _NOTHING = memoryview(b"")
 INTERRUPTED = "it was interrupted, or its time was over"
 
@@ -63,13 +64,17 @@ class _Ahead:
     pieces: dict[int, dict[int, deque[Message]]] = field(default_factory=dict)  # by operation and part
     calls: dict[int, tuple[bytes, str]] = field(default_factory=dict)  # by operation: digest and text
     held_bytes: int = 0
+    latest: int = -1  # the latest operation of which anything has come
     room: asyncio.Event = field(default_factory=asyncio.Event)
 
 
 class Engine:
     """Belongs to the loop thread, from construction until `close`. One for each epoch."""
 
-    def __init__(self, transport: Transport, names: Sequence[str] = ()) -> None:
+    def __init__(self, transport: Transport, names: Sequence[str] = (), *, alone: bool = False) -> None:
+        """`alone`, at all members or at none: no membership tells who is lost, and no epoch follows. So
+        whoever sees a loss first tells all, and members tell a root that they have begun, which waits for it.
+        """
         self.rank = transport.rank
         self.size = transport.size
         self.completed = 0  # operations that ended with a result here; the number of the one that runs
@@ -79,13 +84,19 @@ class Engine:
         self.total_bytes = 0
         self.sent_bytes = 0  # of arrays, as they travelled, since this engine was made
         self.waiting = Waiting()
+        self.interruption = INTERRUPTED  # why what runs is cancelled, if it is: told to the others
         self._names = list(names)
+        self._alone = alone
         self.transport = transport
         self._turn = asyncio.Lock()  # fair: the order of the calls
         self._running: Operation | None = None
         self._task: asyncio.Task[Any] | None = None
         self._woken = False  # whether this engine has cancelled what runs
         self._spare: Array = np.empty(0, np.uint8)
+        self._announced = 0  # operations before this number have been told to all, or need not be
+        self._sent_only: list[int] = []  # operations that others are waited for to begin
+        self._come = asyncio.Event()  # something has come from another member, or this is broken
+        self._asked = -1  # the latest operation that another member has told that it waits in
         self._past: dict[int, Operation] = {}
         self._wanted: dict[tuple[int, int], asyncio.Future[Message]] = {}
         others = [rank for rank in range(self.size) if rank != self.rank]
@@ -98,7 +109,7 @@ class Engine:
     def name(self, rank: int) -> str:
         """`rank 2 (ann)`."""
         known = self._names[rank] if rank < len(self._names) else ""
-        return f"rank {rank} ({known})" if known else f"rank {rank}"
+        return f"rank {rank} ({known})" if known and known != f"rank {rank}" else f"rank {rank}"
 
     def names(self, ranks: Sequence[int]) -> tuple[str, ...]:
         """`ann`, where that is known."""
@@ -108,8 +119,32 @@ class Engine:
     def awaited(self) -> tuple[int, ...]:
         """Ranks that what runs here waits for; where some have not begun, those. Any thread may ask."""
         awaited = self.waiting.ranks
-        silent = tuple(rank for rank in awaited if self.completed not in self._ahead[rank].calls)
+        silent = tuple(rank for rank in awaited if not self._has_begun(rank))
         return silent or awaited
+
+    @property
+    def lateness(self) -> str:
+        """Whom what runs here waits for, in words. After a second of that all who wait have said so, and who
+        has said nothing is late.
+        """
+        if self._sent_only:
+            first = min(self._sent_only)
+            missing = [rank for rank, ahead in self._ahead.items() if ahead.latest < first]
+            return f"{self._listed(missing)} not called it"
+        awaited = self.awaited
+        late = [rank for rank in awaited if not self._has_begun(rank)]
+        late = late or [rank for rank in self._ahead if not self._has_begun(rank)]
+        if late and self._announced <= self.completed:  # others may wait as well, and have not said so yet
+            return f"nothing has come from {', '.join(map(self.name, late))}"
+        if late:
+            return f"{self._listed(late)} not called it"
+        return f"{self._listed(awaited)} called it, and not ended it" if awaited else "it is slow"
+
+    def _has_begun(self, rank: int) -> bool:
+        return self._ahead[rank].latest >= self.completed
+
+    def _listed(self, ranks: Sequence[int]) -> str:
+        return f"{', '.join(map(self.name, ranks))} {'has' if len(ranks) == 1 else 'have'}"
 
     async def close(self) -> None:
         """End the readers; what runs or waits gets LinkClosed. Safe to call twice."""
@@ -138,8 +173,27 @@ class Engine:
                 self._check()
                 await self._run(work)
         except asyncio.CancelledError:
-            self.abandon(work.operation.text, INTERRUPTED)
+            self.abandon(work.operation.text, self.interruption)
             raise
+
+    async def wait_begun(self, call: str) -> None:
+        """Until all others have begun the operation that has just ended here. Raises what ends this epoch.
+
+        A root only sends, so it ends a broadcast whether anybody takes it or not. Others' operations may run
+        meanwhile.
+        """
+        sequence = self.completed - 1
+        self._sent_only.append(sequence)
+        try:
+            while any(ahead.latest < sequence for ahead in self._ahead.values()):
+                self._check()
+                self._come.clear()
+                await self._come.wait()
+        except asyncio.CancelledError:
+            self.abandon(call, self.interruption)
+            raise
+        finally:
+            self._sent_only.remove(sequence)
 
     async def _run(self, work: Work) -> None:
         backup = await off_loop(work.taken.nbytes, self._back_up, work.taken) if work.restore else None
@@ -153,6 +207,9 @@ class Engine:
         try:
             for rank in self._ahead:
                 self._compare(rank)
+            root = work.operation.root
+            if self._alone and root is not None and root != self.rank:
+                self._say(root, Called(self.completed, work.operation.digest, work.operation.text).to_wire())
             await (Walk(self, work).run() if work.walk is None else work.walk(work))
             for rank, ahead in self._ahead.items():
                 if ahead.pieces.get(self.completed):
@@ -197,9 +254,11 @@ class Engine:
                 message = await self.transport.receive(of)
                 match frame.parse(message.head):
                     case Piece() as piece:
+                        self._comes(of, piece.sequence)
                         with contextlib.suppress(OperationMismatch):  # all know of it by now
                             self._arrived(of, piece, message)
                     case Called() as called:
+                        self._comes(of, called.sequence)
                         with contextlib.suppress(OperationMismatch):
                             self._heard(of, called)
                     case Abort() as abort:
@@ -210,6 +269,7 @@ class Engine:
                     ahead.room.clear()
                     await ahead.room.wait()
         except PeerLost as error:
+            await self._tell_loss(error)
             self._break(error)
         except RemoteProtocolError as error:
             self._tell(Abort(Cause.GIVEN_UP, f"{self.name(of)} broke the protocol: {error}"))
@@ -220,6 +280,10 @@ class Engine:
             text = f"{self.name(self.rank)} failed while it read: {type(error).__name__}: {error}"
             self._tell(Abort(Cause.GIVEN_UP, text))
             self._break(OperationAborted(text))
+
+    def _comes(self, of: int, sequence: int) -> None:
+        self._ahead[of].latest = max(self._ahead[of].latest, sequence)
+        self._come.set()
 
     def _arrived(self, of: int, piece: Piece, message: Message) -> None:
         if self.broken is not None:
@@ -245,6 +309,9 @@ class Engine:
         if called.sequence >= self.completed:
             self._note(of, called)
             self._compare(of)
+            self._asked = max(self._asked, called.sequence)
+            if self.waiting.ranks:
+                self._tell_who_asks()
         elif past is not None and past.digest != called.digest:
             self._note(of, called)
             self._differ(of, called.sequence)
@@ -255,10 +322,20 @@ class Engine:
         if known[0] != found.digest or (found.call and found.call != known[1]):
             raise RemoteProtocolError(f"{self.name(of)} sent two operations under one number")
 
-    def announce(self, to: int) -> None:
-        """Tell that member what this one has called and waits for it in."""
-        if self._running is not None and self.broken is None:
-            self._say(to, Called(self.completed, self._running.digest, self._running.text).to_wire())
+    def announce(self) -> None:
+        """Tell all, once, what this member has called and waits in: whom it waits for, so that it can see
+        whether it has called the same; and the others, so that they can tell who is late.
+        """
+        if self._running is not None and self.broken is None and self._announced <= self.completed:
+            self._announced = self.completed + 1
+            called = Called(self.completed, self._running.digest, self._running.text).to_wire()
+            for rank in self._ahead:
+                self._say(rank, called)
+
+    def _tell_who_asks(self) -> None:
+        """Others know who is late only if all who wait say so, however short they have waited."""
+        if self._asked == self.completed:
+            self.announce()
 
     async def take(self, of: int, part: int) -> Message:
         """The next piece of the operation that runs, from that member, of that part."""
@@ -274,8 +351,9 @@ class Engine:
             return message
         future: asyncio.Future[Message] = asyncio.get_running_loop().create_future()
         self._wanted[of, part] = future
-        timer = asyncio.get_running_loop().call_later(WAIT_S, self.announce, of)
+        timer = asyncio.get_running_loop().call_later(WAIT_S, self.announce)
         self.waiting.begin(of)
+        self._tell_who_asks()
         try:
             return await future
         finally:
@@ -326,13 +404,19 @@ class Engine:
         text = f"{self.name(self.rank)} gave up {call}: {_why(error)}"
         if isinstance(error, OperationMismatch):
             self._tell(Abort(Cause.MISMATCH, str(error)))
-        elif not isinstance(error, LinkClosed):  # of a loss the transport tells
+        elif isinstance(error, PeerLost):
+            self._tell_of(error)
+        elif not isinstance(error, LinkClosed):
             self._tell(Abort(Cause.GIVEN_UP, text))
         self._break(error if isinstance(error, DuetError) else OperationAborted(text))
 
     def _told(self, of: int, abort: Abort) -> None:
         if abort.cause is Cause.MISMATCH:
             self._break(OperationMismatch(abort.text))
+        elif abort.cause is Cause.LOST and self._alone and abort.rank in self._ahead:
+            text = f"{abort.text} (told by {self.name(of)})"
+            (name,) = self.names([abort.rank])
+            self._break(PeerLost(text, rank=abort.rank, name=name))
         else:
             self._break(OperationAborted(f"{abort.text} (told by {self.name(of)})"))
 
@@ -343,6 +427,16 @@ class Engine:
         head = abort.to_wire()
         for rank in self._ahead:
             self._say(rank, head)
+
+    def _tell_of(self, loss: PeerLost) -> None:
+        if self._alone and loss.rank is not None:
+            self._tell(Abort(Cause.LOST, str(loss), loss.rank))
+
+    async def _tell_loss(self, loss: PeerLost) -> None:
+        """Returns when the others know of it, before this member can end as well, and be taken for it."""
+        self._tell_of(loss)
+        if self._sayings:
+            await asyncio.wait(list(self._sayings), timeout=_TELLING_S)
 
     def _say(self, to: int, head: bytes) -> None:
         async def send() -> None:
@@ -358,6 +452,7 @@ class Engine:
         if self.broken is not None:
             return
         self.broken = error
+        self._come.set()
         for ahead in self._ahead.values():
             ahead.pieces.clear()
             ahead.room.set()

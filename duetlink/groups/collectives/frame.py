@@ -30,10 +30,11 @@ class Cause(IntEnum):
 
     GIVEN_UP = 0  # a member was interrupted, ran out of time, or failed by itself
     MISMATCH = 1  # members called different operations
+    LOST = 2  # a member is gone, where no membership tells so
 
 
 _PIECE = struct.Struct("<BxxxIQ8s")
-_ABORT = struct.Struct("<BB")
+_ABORT = struct.Struct("<BBB")
 _OFFER = struct.Struct("<BxxxIqQI")
 _NUMBERED = struct.Struct("<BBxxI")
 
@@ -79,14 +80,19 @@ class Abort:
 
     cause: Cause
     text: str
+    rank: int = 0  # who is lost
 
     def to_wire(self) -> bytes:
-        return _ABORT.pack(Kind.ABORT, self.cause) + self.text.encode()[: MAX_HEAD_BYTES - _ABORT.size]
+        return (
+            _ABORT.pack(Kind.ABORT, self.cause, self.rank)
+            + self.text.encode()[: MAX_HEAD_BYTES - _ABORT.size]
+        )
 
     @classmethod
     def from_wire(cls, head: bytes) -> Abort:
-        _, cause = _unpacked(_ABORT, head)
-        return cls(Cause.MISMATCH if cause == Cause.MISMATCH else Cause.GIVEN_UP, _text(head[_ABORT.size :]))
+        _, number, rank = _unpacked(_ABORT, head)
+        cause = Cause(number) if number in (Cause.MISMATCH, Cause.LOST) else Cause.GIVEN_UP
+        return cls(cause, _text(head[_ABORT.size :]), rank)
 
 
 @dataclass(frozen=True, slots=True)

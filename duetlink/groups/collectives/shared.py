@@ -111,7 +111,7 @@ class SharedOperations:
                 late = self._late(ready, late)
                 if waited_s > WAIT_S and not told:
                     told = True
-                    self._announce(late)
+                    self._engine.announce()
         finally:
             self._await(awaited, [])
 
@@ -147,7 +147,7 @@ class SharedOperations:
                 late = self._late(ready, late)
                 if waited_s > WAIT_S and not told:
                     told = True
-                    loop.call_soon_threadsafe(self._announce, late)
+                    loop.call_soon_threadsafe(self._engine.announce)
             self._await(awaited, [])
             if stop.is_set():
                 return
@@ -160,10 +160,6 @@ class SharedOperations:
         ranks = [rank for rank, _ in late]
         self._engine.waiting.follow(before, ranks)
         return ranks
-
-    def _announce(self, late: list[tuple[int, Memory]]) -> None:
-        for rank, _ in late:
-            self._engine.announce(rank)
 
     # -- the operations ------------------------------------------------------------------------------------
 

@@ -62,10 +62,11 @@ class Job:
             PeerLost: one of them is gone.
         """
         me = ranks.index(self.rank)
+        # a group of some ranks counts them anew
+        names = [f"rank {rank}" if rank == at else f"torch rank {rank}" for at, rank in enumerate(ranks)]
 
         async def gone(at: int, error: DuetError) -> DuetError:
-            lost = f"rank {ranks[at]}"
-            return PeerLost(f"{lost} is gone: {error}", rank=at, name=lost)
+            return PeerLost(f"{names[at]} is gone: {error}", rank=at, name=names[at])
 
         mesh: Mesh | None = None
         try:
@@ -87,8 +88,7 @@ class Job:
         except BaseException:
             await _closed(mesh)
             raise
-        names = [f"torch rank {rank}" for rank in ranks]
-        collectives = Collectives(mesh, names=names, sums=self._links.sums)
+        collectives = Collectives(mesh, names=names, sums=self._links.sums, alone=True)
         self._entered[name] = mesh, collectives
         return collectives
 

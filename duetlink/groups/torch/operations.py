@@ -50,6 +50,7 @@ class Operations:
 
     async def broadcast(self, tensors: Sequence[Tensor], root: int, call: str) -> None:
         await self._collectives.broadcast(_plain(tensors), root, in_place=True, call=call)
+        await self._taken(root, call)
 
     async def reduce(self, tensors: Sequence[Tensor], op: Any, root: int, call: str) -> None:
         found = await self._collectives.reduce(_plain(tensors), root, _name(op), call=call)
@@ -73,6 +74,12 @@ class Operations:
     async def scatter(self, output: Tensor, inputs: Sequence[Tensor], root: int, call: str) -> None:
         given = [_one(tensor) for tensor in inputs] if self._rank == root else None
         _fill([output], [await self._collectives.scatter(given, root, call=call)])
+        await self._taken(root, call)
+
+    async def _taken(self, root: int, call: str) -> None:
+        """The end of an operation in which the root only sends: it ends when all have called it."""
+        if self._rank == root:
+            await self._collectives.wait_begun(call=call)
 
     async def reduce_scatter(self, output: Tensor, inputs: Sequence[Tensor], op: Any, call: str) -> None:
         given = [_one(tensor) for tensor in inputs]
