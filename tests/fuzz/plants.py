@@ -23,9 +23,9 @@ def _items() -> None:
 
 
 def _views() -> None:
-    from duetlink.data.values import arrow_
+    from duetlink.data.values import arrow_views
 
-    arrow_.check_slots = _nothing
+    arrow_views.check_slots = _nothing
 
 
 PLANTS: dict[str, Callable[[], None]] = {"fields": _fields, "items": _items, "views": _views}

@@ -53,7 +53,7 @@ class JobDesk:
         job = _Job(asked["name"], asked["source"])
         try:
             with Output(emit), meter.counted() as counted:
-                encoded = values.encode(job.call(asked["call"].encode(), self._inputs))
+                encoded = values.encode(job.call(asked["call"].encode(), self._inputs), plain_nan=True)
                 if asked["claim"] is not None:
                     check_claim(Claim(*asked["claim"]), counted)
             if encoded.size_bytes > asked["max_bytes"]:

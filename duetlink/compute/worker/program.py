@@ -149,7 +149,7 @@ class ProgramDesk:
         id_ = asked["id"]
         try:
             obj = self._result(id_)
-            encoded = values.encode(obj)
+            encoded = values.encode(obj, plain_nan=True)
         except _Unmade as unmade:
             return answers.not_given(unmade.fault)
         except RemoteProtocolError:
@@ -184,7 +184,7 @@ class ProgramDesk:
         except BaseException:  # which would tell of the data; a panic of a library in Rust is no Exception
             raise OperationFailed(FAILED) from None
         released = planned.release(column)
-        return answers.result(values.encode(dataclasses.asdict(released)), EVERYBODY)
+        return answers.result(values.encode(dataclasses.asdict(released), plain_nan=True), EVERYBODY)
 
     # -- one step --------------------------------------------------------------------------------------------
 

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from duetlink.data.values import arrow_stream, reach
+from duetlink.data.values import arrow_stream, arrow_views, reach
+from duetlink.data.values.arrow_shown import shown
 from duetlink.data.values.base import Reader, Writer, counted
 from duetlink.data.values.schema_pb2 import Arrow, Node
 from duetlink.errors import LimitExceeded, MalformedValue
-
-# Views of text may share memory, honestly after a gather; to check each is work.
-MAX_VIEWED_SHARE = 64
-# https://arrow.apache.org/docs/format/Columnar.html#variable-size-binary-view-layout
-_VIEW = np.dtype([("length", "<i4"), ("prefix", "V4"), ("buffer", "<i4"), ("offset", "<i4")])
-_INLINE_BYTES = 12  # text up to this length is in the view itself
 
 
 class _Sink:
@@ -82,8 +76,7 @@ class ArrowType:
             raise writer.unsupported(obj, "send a table, batch, array, scalar or schema of Arrow")
         _refuse_extensions(obj, schema, writer)
         try:
-            sink = write_stream(schema, batches)
-            check_cost(batches, sink.size_bytes)
+            sink = write_stream(schema, batches, plain_nan=writer.plain_nan)
         except pa.ArrowException as error:
             raise writer.unsupported(obj, f"Arrow cannot write it ({error}); cast it") from error
         except (LimitExceeded, MalformedValue) as error:
@@ -112,7 +105,7 @@ class ArrowType:
 
 
 def _has_more(kind: pa.DataType) -> bool:
-    """Whether an item of it is more than one; a dictionary travels with values that no item has."""
+    """Whether an item of it is more than one. Of a dictionary the order of its values tells something too."""
     return bool(pa.types.is_nested(kind) or pa.types.is_dictionary(kind))
 
 
@@ -157,54 +150,29 @@ def _refuse_extensions(obj: object, schema: Any, writer: Writer) -> None:
         types.extend(field.type for field in arrow_stream.children(type_))
 
 
-def write_stream(schema: Any, batches: list[Any]) -> _Sink:
-    """The stream in pieces. Buffers are not copied, but for those of columns that look at a part of more.
+def write_stream(schema: Any, batches: list[Any], *, plain_nan: bool, by_appearance: bool = False) -> _Sink:
+    """The stream in pieces: what the batches show. Where they hold nothing else, buffers are not copied.
 
-    Raises LimitExceeded for views of text that show far more than their memory.
+    Raises:
+        LimitExceeded: views show far more than their memory.
+        MalformedValue: a view of text lies outside of its memory.
     """
     sink = _Sink()
     file = pa.PythonFile(sink, mode="w")
     options = pa.ipc.IpcWriteOptions(compression=None, emit_dictionary_deltas=False)
+    cut = []
     with pa.ipc.new_stream(file, schema, options=options) as stream:
         for batch in batches:
-            columns = [column if _is_whole(column) else _alone(column) for column in batch.columns]
-            stream.write_batch(pa.RecordBatch.from_arrays(columns, schema=schema) if columns else batch)
+            if batch.num_columns:
+                columns = [
+                    shown(column, plain_nan=plain_nan, by_appearance=by_appearance)
+                    for column in batch.columns
+                ]
+                batch = pa.RecordBatch.from_arrays(columns, schema=schema)
+            cut.append(batch)
+            stream.write_batch(batch)
+    check_cost(cut, sink.size_bytes)
     return sink
-
-
-# Arrow writes the buffers of a slice up to the next 64 bytes, and those of views of text as a whole: rows
-# that the slice does not show would travel along.
-
-
-_OFFSETS: dict[Any, Any] = {
-    **dict.fromkeys((pa.string(), pa.binary()), np.int32),
-    **dict.fromkeys((pa.large_string(), pa.large_binary()), np.int64),
-}
-
-
-def _is_whole(column: Any) -> bool:
-    """Whether the buffers of a column hold its items and nothing else; False where that takes long to say."""
-    validity, *buffers = column.buffers()
-    count, type_ = len(column), column.type
-    if column.offset or not count or (validity is not None and count % 8):
-        return False
-    if pa.types.is_primitive(type_):
-        return bool(len(buffers) == 1 and 8 * buffers[0].size == count * type_.bit_width)
-    width = _OFFSETS.get(type_)
-    if width is not None:
-        offsets = np.frombuffer(buffers[0], width)
-        text_bytes = buffers[1].size if buffers[1] is not None else 0
-        return len(offsets) == count + 1 and offsets[0] == 0 and bool(offsets[-1] == text_bytes)
-    return False
-
-
-def _alone(column: Any) -> Any:
-    """A copy in buffers of its own."""
-    if column.type == pa.string_view() or column.type == pa.binary_view():
-        _check_views(column, sum(buffer.size for buffer in column.buffers() if buffer is not None))
-        large = pa.large_string() if column.type == pa.string_view() else pa.large_binary()
-        return column.cast(large).cast(column.type)
-    return pa.concat_arrays([column])
 
 
 def read_stream(segment: memoryview) -> tuple[Any, list[Any], Any]:
@@ -233,48 +201,7 @@ def check_cost(batches: list[Any], size_bytes: int) -> None:
         raise LimitExceeded(f"{rows:,} rows are in {size_bytes:,} bytes")
     for batch in batches:
         for column in batch.columns:
-            _check_views(column, size_bytes)
-
-
-def _check_views(array: Any, size_bytes: int) -> None:
-    """Refuse views of text that lie outside of their memory, or together show far more than there is."""
-    array.validate()
-    pending = [array]
-    while pending:
-        array = pending.pop()
-        type_ = array.type
-        if isinstance(type_, pa.BaseExtensionType):
-            pending.append(array.storage)
-        elif isinstance(type_, pa.DictionaryType):
-            pending.append(array.dictionary)
-        elif isinstance(type_, pa.RunEndEncodedType):
-            pending.append(array.values)
-        elif pa.types.is_string_view(type_) or pa.types.is_binary_view(type_):
-            _, views, *data = array.buffers()
-            if views is not None and views.size:
-                slots = np.frombuffer(views, _VIEW, min(views.size // 16, array.offset + len(array)))
-                check_slots(slots, [0 if buffer is None else buffer.size for buffer in data])
-                if int(slots["length"].sum(dtype=np.int64)) > MAX_VIEWED_SHARE * size_bytes + (1 << 20):
-                    raise LimitExceeded("views of text show far more than the memory there is")
-        elif pa.types.is_struct(type_) or pa.types.is_union(type_):
-            pending.extend(array.field(index) for index in range(type_.num_fields))
-        elif pa.types.is_map(type_):
-            pending.extend((array.keys, array.items))
-        elif type_.num_fields:
-            pending.append(array.values)
-
-
-def check_slots(slots: Any, sizes_bytes: list[int]) -> None:
-    """Raises MalformedValue for a view that is not within its buffer, **also where the item is null**.
-
-    `validate` of Arrow looks at no null item; polars reads the views of all when it copies or exports them.
-    """
-    long = slots[slots["length"] > _INLINE_BYTES]
-    known = (long["buffer"] >= 0) & (long["buffer"] < len(sizes_bytes))
-    sizes = np.array([*sizes_bytes, 0], np.int64)[np.where(known, long["buffer"], -1)]
-    ends = long["offset"].astype(np.int64) + long["length"]
-    if (slots["length"] < 0).any() or not (known & (long["offset"] >= 0) & (ends <= sizes)).all():
-        raise MalformedValue("a view of text lies outside of its memory")
+            arrow_views.check(column, size_bytes)
 
 
 def _only(items: Any) -> Any:

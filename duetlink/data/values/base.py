@@ -67,7 +67,12 @@ def counted(number: int, noun: str) -> str:
 
 
 class Writer(Protocol):
-    """Where a value type writes an object."""
+    """Where a value type writes an object: what can be seen of it, and nothing else that is in its memory."""
+
+    @property
+    def plain_nan(self) -> bool:
+        """Whether all NaNs get the same bits: their sign and payload could carry what nobody sees."""
+        ...
 
     def node(self, **kind: Any) -> None:
         """Append a node; the one keyword is the field of `Node`."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from duetlink.data.values.base import Reader, Writer, counted
+from duetlink.data.values.registry import library_of
 from duetlink.data.values.schema_pb2 import Complex, Date, DateTime, Duration, Empty, Node, Time
 from duetlink.data.values.schema_pb2 import OrderedDict as OrderedDictNode
 from duetlink.errors import MalformedValue
@@ -28,7 +29,11 @@ _US = dt.timedelta(microseconds=1)
 _MIDNIGHT = dt.time()
 
 
-def _bits(value: float) -> int:
+_PLAIN_NAN = float("nan")
+
+
+def _bits(value: float, writer: Writer) -> int:
+    value = _PLAIN_NAN if writer.plain_nan and value != value else value
     return int(_U64.unpack(_BITS.pack(value))[0])
 
 
@@ -99,10 +104,19 @@ def _write_bytes(short: str, long: str, data: bytes | bytearray, writer: Writer)
 def _write_items(kind: str, obj: Any, writer: Writer) -> None:
     if kind in ("set", "frozenset"):
         _check_hashes(obj, writer)
+        obj = sorted(obj, key=_order)  # the order of a set tells how it came about
     writer.node(**{kind: len(obj)})
     ordered = kind in ("list", "tuple")
     for index, item in enumerate(obj):
         writer.value(item, f"[{index}]" if ordered else "{…}")
+
+
+def _order(item: object) -> tuple[str, Any]:
+    """Sorts the items of a set, of whatever types, alike for sets that are equal."""
+    if type(item) in (frozenset, tuple):
+        parts = [_order(part) for part in item]  # type: ignore[attr-defined]  # both have parts
+        return type(item).__name__, sorted(parts) if type(item) is frozenset else parts
+    return type(item).__name__, repr(item) if library_of(type(item)) else ""
 
 
 def _write_pairs(obj: Any, writer: Writer) -> None:
@@ -177,9 +191,9 @@ _WRITERS: dict[type, Callable[[Any, Writer], None]] = {
     type(None): lambda obj, writer: writer.node(none=Empty()),
     bool: lambda obj, writer: writer.node(boolean=obj),
     int: _write_int,
-    float: lambda obj, writer: writer.node(real=_bits(obj)),
+    float: lambda obj, writer: writer.node(real=_bits(obj, writer)),
     complex: lambda obj, writer: writer.node(
-        complex=Complex(real=_bits(obj.real), imaginary=_bits(obj.imag))
+        complex=Complex(real=_bits(obj.real, writer), imaginary=_bits(obj.imag, writer))
     ),
     str: lambda obj, writer: _write_bytes("text", "long_text", obj.encode("utf-8", "surrogatepass"), writer),
     bytes: lambda obj, writer: _write_bytes("octets", "long_octets", obj, writer),

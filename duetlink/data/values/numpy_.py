@@ -13,6 +13,7 @@ from duetlink.data.codecs.element import BY_NAME
 from duetlink.data.values import dtype as dtypes
 from duetlink.data.values import reach
 from duetlink.data.values.base import Reader, Writer
+from duetlink.data.values.numpy_shown import shown
 from duetlink.data.values.schema_pb2 import Array, Node, ObjectArray, Scalar, StringArray
 from duetlink.errors import MalformedValue
 
@@ -55,7 +56,7 @@ class NumpyType:
             writer.node(numpy_octets=bytes(obj))
         elif isinstance(obj, np.generic):
             dtype = _dtype(obj, obj.dtype, writer)
-            writer.node(scalar=Scalar(dtype=dtype, data=obj.tobytes()))
+            writer.node(scalar=Scalar(dtype=dtype, data=bytes(memory(np.asarray(obj), writer.plain_nan))))
         else:
             remedy = next((text for kind, text in _REMEDIES.items() if isinstance(obj, kind)), None)
             raise writer.unsupported(obj, remedy or "send np.asarray(…) of it, or its data")
@@ -98,7 +99,7 @@ def write_array(array: np.ndarray[Any, Any], writer: Writer, *, keep_read_only: 
     element, row_bytes = _kind(array, fortran)
     shape = array.shape[::-1] if fortran else array.shape
     is_float = array.dtype.kind == "f" and element == array.dtype.name
-    coded = writer.coded(element, shape, lambda: memory(array)) if is_float else None
+    coded = writer.coded(element, shape, lambda: memory(array, writer.plain_nan)) if is_float else None
     writer.node(
         array=Array(
             dtype=dtype, shape=array.shape, fortran=fortran, read_only=read_only, coded=coded is not None
@@ -107,7 +108,9 @@ def write_array(array: np.ndarray[Any, Any], writer: Writer, *, keep_read_only: 
     if coded is not None:
         writer.segment(len(coded), lambda: [memoryview(coded)])
     else:
-        writer.segment(array.nbytes, lambda: [memory(array)], element=element, row_bytes=row_bytes)
+        writer.segment(
+            array.nbytes, lambda: [memory(array, writer.plain_nan)], element=element, row_bytes=row_bytes
+        )
 
 
 def _kind(array: np.ndarray[Any, Any], fortran: bool) -> tuple[str, int]:
@@ -119,13 +122,15 @@ def _kind(array: np.ndarray[Any, Any], fortran: bool) -> tuple[str, int]:
     return (name if known else "uint8"), row_bytes
 
 
-def memory(array: np.ndarray[Any, Any]) -> memoryview:
-    """The array's bytes in C order, or Fortran order if it is in that; a copy only if it is in neither."""
+def memory(array: np.ndarray[Any, Any], plain_nan: bool = False) -> memoryview:
+    """The array's bytes in C order, or Fortran order if it is in that; a copy only if it is in neither, or
+    if its memory holds what it does not show.
+    """
     if array.nbytes == 0:
         return memoryview(b"")
     if array.flags.f_contiguous and not array.flags.c_contiguous:
         array = array.T
-    octets: Any = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+    octets: Any = shown(np.ascontiguousarray(array).reshape(-1), plain_nan=plain_nan).view(np.uint8)
     return memoryview(octets)
 
 

@@ -102,9 +102,8 @@ class PandasType:
 
 
 def _labels(index: Any) -> int:
-    """Those of the levels that no row has travel as well."""
     if isinstance(index, pd.MultiIndex):
-        return int(max(len(index) * index.nlevels, sum(map(len, index.levels))))
+        return int(len(index) * index.nlevels)
     return len(index) + _further_categories([index.dtype], len(index))
 
 
@@ -153,6 +152,7 @@ def _write_index(obj: Any, writer: Writer) -> None:
         for part in ("name", "start", "stop", "step"):
             writer.value(getattr(obj, part), f".{part}")
     elif type(obj) is pd.MultiIndex:
+        obj = _without_unused_labels(obj)
         writer.node(multi_index=obj.nlevels)
         writer.value(list(obj.names), ".names")
         for number, level in enumerate(obj.levels):
@@ -165,6 +165,16 @@ def _write_index(obj: Any, writer: Writer) -> None:
         write_column(obj.array, writer)
     else:
         raise writer.unsupported(obj, "send pd.Index(…) of it")
+
+
+def _without_unused_labels(index: pd.MultiIndex) -> pd.MultiIndex:
+    """A selection of rows keeps the labels of all others in its levels."""
+    for level, codes in zip(index.levels, index.codes, strict=True):
+        used = np.zeros(len(level) + 1, np.bool_)  # -1, a label that is missing, is the last one
+        used[codes] = True
+        if not used[:-1].all():
+            return index.remove_unused_levels()
+    return index
 
 
 def _frequency(index: Any) -> str:

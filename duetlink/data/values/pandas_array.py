@@ -78,7 +78,10 @@ def write_column(array: Any, writer: Writer) -> None:
         raise writer.unsupported(array, "it is sparse; send .sparse.to_dense()")
     elif hasattr(array, "_data") and hasattr(array, "_mask") and array._data.dtype.name in _MASKED:
         writer.node(masked=wire.Empty())
-        write_array(array._data, writer, keep_read_only=False)
+        data, mask = array._data, array._mask
+        if data[mask].any():  # what was there before it was missing
+            data = np.where(mask, np.zeros(1, data.dtype), data)
+        write_array(data, writer, keep_read_only=False)
         write_array(array._mask, writer, keep_read_only=False)
     else:
         raise writer.unsupported(array, f"dtype {dtype.name} does not travel; convert it with .astype(…)")
@@ -91,7 +94,7 @@ def _write_numpy(array: Any, writer: Writer) -> None:
         write_array(values, writer, keep_read_only=False)
         return
     items = values.tolist()
-    marks = np.fromiter(map(_mark, items), np.uint8, len(items))
+    marks = np.fromiter((_mark(item, writer) for item in items), np.uint8, len(items))
     if not (marks == 255).any():
         texts = [item if type(item) is str else None for item in items]
         try:
@@ -112,7 +115,7 @@ def _write_numpy(array: Any, writer: Writer) -> None:
     writer.value(items, "")
 
 
-def _mark(item: object) -> int:
+def _mark(item: object, writer: Writer) -> int:
     if type(item) is str:
         return 0
     if item is None:
@@ -120,7 +123,7 @@ def _mark(item: object) -> int:
     if item is pd.NA:
         return 3
     # only the usual NaN: another one's sign and payload travel among objects
-    return 2 if type(item) is float and item != item and _is_plain(item) else 255
+    return 2 if type(item) is float and item != item and (writer.plain_nan or _is_plain(item)) else 255
 
 
 def _is_plain(nan: float) -> bool:

@@ -6,7 +6,7 @@ from typing import Any
 
 import polars as pl
 
-from duetlink.data.values.arrow_ import check_cost, read_stream, write_stream
+from duetlink.data.values.arrow_ import read_stream, write_stream
 from duetlink.data.values.base import Reader, Writer, counted
 from duetlink.data.values.schema_pb2 import Node, Polars
 from duetlink.errors import LimitExceeded, MalformedValue
@@ -66,11 +66,9 @@ class PolarsType:
         if frame.width == 0 and frame.height:
             raise writer.unsupported(obj, "it has rows but no columns; add a column")
         try:
-            sink = write_stream(table.schema, table.to_batches())
-            check_cost(table.to_batches(), sink.size_bytes)
+            sink = _stream(table, writer)
         except (LimitExceeded, MalformedValue):  # one text seen from many rows: each row gets its own
-            table = frame.to_arrow(compat_level=pl.CompatLevel.oldest())
-            sink = write_stream(table.schema, table.to_batches())
+            sink = _stream(frame.to_arrow(compat_level=pl.CompatLevel.oldest()), writer)
         writer.node(polars=Polars(series=type(obj) is pl.Series))
         writer.segment(sink.size_bytes, lambda: sink.pieces)
 
@@ -89,6 +87,11 @@ class PolarsType:
         if frame.width != 1:
             raise MalformedValue(f"a series came with {frame.width} columns")
         return frame.to_series()
+
+
+def _stream(table: Any, writer: Writer) -> Any:
+    # categories are in the order in which Polars met them, under nulls as well
+    return write_stream(table.schema, table.to_batches(), plain_nan=writer.plain_nan, by_appearance=True)
 
 
 def _further_categories(dtype: Any, rows: int) -> int:

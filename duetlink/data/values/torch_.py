@@ -21,6 +21,17 @@ _NAMES = (
 )
 # float8 and float4 come and go with torch's version
 _DTYPES: dict[str, torch.dtype] = {name: getattr(torch, name) for name in _NAMES if hasattr(torch, name)}
+# those with NaNs, and what they are made of
+_FLOATS = {
+    dtype: {
+        torch.complex32: torch.float16,
+        torch.complex64: torch.float32,
+        torch.complex128: torch.float64,
+    }.get(dtype, dtype)
+    for name, dtype in _DTYPES.items()
+    if name.startswith(("float", "bfloat", "complex")) and not name.startswith("float4")
+}
+_INTEGERS = {1: torch.uint8, 2: torch.int16, 4: torch.int32, 8: torch.int64}
 _DTYPE_NAMES = {dtype: name for name, dtype in _DTYPES.items()}
 
 
@@ -46,7 +57,7 @@ class TorchType:
         in_memory = tuple(tensor.permute(order).shape if order else tensor.shape)
         coded = None
         if tensor.is_floating_point() and element == name:
-            coded = writer.coded(element, in_memory, lambda: _memory(tensor, order))
+            coded = writer.coded(element, in_memory, lambda: _memory(tensor, order, writer.plain_nan))
         writer.node(
             tensor=Tensor(
                 dtype=_DTYPE_NAMES[tensor.dtype],
@@ -62,7 +73,12 @@ class TorchType:
             return
         size_bytes = tensor.numel() * tensor.element_size()
         row_bytes = size_bytes // (in_memory[0] if in_memory else 1) if size_bytes else 0
-        writer.segment(size_bytes, lambda: [_memory(tensor, order)], element=element, row_bytes=row_bytes)
+        writer.segment(
+            size_bytes,
+            lambda: [_memory(tensor, order, writer.plain_nan)],
+            element=element,
+            row_bytes=row_bytes,
+        )
 
     def read(self, node: Node, reader: Reader) -> object:
         wire = node.tensor
@@ -114,15 +130,33 @@ def _order(tensor: torch.Tensor) -> list[int]:
     return order if tensor.permute(order).is_contiguous() else []
 
 
-def _memory(tensor: torch.Tensor, order: list[int]) -> memoryview:
+def _memory(tensor: torch.Tensor, order: list[int], plain_nan: bool) -> memoryview:
     if tensor.numel() == 0:
         return memoryview(b"")
     if order:
         tensor = tensor.permute(order)
     tensor = tensor.resolve_conj().resolve_neg().cpu().contiguous()
     # not reshape: a dimension of one item may keep any stride, which view to another size refuses
-    octets: Any = tensor.as_strided((tensor.numel(),), (1,)).view(torch.uint8).numpy()
+    items = _shown(tensor.as_strided((tensor.numel(),), (1,)), plain_nan)
+    octets: Any = items.view(torch.uint8).numpy()
     return memoryview(octets)
+
+
+def _shown(items: torch.Tensor, plain_nan: bool) -> torch.Tensor:
+    """Each bool as 0 or 1; with `plain_nan`, all NaNs with the same bits. A copy where some have others."""
+    if items.dtype is torch.bool:
+        octets = items.view(torch.uint8)
+        return items if int(octets.max()) <= 1 else octets.clamp(max=1).view(torch.bool)
+    if not plain_nan or items.dtype not in _FLOATS:
+        return items
+    parts = items.view(_FLOATS[items.dtype])
+    # of one byte torch knows no NaNs until they are converted
+    nan = parts.float().isnan() if parts.element_size() == 1 else parts.isnan()
+    if not nan.any():
+        return items
+    bits = parts.view(_INTEGERS[parts.element_size()])
+    plain = torch.tensor(math.nan).to(parts.dtype).view(bits.dtype)
+    return items if bool((bits[nan] == plain).all()) else bits.masked_fill(nan, plain).view(items.dtype)
 
 
 def _tensor(dtype: torch.dtype, shape: tuple[int, ...], order: list[int], view: memoryview) -> torch.Tensor:

@@ -33,7 +33,8 @@ def kind_of(obj: object) -> str:
 class ObjectWriter:
     """The `Writer` of one object. Without `gather`, sizes are recorded and no memory is looked at."""
 
-    def __init__(self, *, gather: bool, lossy: Lossy | None = None) -> None:
+    def __init__(self, *, gather: bool, lossy: Lossy | None = None, plain_nan: bool = False) -> None:
+        self.plain_nan = plain_nan
         self._gather = gather
         self._lossy = lossy
         self._is_lossy = False  # whether anything was changed
@@ -147,23 +148,24 @@ class ObjectWriter:
         return Encoded(body.gather(head, self._segments), summary.size_bytes, summary, parts, words)
 
 
-def encode(obj: object, lossy: Lossy | None = None) -> Encoded:
+def encode(obj: object, lossy: Lossy | None = None, *, plain_nan: bool = False) -> Encoded:
     """`obj` as one byte string in pieces, without a copy of contiguous arrays; raises UnsupportedValue.
 
-    With `lossy`, floating point arrays are encoded by it, and change by as much as it says.
+    What cannot be seen of `obj` is not in it: what is under nulls, between fields, beside a slice. With
+    `lossy`, floating point arrays are encoded by it, and change by as much as it says. With `plain_nan`, all
+    NaNs have the same bits, as in results of programs that a peer has written.
     """
-    writer, head, summary = _walk(obj, gather=True, lossy=lossy)
-    return writer.encoded(head, summary)
+    writer = ObjectWriter(gather=True, lossy=lossy, plain_nan=plain_nan)
+    return writer.encoded(*_walk(obj, writer))
 
 
 def summarise(obj: object) -> Summary:
     """What `encode(obj).summary` would be, without looking at array data; raises UnsupportedValue."""
-    return _walk(obj, gather=False)[2]
+    return _walk(obj, ObjectWriter(gather=False))[1]
 
 
-def _walk(obj: object, *, gather: bool, lossy: Lossy | None = None) -> tuple[ObjectWriter, bytes, Summary]:
-    writer = ObjectWriter(gather=gather, lossy=lossy)
+def _walk(obj: object, writer: ObjectWriter) -> tuple[bytes, Summary]:
     writer.root(obj)
     library = library_of(type(obj))
     detail = value_type(library).describe(obj) if library else ""
-    return writer, *writer.finish(obj, detail)
+    return writer.finish(obj, detail)

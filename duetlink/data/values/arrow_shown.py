@@ -1,0 +1,307 @@
+"""Arrow arrays cut to what they show.
+
+Arrow leaves open what lies under a null, in a child of a struct or a union where another one is seen, between
+the items of lists, among the values of a dictionary that no item has, and before and after a slice. Cells
+that their owner blanked are still there. `shown` gives each array the one form that has nothing of this: two
+arrays of one type that are equal have the same buffers, and where nothing is hidden they are the array's own.
+https://arrow.apache.org/docs/format/Columnar.html
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from duetlink.data.values import arrow_views
+from duetlink.data.values.numpy_shown import shown as shown_items
+from duetlink.errors import LimitExceeded
+
+Numbers = np.ndarray[Any, Any]
+_OFFSETS: dict[int, str] = {
+    **dict.fromkeys((pa.lib.Type_STRING, pa.lib.Type_BINARY, pa.lib.Type_LIST, pa.lib.Type_MAP), "i4"),
+    **dict.fromkeys((pa.lib.Type_LARGE_STRING, pa.lib.Type_LARGE_BINARY, pa.lib.Type_LARGE_LIST), "i8"),
+    pa.lib.Type_LIST_VIEW: "i4",
+    pa.lib.Type_LARGE_LIST_VIEW: "i8",
+}
+_NOTHING = pa.py_buffer(b"")
+
+
+def shown(array: Any, *, plain_nan: bool = False, by_appearance: bool = False) -> Any:
+    """An array of the same type and items, and nothing else in its memory.
+
+    With `plain_nan`, all NaNs have the same bits. With `by_appearance`, the values of a dictionary are in the
+    order in which items have them, for those whose order nobody sees.
+
+    Raises LimitExceeded for views that show far more than there is memory.
+    """
+    return _Cutter(plain_nan, by_appearance).cut(array)
+
+
+@dataclass(frozen=True, slots=True)
+class _Cutter:
+    plain_nan: bool
+    by_appearance: bool
+
+    def cut(self, array: Any, rows: Numbers | None = None, hidden: Numbers | None = None) -> Any:
+        """The items at the positions `rows`, or all of them. Those that are `hidden` become null."""
+        if rows is not None and not len(array):  # all are hidden, but a position needs an item
+            array = pa.nulls(1, array.type)
+        type_ = array.type
+        if isinstance(type_, pa.BaseExtensionType):
+            return pa.ExtensionArray.from_storage(type_, self.cut(array.storage, rows, hidden))
+        if isinstance(type_, pa.RunEndEncodedType):
+            return self._runs(array, rows, hidden)
+        if pa.types.is_union(type_):
+            return self._union(array, rows, hidden)
+        if pa.types.is_string_view(type_) or pa.types.is_binary_view(type_):
+            arrow_views.check(array, sum(each.size for each in array.buffers() if each is not None))
+            large = pa.large_string() if pa.types.is_string_view(type_) else pa.large_binary()
+            return _without_views_of_nulls(self.cut(array.cast(large), rows, hidden).cast(type_))
+        count = len(array) if rows is None else len(rows)
+        missing = _missing(array, rows, hidden)
+        if pa.types.is_null(type_):
+            return pa.nulls(count)
+        if isinstance(type_, pa.DictionaryType):
+            return self._dictionary(array, rows, missing)
+        own: list[Any] = []
+        children: list[Any] | None = None
+        if pa.types.is_struct(type_):
+            children = [self.cut(array.field(at), rows, missing) for at in range(type_.num_fields)]
+        elif pa.types.is_fixed_size_list(type_):
+            children = [self._fixed_size_list(array, rows, missing)]
+        elif type_.num_fields:
+            own, children = self._list(array, rows, missing)
+        elif type_.id in _OFFSETS:
+            own = _text(array, rows, missing)
+        else:
+            own = [_bits(array, rows, missing) if type_.bit_width == 1 else self._fixed(array, rows, missing)]
+        validity = None if missing is None else _packed(~missing)
+        nulls = 0 if missing is None else int(np.count_nonzero(missing))
+        return pa.Array.from_buffers(type_, count, [validity, *own], nulls, children=children)
+
+    def _fixed(self, array: Any, rows: Numbers | None, missing: Numbers | None) -> Any:
+        width = array.type.bit_width // 8
+        buffer = array.buffers()[1]
+        if not len(array) or not width or buffer is None:
+            return pa.py_buffer(bytes(width * (len(array) if rows is None else len(rows))))
+        unit = next(size for size in (8, 4, 2, 1) if width % size == 0)
+        items = _numbers(buffer, f"u{unit}", array.offset * width // unit, len(array) * width // unit)
+        original = items = items.reshape(len(array), width // unit)
+        if rows is not None:
+            items = items[rows]
+        if missing is not None and items[missing].any():
+            items = items.copy() if items is original else items
+            items[missing] = 0
+        if self.plain_nan and pa.types.is_floating(array.type):
+            floats = items.reshape(-1).view(f"f{width}")
+            plain = shown_items(floats, plain_nan=True)
+            items = items if plain is floats else plain
+        return buffer.slice(array.offset * width, len(array) * width) if items is original else _own(items)
+
+    def _fixed_size_list(self, array: Any, rows: Numbers | None, missing: Numbers | None) -> Any:
+        size = array.type.list_size
+        items = array.values.slice(array.offset * size, len(array) * size)
+        if rows is not None:
+            rows = (rows[:, None] * size + np.arange(size)).reshape(-1)
+        return self.cut(items, rows, None if missing is None else np.repeat(missing, size))
+
+    def _list(self, array: Any, rows: Numbers | None, missing: Numbers | None) -> tuple[list[Any], list[Any]]:
+        """Of lists, large ones, maps and views of lists: their own buffers, and their child."""
+        type_ = array.type
+        number = _OFFSETS[type_.id]
+        _, first, *rest = array.buffers()
+        if is_view := type_.id in (pa.lib.Type_LIST_VIEW, pa.lib.Type_LARGE_LIST_VIEW):
+            starts = _numbers(first, number, array.offset, len(array))
+            lengths = _numbers(rest[0], number, array.offset, len(array))
+        else:
+            offsets = _numbers(first, number, array.offset, len(array) + 1)
+            starts, lengths = offsets[:-1], np.diff(offsets)
+        if rows is not None:
+            starts, lengths = starts[rows], lengths[rows]
+        if missing is not None:
+            lengths = np.where(missing, 0, lengths)
+        ends = np.cumsum(lengths, dtype=np.int64)
+        total = int(ends[-1]) if len(ends) else 0
+        is_map = pa.types.is_map(type_)
+        parts = [array.keys, array.items] if is_map else [array.values]
+        if total > arrow_views.MAX_VIEWED_SHARE * len(parts[0]) + (1 << 20) or total > np.iinfo(number).max:
+            raise LimitExceeded("views of lists show far more than the memory there is")
+        within, child_rows = _consecutive(starts[lengths > 0], lengths[lengths > 0], total)
+        parts = [self.cut(part.slice(*within), child_rows) for part in parts]
+        if is_map:
+            parts = [pa.Array.from_buffers(type_.field(0).type, total, [None], 0, children=parts)]
+        if is_view:
+            return [_own((ends - lengths).astype(number)), _own(lengths)], parts
+        if rows is None and missing is None and len(array) and not offsets[0]:
+            return [_slice(first, number, array.offset, len(array) + 1)], parts
+        return [_own(np.concatenate([[0], ends]).astype(number))], parts
+
+    def _dictionary(self, array: Any, rows: Numbers | None, missing: Numbers | None) -> Any:
+        """Values that no item has are left out."""
+        indices, values = self.cut(array.indices, rows, missing), array.dictionary
+        numbers = _items(indices)
+        seen = numbers if missing is None else numbers[~missing]
+        first = np.full(len(values), -1)
+        first[seen[::-1]] = np.arange(len(seen))[::-1]
+        used = np.flatnonzero(first >= 0)
+        if self.by_appearance:
+            used = used[np.argsort(first[used])]
+        if np.array_equal(used, np.arange(len(values))):
+            values = self.cut(values)
+        else:
+            values = self.cut(values, used)
+            places = np.zeros(len(first), numbers.dtype)
+            places[used] = np.arange(len(used))
+            indices = self.cut(pa.array(places[numbers], indices.type, mask=missing))
+        type_ = array.type
+        return pa.DictionaryArray.from_arrays(indices, values, ordered=type_.ordered, safe=False)
+
+    def _runs(self, array: Any, rows: Numbers | None, hidden: Numbers | None) -> Any:
+        """Runs stay as they are, cut where the array begins and ends."""
+        ends, values, count = _items(array.run_ends), array.values, len(array)
+        if rows is None and hidden is None:
+            first, last = np.searchsorted(ends, (array.offset, array.offset + count - 1), "right")
+            stop = last + 1 if count else first
+            ends = np.minimum(ends[first:stop] - array.offset, count)
+            values = self.cut(values.slice(first, stop - first))
+        else:
+            rows = np.arange(count) if rows is None else rows
+            runs = np.searchsorted(ends, array.offset + rows, "right")
+            runs = runs if hidden is None else np.where(hidden, -1, runs)
+            last_of_run = np.append(runs[1:] != runs[:-1], True)[: len(runs)]
+            ends, runs = np.flatnonzero(last_of_run) + 1, runs[last_of_run]
+            values = self.cut(values, np.maximum(runs, 0), runs < 0)
+        ends = pa.array(ends, array.type.run_end_type)
+        return pa.RunEndEncodedArray.from_arrays(ends, values, array.type)
+
+    def _union(self, array: Any, rows: Numbers | None, hidden: Numbers | None) -> Any:
+        type_ = array.type
+        _, codes, *rest = array.buffers()
+        codes = _numbers(codes, "i1", array.offset, len(array))
+        codes = codes if rows is None else codes[rows]
+        codes = codes if hidden is None else np.where(hidden, type_.type_codes[0], codes).astype("i1")
+        if type_.mode == "sparse":
+            children = []
+            for place, code in enumerate(type_.type_codes):
+                other = codes != code if hidden is None else (codes != code) | hidden
+                children.append(self.cut(array.field(place), rows, other if other.any() else None))
+            own = [_own(codes)]
+        else:
+            offsets = _numbers(rest[0], "i4", array.offset, len(array))
+            offsets = offsets if rows is None else offsets[rows]
+            offsets = offsets if hidden is None else np.where(hidden, 0, offsets)
+            children, places = [], np.zeros(len(codes), "i4")
+            for place, code in enumerate(type_.type_codes):
+                chosen = codes == code
+                count = int(np.count_nonzero(chosen))
+                places[chosen] = np.arange(count)
+                within, child_rows = _consecutive(offsets[chosen], np.ones(count, "i4"), count)
+                child_hidden = None if hidden is None else hidden[chosen]
+                children.append(self.cut(array.field(place).slice(*within), child_rows, child_hidden))
+            own = [_own(codes), _own(places)]
+        return pa.Array.from_buffers(type_, len(codes), [None, *own], 0, children=children)
+
+
+def _missing(array: Any, rows: Numbers | None, hidden: Numbers | None) -> Numbers | None:
+    """Which of the items are null or hidden; None: no item is."""
+    missing = hidden
+    if array.null_count and not pa.types.is_null(array.type):
+        nulls = ~_unpacked(array.buffers()[0], array.offset, len(array))
+        nulls = nulls if rows is None else nulls[rows]
+        missing = nulls if hidden is None else nulls | hidden
+    return missing if missing is not None and missing.any() else None
+
+
+def _bits(array: Any, rows: Numbers | None, missing: Numbers | None) -> Any:
+    buffer, start, count = array.buffers()[1], array.offset, len(array)
+    if buffer is None:
+        return pa.py_buffer(bytes(-(-(count if rows is None else len(rows)) // 8)))
+    if rows is None and missing is None and start % 8 == count % 8 == 0:
+        return buffer.slice(start // 8, count // 8)
+    bits = _unpacked(buffer, start, count)
+    bits = bits if rows is None else bits[rows]
+    return _packed(bits if missing is None else bits & ~missing)
+
+
+def _text(array: Any, rows: Numbers | None, missing: Numbers | None) -> list[Any]:
+    number = _OFFSETS[array.type.id]
+    _, first, data = array.buffers()
+    offsets = _numbers(first, number, array.offset, len(array) + 1)
+    if rows is None and (missing is None or not np.diff(offsets)[missing].any()):
+        start, stop = int(offsets[0]), int(offsets[-1])
+        if start or not len(array):
+            own = _own(offsets - offsets[0])
+        else:
+            own = _slice(first, number, array.offset, len(array) + 1)
+        return [own, _NOTHING if data is None else data.slice(start, stop - start)]
+    if rows is None:
+        kept = array.filter(pa.array(~missing))  # type: ignore[operator]  # it is not None here
+    else:
+        kept = array.take(pa.array(rows if missing is None else rows[~missing]))
+    lengths = np.zeros(len(array) if rows is None else len(rows), np.int64)
+    lengths[slice(None) if missing is None else ~missing] = np.diff(
+        _numbers(kept.buffers()[1], number, kept.offset, len(kept) + 1)
+    )
+    return [_own(np.concatenate([[0], np.cumsum(lengths)]).astype(number)), _text(kept, None, None)[1]]
+
+
+def _without_views_of_nulls(array: Any) -> Any:
+    """Where an item is null its view is zeros."""
+    if not array.null_count:
+        return array
+    validity, views, *data = array.buffers()
+    slots = _numbers(views, "u8", 2 * array.offset, 2 * len(array)).reshape(-1, 2).copy()
+    slots[~_unpacked(validity, array.offset, len(array))] = 0
+    valid = _packed(_unpacked(validity, array.offset, len(array)))
+    return pa.Array.from_buffers(array.type, len(array), [valid, _own(slots), *data])
+
+
+def _consecutive(starts: Numbers, lengths: Numbers, total: int) -> tuple[tuple[int, int], Numbers | None]:
+    """Where a child has these stretches: start and length of a slice, and positions in it if they are not
+    one after the other.
+    """
+    if not total:
+        return (0, 0), None
+    if (starts[1:] == starts[:-1] + lengths[:-1]).all():
+        return (int(starts[0]), total), None
+    first, stop = int(starts.min()), int((starts + lengths).max())
+    before = np.cumsum(lengths, dtype=np.int64) - lengths
+    return (first, stop - first), np.repeat(starts - first - before, lengths) + np.arange(total)
+
+
+# -- memory ------------------------------------------------------------------------------------------------
+
+
+def _numbers(buffer: Any, number: str, start: int, count: int) -> Numbers:
+    """A view; zeros where there is no memory, as of an array without items."""
+    size = np.dtype(number).itemsize
+    if buffer is None or buffer.size < (start + count) * size or not count:
+        return np.zeros(count, number)
+    return np.frombuffer(buffer, number, count, start * size)
+
+
+def _items(array: Any) -> Numbers:
+    """The items of an array of integers, with whatever is under its nulls."""
+    number = f"{'u' if pa.types.is_unsigned_integer(array.type) else 'i'}{array.type.bit_width // 8}"
+    return _numbers(array.buffers()[1], number, array.offset, len(array))
+
+
+def _slice(buffer: Any, number: str, start: int, count: int) -> Any:
+    size = np.dtype(number).itemsize
+    return buffer.slice(start * size, count * size)
+
+
+def _own(items: Numbers) -> Any:
+    return pa.py_buffer(np.ascontiguousarray(items).reshape(-1))
+
+
+def _unpacked(buffer: Any, start: int, count: int) -> Numbers:
+    octets = np.frombuffer(buffer, np.uint8)[start // 8 : -(-(start + count) // 8)]
+    return np.unpackbits(octets, bitorder="little")[start % 8 :][:count].view(np.bool_)
+
+
+def _packed(bits: Numbers) -> Any:
+    return pa.py_buffer(np.packbits(bits, bitorder="little"))

@@ -1,0 +1,93 @@
+"""The memory of NumPy arrays without what no item shows.
+
+Between the fields of a record there may be gaps: `records[["id"]]` is a view of all fields. A long double
+fills 10 of its 16 bytes. Any byte but 0 is True, and a NaN has 51 bits and a sign that nobody prints.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+Octets = np.ndarray[Any, np.dtype[np.uint8]]
+Marks = np.ndarray[Any, np.dtype[np.bool_]]
+
+_LONG_DOUBLE_BYTES = 10 if np.finfo(np.longdouble).nmant == 63 else np.dtype(np.longdouble).itemsize
+
+
+def shown(items: np.ndarray[Any, Any], *, plain_nan: bool = False) -> np.ndarray[Any, Any]:
+    """The items of a contiguous array of one dimension: itself where nothing is hidden, else a copy.
+
+    Gaps are zeros, each bool is 0 or 1; with `plain_nan`, all NaNs have the same bits.
+    """
+    gaps = _gaps(items.dtype)
+    has_odd_gaps = gaps is not None and _octets(items)[:, gaps].any()
+    if not has_odd_gaps and not any(_is_odd(leaf) for leaf in _leaves(items, plain_nan)):
+        return items
+    items = items.copy()
+    if gaps is not None:
+        _octets(items)[:, gaps] = 0
+    for leaf in _leaves(items, plain_nan):
+        if leaf.dtype.kind == "b":
+            np.minimum(leaf.view(np.uint8), 1, out=leaf.view(np.uint8))
+        else:
+            leaf[np.isnan(leaf)] = np.nan
+    return items
+
+
+def _octets(items: np.ndarray[Any, Any]) -> Octets:
+    return items.view(np.uint8).reshape(len(items), -1)
+
+
+def _gaps(dtype: np.dtype[Any]) -> Marks | None:
+    """Which bytes of an item belong to no number; None if all do."""
+    if dtype.names is None and dtype.char not in "gG":
+        return None
+    gaps = _uses(dtype) == 0
+    return gaps if gaps.any() else None
+
+
+def _uses(dtype: np.dtype[Any]) -> Octets:
+    """Of each byte of an item, whether none, one or more numbers use it (0, 1, 2)."""
+    if dtype.subdtype is not None:
+        base, shape = dtype.subdtype
+        return np.tile(_uses(base), math.prod(shape))
+    uses = np.zeros(dtype.itemsize, np.uint8)
+    if dtype.fields is not None and dtype.names is not None:
+        for name in dtype.names:
+            field, start = dtype.fields[name][:2]
+            within = uses[start : start + field.itemsize]
+            np.minimum(within + _uses(field), 2, out=within)
+    elif dtype.char in "gG":
+        uses.reshape(-1, np.dtype(np.longdouble).itemsize)[:, :_LONG_DOUBLE_BYTES] = 1
+    else:
+        uses[:] = 1
+    return uses
+
+
+def _leaves(items: np.ndarray[Any, Any], plain_nan: bool) -> Iterator[np.ndarray[Any, Any]]:
+    """The bools and floats that may have more than one form, as views."""
+    dtype = items.dtype
+    if dtype.names is not None:
+        if not (_uses(dtype) > 1).any():  # where fields overlap, another one shows the bits
+            for name in dtype.names:
+                yield from _leaves(items[name], plain_nan)
+    elif items.size and dtype.kind == "c" and plain_nan:
+        yield from (items.real, items.imag)
+    elif items.size and (dtype.kind == "b" or (dtype.kind == "f" and plain_nan)):
+        yield items
+
+
+def _is_odd(leaf: np.ndarray[Any, Any]) -> bool:
+    if leaf.dtype.kind == "b":
+        return bool(leaf.view(np.uint8).max() > 1)
+    if not np.isnan(leaf.min()):  # a NaN is the minimum; one pass, without memory
+        return False
+    if leaf.dtype.itemsize > 8:
+        return True
+    plain = np.array(np.nan, leaf.dtype)
+    bits = f"{leaf.dtype.str[0]}u{leaf.dtype.itemsize}"
+    return bool((leaf[np.isnan(leaf)].view(bits) != plain.view(bits)).any())
