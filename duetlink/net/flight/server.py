@@ -108,12 +108,13 @@ class FlightServer:
         ends while there is one waits for 2 s (`grpc_wait_for_shutdown_with_timeout`).
         """
         service, self._service = self._service, None
+        if service is None:
+            return
+        for subject in list(self._guests):  # a stream to a peer that reads no more would not end
+            self._door.hang_up(subject)
         self._door.close()
-        if service is not None:
-            for guest in list(self._guests.values()):  # a stream to a peer that reads no more would not end
-                guest.hang_up(self.port)
-            service.shutdown()
-            service.wait()
+        service.shutdown()
+        service.wait()
 
     def _batches(
         self, guest: Guest, admission: Admission, context: flight.ServerCallContext
