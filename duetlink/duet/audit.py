@@ -99,14 +99,15 @@ class Audit:
         wanted = EntryFilter(kind=kinds, name=name, peer=peer, since=since, until=until, session=chosen)
         return Audit(self.path, self._session, self._begin_bytes, wanted, self._failure)
 
-    def verify(self) -> Report:
-        """Walk along the whole log and return what was found, in words.
+    def verify(self, *earlier: str | os.PathLike[str]) -> Report:
+        """Walk along the whole log and return what was found, in words. Where its file was moved away, as
+        logrotate does, `earlier` are the files that it was before, the oldest first.
 
         Raises:
             AuditBroken: an entry was changed, is missing or out of place; the message says which.
             AuditUnavailable: the log cannot be read, or none is kept.
         """
-        report = verify(self._path())
+        report = verify(self._path(), [Path(file) for file in earlier])
         if not report.intact:
             raise AuditBroken(str(report))
         return report
@@ -146,8 +147,12 @@ class Audit:
         return _count(self)
 
     def _read(self) -> Iterator[tuple[Entry, bytes]]:
-        begin_bytes = self._begin_bytes if self._session and self._wanted.session == self._session else 0
-        for entry, line in read.entries(self._path(), begin_bytes):
+        begin_bytes, path = 0, self._path()
+        if self._session and self._wanted.session == self._session:
+            first = next(read.entries(path, self._begin_bytes), None)
+            if first is not None and first[0].session == self._session:  # else the file is another one by now
+                begin_bytes = self._begin_bytes
+        for entry, line in read.entries(path, begin_bytes):
             if self._wanted.wants(entry):
                 yield entry, line
 

@@ -221,16 +221,20 @@ def audit() -> None:
 
 
 @audit.command(short_help="Whether no entry was changed and none is missing.")
-@click.argument("path", type=_FILE, required=False)
+@click.argument("paths", type=_FILE, metavar="[EARLIER]... [PATH]", nargs=-1)
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, schema duetlink-audit/1.")
 @click.pass_context
-def verify(ctx: click.Context, path: Path | None, as_json: bool) -> None:
-    """Walk along the log and say what is wrong, and where. Exit status 0: it is as it was written; 1: not."""
+def verify(ctx: click.Context, paths: tuple[Path, ...], as_json: bool) -> None:
+    """Walk along the log and say what is wrong, and where. Exit status 0: it is as it was written; 1: not.
+
+    Where the log was moved away, as logrotate does, name the EARLIER files as well, the oldest first.
+    """
     import json
 
     from duetlink.base.audit.verify import verify
 
-    report = verify(_audit_file(path))
+    path = paths[-1] if paths else None
+    report = verify(_audit_file(path), paths[:-1])
     click.echo(json.dumps(report.to_json()) if as_json else str(report))
     ctx.exit(0 if report.intact else 1)
 

@@ -74,6 +74,18 @@ def test_a_changed_audit_log_is_an_exit_status_and_the_place(log: AuditLog) -> N
     assert (finding["line"], finding["what"]) == (1, "changed")
 
 
+def test_an_audit_log_that_was_moved_away_is_verified_with_its_earlier_file(log: AuditLog) -> None:
+    moved = log.path.with_name("audit.jsonl.1")
+    log.path.rename(moved)
+    log.append([Entry(kind="share", session="s", name="y")])
+    alone = run("audit", "verify")
+    assert alone.exit_code == 1
+    assert "entries 0 to 1 before it, in a file that was moved away or removed" in alone.output
+    both = run("audit", "verify", str(moved), str(log.path))
+    assert both.exit_code == 0
+    assert both.output.startswith(f"{log.path}: 4 entries, none changed, none missing")
+
+
 def test_entries_of_the_audit_log_are_shown(log: AuditLog) -> None:
     result = run("audit", "show")
     assert result.exit_code == 0

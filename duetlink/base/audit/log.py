@@ -23,7 +23,7 @@ def utc_now() -> datetime.datetime:
 
 
 class AuditLog:
-    """One log of one user. Several threads and processes may append at once; calls share no state."""
+    """One log of one user. Several threads and processes may append at once."""
 
     def __init__(
         self,

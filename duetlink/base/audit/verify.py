@@ -3,36 +3,46 @@
 The walk knows the number and the hash that the next entry must name. An entry whose own hash is right but
 whose number is not is out of place: entries before it are missing, or stand further down, or it stands there
 twice.
+
+Where the file was moved away, as logrotate does, the chain goes on in the new one, with an entry that says
+so. The files together, the oldest first, are then one log.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from duetlink.base.audit.entry import MAX_LINE_BYTES
+from duetlink.base.audit.entry import MAX_LINE_BYTES, RECOVERED
 from duetlink.base.audit.log import AuditLog
 from duetlink.base.audit.read import lines
 from duetlink.base.journal.head import Head
 from duetlink.base.journal.line import FIRST, parse
 from duetlink.base.quantities import count_text
+from duetlink.errors import AuditUnavailable
 
 CHANGED, MISSING, REORDERED, REPEATED, TORN = "changed", "missing", "reordered", "repeated", "torn"
 MOST_FINDINGS = 100  # that are described; the others are counted
 _MOST_GAPS = 10_000
+_MOVED = ", in a file that was moved away or removed: verify that one together with this, as the earlier one"
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, at a line of the file (1, 2, …; 0: of the head file)."""
+    """One thing that is wrong, at a line of the file (1, 2, …; 0: of the head file). `file` names an earlier
+    file; of the log itself it is empty.
+    """
 
     line: int
     what: str
     words: str
+    file: str = ""
 
     def __str__(self) -> str:
         where = f"line {self.line}" if self.line else "head file"
+        where = f"{self.file}, {where}" if self.file else where
         return f"{where}: {self.what}: {self.words}"
 
 
@@ -60,6 +70,7 @@ class Report:
             "hash": self.hash,
             "findings": [
                 {"line": finding.line, "what": finding.what, "words": finding.words}
+                | ({"file": finding.file} if finding.file else {})
                 for finding in self.findings
             ],
             "more": self.more,
@@ -77,14 +88,23 @@ class Report:
     __repr__ = __str__
 
 
-def verify(path: Path) -> Report:
+def verify(path: Path, earlier: Sequence[Path] = ()) -> Report:
     """Walk the log at `path`, as long as it is now, and compare its end with the head file beside it.
 
+    `earlier` are files that it was before it was moved away, the oldest first.
+
     Raises:
-        AuditUnavailable: it cannot be read.
+        AuditUnavailable: one of them cannot be read, or an earlier one is not there.
     """
     head, size_bytes = AuditLog(path).snapshot()
     walk = _Walk(head)
+    for file in earlier:
+        if not file.exists():
+            raise AuditUnavailable(f"there is no earlier file {file} of the audit log")
+        walk.begin(str(file))
+        for line in lines(file):
+            walk.take(line)
+    walk.begin("")
     for line in lines(path, 0, size_bytes):
         walk.take(line)
     return walk.report(path)
@@ -95,17 +115,23 @@ class _Walk:
     """One step per line."""
 
     head: Head | None
+    file: str = ""
     line: int = 0
     position_bytes: int = 0
     entries: int = 0
     next_number: int = 0
     last_hash: str = FIRST
     unreadable: int = 0  # lines since the last entry
-    # first, behind the last, before which line
-    gaps: list[tuple[int, int, int]] = field(default_factory=list)
+    # first, behind the last, before which line of which file
+    gaps: list[tuple[int, int, int, str]] = field(default_factory=list)
+    moved: set[tuple[int, str]] = field(default_factory=set)  # lines that say that the log goes on there
     findings: list[Finding] = field(default_factory=list)
     more: int = 0
     displaced: bool = False  # the entry that the head names
+
+    def begin(self, file: str) -> None:
+        """The lines of another file follow; empty: those of the log as it is now."""
+        self.file, self.line, self.position_bytes = file, 0, 0
 
     def take(self, line: bytes) -> None:
         """Look at the next line."""
@@ -124,6 +150,8 @@ class _Walk:
             return self._found(CHANGED, f"the line is not an entry as it was written: {error}")
         self.entries += 1
         number = fields["number"]
+        if self.line == 1 and fields.get("kind") == RECOVERED:
+            self.moved.add((self.line, self.file))
         if number < self.next_number:
             return self._behind(number)
         self._check_link(number, fields["previous"])
@@ -132,9 +160,9 @@ class _Walk:
         return None
 
     def _behind(self, number: int) -> None:
-        for index, (first, behind, line) in enumerate(self.gaps):
+        for index, (first, behind, line, file) in enumerate(self.gaps):
             if first <= number < behind:
-                parts = [(first, number, line), (number + 1, behind, line)]
+                parts = [(first, number, line, file), (number + 1, behind, line, file)]
                 self.gaps[index : index + 1] = [part for part in parts if part[0] < part[1]]
                 return self._found(REORDERED, f"entry {number} stands behind entry {self.next_number - 1}")
         return self._found(REPEATED, f"entry {number} stands here once more")
@@ -144,24 +172,25 @@ class _Walk:
             if len(self.gaps) >= _MOST_GAPS:
                 self.more += 1
             else:
-                self.gaps.append((self.next_number, number, self.line))
+                self.gaps.append((self.next_number, number, self.line, self.file))
         elif number == self.next_number and previous != self.last_hash:
             self._found(CHANGED, f"entry {number} does not follow from the one before it: one was replaced")
 
     def _check_head(self, number: int, hash_: str) -> None:
         head = self.head
-        if head is None or number != head.number:
+        if head is None or self.file or number != head.number:
             return
         if hash_ != head.hash:
             self._found(CHANGED, f"the head file names another entry {number}", 0)
         elif self.position_bytes != head.size_bytes:
             self.displaced = True  # by what was changed before it, or else the head was changed
 
-    def _found(self, what: str, words: str, line: int | None = None) -> None:
+    def _found(self, what: str, words: str, line: int | None = None, file: str | None = None) -> None:
         if len(self.findings) >= MOST_FINDINGS:
             self.more += 1
         else:
-            self.findings.append(Finding(self.line if line is None else line, what, words))
+            where = self.line if line is None else line
+            self.findings.append(Finding(where, what, words, self.file if file is None else file))
 
     def report(self, path: Path) -> Report:
         """What was found, in the order of the lines."""
@@ -171,11 +200,15 @@ class _Walk:
         if behind > self.next_number + self.unreadable:
             self.line += 1
             self._found(MISSING, f"{_entries(self.next_number, behind)} at the end")
-        for first, behind, line in self.gaps:
-            self._found(MISSING, f"{_entries(first, behind)} before it", line)
+        for first, behind, line, file in self.gaps:
+            why = _MOVED if (line, file) in self.moved else ""
+            self._found(MISSING, f"{_entries(first, behind)} before it{why}", line, file)
         if self.displaced and not self.findings:
             self._found(CHANGED, "it names another place for its entry", 0)
-        findings = sorted(self.findings, key=lambda finding: finding.line)
+        # those of the log itself last, as its lines are; within a file by line
+        files = {name: place for place, name in enumerate(dict.fromkeys(each.file for each in self.findings))}
+        files[""] = len(files)
+        findings = sorted(self.findings, key=lambda finding: (files[finding.file], finding.line))
         return Report(path, self.entries, self.last_hash, tuple(findings), self.more)
 
 

@@ -34,13 +34,15 @@ class Journal:
     """One journal of one user. Several threads and processes may use it at once, whoever holds the lock.
 
     The directory holds, beside the file: its head, a lock file, and what was found torn (`.torn`). Only their
-    owner may read them. Nothing is kept in memory between calls.
+    owner may read them. Between calls the last line that was written here is remembered, so that a file which
+    is gone with its head is missed, and nothing else.
     """
 
     def __init__(self, path: Path, *, max_line_bytes: int, lock_timeout_s: float) -> None:
         self.path = path
         self.max_line_bytes = max_line_bytes
         self._lock = files.lock_beside(path, lock_timeout_s)
+        self._known = Head()
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -88,12 +90,13 @@ class Journal:
         is_new = not self.path.exists()
         with files.opened(self.path, files.READ_AND_APPEND) as fd:
             files.close_to_others(fd)
-            end, found = mended_end(fd, self.path, self.max_line_bytes, when)
+            end, found = mended_end(fd, self.path, self.max_line_bytes, when, self._known)
             begin_bytes = files.size_bytes(fd)
             end = self._add(fd, dataclasses.replace(end, size_bytes=begin_bytes), entries(found))
             if synced:
                 files.sync(fd)
         files.write_head(self.path, end)
+        self._known = end
         if is_new:
             files.sync_directory(self.path.parent)
         return begin_bytes

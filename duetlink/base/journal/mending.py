@@ -19,17 +19,25 @@ from duetlink.base.journal.line import canonical, parse
 _CHUNK_BYTES = 4096  # read at once on the way back to the last newline; more than most lines
 
 
-def mended_end(fd: int, path: Path, max_line_bytes: int, when: Callable[[], str]) -> tuple[Head, str]:
+def mended_end(
+    fd: int, path: Path, max_line_bytes: int, when: Callable[[], str], known: Head
+) -> tuple[Head, str]:
     """Where the chain goes on, and what was found wrong with the end of the journal, in words.
 
     `fd` is the journal, open to be read and appended to. Whoever calls holds the lock. `when` tells the time
-    for the record of a torn line. Raises OSError.
+    for the record of a torn line. `known` is the last line that this process knows to have been written. A
+    journal whose file was moved away goes on in the new file where the old one ended. Raises OSError.
     """
     head, size_bytes = files.read_head(path), files.size_bytes(fd)
+    if size_bytes == 0:
+        moved = max(head or Head(), known, key=lambda end: end.number)
+        if moved.number < 0:
+            return Head(), ""
+        return moved, f"its file was moved away, removed or emptied: it held entries up to {moved.number}"
     if head is not None and head.size_bytes == size_bytes:
+        if head.number < known.number:
+            return head, f"an older file was put in its place: it held entries up to {known.number}"
         return head, ""
-    if head is None and size_bytes == 0:
-        return Head(), ""
     found = []
     if torn_bytes := _put_torn_aside(fd, path, size_bytes, max_line_bytes, when):
         found.append(f"its last line was torn, {torn_bytes} bytes, which are in {path.name}.torn")

@@ -214,7 +214,10 @@ def test_a_log_that_was_taken_away_stays_a_gap(log: AuditLog) -> None:
     fill(log, 2)
     log.path.unlink()
     log.append([Entry(kind="share")])
-    assert [finding.words for finding in verify(log.path).findings] == ["entries 0 to 1 before it"]
+    assert [finding.words for finding in verify(log.path).findings] == [
+        "entries 0 to 1 before it, in a file that was moved away or removed: verify that one together with "
+        "this, as the earlier one"
+    ]
 
 
 def test_a_head_that_was_taken_away_is_made_anew_and_noted(log: AuditLog) -> None:

@@ -12,10 +12,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from duetlink.base.audit.entry import Entry
+from duetlink.base.audit.log import AuditLog
+from duetlink.base.audit.read import entries
 from duetlink.base.audit.verify import MOST_FINDINGS, Report, verify
 from duetlink.base.journal.files import read_head, write_head
 from duetlink.base.journal.head import Head, seal
 from duetlink.base.journal.line import hash_of
+from duetlink.errors import AuditUnavailable
 from tests.base.audit.conftest import fill, ticking_log
 
 COUNT = 8
@@ -210,3 +213,60 @@ def test_a_log_that_grows_meanwhile_is_intact(tmp_path: Path, monkeypatch: pytes
     report = module.verify(log.path)
     assert report.intact
     assert report.entries == 3
+
+
+def move_away(log: AuditLog, number: int, *, with_head: bool = False) -> Path:
+    """As logrotate does with `create`: another name for the file, and an empty one in its place."""
+    moved = log.path.with_name(f"audit.jsonl.{number}")
+    log.path.rename(moved)
+    log.path.touch(mode=0o600)
+    if with_head:
+        log.path.with_name("audit.jsonl.head").rename(moved.with_name(f"{moved.name}.head"))
+    return moved
+
+
+@pytest.mark.parametrize("with_head", [False, True], ids=["alone", "with its head"])
+def test_a_log_that_was_moved_away_goes_on_and_both_files_together_are_intact(
+    tmp_path: Path, with_head: bool
+) -> None:
+    log = ticking_log(tmp_path / "audit.jsonl")
+    fill(log, 3)
+    first = move_away(log, 2, with_head=with_head)
+    fill(log, 2)
+    second = move_away(log, 1, with_head=with_head)
+    fill(log, 1)
+    found = [entry for entry, _ in entries(log.path)]
+    assert [(entry.number, entry.kind) for entry in found] == [(6, "recovered"), (7, "share")]
+    assert found[0].reason == "its file was moved away, removed or emptied: it held entries up to 5"
+    alone = verify(log.path)
+    assert whats(alone) == [(1, "missing")]
+    assert alone.findings[0].words == (
+        "entries 0 to 5 before it, in a file that was moved away or removed: verify that one together with "
+        "this, as the earlier one"
+    )
+    whole = verify(log.path, [first, second])
+    assert (whole.intact, whole.entries) == (True, 8)
+    assert [str(finding) for finding in verify(log.path, [first]).findings] == [
+        "line 1: missing: entries 3 to 5 before it, in a file that was moved away or removed: verify that "
+        "one together with this, as the earlier one"
+    ]
+    second.write_bytes(second.read_bytes().replace(b"object 1", b"object X"))
+    assert [str(finding) for finding in verify(log.path, [first, second]).findings] == [
+        f"{second}, line 3: changed: the line is not an entry as it was written: its hash is another"
+    ]
+    with pytest.raises(AuditUnavailable, match="there is no earlier file"):
+        verify(log.path, [first.with_name("audit.jsonl.3"), first, second])
+
+
+def test_an_older_copy_in_the_place_of_the_log_is_noted(tmp_path: Path) -> None:
+    log = ticking_log(tmp_path / "audit.jsonl")
+    head = log.path.with_name("audit.jsonl.head")
+    fill(log, 2)
+    older = log.path.read_bytes(), head.read_bytes()
+    fill(log, 2)
+    log.path.write_bytes(older[0])
+    head.write_bytes(older[1])
+    fill(log, 1)
+    found = [entry for entry, _ in entries(log.path)]
+    assert [entry.kind for entry in found] == ["share", "share", "recovered", "share"]
+    assert found[2].reason == "an older file was put in its place: it held entries up to 3"
