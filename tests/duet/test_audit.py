@@ -468,3 +468,37 @@ def test_what_has_happened_is_there_when_the_log_is_looked_at(duets: Pair, monke
     assert [entry.request for entry in owner.audit.filter(kind="withdrawn")] == [0]
     owner.close()
     assert kinds(owner)[-1] == "closed"
+
+
+# -- the file moves ----------------------------------------------------------------------------------------
+
+
+def test_a_log_that_is_moved_away_while_a_duet_runs_goes_on(private_audit_log: Path) -> None:
+    AuditLog(private_audit_log).append([Entry(kind="share", session="earlier")] * 20)
+    with duetlink.launch() as duet:
+        moved = private_audit_log.with_name("audit.jsonl.1")
+        private_audit_log.rename(moved)
+        private_audit_log.touch()
+        names = [f"object {number}" for number in range(60)]  # longer than the old file was, by far
+        for name in names:
+            duet.share(1, name)
+        assert kinds(duet) == ["recovered", *["share"] * 60]
+        assert [entry.name for entry in duet.audit.filter(kind="share")] == names
+        assert "up to 20" in next(iter(duet.audit)).reason
+        with pytest.raises(errors.AuditBroken, match="entries 0 to 20 before it, in a file that was moved"):
+            duet.audit.verify()
+        assert "82 entries, none changed, none missing" in str(duet.audit.verify(moved))
+
+
+def test_a_pointer_says_so_where_work_on_it_cannot_be_put_down(duets: Pair, private_audit_log: Path) -> None:
+    owner, scientist = duets
+    owner.share(np.arange(3.0), "x", mock="auto")
+    found = pointer(scientist, "x")
+    assert found.mock_words
+    break_log(private_audit_log)
+    result = found + 1
+    with pytest.raises(errors.WorkerUnavailable, match="the owner's audit log cannot be written, and no"):
+        result.get(timeout_s=30)
+    mend_log(private_audit_log)
+    answering(owner, lambda request: request.approve())
+    assert (scientist.store["x"] + 1).get(timeout_s=30).tolist() == [1.0, 2.0, 3.0]

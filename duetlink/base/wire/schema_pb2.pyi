@@ -609,6 +609,7 @@ class WorkEnd(_message.Message):
         REFUSED: _ClassVar[WorkEnd.Why]
         UNAVAILABLE: _ClassVar[WorkEnd.Why]
         DEFECT: _ClassVar[WorkEnd.Why]
+        UNRECORDED: _ClassVar[WorkEnd.Why]
     UNSPECIFIED: WorkEnd.Why
     CLOSED: WorkEnd.Why
     MEMORY: WorkEnd.Why
@@ -619,6 +620,7 @@ class WorkEnd(_message.Message):
     REFUSED: WorkEnd.Why
     UNAVAILABLE: WorkEnd.Why
     DEFECT: WorkEnd.Why
+    UNRECORDED: WorkEnd.Why
     WHY_FIELD_NUMBER: _ClassVar[int]
     LIMIT_FIELD_NUMBER: _ClassVar[int]
     why: WorkEnd.Why

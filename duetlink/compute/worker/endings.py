@@ -26,6 +26,8 @@ _WORDS = {
     pb.WorkEnd.CRASHED: "the worker has crashed",
     pb.WorkEnd.REFUSED: "a batch of steps could not be done at all; the owner's log has the reason",
     pb.WorkEnd.UNAVAILABLE: "no worker can be started there; the owner's log has the reason",
+    pb.WorkEnd.UNRECORDED: "the owner's audit log cannot be written, and no object is worked on without it; "
+    "try again later",
     pb.WorkEnd.DEFECT: "a defect on the owner's side, whose log has the details",
 }
 _LIMITS = frozenset((pb.WorkEnd.MEMORY, pb.WorkEnd.TIME, pb.WorkEnd.PROCESSOR_TIME, pb.WorkEnd.KILLED))

@@ -48,6 +48,7 @@ from duetlink.duet.objects.recorder import Recorder
 from duetlink.errors import (
     AssetChanged,
     AssetNotFound,
+    AuditUnavailable,
     BudgetExceeded,
     DuetError,
     LimitExceeded,
@@ -443,8 +444,12 @@ class Workplace:
         _log.warning("the peer's work has ended: %s", error)
         told = shift.worker.told_ending if shift is not None else None
         if told is None:
-            unavailable = isinstance(error, WorkerUnavailable)
-            told = pb.WorkEnd(why=pb.WorkEnd.UNAVAILABLE if unavailable else pb.WorkEnd.REFUSED)
+            why = pb.WorkEnd.REFUSED
+            if isinstance(error, WorkerUnavailable):
+                why = pb.WorkEnd.UNAVAILABLE
+            elif isinstance(error, AuditUnavailable):
+                why = pb.WorkEnd.UNRECORDED
+            told = pb.WorkEnd(why=why)
         await self._stop(told)
         return told
 
