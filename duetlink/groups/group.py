@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from duetlink.base.runtime.at_exit import KERNEL_ENDED, Ending, open_here
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.errors import (
-    PairingTimeout,
-    PanelUnavailable,
-)
+from duetlink.errors import AuditUnavailable, PairingTimeout, PanelUnavailable
 from duetlink.groups import watching
 from duetlink.groups.awaitable import AwaitableGroup
 from duetlink.groups.call import Call, ProgressBar
@@ -285,7 +283,8 @@ class Group:
             await self._ports.close()
             await self._life.close(reason, serving_s=serving_s)
         finally:  # also where the interpreter ends and something above hangs
-            await self._records.closed(str(self._life.why_closed))
+            with contextlib.suppress(AuditUnavailable):  # nothing leaves any more, the person wanted the end
+                await self._records.closed(str(self._life.why_closed))
 
     async def _close_with_process(self, limit_s: float) -> None:
         await self._close(KERNEL_ENDED, limit_s / 2)

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import math
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from numbers import Real
 from types import FunctionType, MethodType
 from typing import Any, SupportsIndex, TypeVar
 
-from duetlink.errors import CallTimeout, DuetError, LinkClosed, OperationRefused, SettingError
+from duetlink.errors import (
+    AuditUnavailable,
+    CallTimeout,
+    DuetError,
+    LinkClosed,
+    OperationRefused,
+    SettingError,
+)
 from duetlink.groups import averaging, shared_state
 from duetlink.groups.call import Call
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.engine import INTERRUPTED
 from duetlink.groups.life import GroupLife
 from duetlink.groups.records import Records
 from duetlink.groups.secure import averages
@@ -80,7 +89,7 @@ class Operations:
 
             async def average(collectives: Collectives) -> Any:
                 party = Party(*self._life.roll())
-                async with self._beginning:
+                async with self._begun(collectives, call, "average"):
                     await self.note("secure_average" if secure else "average", averaging.state_of(value))
                 if not secure:
                     return await averaging.average(collectives, value, weight, call.place)
@@ -104,7 +113,7 @@ class Operations:
         self.check("sync", "sync")
 
         async def sync(collectives: Collectives) -> Any:
-            async with self._beginning:
+            async with self._begun(collectives, call, "sync"):
                 await self.note("sync", averaging.state_of(state))
             result, _ = await shared_state.sync(collectives, state, call.place)
             return result
@@ -138,7 +147,7 @@ class Operations:
 
         async def all_reduce(collectives: Collectives) -> Any:
             party = Party(*self._life.roll())
-            async with self._beginning:
+            async with self._begun(collectives, call, "all_reduce"):
                 given = value
                 if isinstance(value, FunctionType | MethodType):
                     given = await asyncio.to_thread(value, collectives.rank, collectives.size)
@@ -287,7 +296,8 @@ class Operations:
         self.check(name, "sum" if sums else name)
 
         async def noted(collectives: Collectives) -> T:
-            async with self._beginning:
+            # nobody but the one member waits for a message, and it goes on waiting
+            async with self._begun(collectives, call, name) if counts else self._beginning:
                 if value is not None and root in (None, collectives.rank) and to != collectives.rank:
                     await self.note(name, value, to)
             return await work(collectives)
@@ -313,6 +323,18 @@ class Operations:
         finally:
             self.calls.remove(call)
 
+    @contextlib.asynccontextmanager
+    async def _begun(self, collectives: Collectives, call: Call, name: str) -> AsyncIterator[None]:
+        """What comes before the first message of a call, in the order of the calls. The others wait for that
+        message: they are told where it does not come.
+        """
+        async with self._beginning:
+            try:
+                yield
+            except BaseException as error:
+                collectives.engine.abandon(f"{name} at {call.place}", _told(error))
+                raise
+
     def check(self, name: str, as_what: str) -> None:
         """Raises OperationRefused: `only` does not allow what shows as much as that operation."""
         if self._only is not None and as_what not in self._only:
@@ -336,9 +358,9 @@ class Operations:
             raise LinkClosed("the group is closed")
         names = [life.roster.entries[seat].name for seat in now.epoch.members]
         if now.epoch.number != self._entered:
-            self._entered = now.epoch.number
             named = ", ".join(f"{rank} {member}" for rank, member in enumerate(names))
             await self._records.connected(named, life.roster.verifier())
+            self._entered = now.epoch.number
         others = [
             f"{rank} {names[rank]}"
             for rank, seat in enumerate(now.epoch.members)
@@ -351,6 +373,15 @@ class Operations:
             averaging.size_of(value) if size_bytes is None else size_bytes,
             now.epoch.number,
         )
+
+
+def _told(error: BaseException) -> str:
+    """Why a call did not begin, for the other members: in no words that may hold what is this one's alone."""
+    if isinstance(error, AuditUnavailable):
+        return "its audit log cannot be written"
+    if isinstance(error, asyncio.CancelledError):
+        return INTERRUPTED
+    return type(error).__name__
 
 
 def _check_tag(tag: int) -> None:

@@ -394,3 +394,37 @@ def test_who_tries_all_seats_at_once_has_one_guess(make_group: MakeGroup) -> Non
         assert set(kinds) <= {"WrongCode", "LinkClosed", "CodeUsed", "UnknownCode"}
         with pytest.raises(errors.WrongCode):
             launched.wait_ready(10)
+
+
+def test_a_member_whose_audit_log_cannot_be_written_gives_nothing_until_it_can(tmp_path: Path) -> None:
+    logs = [tmp_path / f"member-{number}" / "audit.jsonl" for number in range(2)]
+    settings = [dataclasses.replace(QUICK, audit_path=str(log)) for log in logs]
+    directory, kept = logs[1].parent, tmp_path / "kept"
+
+    def break_log() -> None:
+        directory.rename(kept)
+        directory.write_text("")  # a file, in which there can be no log
+
+    def mend_log() -> None:
+        directory.unlink()
+        kept.rename(directory)
+
+    with duetlink.group(size=2, settings=settings[0], patience_s=1.0) as first:
+        groups = [first, duetlink.group(first.code, settings=settings[1], patience_s=1.0)]
+        together(groups, lambda group: group.wait_ready(TIMEOUT_S))
+        break_log()
+        for _ in range(2):  # the second time as the first
+            gave = together(groups, lambda group: group.all_reduce(1))
+            assert isinstance(gave[0], errors.OperationAborted)
+            assert isinstance(gave[1], errors.AuditUnavailable)
+            assert "gave up all_reduce at" in str(gave[0])
+            assert "its audit log cannot be written (told by" in str(gave[0])
+            assert str(tmp_path) not in str(gave[0])
+            assert "nothing leaves until it can" in str(gave[1])
+        mend_log()
+        assert together(groups, lambda group: group.all_reduce(1)) == [2, 2]
+        written = [json.loads(line)["kind"] for line in logs[1].read_text().splitlines()]
+        assert written == ["opened", "connected", "group"]
+        break_log()
+        groups[1].close()  # what is left of it is freed all the same
+        assert groups[1].state.startswith("closed: this side closed the group")
