@@ -471,7 +471,7 @@ class Duet:
 
         async def wait() -> T:
             task = asyncio.ensure_future(waiting)
-            closed = asyncio.wrap_future(self._life.closed)
+            closed = asyncio.ensure_future(self._life.closed.wait())
             try:
                 async with asyncio.timeout(timeout_s):
                     await asyncio.wait((task, closed), return_when=asyncio.FIRST_COMPLETED)
@@ -480,6 +480,7 @@ class Duet:
                 raise self._life.closed_error()
             finally:
                 task.cancel()
+                closed.cancel()
 
         with WaitingLine(what, "stop waiting") as line:
             return self._thread.run(wait(), on_wait=line.show)

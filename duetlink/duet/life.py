@@ -85,7 +85,8 @@ class Life:
         self.ports = Ports(self.recorder)
         # for waiting from any thread
         self.connected: concurrent.futures.Future[None] = concurrent.futures.Future()
-        self.closed: concurrent.futures.Future[None] = concurrent.futures.Future()
+        # for waiting on the loop: it keeps nothing of those who no longer wait
+        self.closed = asyncio.Event()
         # by hand only: takes the scientist's text
         self.accept: Callable[[str], Awaitable[None]] | None = None
         self._recording = False  # the log says that this duet has begun, and is to say how it ends
@@ -193,7 +194,7 @@ class Life:
         self.state = CLOSED
         if not self.connected.done():
             self.connected.set_exception(error)
-        self.closed.set_result(None)
+        self.closed.set()
         self.changed()
         self._ending = asyncio.ensure_future(self._clean_up())
 

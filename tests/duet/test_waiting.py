@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import gc
 from typing import Any
 
 import pytest
@@ -93,6 +95,21 @@ def test_wait_request_and_wait_object_say_what_they_wait_for(
     with pytest.raises(errors.AssetNotFound):
         scientist.wait_object("x", 0.15)
     assert capsys.readouterr().err.startswith("waiting for Olga to share 'x' … ")
+
+
+def test_waiting_leaves_nothing_behind(duets: Pair) -> None:
+    owner, scientist = duets
+    owner.share(1, "x")
+    scientist.wait_object("x", 10)
+
+    def futures() -> int:
+        gc.collect()
+        return sum(isinstance(each, asyncio.Future) for each in gc.get_objects())
+
+    before = futures()
+    for _ in range(50):
+        scientist.wait_object("x", 10)
+    assert futures() < before + 10  # some tasks of both links run at any time
 
 
 def test_the_bar_says_who_has_paused_and_leaves_the_pause_out_of_its_rate(
