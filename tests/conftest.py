@@ -23,6 +23,7 @@ from duetlink.net.link.introducing import Introducing
 from duetlink.net.link.link import Link
 from duetlink.net.peer.connection import PeerConnection
 from duetlink.settings import Settings
+from tests.cut_link import cut_link
 from tests.parallel import ByFile, longest_first
 from tests.turn_server import TurnServer, run_turn_server
 
@@ -142,21 +143,7 @@ Cut = Callable[[Link], Callable[[], None]]
 @pytest.fixture
 def cut() -> Cut:
     """Lets nothing leave the sockets of a link's connection any more; returns what undoes it."""
-
-    def cut(link: Link) -> Callable[[], None]:
-        ice = link._lifeline._connection._pc.sctp.transport.transport._connection
-        transports = [protocol.transport for protocol in ice._protocols]
-        kept = [transport.sendto for transport in transports]
-        for transport in transports:
-            transport.sendto = lambda data, address=None: None
-
-        def heal() -> None:
-            for transport, sendto in zip(transports, kept, strict=True):
-                transport.sendto = sendto
-
-        return heal
-
-    return cut
+    return cut_link
 
 
 @pytest.fixture
