@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # in this order, ahead of all others: minutes each
 LONG = (
+    "tests/soak/",
     "tests/browser/",
     "tests/lab/test_networks.py",
     "tests/widgets/component/",

@@ -75,7 +75,7 @@ def test_several_run_in_order_each_with_its_own_options(fakes: Benchmarks) -> No
     ("words", "says"),
     [
         (("quicker",), "there is no benchmark 'quicker'; there are quick, slow."),
-        # what `python -m benchmarks soak 10 300 1000` took in silence
+        # what `python -m benchmarks cuts 10 300 1000` once took in silence
         (
             ("slow", "10", "300"),
             "there is no benchmark '10'; there are quick, slow. A benchmark's parameters are",

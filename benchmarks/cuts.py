@@ -49,7 +49,7 @@ def main(cuts: int, size_mib: int, messages: int) -> None:
                 "took = {}\n"
                 "def get():\n"
                 "    begin = time.monotonic()\n"
-                "    y = duet.wait_object('x', 60).get(reason='soak', timeout_s=7200)\n"
+                "    y = duet.wait_object('x', 60).get(reason='cuts', timeout_s=7200)\n"
                 "    took['get'] = time.monotonic() - begin\n"
                 "    took['digest'] = digest(y)\n"
                 "def tell():\n"
@@ -88,7 +88,7 @@ def main(cuts: int, size_mib: int, messages: int) -> None:
     ]
     title = f"{size_mib} MiB and {messages} messages over a line of {RATE_MBIT:g} Mbit/s that is cut"
     data = {"cuts_s": times_s, "got": got, "stored": stored, **statistics}
-    report("soak", title, ["what", "figure"], rows, data)
+    report("cuts", title, ["what", "figure"], rows, data)
 
 
 def owner_digest(size_mib: int) -> str:
