@@ -19,10 +19,10 @@ import pytest
 import duetlink
 from duetlink import Policy, errors
 from duetlink.duet.answering.incoming import Incoming
+from duetlink.duet.answering.queue import HISTORY
 from duetlink.duet.duet import Duet
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.state import records
-from duetlink.duet.state.contents import HISTORY
 from duetlink.duet.state.file import StateFile
 from duetlink.duet.state.place import StatePlace
 from duetlink.duet.state.request_record import request_to_json

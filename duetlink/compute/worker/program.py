@@ -53,6 +53,9 @@ MOST_OBJECTS = 1_000_000
 _MAX_MESSAGE = 500  # characters of a library's error, where the owner lets messages out
 
 
+_RETIRED = Fault(0, 0, pb.WorkFailure.NOT_SHARED)  # in place of an asset that is no longer shared
+
+
 class _Unmade(Exception):
     """An argument of a step is what an earlier one failed to make."""
 
@@ -77,12 +80,13 @@ class ProgramDesk:
         self._most: groups.Group = EVERYBODY
         self._kept: groups.Group = EVERYBODY
         self._draws = 0
-        self._shared: set[int] = set()  # ids of assets, which nothing may change
+        self._shared: dict[int, tuple[str, int]] = {}  # assets, which nothing may change, by their ids
         # From a way to an object, such as `frame.loc`, which writes to the frame, to that object; also from a
         # step that failed to make such a way.
         self._parts: dict[int, int] = {}
         self._handlers: dict[str, Callable[[bytes, Sequence[int]], tuple[bytes, Sequence[int]]]] = {
             "asset": self._take_asset,
+            "retire": self._retire,
             "run": self._run,
             "take": self._give,
             "release": self._release,
@@ -115,6 +119,18 @@ class ProgramDesk:
         self._assets[asset["name"], asset["revision"]] = body
         untouched = map_sealed(fd, asset["size_bytes"], writable_copy=False)
         self._untouched[asset["name"], asset["revision"]] = untouched
+        return b"", ()
+
+    def _retire(self, content: bytes, fds: Sequence[int]) -> tuple[bytes, Sequence[int]]:
+        """Let go of revisions that are no longer shared; what was made from them stays."""
+        for name, revision in json.loads(content):
+            which = name, revision
+            self._assets.pop(which, None)
+            self._untouched.pop(which, None)
+            for id_ in [id_ for id_, asset in self._shared.items() if asset == which]:
+                del self._shared[id_]
+                self._groups.pop(id_, None)
+                self._objects[id_] = _RETIRED
         return b"", ()
 
     def _run(self, content: bytes, fds: Sequence[int]) -> tuple[bytes, Sequence[int]]:
@@ -364,7 +380,7 @@ class ProgramDesk:
             raise AssetNotFound(f"{name!r}, revision {revision}, is not there to be worked on") from None
         self._objects[step.id] = values.decode(body, gradients=False)  # the log relies on it
         self._groups[step.id] = groups.ROWS
-        self._shared.add(step.id)
+        self._shared[step.id] = name, revision
 
     def _check_own(self, step: Step, changes: Sequence[int] = (0,)) -> None:
         """Refuse to change an asset. A view of one may be changed, of this program's own copy of it."""
@@ -411,6 +427,8 @@ class ProgramDesk:
             found = self._objects[id_]
         except (KeyError, TypeError):
             raise RemoteProtocolError(f"there is no result {id_!r}") from None
+        if found is _RETIRED:
+            raise AssetNotFound("it is no longer shared, or was shared again")
         if type(found) is Fault:
             raise _Unmade(found)
         return found

@@ -25,10 +25,13 @@ class Grants:
     def __init__(self, persistence: Persistence) -> None:
         self._persistence = persistence
         self._by_whose: dict[tuple[str, ...], StandingYes] = {}
+        # the same, by each revision that it is about
+        self._of_asset: dict[tuple[str, int], dict[tuple[str, ...], None]] = {}
 
     def resume(self, granted: Iterable[Incoming]) -> None:
         """Those of a person that an earlier kernel has kept."""
-        self._by_whose = {request.whose: StandingYes(request, PERSON) for request in granted}
+        for request in granted:
+            self._add(StandingYes(request, PERSON))
 
     def find(self, whose: tuple[str, ...]) -> StandingYes | None:
         return self._by_whose.get(whose)
@@ -39,14 +42,44 @@ class Grants:
             self._persistence.granted(request)
         known = self._by_whose.get(request.whose)
         if known is None or (by == PERSON and known.by != PERSON):
-            self._by_whose[request.whose] = StandingYes(request, by)
+            self._add(StandingYes(request, by))
 
     def take_back(self, request: Incoming) -> None:
-        self._by_whose.pop(request.whose, None)
+        if request.whose in self._by_whose:
+            self._drop(request.whose)
         self._persistence.taken_back(request)
 
-    def retire(self, info: AssetInfo) -> None:
-        """This revision is no longer offered."""
-        for whose in [whose for whose in self._by_whose if whose[1:] == info.identity]:
-            del self._by_whose[whose]
+    def stands(self, request: Incoming) -> bool:
+        """Whether a person has granted by this request what the peer may have again."""
+        known = self._by_whose.get(request.whose)
+        return known is not None and known.request is request and known.by == PERSON
+
+    def forget(self, request: Incoming) -> None:
+        """A request is forgotten, and with it what a policy or a budget has said: it is asked again."""
+        known = self._by_whose.get(request.whose)
+        if known is not None and known.request is request and known.by != PERSON:
+            self._drop(request.whose)
+
+    def retire(self, info: AssetInfo) -> list[Incoming]:
+        """This revision is no longer offered: neither is what was made from it. Returns the requests by which
+        it was granted.
+        """
+        gone = self._of_asset.pop((info.name, info.revision), {})
+        requests = [self._drop(whose).request for whose in list(gone)]
         self._persistence.retired(info)
+        return requests
+
+    def _add(self, yes: StandingYes) -> None:
+        whose = yes.request.whose
+        self._by_whose[whose] = yes
+        for asset in yes.request.asset.sources:
+            self._of_asset.setdefault(asset, {})[whose] = None
+
+    def _drop(self, whose: tuple[str, ...]) -> StandingYes:
+        yes = self._by_whose.pop(whose)
+        for asset in yes.request.asset.sources:
+            if (of_asset := self._of_asset.get(asset)) is not None:
+                of_asset.pop(whose, None)
+                if not of_asset:
+                    del self._of_asset[asset]
+        return yes

@@ -29,10 +29,12 @@ from duetlink.duet.answering.handling import Asker, Handling
 from duetlink.duet.answering.incoming import Incoming, utc_now
 from duetlink.duet.answering.job_intake import JobIntake
 from duetlink.duet.answering.jobs import Jobs
+from duetlink.duet.answering.machine import Phase
 from duetlink.duet.answering.persistence import Persistence
 from duetlink.duet.answering.policies.book import PolicyBook
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import APPROVE
+from duetlink.duet.answering.queue import Questions, Queue
 from duetlink.duet.answering.releases import Releases
 from duetlink.duet.answering.runner import Runner, answer_of
 from duetlink.duet.answering.states import BUDGET, NO_LOG, PENDING, PERSON
@@ -54,7 +56,6 @@ from duetlink.settings import Settings
 MAX_REASON = 2000  # characters
 MAX_ASKERS = 100  # of one request
 MAX_EXPIRES_S = 366 * 24 * 3600
-HISTORY = 10_000  # requests of one session, answered or not
 
 _log = logging.getLogger(__name__)
 
@@ -76,9 +77,9 @@ class Inbox:
         self.settings = settings
         self.recorder = recorder
         self.policies = policies
-        self.requests: list[Incoming] = []
         self.on_change: Callable[[], None] = lambda: None
         self.planned_charges = workplace.planned_charges
+        self._retire_at_work = workplace.retire
         self.jobs = Jobs(catalogue, settings, recorder, decoding, self.changed, workplace.charge)
         intake = JobIntake(catalogue, workplace.freeze, settings.max_received_bytes, self._held_bytes)
         self._arrivals = Arrivals(catalogue, workplace, intake, decoding)
@@ -94,9 +95,10 @@ class Inbox:
             persistence,
             self.changed,
             self._call_person,
+            self._ended,
         )
-        self._handlings: dict[int, Handling] = {}  # by the number of their request
-        self._questions: dict[bytes, Handling] = {}  # by the number of a question, answered or not
+        self._queue = Queue(self._grants.stands, self._forgotten)
+        self._questions = Questions(self._releases.is_moving)
         self._link: Link | None = None
         self._arrived = asyncio.Event()
 
@@ -115,11 +117,10 @@ class Inbox:
         them, and the peer is told when it asks again. Policies answer only whoever asks.
         """
         self.catalogue.on_retired, self.catalogue.on_continued = self._retired, self._continued
-        self.requests = requests
-        self._handlings = {request.number: Handling.resumed(request) for request in requests}
         self._grants.resume(granted)
-        for request in self.pending:
-            self._runner.start_timer(self._handlings[request.number])
+        self._queue.resume(requests)
+        for handling in self._queue.open:
+            self._runner.start_timer(handling)
 
     async def close(self) -> None:
         """End the functions that run; their workers are gone when this returns."""
@@ -132,8 +133,22 @@ class Inbox:
     # -- what waits ------------------------------------------------------------------------------------------
 
     @property
+    def requests(self) -> list[Incoming]:
+        """Those that are open, and the latest that have been answered. From any thread."""
+        return self._queue.requests
+
+    @property
     def pending(self) -> list[Incoming]:
-        return [request for request in self.requests if request.state == PENDING]
+        return self._queue.pending
+
+    def _ended(self, handling: Handling) -> None:
+        self._questions.end(handling)
+        if not handling.is_again:
+            self._queue.end(handling)
+
+    def _forgotten(self, request: Incoming) -> None:
+        self._grants.forget(request)
+        self._persistence.forgotten(request)
 
     async def wait_pending(self) -> Incoming:
         """The oldest request without an answer, waiting for one."""
@@ -163,7 +178,7 @@ class Inbox:
         self._check_number(ask.request_id)
         handling, event = self._route(ask, arrival)
         handling.askers[ask.request_id] = Asker(ask.request_id, ask.path, ask.reason[:MAX_REASON])
-        self._questions[ask.request_id] = handling
+        self._questions.add(ask.request_id, handling)
         reply = await self._runner.run(handling, event)
         assert reply is not None
         answer = self._releases.answer(handling, reply)
@@ -210,7 +225,7 @@ class Inbox:
         for request in self.pending:
             if request.whose == whose and request.reason == reason and not ask.expires_s:
                 has_room = request.expires is None and len(request.waiting) < MAX_ASKERS
-                return self._handlings[request.number] if has_room else None
+                return self._queue[request.number] if has_room else None
         return None
 
     def _enter(self, ask: pb.Ask, arrival: Arrival) -> Handling:
@@ -219,22 +234,20 @@ class Inbox:
         limit = self.settings.max_pending_requests
         if len(self.pending) >= limit:
             raise LimitExceeded(f"{limit} requests wait for an answer; wait, or withdraw some")
-        if len(self.requests) >= HISTORY:
-            raise LimitExceeded(f"this session has had {HISTORY} requests; launch a new one")
         now = utc_now()
         request = Incoming(
-            self.requests[-1].number + 1 if self.requests else 0,
+            self._queue.next_number(),
             arrival.info,
-            arrival.content,
+            None,
             self._link.peer_name,
             ask.reason[:MAX_REASON],
             now,
             _after(now, ask.expires_s),
         )
-        self.requests.append(request)
+        if arrival.content is not None:
+            request.hold(arrival.content, self.catalogue.holdings)
         self._persistence.request(request)
-        handling = self._handlings[request.number] = Handling(request)
-        return handling
+        return self._queue.add(request)
 
     # -- a person or a policy answers ------------------------------------------------------------------------
 
@@ -257,7 +270,7 @@ class Inbox:
         others = [same for same in self.pending if same is not request and same.whose == request.whose]
         for same in (request, *others):
             try:
-                await self._runner.run(self._handlings[same.number], Answered(Yes(PERSON)))
+                await self._runner.run(self._queue[same.number], Answered(Yes(PERSON)))
             except DuetError as error:  # the others are answered all the same
                 failed = failed or error
         if failed is not None:
@@ -267,7 +280,7 @@ class Inbox:
         """Say no; the peer gets `reason`. Raises RequestAnswered, LinkClosed."""
         request.check_pending()
         try:
-            await self._runner.run(self._handlings[request.number], Answered(No(PERSON, reason)))
+            await self._runner.run(self._queue[request.number], Answered(No(PERSON, reason)))
         finally:
             await self._persistence.written()
 
@@ -275,14 +288,14 @@ class Inbox:
         """Tell the peer that its function has failed. Raises RequestAnswered, LinkClosed."""
         request.check_pending()
         failed = FunctionFailed(by, self.jobs.words(request))
-        await self._runner.run(self._handlings[request.number], failed)
+        await self._runner.run(self._queue[request.number], failed)
 
     async def examine(self) -> None:
         """Let the policies answer what waits. What they cannot answer still waits."""
         for request in self.pending:
             if request.state != PENDING or not request.waiting:  # answered meanwhile, or nobody waits for it
                 continue
-            handling = self._handlings[request.number]
+            handling = self._queue[request.number]
             answered = self._runner.decide(handling)
             runs = request.job is not None and request.job.busy
             if answered.answer is None or (isinstance(answered.answer, Yes) and answered.is_unmade and runs):
@@ -299,20 +312,23 @@ class Inbox:
         handling = self._questions.get(withdraw.request_id)
         if handling is not None:
             self._runner.hear(handling, Withdrawn(withdraw.request_id))
+            if handling.case.phase is Phase.PENDING:  # others wait for it
+                self._questions.drop(withdraw.request_id, handling)
 
     def _retired(self, info: AssetInfo, why: str) -> None:
-        self._grants.retire(info)
-        for handling in self._handlings.values():
-            asset = handling.request.asset
-            made_from = asset.lineage.assets if asset.lineage is not None else ()
-            if asset.identity == info.identity or (info.name, info.revision) in made_from:
+        self._retire_at_work(info)
+        for request in self._grants.retire(info):
+            self._queue.retired(request)
+        for handling in self._queue.open:
+            if (info.name, info.revision) in handling.request.asset.sources:
                 self._runner.hear(handling, Retired(why))
 
     def _continued(self, info: AssetInfo, content: Content) -> None:
         """A revision that was asked for in an earlier kernel is there again."""
         for request in self.pending:
             if request.asset.identity == info.identity:
-                request.asset, request.content = info, content
+                request.asset = info
+                request.hold(content, self.catalogue.holdings)
                 self._persistence.request(request)
         self.on_change()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
+from duetlink.base.runtime.held import Holdings
 from duetlink.duet.answering.states import EXPIRED, PENDING
 from duetlink.duet.objects.asset import AssetInfo, Content
 from duetlink.duet.objects.recorder import described
@@ -16,6 +17,8 @@ from duetlink.errors import RequestAnswered
 if TYPE_CHECKING:
     from duetlink.duet.answering.job import Job
 
+WAITED_FOR = "a request waits for it"
+
 
 @dataclass(slots=True)
 class Incoming:
@@ -23,7 +26,7 @@ class Incoming:
 
     number: int
     asset: AssetInfo
-    content: Content | None  # what would leave; not kept when nobody waits for it any more
+    content: Content | None  # what would leave, until nobody waits for it any more; see `hold`
     peer_name: str
     reason: str
     arrived: datetime.datetime
@@ -56,9 +59,17 @@ class Incoming:
                 "can be answered"
             )
 
+    def hold(self, content: Content, holdings: Holdings) -> None:
+        """This would leave: keep it until the request is answered."""
+        self.release()
+        self.content = content
+        content.held.title = content.held.title or f"{self.asset.name}, for request {self.number}"
+        holdings.keep(content.held, WAITED_FOR, self.number)
+
     def release(self) -> None:
-        """Nobody waits for it any more: let a result go. What is shared stays where it is."""
-        if self.asset.lineage is not None:
+        """Nobody waits for it any more."""
+        if self.content is not None:
+            self.content.held.let_go(WAITED_FOR, self.number)
             self.content = None
 
     def asked_entry(self, reason: str) -> Entry:

@@ -174,7 +174,7 @@ class Jobs:
             elements=summary.elements,
             fingerprint=fingerprint,
         )
-        request.content = content
+        request.hold(content, self._catalogue.holdings)
         job.made = True
 
     # -- what it says meanwhile ------------------------------------------------------------------------------

@@ -42,6 +42,9 @@ class Persistence(AssetPersistence, Protocol):
     def request(self, request: Incoming) -> None:
         """It has come, or is in another state."""
 
+    def forgotten(self, request: Incoming) -> None:
+        """It was answered long ago, and need not come back."""
+
     def granted(self, request: Incoming) -> None:
         """A person lets this peer have this revision, now and when it asks again."""
 
@@ -75,6 +78,9 @@ class NothingKept:
         pass
 
     def request(self, request: Incoming) -> None:
+        pass
+
+    def forgotten(self, request: Incoming) -> None:
         pass
 
     def granted(self, request: Incoming) -> None:

@@ -99,6 +99,14 @@ class Releases:
             self._link.exports.withdraw(asker.offer, error)
         asker.offer = asker.outgoing = asker.release = None
 
+    def is_moving(self, asker: Asker) -> bool:
+        """Whether its offer is open: the peer may still fetch it."""
+        return (
+            asker.offer is not None
+            and self._link is not None
+            and self._link.exports.transfer(asker.offer) is not None
+        )
+
     def end(self, asker: Asker) -> None:
         """The peer knows of the offer, and wants it no longer."""
         if asker.offer is not None and self._link is not None:

@@ -177,9 +177,9 @@ class Request:
 
         Raises AssetNotFound, AssetChanged: what was asked for is no longer shared.
         """
-        if self.asset.lineage is None:
-            self._inbox.catalogue.check_mine(self.asset.name, self.asset.revision)
         content = self._incoming.content
+        if self.asset.lineage is None:
+            content = self._inbox.catalogue.check_mine(self.asset.name, self.asset.revision).content
         if content is None and self.asset.is_unmade:
             return "not known: run() runs the function here, and only here"
         return preview_of(content) if content is not None else "not kept: the request has been answered"
@@ -334,11 +334,14 @@ class RequestTable(Sequence[Request]):
     def __getitem__(self, index: int | slice) -> Request | Sequence[Request]:
         if isinstance(index, slice) or -len(self) <= index < 0:
             return self._requests[index]
-        # after a restart the oldest ones may be missing
+        # those that were answered long ago are missing
         place = bisect_left(self._requests, index, key=lambda request: request.number)
         if place < len(self) and self._requests[place].number == index:
             return self._requests[place]
-        raise IndexError(f"there is no request {index}; {len(self)} have arrived so far")
+        arrived = self._requests[-1].number + 1 if self else 0
+        if index < arrived:
+            raise IndexError(f"there is no request {index} any more: it was answered long ago")
+        raise IndexError(f"there is no request {index}; {arrived} have arrived so far")
 
     def __iter__(self) -> Iterator[Request]:
         return iter(self._requests)

@@ -49,8 +49,11 @@ class Runner:
         persistence: Persistence,
         changed: Callable[[], None],
         call_person: Callable[[], None],
+        ended: Callable[[Handling], None],
     ) -> None:
-        """`changed` hears of what a person would want to see, `call_person` of what waits for one."""
+        """`changed` hears of what a person would want to see, `call_person` of what waits for one, `ended` of
+        what has been answered or given up.
+        """
         self._releases = releases
         self._recorder = recorder
         self._policies = policies
@@ -59,14 +62,15 @@ class Runner:
         self._persistence = persistence
         self._changed = changed
         self._call_person = call_person
+        self._ended = ended
         self._background: set[asyncio.Task[None]] = set()
-        self._timers: list[asyncio.TimerHandle] = []
+        self._timers: dict[Handling, asyncio.TimerHandle] = {}
 
     async def close(self) -> None:
         """Give up what runs in the background. The loop may live on, with other duets: no timer stays on it.
         Safe to call twice.
         """
-        for timer in self._timers:
+        for timer in self._timers.values():
             timer.cancel()
         running = list(self._background)
         for task in running:
@@ -113,9 +117,14 @@ class Runner:
         return events.Answered(answer_of(handling.decision), handling.is_unmade)
 
     def _step(self, handling: Handling, event: Event) -> tuple[do.Action, ...]:
+        was_open = handling.is_open
         handling.case, to_do = step(handling.case, event)
         if not handling.is_again:
             handling.request.waiting = handling.case.askers
+        if was_open and not handling.is_open:
+            if (timer := self._timers.pop(handling, None)) is not None:
+                timer.cancel()
+            self._ended(handling)
         return to_do
 
     # -- what takes time -------------------------------------------------------------------------------------
@@ -200,9 +209,9 @@ class Runner:
         if expires is not None:
             left_s = max((expires - utc_now()).total_seconds(), 0)
             expired = events.Expired(f"nobody answered before it expired, at {expires:%H:%M:%S} UTC")
-            loop = asyncio.get_running_loop()
-            self._timers = [timer for timer in self._timers if timer.when() > loop.time()]
-            self._timers.append(loop.call_later(left_s, self.hear, handling, expired))
+            self._timers[handling] = asyncio.get_running_loop().call_later(
+                left_s, self.hear, handling, expired
+            )
 
     def _announce(self, handling: Handling) -> None:
         decision, content = handling.decision, handling.content

@@ -96,6 +96,7 @@ class Workplace:
         self._done = self._reported = 0
         self._faults: answers.Faults = []  # since the last report, as far as the peer may know of them
         self._report_later: asyncio.TimerHandle | None = None
+        self._retired: list[tuple[str, int]] = []  # revisions that the worker is still to let go of
         self._frozen = 0  # results given to be looked at; each is a revision of its own
         self.on_change: Callable[[], None] = lambda: None
 
@@ -176,6 +177,26 @@ class Workplace:
         if self._queue.qsize() >= MOST_WAITING:
             raise LimitExceeded(f"the peer has sent {MOST_WAITING} batches of work ahead of the worker")
         self._queue.put_nowait(job)
+
+    def retire(self, info: AssetInfo) -> None:
+        """A revision is no longer shared: what is done with it from here on fails, its memory is freed."""
+        if self._shift is not None:
+            self._retired.append((info.name, info.revision))
+            if len(self._retired) == 1:
+                self._queue.put_nowait(self._tell_retired)
+
+    async def _tell_retired(self) -> None:
+        retired, self._retired = self._retired, []
+        shift = self._shift
+        if shift is None:
+            return
+        given = [which for which in retired if which in shift.given]
+        shift.given.difference_update(given)
+        try:
+            if given:
+                await shift.worker.call("retire", json.dumps(given).encode())
+        except DuetError as error:
+            await self._broken(shift, error)
 
     async def freeze(self, result: int, follow_rows: bool = False) -> Mine:
         """A result as it is when all that came before is done: described, and never to change again. With

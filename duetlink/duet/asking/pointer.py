@@ -122,6 +122,7 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
         self._asking = asking
         self._thread = thread
         self._workbench = workbench
+        self._grip = workbench.revisions.hold(info)
 
     @property
     def _state(self) -> tuple[Program, Any, int]:  # type: ignore[override]

@@ -130,6 +130,12 @@ class Program:
             self.record(id_, program.ASSET, [write_plain(name), str(revision)])
         return self._assets[key]
 
+    def forget_asset(self, name: str, revision: int) -> None:
+        """No pointer to it is left, and it is not shared any more."""
+        id_ = self._assets.pop((name, revision), None)
+        if id_ is not None:
+            self.drop(id_)
+
     def place(self, obj: object) -> int:
         """Record a value of this side's, as it is now; returns its id. Raises UnsupportedValue."""
         self.echoes.check(obj)

@@ -20,6 +20,7 @@ from duetlink.duet.asking.outbox import Outbox
 from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.asking.program import Program
 from duetlink.duet.asking.remote import Remote, Result
+from duetlink.duet.asking.revisions import Revision, Revisions
 from duetlink.duet.asking.sizes import hidden_of_asset
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Catalogue
@@ -44,8 +45,8 @@ class Workbench:
         self._outbox: Outbox | None = None
         self._program: Program | None = None
         self._running: asyncio.Task[None] | None = None
-        self._mocks: dict[tuple[str, int], Any] = {}
-        self._hidden: dict[tuple[str, int], int] = {}
+        self.revisions = Revisions(catalogue)
+        self.revisions.on_end = self._forget
         self._lock = threading.Lock()
         self._epoch = 0
 
@@ -57,6 +58,7 @@ class Workbench:
 
     def attach(self, link: Link) -> None:
         self._link = link
+        self.revisions.attach()
         link.rpc.notice(pb.WorkReport, self._reported)
         link.rpc.notice(pb.WorkWords, self._worded)
 
@@ -67,7 +69,8 @@ class Workbench:
             self._outbox.end("the duet is closed")
 
     async def close(self) -> None:
-        """Stop sending what was recorded."""
+        """Stop sending what was recorded, and let go of all mocks."""
+        self.revisions.close()
         if self._running is not None:
             self._running.cancel()
             await asyncio.gather(self._running, return_exceptions=True)
@@ -128,37 +131,39 @@ class Workbench:
             NoMock: the owner has given none.
             AssetNotFound, AssetChanged, LinkClosed, TransferFailed.
         """
-        key = info.name, info.revision
         self._asking.check_open()
-        if key not in self._mocks:
+        revision = self.revisions.of(info)
+        if revision.mock is None:
             if not info.mock:
                 raise NoMock(
                     f"{info.name!r} has no mock, so nothing can be done with it from afar; ask for it with "
                     ".get(reason=…), or ask its owner to share it with mock='auto'"
                 )
             assert self._thread is not None
-            self._keep(info, self._thread.run(self._catalogue.fetch_mock(info, MOST_MOCK_BYTES)))
-        return self._mocks[key]
+            body = self._thread.run(self._catalogue.fetch_mock(info, MOST_MOCK_BYTES))
+            return self._keep(revision, body)
+        return revision.mock[0]
 
     def glance(self, infos: Sequence[AssetInfo]) -> list[Any]:
         """The mocks of these assets, to be shown; None for one that there is not, or that is not here within
         GLANCE_S. Raises nothing.
         """
-        missing = [info for info in infos if info.mock and (info.name, info.revision) not in self._mocks]
+        missing = [info for info in infos if info.mock and self.here(info) is None]
         if missing and self._thread is not None:
             try:
                 self._asking.check_open()
                 bodies = self._thread.run(self._fetched(missing[:_MOST_GLANCES]))
                 for info, body in zip(missing, bodies, strict=False):
                     if body is not None:
-                        self._keep(info, body)
+                        self._keep(self.revisions.of(info), body)
             except DuetError:
                 pass  # what is shown goes without
         return [self.here(info) for info in infos]
 
     def here(self, info: AssetInfo) -> Any:
         """The mock of an asset, if it has been fetched before; else None."""
-        return self._mocks.get((info.name, info.revision))
+        revision = self.revisions.get(info)
+        return revision.mock[0] if revision is not None and revision.mock is not None else None
 
     async def _fetched(self, infos: Sequence[AssetInfo]) -> list[memoryview | None]:
         async def fetched(info: AssetInfo) -> memoryview | None:
@@ -170,17 +175,22 @@ class Workbench:
 
         return await asyncio.gather(*map(fetched, infos))
 
-    def _keep(self, info: AssetInfo, body: memoryview) -> None:
+    def _keep(self, revision: Revision, body: memoryview) -> Any:
         mock = values.decode(body, room=values.Room(MOST_MOCK_BYTES), gradients=False)
-        self._mocks[info.name, info.revision] = mock
+        revision.mock, revision.held.size_bytes = (mock,), len(body)
         self.load()
+        return mock
+
+    def _forget(self, key: tuple[str, int]) -> None:
+        if (program := self._program) is not None:
+            program.forget_asset(*key)
 
     def hidden(self, info: AssetInfo) -> int:
         """The mask of the sizes of an asset: those of its mock that its description does not confirm."""
-        key = info.name, info.revision
-        if key not in self._hidden:
-            self._hidden[key] = hidden_of_asset(self.mock(info), info.detail, info.size_bytes)
-        return self._hidden[key]
+        revision = self.revisions.of(info)
+        if revision.hidden is None:
+            revision.hidden = hidden_of_asset(self.mock(info), info.detail, info.size_bytes)
+        return revision.hidden
 
     def connected(self) -> tuple[LoopThread, Asking]:
         """What requests are made by."""

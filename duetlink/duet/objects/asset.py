@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from duetlink.base.runtime.held import Held
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.text import harmless, harmless_lines
 from duetlink.data.values import Encoded, decode, encode
@@ -61,6 +62,11 @@ class AssetInfo:
         if self.lineage is not None:
             return self.lineage.digest, self.fingerprint
         return self.name, str(self.revision)
+
+    @property
+    def sources(self) -> tuple[tuple[str, int], ...]:
+        """The assets that it is or was made from, by name and revision."""
+        return ((self.name, self.revision),) if self.lineage is None else self.lineage.assets
 
     @property
     def is_unmade(self) -> bool:
@@ -137,6 +143,7 @@ class Content:
         self.lossy = encoded.lossy
         self.summary = encoded.summary
         self.size_bytes = encoded.size_bytes
+        self.held = Held(size_bytes=encoded.size_bytes)
         self._outgoing: concurrent.futures.Future[Outgoing] | None = None
         self._original = original
         self.decode: Callable[[bytes], object] = decode  # another one where a worker has encoded it
@@ -162,7 +169,7 @@ class Content:
         """Begin to read the content on a thread of `submit`: from here on a change of it is noticed."""
         if self._outgoing is None:
             self._outgoing = submit(
-                Outgoing, self._encoded.segments, self._encoded.size_bytes, self._encoded.parts
+                Outgoing, self._encoded.segments, self._encoded.size_bytes, self._encoded.parts, self.held
             )
 
     async def outgoing(self) -> Outgoing:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duetlink.base.audit.entry import SHARE, UNSHARE
+from duetlink.base.runtime.held import Holdings
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.privacy.table import Rows
 from duetlink.duet.objects.asset import AssetInfo, Content
@@ -22,6 +23,8 @@ from duetlink.duet.objects.recorder import Recorder, described
 from duetlink.errors import AssetChanged, AssetNotFound, LimitExceeded, ValueRefused
 from duetlink.net.link.link import Link
 from duetlink.settings import Settings
+
+OFFERED = "offered to the peer"
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +69,8 @@ class Catalogue:
         self._link: Link | None = None
         self._revisions: dict[str, int] = {}
         self._changed = asyncio.Event()
-        self._preparing: asyncio.Queue[Content] = asyncio.Queue()
+        self._preparing: asyncio.Queue[str] = asyncio.Queue()  # names of what has been shared
+        self.holdings = Holdings()
         self.mine: dict[str, Mine] = {}
         self.peer: dict[str, AssetInfo] = {}
         self.received: dict[str, Received] = {}
@@ -77,6 +81,8 @@ class Catalogue:
         self.on_continued: Callable[[AssetInfo, Content], None] = lambda info, content: None
         # called when a revision of this side's is no longer offered
         self.on_retired: Callable[[AssetInfo, str], None] = lambda info, why: None
+        # called with the name of what the peer shares, shares again, or shares no longer
+        self.on_peer_change: Callable[[str], None] = lambda name: None
         self.on_mock: Callable[[], None] = lambda: None  # called when the peer asks for one
         self.on_change: Callable[[], None] = lambda: None  # called when either side has more, less or another
 
@@ -88,7 +94,7 @@ class Catalogue:
         link.rpc.handle(pb.MockQuery, self._give_mock)
         for asset in self.mine.values():
             link.rpc.tell_nowait(asset.info.to_wire())
-            self._preparing.put_nowait(asset.content)
+            self._preparing.put_nowait(asset.info.name)
 
     def resume(self, assets: Mapping[str, KeptAsset]) -> None:
         """Go on where an earlier kernel was."""
@@ -100,9 +106,10 @@ class Catalogue:
         assert self._link is not None
         await self._link.ladder.wait_settled()
         while True:
-            content = await self._preparing.get()
-            await self._link.ladder.prepare(await content.outgoing())
-            del content  # it may be large, and no longer shared when the next one comes
+            asset = self.mine.get(await self._preparing.get())
+            if asset is not None:
+                await self._link.ladder.prepare(await asset.content.outgoing())
+            del asset  # it may be large, and no longer shared when the next one comes
 
     async def share(self, offer: Offer, budget_words: str = "") -> Mine:
         """Tell the peer of an object, with what it may have in its place; an asset of that name is
@@ -123,6 +130,7 @@ class Catalogue:
         await self._persistence.shared(asset.info, content)
         replaced = self.mine.get(name)
         self.mine[name] = asset
+        self._hold(asset)
         if self.awaiting.pop(name, None) is not None and awaited is not None:
             if goes_on:
                 self.on_continued(info, content)
@@ -130,11 +138,21 @@ class Catalogue:
                 self.on_retired(awaited.info, f"{name!r} was shared again with another content; ask for that")
         if replaced is not None and replaced.info.revision != info.revision:
             self.on_retired(replaced.info, f"{name!r} was shared again; ask for the new revision")
+        if replaced is not None:
+            _let_go(replaced)
         if self._link is not None:
             self._link.rpc.tell_nowait(asset.info.to_wire())
-            self._preparing.put_nowait(content)
+            self._preparing.put_nowait(name)
         self.on_change()
         return asset
+
+    def _hold(self, asset: Mine) -> None:
+        title = f"{asset.info.name}, revision {asset.info.revision}"
+        asset.content.held.title = title
+        self.holdings.keep(asset.content.held, OFFERED)
+        if asset.mock is not None:
+            asset.mock.held.title = f"mock of {title}"
+            self.holdings.keep(asset.mock.held, OFFERED)
 
     def describe(self, offer: Offer, revision: int | None = None) -> AssetInfo:
         """That revision of an asset, or the next one."""
@@ -172,6 +190,8 @@ class Catalogue:
         if current is None or current.info.revision != info.revision:
             return
         del (self.awaiting if current is awaited else self.mine)[info.name]
+        if isinstance(current, Mine):
+            _let_go(current)
         self._recorder.note(described(UNSHARE, info))
         self._persistence.unshared(info)
         self.on_retired(info, f"{info.name!r} is no longer shared")
@@ -183,13 +203,13 @@ class Catalogue:
         """Return when what has changed so far comes back after a restart. Raises StateUnavailable."""
         await self._persistence.written()
 
-    def check_mine(self, name: str, revision: int) -> None:
+    def check_mine(self, name: str, revision: int) -> Mine:
         """As `find_mine`, for this side's person, who may know of what waits to be shared again."""
         if name in self.awaiting and name not in self.mine:
             raise AssetNotFound(
                 f"{name!r} has no content since its kernel has ended: share the object again, then answer"
             )
-        self.find_mine(name, revision)
+        return self.find_mine(name, revision)
 
     def check_offered(self, info: AssetInfo) -> None:
         """Raise AssetNotFound, AssetChanged where it, or what it was made from, is no longer shared."""
@@ -281,6 +301,7 @@ class Catalogue:
             raise LimitExceeded(f"the peer shares over {self._settings.max_assets} assets")
         info = AssetInfo.from_wire(notice)
         self.peer[info.name] = info
+        self.on_peer_change(info.name)
         self._changed.set()
         self.on_change()
 
@@ -288,4 +309,12 @@ class Catalogue:
         known = self.peer.get(gone.name)
         if known is not None and known.revision == gone.revision:
             del self.peer[gone.name]
+            self.on_peer_change(gone.name)
             self.on_change()
+
+
+def _let_go(asset: Mine) -> None:
+    """It is offered no longer."""
+    asset.content.held.let_go(OFFERED)
+    if asset.mock is not None:
+        asset.mock.held.let_go(OFFERED)

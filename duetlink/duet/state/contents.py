@@ -10,6 +10,7 @@ from typing import Any, Self, TypeVar
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.policy import Policy
 from duetlink.duet.answering.policies.usage import Usage
+from duetlink.duet.answering.queue import HISTORY
 from duetlink.duet.answering.states import PENDING
 from duetlink.duet.objects.kept_asset import KeptAsset
 from duetlink.duet.state import records
@@ -18,8 +19,6 @@ from duetlink.duet.state.fields import Fields, texts
 from duetlink.duet.state.policy_record import policy_from_json, usage_from_json
 from duetlink.duet.state.records import ASSET, GRANT, ORDER, POLICY, REQUEST, Key
 from duetlink.duet.state.request_record import request_from_json
-
-HISTORY = 1_000  # requests that are kept when the next kernel begins, and those that wait or were granted
 
 Grant = tuple[str, str, int]  # peer, name, revision
 T = TypeVar("T")

@@ -37,7 +37,7 @@ class State:
     def __init__(self, place: StatePlace, file: StateFile, contents: Contents, *, grants: bool) -> None:
         self.name, self.ledger = place.name, place.ledger
         self._contents: Contents | None = contents  # until they are put back
-        self._granted: set[Grant] = set(contents.grants)
+        self._granted: dict[Grant, int] = dict(contents.grants)  # the number of the request
         self._kept_policies = frozenset(contents.usage)
         self._revisions = {name: record.info.revision for name, record in contents.assets.items()}
         self._grants_hold = grants
@@ -122,8 +122,9 @@ class State:
         self._put(key(ASSET, asset.info.name), asset_to_json(asset))
 
     def retired(self, info: AssetInfo) -> None:
-        gone = {grant for grant in self._granted if grant[1:] == (info.name, info.revision)}
-        self._granted -= gone
+        gone = [grant for grant in self._granted if grant[1:] == (info.name, info.revision)]
+        for grant in gone:
+            del self._granted[grant]
         self._writer.put({key(GRANT, *grant): None for grant in gone})
 
     def policies(self, policies: Sequence[Policy], usage: Mapping[str, Usage]) -> None:
@@ -142,16 +143,20 @@ class State:
     def request(self, request: Incoming) -> None:
         self._put(key(REQUEST, request.number), request_to_json(request))
 
+    def forgotten(self, request: Incoming) -> None:
+        if request.number not in self._granted.values():
+            self._writer.put({key(REQUEST, request.number): None})
+
     def granted(self, request: Incoming) -> None:
         if is_of_asset(request):
             grant = _grant(request)
-            self._granted.add(grant)
+            self._granted[grant] = request.number
             self._put(key(GRANT, *grant), request.number)
 
     def taken_back(self, request: Incoming) -> None:
         if is_of_asset(request):
             grant = _grant(request)
-            self._granted.discard(grant)
+            self._granted.pop(grant, None)
             self._writer.put({key(GRANT, *grant): None})
 
     async def written(self, *, sync: bool = True) -> None:

@@ -16,6 +16,7 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 
+from duetlink.base.runtime.held import Held
 from duetlink.data.codecs.base import Array
 from duetlink.data.tuning.sample import places
 from duetlink.data.values.base import Part
@@ -35,7 +36,15 @@ class Outgoing:
     What has changed since does not leave: `blocks` reads each leaf once more before it gives it out.
     """
 
-    def __init__(self, segments: Sequence[memoryview], size_bytes: int, parts: Sequence[Part] = ()) -> None:
+    def __init__(
+        self,
+        segments: Sequence[memoryview],
+        size_bytes: int,
+        parts: Sequence[Part] = (),
+        held: Held | None = None,
+    ) -> None:
+        """`held` has the reasons for which it is kept, where others than those of its transfers count."""
+        self.held = held if held is not None else Held(size_bytes=size_bytes)
         self._segments = segments
         self._starts = list(accumulate((len(segment) for segment in segments[:-1]), initial=0))
         self.size_bytes = size_bytes

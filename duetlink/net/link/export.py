@@ -11,6 +11,7 @@ from duetlink.net.flight.gate import Gate
 from duetlink.net.flight.sending import Course
 from duetlink.net.link.holding import parts_to_wire, segments
 from duetlink.net.link.transfer import Transfer
+from duetlink.net.paths.base import Path
 
 
 @dataclass(slots=True)
@@ -23,6 +24,7 @@ class Export:
     course: Course | None = None
     paused: bool = False  # by this side, and this transfer alone
     gate: Gate = field(default_factory=Gate)
+    paths: dict[str, Path] = field(default_factory=dict)  # those for which there have been tickets
     moving: asyncio.Event = field(default_factory=asyncio.Event)  # nobody keeps it back, or it has ended
     _manifest: asyncio.Future[bytes] | None = None
 

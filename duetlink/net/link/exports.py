@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 
+from duetlink.base.runtime.held import Holdings
 from duetlink.base.wire import failures
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.data.tuning import Tuner
@@ -28,25 +29,34 @@ from duetlink.net.link.holding import Versions, parts_to_wire
 from duetlink.net.link.traffic import Traffic
 from duetlink.net.link.transfer import CANCELLED, COMPLETE, FAILED, Transfer
 from duetlink.net.paths.ladder import Ladder
-from duetlink.net.paths.local import LocalPath
+from duetlink.net.paths.local import INLINE_BYTES, LocalPath
 from duetlink.net.peer.rpc import Rpc
 from duetlink.settings import Settings
 
 TRANSFER_ID_BYTES = 16
-_LOCAL_INLINE_BYTES = 16 * 1024
 KEY_BYTES = 32
 _REMEMBERED = 1024  # fingerprints
 _MAX_RANGES = 1 << 17
 _PLAIN_CHUNK_BYTES = 64 * 1024  # small: a probe of a slow path should bring several
 _TINY_BYTES = 512  # so few ride along in any case
+GOING_OUT = "it goes out"
 MAX_OPEN = 256  # offers that the peer has not ended
 
 
 class Exports:
     """Offers of this side. Methods belong to the loop thread."""
 
-    def __init__(self, rpc: Rpc, ladder: Ladder, traffic: Traffic, tuner: Tuner, settings: Settings) -> None:
+    def __init__(
+        self,
+        rpc: Rpc,
+        ladder: Ladder,
+        traffic: Traffic,
+        tuner: Tuner,
+        settings: Settings,
+        holdings: Holdings,
+    ) -> None:
         self._tuner = tuner
+        self._holdings = holdings
         self._ladder = ladder
         self._traffic = traffic
         self._inline_limit_bytes = settings.inline_limit_bytes
@@ -55,7 +65,7 @@ class Exports:
         self._loop = asyncio.get_running_loop()
         # fingerprints of what the peer has had: it may have kept it
         self._delivered: OrderedDict[bytes, None] = OrderedDict()
-        self._versions = Versions(settings.held_bytes)
+        self._versions = Versions(settings.held_bytes, holdings)
         self._key = secrets.token_bytes(KEY_BYTES)
         self._rpc = rpc
         rpc.handle(pb.TicketQuery, self._ticket)
@@ -77,11 +87,12 @@ class Exports:
             AssetChanged: the content is no longer what was fingerprinted.
         """
         offer = _offer_of(outgoing)
-        offer.sent_before = outgoing.size_bytes > _TINY_BYTES and outgoing.fingerprint in self._delivered
+        is_known = outgoing.size_bytes > _TINY_BYTES and outgoing.fingerprint in self._delivered
+        offer.sent_before = is_known and not (path == LocalPath.name and outgoing.size_bytes <= INLINE_BYTES)
         transfer = self._traffic.begin(name, "out", outgoing.size_bytes)
         limit_bytes = self._inline_limit_bytes
         if path == LocalPath.name:  # mapping overtakes the data channel earlier than a network path does
-            limit_bytes = min(limit_bytes, _LOCAL_INLINE_BYTES)
+            limit_bytes = min(limit_bytes, INLINE_BYTES)
         if not offer.sent_before:
             offer.parts.extend(parts_to_wire(outgoing.parts))
         if outgoing.size_bytes <= limit_bytes and not offer.sent_before and not self.paused:
@@ -100,7 +111,7 @@ class Exports:
         except LimitExceeded as error:
             transfer.end(CANCELLED, str(error))
             raise
-        export = self._open[offer.transfer_id] = Export(outgoing, transfer)
+        export = self._begin_export(offer.transfer_id, Export(outgoing, transfer))
         transfer.on_pause = partial(self._pause_one, offer.transfer_id, export)
         transfer.on_cancel = partial(self._cancel, offer.transfer_id)
         on_start(transfer)
@@ -123,6 +134,13 @@ class Exports:
             offer.ticket.CopyFrom(ticket)
             offer.elapsed_us = round((time.monotonic() - started_s) * 1e6)
 
+    def _begin_export(self, transfer_id: bytes, export: Export) -> Export:
+        self._open[transfer_id] = export
+        held = export.outgoing.held
+        held.title = held.title or export.transfer.name or "a probe of a path"
+        self._holdings.keep(held, GOING_OUT, transfer_id)
+        return export
+
     async def offer_probe(self, outgoing: Outgoing, path: str) -> pb.TransferOffer:
         """An offer of bytes that are no value, for the peer to measure `path`; it counts as no transfer.
 
@@ -132,7 +150,7 @@ class Exports:
         self._check_room()
         offer = _offer_of(outgoing)
         transfer = Transfer("", "out", outgoing.size_bytes)
-        self._open[offer.transfer_id] = Export(outgoing, transfer, probe=True)
+        self._begin_export(offer.transfer_id, Export(outgoing, transfer, probe=True))
         try:
             offer.ticket.CopyFrom(await self._make_ticket(offer.transfer_id, path, outgoing.whole))
         except BaseException:
@@ -279,6 +297,7 @@ class Exports:
         if not plain and not export.probe:
             reference = self._versions.reference(export.transfer.name, export.outgoing, fingerprint)
             order = Order(ranges, partial(self._begin, export, path_name), reference, export.gate)
+        export.paths[path.name] = path
         ticket = await path.offer(transfer_id, export.outgoing, order)
         if transfer_id not in self._open:  # ended while the ticket was made
             path.release(transfer_id)
@@ -310,11 +329,12 @@ class Exports:
             return
         export.end()
         transfer = export.transfer
-        if transfer.path:
-            self._ladder.named(transfer.path).release(transfer_id)
+        for path in export.paths.values():
+            path.release(transfer_id)
         if state == COMPLETE and not export.probe:
             self._note_delivered(export.outgoing)
             self._versions.keep(transfer.name, export.outgoing)
+        export.outgoing.held.let_go(GOING_OUT, transfer_id)
         if state == COMPLETE and transfer.running:
             # what the peer mapped, or took before the last count came in
             self._traffic.count(transfer, transfer.size_bytes - transfer.done_bytes, 0)

@@ -10,8 +10,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
+from duetlink.base.runtime.held import Holdings
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.data.dedup import Held, HeldBodies, Manifest, Segment, find
+from duetlink.data.dedup.held import MAX_BODIES
 from duetlink.data.dedup.names import MAX_KEY_BYTES, MIN_KEY_BYTES
 from duetlink.data.values.base import Part
 from duetlink.errors import RemoteProtocolError
@@ -20,6 +22,7 @@ from duetlink.net.flight.fingerprint import Fingerprint
 
 MIN_BYTES = 128 * 1024  # below, to ask for a manifest costs as much as the bytes
 SIMILAR = 1.25  # an object of another name is looked through where it is at most so many times as large
+COMPARED = "the peer has it: the next version is compared with it"
 LOOKED_THROUGH = 3  # times the size of an object: so much at most is read to find some of it
 MAX_PARTS = 2048  # that an offer tells of
 _MIN_PART_BYTES = 8 * 1024
@@ -100,16 +103,27 @@ class Versions:
     They are the owner's memory; who changes it finds that nothing is compared any more.
     """
 
-    def __init__(self, quota_bytes: int) -> None:
+    def __init__(self, quota_bytes: int, holdings: Holdings) -> None:
         self._quota_bytes = quota_bytes
+        self._holdings = holdings
         self._sent: OrderedDict[str, Outgoing] = OrderedDict()
+        self._sent_bytes = 0
 
     def keep(self, name: str, outgoing: Outgoing) -> None:
         """The peer has this version."""
+        self._holdings.keep(outgoing.held, COMPARED, name)
+        before = self._sent.pop(name, None)
         self._sent[name] = outgoing
-        self._sent.move_to_end(name)
-        while sum(sent.size_bytes for sent in self._sent.values()) > self._quota_bytes:
-            self._sent.popitem(last=False)
+        self._sent_bytes += outgoing.size_bytes
+        if before is not None:
+            self._let_go(name, before)
+        while self._sent_bytes > self._quota_bytes or len(self._sent) > MAX_BODIES:
+            self._let_go(*self._sent.popitem(last=False))
+
+    def _let_go(self, name: str, sent: Outgoing) -> None:
+        self._sent_bytes -= sent.size_bytes
+        if self._sent.get(name) is not sent:  # else the very same was sent again
+            sent.held.let_go(COMPARED, name)
 
     def reference(self, name: str, outgoing: Outgoing, fingerprint: bytes) -> Outgoing | None:
         """The version with this fingerprint, if `outgoing` can be compared with it item by item."""

@@ -9,6 +9,7 @@ from concurrent.futures import Executor
 
 from google.protobuf.message import Message
 
+from duetlink.base.runtime.held import Holdings
 from duetlink.base.runtime.own_threads import OwnThreads
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import LinkClosed, PathUnavailable, RemoteProtocolError
@@ -66,6 +67,7 @@ class Link:
         self._ended: asyncio.Future[LinkClosed] = asyncio.get_running_loop().create_future()
         self._closing: asyncio.Task[None] | None = None
         self.traffic = Traffic()
+        self.holdings = Holdings()
         self.peer_name = known.peer_name
         self.reading: Executor = endpoint.reading
         self.on_closed: Callable[[LinkClosed], None] = lambda error: None
@@ -97,9 +99,12 @@ class Link:
             CarrierDesk(self.rpc, settings.allowed_paths),
             settings.allowed_ice_servers,
             settings.map_port,
+            self.holdings,
         )
         self.ladder = Ladder(self._paths(context), lambda path: prober.measure(path))
-        self.exports = Exports(self.rpc, self.ladder, self.traffic, self.tuning.tuner, settings)
+        self.exports = Exports(
+            self.rpc, self.ladder, self.traffic, self.tuning.tuner, settings, self.holdings
+        )
         prober = Prober(self.rpc, self.exports, self.traffic)
         self.imports = Imports(
             self.rpc, self.ladder, self.traffic, decoding, self.agreement, settings.held_bytes

@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from google.protobuf.message import Message
 
+from duetlink.base.runtime.held import Holdings
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.net.flight.body import Landing, Outgoing
 from duetlink.net.flight.certificate import Identity
@@ -49,6 +50,7 @@ class PathContext:
     carriers: CarrierDesk
     ice_servers: tuple[IceServer, ...]
     map_port: bool  # whether the user allows to ask the router for one
+    holdings: Holdings
 
 
 class Path(ABC):

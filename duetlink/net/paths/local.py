@@ -8,8 +8,11 @@ import hmac
 import secrets
 import weakref
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
 from typing import ClassVar
 
+from duetlink.base.runtime.held import Held
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import DuetError, PathUnavailable, RemoteProtocolError, TransferFailed
 from duetlink.net.flight.body import Landing, Outgoing
@@ -19,6 +22,15 @@ from duetlink.net.paths.base import Path, PathContext
 from duetlink.net.paths.shared_memory import LABEL_BYTES, Region, SharedMemory, open_region, supported
 
 NONCE_BYTES = 32
+
+# A value up to this size is in the message that would tell where it is.
+INLINE_BYTES = 16 * 1024
+
+# Each takes a descriptor, of which a process has 1,024 where nobody has raised that.
+MOST_READY = 64
+
+READY = "the peer may fetch it"
+FETCHED = "the peer fetches it"
 
 # Digested right after it was written, while it is in the cache.
 _PIECE_BYTES = 1024 * 1024
@@ -30,8 +42,19 @@ _WRITERS = 2
 _RESERVE_BYTES = 512 * 1024 * 1024
 
 
+@dataclass(eq=False, slots=True)
+class _Placed:
+    """A body in shared memory, with the reasons for that."""
+
+    outgoing: Outgoing
+    memory: SharedMemory
+    held: Held
+
+
 class LocalPath(Path):
-    """Bodies in sealed shared memory, each written once and kept for as long as its asset is."""
+    """Bodies in sealed shared memory, each written once. The latest MOST_READY stay there for as long as they
+    are kept at all; any other is written when it is fetched, and stays until the peer has mapped it.
+    """
 
     name: ClassVar[str] = "local"
     query = pb.LocalChallenge
@@ -39,8 +62,9 @@ class LocalPath(Path):
 
     def __init__(self, context: PathContext) -> None:
         self._context = context
-        self._placed: weakref.WeakKeyDictionary[Outgoing, asyncio.Future[SharedMemory]]
-        self._placed = weakref.WeakKeyDictionary()
+        self._placed: dict[Outgoing, asyncio.Future[_Placed]] = {}
+        self._ready: dict[_Placed, None] = {}  # the one used last at the end
+        self._going: dict[bytes, _Placed] = {}  # by the number of a transfer
         self._held: set[SharedMemory] = set()
         self._same_host = self._closed = False
         context.rpc.handle(pb.LocalChallenge, self._prove)
@@ -61,22 +85,47 @@ class LocalPath(Path):
 
     async def prepare(self, outgoing: Outgoing) -> None:
         """Place a body before it is asked for: whoever asks then waits for a message, not for memory."""
-        if self._same_host and outgoing.size_bytes <= self._context.prepare_limit_bytes:
-            await self._memory(outgoing)
+        # a smaller one rides along in the answer
+        fits = INLINE_BYTES < outgoing.size_bytes <= self._context.prepare_limit_bytes
+        if self._same_host and fits and outgoing.held.is_kept:
+            await self._find(outgoing)
 
     async def offer(self, transfer_id: bytes, outgoing: Outgoing, order: Order) -> pb.Ticket:
-        return pb.Ticket(path=self.name, memory=_to_wire((await self._memory(outgoing)).region))
+        placed = await self._find(outgoing)
+        while not placed.memory.is_open:  # others have taken its place in the same moment
+            placed = await self._find(outgoing)
+        self._going[transfer_id] = placed
+        self._context.holdings.keep(placed.held, FETCHED, transfer_id)
+        self._make_ready(placed)
+        return pb.Ticket(path=self.name, memory=_to_wire(placed.memory.region))
 
-    async def _memory(self, outgoing: Outgoing) -> SharedMemory:
-        placed = self._placed.get(outgoing)
-        if placed is None:
-            placed = asyncio.ensure_future(self._place(outgoing))
-            self._placed[outgoing] = placed
-        try:
-            return await asyncio.shield(placed)
-        except DuetError:
+    def release(self, transfer_id: bytes) -> None:
+        placed = self._going.pop(transfer_id, None)
+        if placed is not None:
+            placed.held.let_go(FETCHED, transfer_id)
+
+    async def _find(self, outgoing: Outgoing) -> _Placed:
+        placing = self._placed.get(outgoing)
+        if placing is None:
+            placing = self._placed[outgoing] = asyncio.ensure_future(self._place(outgoing))
+            placing.add_done_callback(partial(self._note_failure, outgoing))
+        return await asyncio.shield(placing)
+
+    def _note_failure(self, outgoing: Outgoing, placing: asyncio.Future[_Placed]) -> None:
+        if placing.cancelled() or placing.exception() is not None:
             self._placed.pop(outgoing, None)  # the next one may have more luck
-            raise
+
+    def _make_ready(self, placed: _Placed) -> None:
+        """Keep it for whoever asks next, in place of the one that nobody has asked for for longest."""
+        self._ready.pop(placed, None)
+        self._ready[placed] = None
+        self._context.holdings.keep(placed.held, READY)
+        if len(self._ready) > MOST_READY:
+            self._unready(next(iter(self._ready)))
+
+    def _unready(self, placed: _Placed) -> None:
+        self._ready.pop(placed, None)
+        placed.held.let_go(READY)
 
     async def fetch(self, ticket: pb.Ticket, landing: Landing) -> None:
         if ticket.WhichOneof("way") != "memory":
@@ -87,10 +136,15 @@ class LocalPath(Path):
         self._closed = True
         for placing in list(self._placed.values()):
             placing.cancel()
+        placed = await asyncio.gather(*self._placed.values(), return_exceptions=True)
+        for one in placed:
+            if isinstance(one, _Placed):
+                one.held.let_all_go()
         for memory in self._held:
             memory.close()
         self._held.clear()
         self._placed.clear()
+        self._going.clear()
 
     async def _prove(self, challenge: pb.LocalChallenge) -> pb.LocalProof:
         if len(challenge.nonce) != NONCE_BYTES:
@@ -105,7 +159,7 @@ class LocalPath(Path):
         asyncio.get_running_loop().call_later(10.0, _drop, weakref.ref(self), memory)
         return pb.LocalProof(memory=_to_wire(memory.region))
 
-    async def _place(self, outgoing: Outgoing) -> SharedMemory:
+    async def _place(self, outgoing: Outgoing) -> _Placed:
         if self._closed:  # what is prepared ahead may come this late, and nobody would free it
             raise PathUnavailable("the link is closed")
         available = _available_bytes()
@@ -134,27 +188,34 @@ class LocalPath(Path):
             await asyncio.wait(writers)  # they write to the descriptor
             self._drop(memory)
             raise
+        if not outgoing.held.is_kept:
+            self._drop(memory)
+            raise PathUnavailable("it is no longer offered")
         memory.seal()
-        weakref.finalize(outgoing, _drop_later, weakref.ref(self), loop, memory).atexit = False
-        return memory
+        held = Held(f"shared memory of {outgoing.held.title or 'a value'}", outgoing.size_bytes, 1)
+        placed = _Placed(outgoing, memory, held)
+        no_longer_kept = partial(self._unready, placed)
+        outgoing.held.at_end(no_longer_kept)
+
+        def end() -> None:
+            self._ready.pop(placed, None)
+            self._placed.pop(outgoing, None)
+            outgoing.held.not_at_end(no_longer_kept)
+            self._drop(memory)
+
+        held.at_end(end)
+        self._make_ready(placed)
+        return placed
 
     def _drop(self, memory: SharedMemory) -> None:
         self._held.discard(memory)
         memory.close()
 
 
-# What the loop and a finalizer hold until later must not keep a closed link in memory: hence weak references.
-
-
 def _drop(path: weakref.ref[LocalPath], memory: SharedMemory) -> None:
+    # what the loop holds until later must not keep a closed link in memory
     if (alive := path()) is not None:
         alive._drop(memory)
-
-
-def _drop_later(path: weakref.ref[LocalPath], loop: asyncio.AbstractEventLoop, memory: SharedMemory) -> None:
-    # a finalizer runs on any thread, at any time
-    with contextlib.suppress(RuntimeError):  # the loop is closed, and so is the memory
-        loop.call_soon_threadsafe(_drop, path, memory)
 
 
 def _write_leaves(memory: SharedMemory, outgoing: Outgoing, first: int, end: int) -> None:

@@ -61,6 +61,10 @@ class SharedMemory:
     def region(self) -> Region:
         return Region(os.getpid(), self._fd, self._label, self.size_bytes)
 
+    @property
+    def is_open(self) -> bool:
+        return self._fd >= 0
+
     def close(self) -> None:
         """Give the memory up; mappings that others hold stay valid. Safe to call twice."""
         if self._fd >= 0:

@@ -15,10 +15,11 @@ from duetlink import Policy
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.usage import Usage
+from duetlink.duet.answering.queue import HISTORY
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.state import records
 from duetlink.duet.state.asset_record import asset_from_json, info_from_json, info_to_json
-from duetlink.duet.state.contents import HISTORY, Contents
+from duetlink.duet.state.contents import Contents
 from duetlink.duet.state.policy_record import (
     policy_from_json,
     policy_to_json,
