@@ -22,7 +22,7 @@ ITEMS = 262_144  # 2 MiB of float64
 WARM_UP = 6
 SLACK = 4  # of what is on its way at the moment, or waits for a collection of garbage
 
-KINDS = ("Outgoing", "SharedMemory", "Content", "mmap", "Handling", "Pointer", "Revision")
+KINDS = ("Outgoing", "SharedMemory", "Content", "mmap", "Held", "Pointer", "Revision")
 COUNT = (
     "(gc.collect(), {kind: sum(type(one).__name__ == kind for one in gc.get_objects() + "
     "[ref for one in gc.get_objects() for ref in gc.get_referents(one) if type(ref).__name__ == 'mmap'])"
@@ -101,6 +101,8 @@ def test_shares_again_and_again_leave_nothing_more_in_any_process(peers: Peers, 
         round_of(owner, scientist, number, unshare=unshare)
     worker = int(owner.value("duet._life.workplace.worker.pid"))
     pids = {"owner": owner.process.pid, "scientist": scientist.process.pid, "worker": worker}
+    if not os.access(f"/proc/{worker}/fd", os.R_OK):  # it is shut in: only root may look
+        del pids["worker"]
     kinds = {"owner": objects(owner), "scientist": objects(scientist)}
     before = {name: Counted.of(pid) for name, pid in pids.items()}
     resident = {name: resident_bytes(pid) for name, pid in pids.items()}
@@ -113,7 +115,7 @@ def test_shares_again_and_again_leave_nothing_more_in_any_process(peers: Peers, 
         (name, kind): (kinds[name][kind], count)
         for name in kinds
         for kind, count in kinds_after[name].items()
-        if kind != "Handling" and count > kinds[name][kind] + SLACK
+        if count > kinds[name][kind] + SLACK
     }
     assert more == {}
     # thirty tables have 60 MiB

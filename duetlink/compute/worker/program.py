@@ -428,7 +428,7 @@ class ProgramDesk:
         except (KeyError, TypeError):
             raise RemoteProtocolError(f"there is no result {id_!r}") from None
         if found is _RETIRED:
-            raise AssetNotFound("it is no longer shared, or was shared again")
+            raise AssetNotFound("the object is no longer shared in this revision; take it from duet.store")
         if type(found) is Fault:
             raise _Unmade(found)
         return found

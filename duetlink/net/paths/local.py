@@ -91,9 +91,15 @@ class LocalPath(Path):
             await self._find(outgoing)
 
     async def offer(self, transfer_id: bytes, outgoing: Outgoing, order: Order) -> pb.Ticket:
-        placed = await self._find(outgoing)
-        while not placed.memory.is_open:  # others have taken its place in the same moment
+        self._context.holdings.keep(outgoing.held, FETCHED, transfer_id)
+        try:
             placed = await self._find(outgoing)
+            while not placed.memory.is_open:  # others have taken its place in the same moment
+                placed = await self._find(outgoing)
+        except BaseException:
+            if transfer_id not in self._going:
+                outgoing.held.let_go(FETCHED, transfer_id)
+            raise
         self._going[transfer_id] = placed
         self._context.holdings.keep(placed.held, FETCHED, transfer_id)
         self._make_ready(placed)
@@ -103,6 +109,7 @@ class LocalPath(Path):
         placed = self._going.pop(transfer_id, None)
         if placed is not None:
             placed.held.let_go(FETCHED, transfer_id)
+            placed.outgoing.held.let_go(FETCHED, transfer_id)
 
     async def _find(self, outgoing: Outgoing) -> _Placed:
         placing = self._placed.get(outgoing)
