@@ -22,7 +22,7 @@ ITEMS = 262_144  # 2 MiB of float64
 WARM_UP = 6
 SLACK = 4  # of what is on its way at the moment, or waits for a collection of garbage
 
-KINDS = ("Outgoing", "SharedMemory", "Content", "mmap", "Held", "Pointer", "Revision")
+KINDS = ("Outgoing", "SharedMemory", "Content", "mmap", "Retained", "Pointer", "Revision")
 COUNT = (
     "(gc.collect(), {kind: sum(type(one).__name__ == kind for one in gc.get_objects() + "
     "[ref for one in gc.get_objects() for ref in gc.get_referents(one) if type(ref).__name__ == 'mmap'])"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
-from duetlink.base.runtime.held import Holdings
+from duetlink.base.runtime.holdings import Holdings
 from duetlink.duet.answering.states import EXPIRED, PENDING
 from duetlink.duet.objects.asset import AssetInfo, Content
 from duetlink.duet.objects.recorder import described

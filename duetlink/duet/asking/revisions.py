@@ -11,7 +11,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from duetlink.base.runtime.held import Held
+from duetlink.base.runtime.holdings import Retained
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Catalogue
 
@@ -33,7 +33,7 @@ class Revision:
     __slots__ = ("grip", "held", "hidden", "mock")
 
     def __init__(self, key: Key) -> None:
-        self.held = Held(f"mock of {key[0]}, revision {key[1]}")
+        self.held = Retained(f"mock of {key[0]}, revision {key[1]}")
         self.mock: tuple[Any] | None = None  # None: it has not been fetched
         self.hidden: int | None = None  # the mask of its sizes, likewise
         self.grip: weakref.ref[Grip] | None = None

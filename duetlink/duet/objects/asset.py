@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
-from duetlink.base.runtime.held import Held
+from duetlink.base.runtime.holdings import Retained
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.text import harmless, harmless_lines
 from duetlink.data.values import Encoded, decode, encode
@@ -143,7 +143,7 @@ class Content:
         self.lossy = encoded.lossy
         self.summary = encoded.summary
         self.size_bytes = encoded.size_bytes
-        self.held = Held(size_bytes=encoded.size_bytes)
+        self.held = Retained(size_bytes=encoded.size_bytes)
         self._outgoing: concurrent.futures.Future[Outgoing] | None = None
         self._original = original
         self.decode: Callable[[bytes], object] = decode  # another one where a worker has encoded it

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duetlink.base.audit.entry import SHARE, UNSHARE
-from duetlink.base.runtime.held import Holdings
+from duetlink.base.runtime.holdings import Holdings
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.privacy.table import Rows
 from duetlink.duet.objects.asset import AssetInfo, Content

@@ -16,7 +16,7 @@ from itertools import accumulate
 import numpy as np
 import pyarrow as pa
 
-from duetlink.base.runtime.held import Held
+from duetlink.base.runtime.holdings import Retained
 from duetlink.data.codecs.base import Array
 from duetlink.data.tuning.sample import places
 from duetlink.data.values.base import Part
@@ -41,10 +41,10 @@ class Outgoing:
         segments: Sequence[memoryview],
         size_bytes: int,
         parts: Sequence[Part] = (),
-        held: Held | None = None,
+        held: Retained | None = None,
     ) -> None:
         """`held` has the reasons for which it is kept, where others than those of its transfers count."""
-        self.held = held if held is not None else Held(size_bytes=size_bytes)
+        self.held = held if held is not None else Retained(size_bytes=size_bytes)
         self._segments = segments
         self._starts = list(accumulate((len(segment) for segment in segments[:-1]), initial=0))
         self.size_bytes = size_bytes

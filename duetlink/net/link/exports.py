@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import pairwise
 
-from duetlink.base.runtime.held import Holdings
+from duetlink.base.runtime.holdings import Holdings
 from duetlink.base.wire import failures
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.data.tuning import Tuner

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from duetlink.base.runtime.held import Holdings
+from duetlink.base.runtime.holdings import Holdings
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.data.dedup import Held, HeldBodies, Manifest, Segment, find
 from duetlink.data.dedup.held import MAX_BODIES

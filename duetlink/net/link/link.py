@@ -9,7 +9,7 @@ from concurrent.futures import Executor
 
 from google.protobuf.message import Message
 
-from duetlink.base.runtime.held import Holdings
+from duetlink.base.runtime.holdings import Holdings
 from duetlink.base.runtime.own_threads import OwnThreads
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import LinkClosed, PathUnavailable, RemoteProtocolError

@@ -16,7 +16,7 @@ from typing import ClassVar
 
 from google.protobuf.message import Message
 
-from duetlink.base.runtime.held import Holdings
+from duetlink.base.runtime.holdings import Holdings
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.net.flight.body import Landing, Outgoing
 from duetlink.net.flight.certificate import Identity

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
-from duetlink.base.runtime.held import Held
+from duetlink.base.runtime.holdings import Retained
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import DuetError, PathUnavailable, RemoteProtocolError, TransferFailed
 from duetlink.net.flight.body import Landing, Outgoing
@@ -48,7 +48,7 @@ class _Placed:
 
     outgoing: Outgoing
     memory: SharedMemory
-    held: Held
+    held: Retained
 
 
 class LocalPath(Path):
@@ -199,7 +199,7 @@ class LocalPath(Path):
             self._drop(memory)
             raise PathUnavailable("it is no longer offered")
         memory.seal()
-        held = Held(f"shared memory of {outgoing.held.title or 'a value'}", outgoing.size_bytes, 1)
+        held = Retained(f"shared memory of {outgoing.held.title or 'a value'}", outgoing.size_bytes, 1)
         placed = _Placed(outgoing, memory, held)
         no_longer_kept = partial(self._unready, placed)
         outgoing.held.at_end(no_longer_kept)

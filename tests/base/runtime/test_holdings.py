@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from duetlink.base.runtime.held import Held, HeldStatus, Holdings
+from duetlink.base.runtime.holdings import HeldStatus, Holdings, Retained
 
 
 def test_the_last_reason_that_goes_closes() -> None:
     closed: list[str] = []
-    held = Held("x", 8)
+    held = Retained("x", 8)
     held.at_end(lambda: closed.append("memory"))
     held.at_end(lambda: closed.append("mapping"))
     held.keep("offered")
@@ -24,7 +24,7 @@ def test_the_last_reason_that_goes_closes() -> None:
 
 def test_what_is_kept_again_is_closed_again() -> None:
     closed: list[int] = []
-    held = Held()
+    held = Retained()
     for round_ in (1, 2):
         held.keep("offered")
         held.at_end(lambda round_=round_: closed.append(round_))  # type: ignore[misc]
@@ -34,7 +34,7 @@ def test_what_is_kept_again_is_closed_again() -> None:
 
 def test_what_is_closed_otherwise_is_not_closed_at_the_end() -> None:
     closed: list[str] = []
-    held = Held()
+    held = Retained()
     held.keep("offered")
     close = lambda: closed.append("memory")  # noqa: E731
     held.at_end(close)
@@ -44,7 +44,7 @@ def test_what_is_closed_otherwise_is_not_closed_at_the_end() -> None:
 
 
 def test_holdings_list_what_has_reasons_with_their_number() -> None:
-    holdings, one, other = Holdings(), Held("x", 8, 1), Held("y", 9)
+    holdings, one, other = Holdings(), Retained("x", 8, 1), Retained("y", 9)
     holdings.keep(one, "offered")
     holdings.keep(other, "a request waits", 1)
     holdings.keep(other, "a request waits", 2)

@@ -24,7 +24,7 @@ class HeldStatus:
     reasons: tuple[str, ...]  # each once, with how often it counts where that is more than once
 
 
-class Held:
+class Retained:
     """One thing and the reasons for which it is kept.
 
     It may be kept again after it was closed: what is opened for it then is closed the next time. Methods
@@ -79,15 +79,15 @@ class Holdings:
     """All that one side of a duet holds. `keep` belongs to the loop thread; any thread may iterate."""
 
     def __init__(self) -> None:
-        self._held: dict[Held, None] = {}
+        self._held: dict[Retained, None] = {}
 
-    def keep(self, held: Held, reason: str, by: Hashable = None) -> None:
+    def keep(self, held: Retained, reason: str, by: Hashable = None) -> None:
         """There is a reason to keep something, which is listed here until none is left."""
         held.keep(reason, by)
         if held not in self._held:
             self._held[held] = None
             held.at_end(partial(self._held.pop, held, None))
 
-    def __iter__(self) -> Iterator[Held]:
+    def __iter__(self) -> Iterator[Retained]:
         """The oldest first."""
         return iter(list(self._held))
