@@ -452,6 +452,37 @@ def test_answered_requests_are_kept_up_to_a_number_and_found_by_theirs(launch: L
     assert len([key for key in kept(states) if key[0] == "request"]) == HISTORY + 1
 
 
+def test_forgotten_requests_do_not_come_back_and_a_grant_does(
+    launch: Launch, join: Join, states: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetlink.duet.answering.queue.HISTORY", 5)
+    owner = launch()
+    scientist = join(owner)
+    owner.policies.add(Policy("deny", assets=("denied",)))
+    owner.share(1, "granted")
+    owner.share(2, "denied")
+    answering(owner, lambda request: request.approve())
+    assert pointer(scientist, "granted").get(timeout_s=10) == 1
+    for _ in range(12):
+        with pytest.raises(errors.RequestDenied):
+            pointer(scientist, "denied").get(timeout_s=10)
+    assert [request.number for request in owner.requests] == [0, 8, 9, 10, 11, 12]
+    owner = launch(resume="clinic")
+    assert [request.number for request in owner.requests] == [0, 8, 9, 10, 11, 12]
+    owner.share(1, "granted")
+    scientist = join(owner)
+    assert pointer(scientist, "granted").get(timeout_s=10) == 1
+    assert owner.requests[0].times == 2
+    owner.share(3, "granted")
+    owner.share(2, "denied")
+    for _ in range(6):
+        with pytest.raises(errors.RequestDenied):
+            pointer(scientist, "denied").get(timeout_s=10)
+    assert owner.requests[-1].number == 18
+    owner.close()
+    assert sorted(key[1] for key in kept(states) if key[0] == "request") == [f"[{n}]" for n in range(14, 19)]
+
+
 # -- policies ----------------------------------------------------------------------------------------------
 
 
