@@ -159,6 +159,10 @@ class MissingLibrary(DuetError, ImportError):
     """A value arrived whose library is not installed here."""
 
 
+class DescriptorsShort(DuetError, OSError):
+    """This process is about to have as many files and sockets open as it may; the message has the numbers."""
+
+
 class TransferFailed(DuetError, OSError):
     """A transfer ended before the value was complete; nothing partial is returned."""
 

@@ -51,7 +51,7 @@ FLOORS = {
     "compute": (("prep",), ("operations",), ("mocks", "privacy"), ("worker",)),
     "duet": (
         ("cell", "display", "examination"),
-        ("audit", "code", "compression", "open_duets", "statistics"),
+        ("audit", "code", "compression", "open_duets", "statistics", "status"),
         ("objects",),
         ("asking", "answering"),
         ("state", "store", "ports"),

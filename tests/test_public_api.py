@@ -28,7 +28,7 @@ MEMBERS = {
     "duetlink:Duet": (
         "accept asked audit close code code_expires compression doctor fetch history open_port panel pause "
         "paused peer ping policies ports remote requests resume role send share share_port state statistics "
-        "store table transfers tuning verifier wait_connected wait_done wait_object wait_request watch"
+        "status store table transfers tuning verifier wait_connected wait_done wait_object wait_request watch"
     ),
     "duetlink.duet.store:Store": "search table to_pandas",
     "duetlink.duet.store:Asset": (
@@ -124,6 +124,7 @@ ERRORS = """
     CallTimeout
     CodeUsed
     CodecFailed
+    DescriptorsShort
     DuetError
     GroupError
     IncompatiblePeer

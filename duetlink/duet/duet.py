@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Any, Self, TypeVar
 
 from duetlink.base.quantities import count_text, rate_text, size_text
+from duetlink.base.runtime import descriptors
 from duetlink.base.runtime.at_exit import KERNEL_ENDED, Ending, open_here
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.data.codecs.gradients.compressor import GradientCompressor
@@ -36,6 +37,7 @@ from duetlink.duet.objects.waiting import WaitingLine
 from duetlink.duet.open_duets import OpenDuets
 from duetlink.duet.ports import OpenPort, PortTable, SharedPort
 from duetlink.duet.statistics import ShownStatistics, milliseconds
+from duetlink.duet.status import DuetStatus
 from duetlink.duet.store import Asset, Store
 from duetlink.duet.transfers import SharedTransfer, TransferTable
 from duetlink.errors import (
@@ -154,6 +156,12 @@ class Duet:
         """
         return ShownStatistics.of(self._life.statistics())
 
+    def status(self) -> DuetStatus:
+        """A frozen snapshot of what this side holds, and why: contents, mocks, shared memory, with their
+        sizes; and how many descriptors are open. It shows itself as a table.
+        """
+        return DuetStatus(self.state, descriptors.used(), descriptors.limit(), self._life.held())
+
     def history(self, since_s: float = 0) -> tuple[Second, ...]:
         """What moved in each second of the last quarter of an hour, from `since_s` on (Unix time). Seconds in
         which nothing moved and nothing was measured are left out.
@@ -237,6 +245,7 @@ class Duet:
             UnsupportedValue: objects of this type cannot travel. SettingError: name, description, tags, lossy
             or mock cannot be used, or duet.compression forbids it. UnknownCodec: there is no such codec.
             AuditUnavailable: the audit log cannot be written; it is not shared.
+            DescriptorsShort: this process has hardly any descriptors left; it is not shared.
         """
         if self._life.state == CLOSED:
             raise self._life.closed_error()
@@ -245,6 +254,7 @@ class Duet:
             return self._thread.run(self._share(offer))
 
     async def _share(self, offer: Offer) -> Asset:
+        descriptors.check_room(f"{offer.name!r} is not shared")
         catalogue, ledger, words = self._life.catalogue, self._life.ledger, ""
         if offer.open is not None:
             await asyncio.to_thread(ledger.set_budget, offer.name, offer.open.budget.total)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
 from duetlink.base.audit.log import AuditLog
+from duetlink.base.runtime.holdings import HeldStatus
 from duetlink.compute.privacy.ledger import Ledger
 from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.persistence import NothingKept, Persistence
@@ -222,6 +223,13 @@ class Life:
         if self.link is None:
             return Statistics(self.state, None, None, 0, 0, 0.0, 0.0)
         return self.link.statistics(self.state)
+
+    def held(self) -> tuple[HeldStatus, ...]:
+        """What is held for this duet, and why. From any thread."""
+        held = list(self.catalogue.holdings)
+        if self.link is not None:
+            held += self.link.holdings
+        return tuple(one.status() for one in dict.fromkeys(held))
 
     async def _clean_up(self) -> None:
         try:

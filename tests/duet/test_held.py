@@ -13,7 +13,8 @@ from duetlink import Policy, errors
 from duetlink.duet.answering import queue
 from duetlink.duet.duet import Duet
 from tests.conftest import DuetPair
-from tests.duet.test_duet import pointer
+from tests.duet.test_duet import pointer, until
+from tests.duet.test_many_duets import settled
 
 
 @pytest.fixture
@@ -121,3 +122,46 @@ def test_an_owner_that_answers_again_and_again_keeps_nothing_for_each_call(duets
             pointer(scientist, name).get(reason="to look at it", timeout_s=10)
     after = counted(*kinds)
     assert {kind: (before[kind], after[kind]) for kind in kinds if after[kind] > before[kind] + 6} == {}
+
+
+def reasons(duet: Duet) -> dict[str, tuple[str, ...]]:
+    return {held.title: held.reasons for held in duet.status().held}
+
+
+def test_the_status_says_what_each_side_holds_and_why(duets: DuetPair) -> None:
+    owner, scientist = duets
+    settled(owner)
+    assert (reasons(owner), reasons(scientist)) == ({}, {})
+    asset = owner.share(np.arange(100_000.0), "x", mock="auto")
+    until(lambda: "shared memory of x, revision 1" in reasons(owner))
+    assert reasons(owner) == {
+        "x, revision 1": ("offered to the peer",),
+        "mock of x, revision 1": ("offered to the peer",),
+        "shared memory of x, revision 1": ("the peer may fetch it",),
+    }
+    pending = pointer(scientist, "x").request("to look at it")
+    request = owner.wait_request(10)
+    assert reasons(owner)["x, revision 1"] == ("offered to the peer", "a request waits for it")
+    request.approve()
+    pending.result(10)
+    compared = "the peer has it: the next version is compared with it"
+    until(lambda: reasons(owner)["x, revision 1"] == ("offered to the peer", compared))
+    found: Any = pointer(scientist, "x")
+    assert found.mock.shape == (100_000,)
+    assert reasons(scientist)["mock of x, revision 1"] == ("the peer shares it", "a pointer holds it")
+    asset.unshare()
+    until(lambda: "x" not in scientist.store)
+    assert reasons(owner)["x, revision 1"] == (compared,)
+    until(lambda: reasons(scientist)["mock of x, revision 1"] == ("a pointer holds it",))
+    del found
+    until(lambda: gc.collect() >= 0 and "mock of x, revision 1" not in reasons(scientist))
+
+
+def test_the_status_shows_itself_as_a_table(duets: DuetPair) -> None:
+    owner, _ = duets
+    owner.share([1, 2], "<b>")
+    status = owner.status()
+    assert (status.state, [held.descriptors for held in status.held]) == ("connected", [0])
+    assert "descriptors open" in repr(status)
+    assert "offered to the peer" in repr(status)
+    assert "&lt;b&gt;, revision 1" in status._repr_html_()

@@ -121,3 +121,60 @@ def test_shares_again_and_again_leave_nothing_more_in_any_process(peers: Peers, 
     # thirty tables have 60 MiB
     grown = {name: resident_bytes(pid) - resident[name] for name, pid in pids.items()}
     assert {name: size for name, size in grown.items() if size > 30 * 1024 * 1024} == {}
+
+
+FEW = 160  # descriptors; a duet takes some 40
+
+
+def few_descriptors(peer: Peer) -> None:
+    answer = peer.run(f"import resource; resource.setrlimit(resource.RLIMIT_NOFILE, ({FEW}, {FEW}))")
+    assert answer == "ok None", answer
+
+
+def test_many_objects_are_shared_with_few_descriptors_and_any_of_them_is_got(peers: Peers) -> None:
+    owner, scientist = peers()
+    few_descriptors(owner)
+    few_descriptors(scientist)
+    shared = owner.run(
+        "arrays = [duet.share(np.arange(20_000.0) + n, f'large {n}') for n in range(200)]; "
+        "numbers = [duet.share(n, f'number {n}') for n in range(300)]; "
+        "small = [duet.share(np.arange(100.0) + n, f'small {n}') for n in range(300)]"
+    )
+    assert shared == "ok None", shared
+    owner.run("duet.policies.add(duetlink.Policy('approve'))")
+    assert Counted.of(owner.process.pid).memfds <= 64 + SLACK
+    scientist.run("duet.wait_object('small 299', 60)")
+    got = scientist.run(
+        "got = [duet.store[f'large {n}'].get(timeout_s=60) for n in range(200)]; "
+        "out = [float(one[0]) for one in got] == [float(n) for n in range(200)]"
+    )
+    assert got == "ok True", got
+    for name, first in (("number 0", "0"), ("number 299", "299")):
+        assert scientist.value(f"duet.store[{name!r}].get(timeout_s=60)") == first
+    assert scientist.value("float(duet.store['small 7'].get(timeout_s=60)[0])") == "7.0"
+    assert Counted.of(owner.process.pid).memfds <= 64 + SLACK
+    assert Counted.of(scientist.process.pid).memfds <= SLACK
+
+
+def test_near_the_end_of_descriptors_sharing_is_refused_and_requests_and_the_audit_log_go_on(
+    peers: Peers,
+) -> None:
+    owner, scientist = peers()
+    owner.run("duet.share(np.arange(100.0), 'small'); duet.share(np.arange(200_000.0), 'large')")
+    scientist.run("duet.wait_object('large', 60)")
+    few_descriptors(owner)
+    refused = owner.run(
+        "import os; files = [os.open(os.devnull, os.O_RDONLY) for _ in range("
+        f"{FEW} - 12 - len(os.listdir('/proc/self/fd')))]; duet.share(1, 'one more')"
+    )
+    assert refused.startswith("error DescriptorsShort 'one more' is not shared: 14"), refused
+    assert f"of the {FEW} descriptors" in refused
+    taken = owner.run("while True: files.append(os.open(os.devnull, os.O_RDONLY))")
+    assert taken.startswith("error OSError"), taken  # none is left
+    for name, items in (("small", 100), ("large", 200_000)):
+        asked = f"out = duet.store[{name!r}].get(reason='why', timeout_s=60).shape"
+        assert approve(owner, scientist, asked) == f"ok ({items},)"
+    owner.run("[os.close(fd) for fd in files]; files.clear()")
+    assert owner.run("duet.share(1, 'one more')") == "ok None"
+    kinds = owner.value("[entry.kind for entry in duet.audit]")
+    assert kinds.count("'release'") >= 2, kinds

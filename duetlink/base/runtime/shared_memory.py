@@ -8,10 +8,15 @@ nothing seals it.
 
 from __future__ import annotations
 
+import ctypes
+import functools
+import mmap
 import os
 import stat
 import sys
 import tempfile
+import weakref
+from typing import Any
 
 if sys.platform == "linux":
     import fcntl
@@ -58,3 +63,44 @@ def is_sealed(fd: int, size_bytes: int) -> bool:
 def has_fixed_size(fd: int) -> bool:
     """Whether nobody can change its size any more. Raises OSError for what has no seals at all."""
     return sys.platform != "linux" or fcntl.fcntl(fd, fcntl.F_GET_SEALS) & FIXED_SIZE == FIXED_SIZE
+
+
+def map_privately(fd: int, size_bytes: int) -> memoryview:
+    """Writable memory with this content; what is written to it, nobody else sees. It holds no descriptor, and
+    is unmapped when the last view of it has gone. `size_bytes` is not 0. Raises OSError.
+    """
+    flags, protection = mmap.MAP_PRIVATE, mmap.PROT_READ | mmap.PROT_WRITE
+    if sys.version_info >= (3, 13):
+        return memoryview(mmap.mmap(fd, size_bytes, flags=flags, prot=protection, trackfd=False))
+    if sys.platform != "linux":
+        return memoryview(mmap.mmap(fd, size_bytes, flags=flags, prot=protection))
+    import numpy as np
+
+    # before Python 3.13 an mmap object holds a duplicate of its descriptor for as long as it lives
+    address = _libc().mmap(None, size_bytes, protection, flags, fd, 0)
+    if address == _MAP_FAILED:
+        error = ctypes.get_errno()
+        raise OSError(error, os.strerror(error))
+    memory = (ctypes.c_ubyte * size_bytes).from_address(address)
+    weakref.finalize(memory, _libc().munmap, address, size_bytes).atexit = False
+    octets: np.ndarray = np.frombuffer(memoryview(memory), np.uint8)
+    return octets.data
+
+
+_MAP_FAILED = ctypes.c_void_p(-1).value
+
+
+@functools.cache
+def _libc() -> Any:
+    libc = ctypes.CDLL(None, use_errno=True)
+    libc.mmap.restype = ctypes.c_void_p
+    libc.mmap.argtypes = (
+        ctypes.c_void_p,
+        ctypes.c_size_t,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_int,
+        ctypes.c_long,  # off_t
+    )
+    libc.munmap.argtypes = ctypes.c_void_p, ctypes.c_size_t
+    return libc

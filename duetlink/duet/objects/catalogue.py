@@ -8,11 +8,11 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from duetlink.base.audit.entry import SHARE, UNSHARE
-from duetlink.base.runtime.holdings import Holdings
+from duetlink.base.runtime.holdings import Holdings, Retained
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.privacy.table import Rows
 from duetlink.duet.objects.asset import AssetInfo, Content
@@ -25,6 +25,7 @@ from duetlink.net.link.link import Link
 from duetlink.settings import Settings
 
 OFFERED = "offered to the peer"
+GIVEN = "the peer has given it"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +59,7 @@ class Received:
     info: AssetInfo
     value: Any
     held_bytes: int  # the memory that it takes here
+    held: Retained = field(default_factory=Retained, compare=False, repr=False)
 
 
 class Catalogue:
@@ -273,7 +275,12 @@ class Catalogue:
 
     def receive(self, received: Received) -> None:
         """Keep what the peer gave."""
+        before = self.received.get(received.info.name)
         self.received[received.info.name] = received
+        received.held.title, received.held.size_bytes = received.info.name, received.held_bytes
+        self.holdings.keep(received.held, GIVEN)
+        if before is not None:
+            before.held.let_go(GIVEN)
         self._changed.set()
         self.on_change()
 

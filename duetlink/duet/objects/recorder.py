@@ -19,6 +19,7 @@ from typing import Any
 
 from duetlink.base.audit.entry import Entry
 from duetlink.base.audit.log import AuditLog, unavailable
+from duetlink.base.runtime.descriptors import Reserve
 from duetlink.base.runtime.errands import Errands
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.objects.asset import AssetInfo
@@ -32,6 +33,7 @@ _log = logging.getLogger(__name__)
 
 _errands = Errands("duetlink-audit")
 
+_RESERVED = 5  # descriptors: the lock, the log, its head, their directory, and one to spare
 _SETTLE_TIMEOUT_S = 5.0  # on a disk that hangs, the log is shown as it is
 
 
@@ -56,6 +58,7 @@ class Recorder:
         self._begun = False
         self._closed = False
         self._last = threading.Event()  # all is written that ever will be
+        self._reserve: Reserve | None = None  # from the first entry to the last
 
     def met(self, peer: str) -> None:
         """From here on entries name this peer."""
@@ -130,7 +133,7 @@ class Recorder:
     def close(self) -> None:
         """Write what waits. What comes later is not written. Safe to call twice."""
         if self._begun and not self._closed:
-            _errands.put(self._last.set)
+            _errands.put(self._end)
             _errands.end()
         self._closed = True
 
@@ -142,6 +145,7 @@ class Recorder:
             return written
         if not self._begun:
             self._begun = True
+            self._reserve = Reserve(_RESERVED)
             _errands.begin()
         named = tuple(
             dataclasses.replace(entry, session=self.session, peer=entry.peer or self._peer)
@@ -161,16 +165,23 @@ class Recorder:
                 batches.append(self._waiting.get_nowait())
         self._write(batches)
 
+    def _end(self) -> None:
+        assert self._reserve is not None
+        self._reserve.close()
+        self._last.set()
+
     def _write(self, batches: list[_Batch]) -> None:
         if not batches:
             return
         assert self.log is not None
+        assert self._reserve is not None
         failure = ""
         try:
-            begin_bytes = self.log.append(
-                [entry for batch in batches for entry in batch.entries],
-                sync=any(batch.sync for batch in batches),
-            )
+            with self._reserve.lent():
+                begin_bytes = self.log.append(
+                    [entry for batch in batches for entry in batch.entries],
+                    sync=any(batch.sync for batch in batches),
+                )
             if self.begin_bytes is None:
                 self.begin_bytes = begin_bytes
         except AuditUnavailable as error:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 
-from duetlink.base.runtime.holdings import Holdings
+from duetlink.base.runtime.holdings import Holdings, Retained
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.data.dedup import Held, HeldBodies, Manifest, Segment, find
 from duetlink.data.dedup.held import MAX_BODIES
@@ -22,6 +22,7 @@ from duetlink.net.flight.fingerprint import Fingerprint
 
 MIN_BYTES = 128 * 1024  # below, to ask for a manifest costs as much as the bytes
 SIMILAR = 1.25  # an object of another name is looked through where it is at most so many times as large
+NOT_AGAIN = "what is in it need not travel again"
 COMPARED = "the peer has it: the next version is compared with it"
 LOOKED_THROUGH = 3  # times the size of an object: so much at most is read to find some of it
 MAX_PARTS = 2048  # that an offer tells of
@@ -56,12 +57,16 @@ def segments(numbers: Sequence[int], size_bytes: int) -> list[Segment]:
 class Holding:
     """Bodies of one peer. One method at a time; the slow ones read all that they look at."""
 
-    def __init__(self, quota_bytes: int) -> None:
+    def __init__(self, quota_bytes: int, holdings: Holdings) -> None:
         self._bodies = HeldBodies(quota_bytes)
+        self._holdings = holdings
+        self._held = Retained("the latest that the peer has sent")
 
     def keep(self, name: str, body: memoryview, offer: pb.TransferOffer) -> None:
         """A body has arrived."""
-        self._bodies.keep(name, body, segments(offer.parts, len(body)), offer.fingerprint)
+        if self._bodies.keep(name, body, segments(offer.parts, len(body)), offer.fingerprint):
+            self._held.size_bytes = self._bodies.total_bytes
+            self._holdings.keep(self._held, NOT_AGAIN)
 
     def similar(self, name: str, size_bytes: int) -> list[Held]:
         """Bodies that may share content with an object: versions of it, then others of about its size."""

@@ -7,6 +7,7 @@ import time
 from functools import partial
 from typing import TYPE_CHECKING
 
+from duetlink.base.runtime.holdings import Holdings
 from duetlink.base.wire import failures
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.data.tuning.compression import FEWEST_BYTES
@@ -62,9 +63,10 @@ class Imports:
         decoding: Decoding,
         agreement: Agreement,
         held_bytes: int,
+        holdings: Holdings,
     ) -> None:
         self._agreement = agreement
-        self._holding = Holding(held_bytes)
+        self._holding = Holding(held_bytes, holdings)
         self._decoding = decoding
         self._rpc = rpc
         self._ladder = ladder

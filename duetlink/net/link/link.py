@@ -107,7 +107,13 @@ class Link:
         )
         prober = Prober(self.rpc, self.exports, self.traffic)
         self.imports = Imports(
-            self.rpc, self.ladder, self.traffic, decoding, self.agreement, settings.held_bytes
+            self.rpc,
+            self.ladder,
+            self.traffic,
+            decoding,
+            self.agreement,
+            settings.held_bytes,
+            self.holdings,
         )
         self.streams = Streams(
             self.rpc, self.ladder, tickets, initiator=initiator, call_timeout_s=settings.call_timeout_s

@@ -7,7 +7,6 @@ by page.
 
 from __future__ import annotations
 
-import mmap
 import os
 import sys
 from dataclasses import dataclass
@@ -96,14 +95,14 @@ def open_region(region: Region) -> memoryview:
             raise TransferFailed("the peer's shared memory is not sealed or not of the announced size")
         if region.size_bytes == 0:
             return memoryview(bytearray())
-        return memoryview(_map_privately(fd, region.size_bytes))
+        return _map_privately(fd, region.size_bytes)
     finally:
         os.close(fd)
 
 
-def _map_privately(fd: int, size_bytes: int) -> mmap.mmap:
+def _map_privately(fd: int, size_bytes: int) -> memoryview:
     try:
-        return mmap.mmap(fd, size_bytes, access=mmap.ACCESS_COPY)
+        return shared_memory.map_privately(fd, size_bytes)
     except OSError as error:
         raise PathUnavailable(f"the peer's shared memory cannot be mapped here: {error.strerror}") from None
 

@@ -1,0 +1,93 @@
+"""Descriptors of this process as a budget: how many there are, how many are open, and a reserve of them.
+
+Theory. A process has 1,024 where nobody has raised that (`setrlimit(2)`, RLIMIT_NOFILE), and whatever opens
+one more fails with EMFILE: files, sockets, shared memory, a new connection. So what may wait is refused
+before the end, and what must not fail holds a few that it closes just before it opens its own.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import threading
+from collections.abc import Iterator
+
+from duetlink.errors import DescriptorsShort
+
+if sys.platform != "win32":
+    import resource
+
+_MOST_KEPT = 64  # of the last descriptors, for what must go on: connections, answers, the audit log
+
+
+def limit() -> int | None:
+    """How many this process may have open; None where that has no end or is not known."""
+    if sys.platform == "win32":
+        return None
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def used() -> int | None:
+    """How many are open; None where nothing tells."""
+    for directory in ("/proc/self/fd", "/dev/fd"):
+        with contextlib.suppress(OSError):
+            return len(os.listdir(directory)) - 1  # one is of the look itself
+    most = limit()
+    return most if sys.platform == "linux" else None  # no descriptor is left to look with
+
+
+def check_room(what: str) -> None:
+    """Raise DescriptorsShort where the end is near, so that `what` has to wait."""
+    most, open_ = limit(), used()
+    if most is None or open_ is None or open_ < most - min(_MOST_KEPT, most // 8):
+        return
+    raise DescriptorsShort(
+        f"{what}: {open_:,} of the {most:,} descriptors that this process may have are open, and the last "
+        "ones are kept for the audit log and for what the peer asks for. duet.status() says what this duet "
+        "holds; close files or duets that are not needed, or raise the limit, by `ulimit -n` before the "
+        "notebook starts or by resource.setrlimit within it"
+    )
+
+
+class Reserve:
+    """A few descriptors that are kept for one purpose. Any thread may call."""
+
+    def __init__(self, count: int) -> None:
+        self._count = count
+        self._lock = threading.Lock()
+        self._kept: list[int] = []
+        self._lent = 0
+        self._closed = False
+        self._take()
+
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[None]:
+        """Within the block they are free for others to open. Then as many are taken back as there are."""
+        with self._lock:
+            self._lent += 1
+            self._free()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._lent -= 1
+                self._take()
+
+    def close(self) -> None:
+        """Give them up. Safe to call twice."""
+        with self._lock:
+            self._closed = True
+            self._free()
+
+    def _take(self) -> None:
+        if self._closed or self._lent:
+            return
+        with contextlib.suppress(OSError):
+            while len(self._kept) < self._count:
+                self._kept.append(os.open(os.devnull, os.O_RDONLY))
+
+    def _free(self) -> None:
+        while self._kept:
+            os.close(self._kept.pop())
