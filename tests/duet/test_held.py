@@ -12,7 +12,7 @@ import pytest
 from duetlink import Policy, errors
 from duetlink.duet.answering import queue
 from duetlink.duet.duet import Duet
-from tests.conftest import DuetPair
+from tests.conftest import DuetPair, MakeDuets
 from tests.duet.test_duet import pointer, until
 from tests.duet.test_many_duets import settled
 
@@ -144,17 +144,35 @@ def test_the_status_says_what_each_side_holds_and_why(duets: DuetPair) -> None:
     assert reasons(owner)["x, revision 1"] == ("offered to the peer", "a request waits for it")
     request.approve()
     pending.result(10)
-    compared = "the peer has it: the next version is compared with it"
-    until(lambda: reasons(owner)["x, revision 1"] == ("offered to the peer", compared))
+    until(lambda: reasons(owner)["x, revision 1"] == ("offered to the peer",))
     found: Any = pointer(scientist, "x")
     assert found.mock.shape == (100_000,)
     assert reasons(scientist)["mock of x, revision 1"] == ("the peer shares it", "a pointer holds it")
     asset.unshare()
     until(lambda: "x" not in scientist.store)
-    assert reasons(owner)["x, revision 1"] == (compared,)
+    assert reasons(owner) == {}
     until(lambda: reasons(scientist)["mock of x, revision 1"] == ("a pointer holds it",))
     del found
     until(lambda: gc.collect() >= 0 and "mock of x, revision 1" not in reasons(scientist))
+
+
+def test_what_went_over_a_network_is_compared_with_until_it_is_unshared(make_duets: MakeDuets) -> None:
+    owner, scientist = make_duets(only=("tcp",))
+    asset = owner.share(np.arange(100_000.0), "x")
+    assert len(granted(owner, scientist, "x")) == 100_000
+    compared = "the peer has it: the next version is compared with it"
+    until(lambda: reasons(owner) == {"x, revision 1": ("offered to the peer", compared)})
+    newer = owner.share(np.arange(100_000.0) + 1, "x")
+    until(lambda: pointer(scientist, "x").revision == 2)
+    assert reasons(owner) == {
+        "x, revision 1": (compared,),
+        "x, revision 2": ("offered to the peer",),
+    }
+    assert len(granted(owner, scientist, "x")) == 100_000
+    until(lambda: reasons(owner) == {"x, revision 2": ("offered to the peer", compared)})
+    asset.unshare()  # which is no longer offered
+    newer.unshare()
+    assert reasons(owner) == {}
 
 
 def test_the_status_shows_itself_as_a_table(duets: DuetPair) -> None:

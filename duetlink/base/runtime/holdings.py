@@ -27,8 +27,8 @@ class HeldStatus:
 class Retained:
     """One thing and the reasons for which it is kept.
 
-    It may be kept again after it was closed: what is opened for it then is closed the next time. Methods
-    belong to one thread, except `keep`, which any thread may call.
+    It may be kept again after it was closed: what is opened for it then is closed the next time. One method
+    at a time; any thread may ask for the status.
     """
 
     __slots__ = ("_closers", "_reasons", "descriptors", "size_bytes", "title")
@@ -76,7 +76,7 @@ class Retained:
 
 
 class Holdings:
-    """All that one side of a duet holds. `keep` belongs to the loop thread; any thread may iterate."""
+    """All that one side of a duet holds. One `keep` at a time; any thread may iterate."""
 
     def __init__(self) -> None:
         self._held: dict[Retained, None] = {}

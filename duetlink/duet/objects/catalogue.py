@@ -153,7 +153,7 @@ class Catalogue:
         asset.content.held.title = title
         self.holdings.keep(asset.content.held, OFFERED)
         if asset.mock is not None:
-            asset.mock.held.title = f"mock of {title}"
+            asset.mock.held.title = _mock_of(title)
             self.holdings.keep(asset.mock.held, OFFERED)
 
     def describe(self, offer: Offer, revision: int | None = None) -> AssetInfo:
@@ -198,6 +198,8 @@ class Catalogue:
         self._persistence.unshared(info)
         self.on_retired(info, f"{info.name!r} is no longer shared")
         if self._link is not None and current is not awaited:
+            for of in (info.name, _mock_of(info.name)):
+                self._link.exports.forget(of)
             self._link.rpc.tell_nowait(pb.AssetGone(name=info.name, revision=info.revision))
         self.on_change()
 
@@ -289,7 +291,7 @@ class Catalogue:
         assert self._link is not None
         query = pb.MockQuery(name=info.name, revision=info.revision)
         offer = await self._link.rpc.call(query, pb.TransferOffer)
-        return await self._link.imports.pull(f"mock of {info.name}", offer, limit_bytes)
+        return await self._link.imports.pull(_mock_of(info.name), offer, limit_bytes)
 
     async def _give_mock(self, query: pb.MockQuery) -> pb.TransferOffer:
         assert self._link is not None
@@ -300,7 +302,7 @@ class Catalogue:
         outgoing = await mine.mock.outgoing()
         best = self._link.ladder.best
         return await self._link.exports.offer(
-            f"mock of {query.name}", outgoing, best.name if best is not None else ""
+            _mock_of(query.name), outgoing, best.name if best is not None else ""
         )
 
     def _noticed(self, notice: pb.AssetNotice) -> None:
@@ -318,6 +320,10 @@ class Catalogue:
             del self.peer[gone.name]
             self.on_peer_change(gone.name)
             self.on_change()
+
+
+def _mock_of(name: str) -> str:
+    return f"mock of {name}"
 
 
 def _let_go(asset: Mine) -> None:

@@ -172,6 +172,10 @@ class Exports:
         else:
             self._end(offer.transfer_id, CANCELLED, "it was taken back")
 
+    def forget(self, name: str) -> None:
+        """Compare no later object of this name with the version that the peer has."""
+        self._versions.forget(name)
+
     # -- kept back, or ended ---------------------------------------------------------------------------------
 
     def pause(self, paused: bool) -> None:
@@ -333,7 +337,8 @@ class Exports:
             path.release(transfer_id)
         if state == COMPLETE and not export.probe:
             self._note_delivered(export.outgoing)
-            self._versions.keep(transfer.name, export.outgoing)
+            if transfer.path != LocalPath.name:  # what is mapped is compared with nothing
+                self._versions.keep(transfer.name, export.outgoing)
         export.outgoing.held.let_go(GOING_OUT, transfer_id)
         if state == COMPLETE and transfer.running:
             # what the peer mapped, or took before the last count came in

@@ -125,6 +125,12 @@ class Versions:
         while self._sent_bytes > self._quota_bytes or len(self._sent) > MAX_BODIES:
             self._let_go(*self._sent.popitem(last=False))
 
+    def forget(self, name: str) -> None:
+        """Keep no version of this name."""
+        sent = self._sent.pop(name, None)
+        if sent is not None:
+            self._let_go(name, sent)
+
     def _let_go(self, name: str, sent: Outgoing) -> None:
         self._sent_bytes -= sent.size_bytes
         if self._sent.get(name) is not sent:  # else the very same was sent again
