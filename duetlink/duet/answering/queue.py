@@ -97,6 +97,7 @@ class Questions:
             if not self._is_moving(its.askers[answered])
         ]:
             del self._answered[answered], self._handlings[answered]
+        self._answered.pop(number, None)  # the peer may use a number again
         self._handlings[number] = handling
 
     def get(self, number: bytes) -> Handling | None:
@@ -104,7 +105,9 @@ class Questions:
 
     def end(self, handling: Handling) -> None:
         """All questions that wait for it have their answer."""
-        self._answered |= {number: handling for number in handling.askers if number in self._handlings}
+        for number in handling.askers:
+            if self._handlings.get(number) is handling:
+                self._answered[number] = handling
 
     def drop(self, number: bytes, handling: Handling) -> None:
         """One of several has been taken back."""
