@@ -7,8 +7,8 @@ import time
 
 import pytest
 
-from duetlink.errors import PeerLost, RemoteProtocolError
 from duetlink.base.runtime.at_exit import KERNEL_ENDED
+from duetlink.errors import PeerLost, RemoteProtocolError
 from duetlink.groups.departures import Departures
 from duetlink.groups.status import GoneStatus
 from duetlink.net.link.introducing import peer_closed
