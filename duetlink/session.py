@@ -228,7 +228,7 @@ class _Opening:
         self._probe_ice_servers()
         server = configured(life.settings)
         if server is None:
-            server = await self._use.hosting.begin()
+            server = await self._use.hosting.begin(life.settings.listen)
             life.at_end(self._use.hosting.end)
         mailbox, nameplate = await WebSocketMailbox.claim(server.url, life.settings.code_lifetime_s)
         life.at_end(mailbox.close)

@@ -7,6 +7,7 @@
 from __future__ import annotations
 
 import dataclasses
+import ipaddress
 import json
 import os
 from collections.abc import Mapping
@@ -79,6 +80,11 @@ class Settings:
     relay: bool = _setting(True, "whether TURN servers may be used at all", "DUETLINK_RELAY")
     map_port: bool = _setting(
         False, "whether the router may be asked for a port, by UPnP, NAT-PMP or PCP", "DUETLINK_MAP_PORT"
+    )
+    listen: str | None = _setting(
+        None,
+        "IP address at which this side listens; default: all, or loopback alone for a peer that shares it",
+        "DUETLINK_LISTEN",
     )
     ice_probe_timeout_s: float = _setting(
         1.0, "how long STUN and TURN servers have to answer before pairing goes on without them"
@@ -157,6 +163,10 @@ class Settings:
             raise SettingError(f"signaling address {self.signaling!r} must start with ws:// or wss://")
         if set(self.only) - set(PATHS) or not self.allowed_paths:
             raise SettingError(f"only={self.only!r}, relay={self.relay}: choose from {', '.join(PATHS)}")
+        if self.listen is not None and not _is_ip(self.listen):
+            raise SettingError(
+                f"listen {self.listen!r} is no IP address of this machine, such as '192.168.1.2'"
+            )
         if self.failure_detail not in FAILURE_DETAILS:
             raise SettingError(f"failure_detail {self.failure_detail!r}: one of {', '.join(FAILURE_DETAILS)}")
         for field in dataclasses.fields(self):
@@ -212,6 +222,14 @@ class Settings:
             if text:
                 values[field.name] = _parse(field.name, field.metadata["env"], field.default, text)
         return cls(**values)
+
+
+def _is_ip(text: str) -> bool:
+    try:
+        ipaddress.ip_address(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _user_data() -> Path:

@@ -164,6 +164,24 @@ def test_the_environment_names_the_server(server: str, monkeypatch: pytest.Monke
             assert scientist.state == "connected"
 
 
+def test_the_signaling_server_of_a_kernel_listens_where_it_is_told() -> None:
+    settings = Settings(listen="127.0.0.2")
+    with duetlink.launch(settings=settings) as owner:
+        server = SessionCode.parse(str(owner.code)).server
+        assert server is not None
+        assert server.startswith("127.0.0.2:")
+        with pytest.raises(errors.SettingError, match=r"listens at 127\.0\.0\.2 already"):
+            duetlink.launch(settings=Settings(), keep=True)
+        with duetlink.join(str(owner.code), settings=settings) as scientist:
+            assert scientist.state == "connected"
+
+
+def test_listen_is_an_address_and_no_name() -> None:
+    with pytest.raises(errors.SettingError, match="'eth0' is no IP address"):
+        Settings(listen="eth0")
+    assert Settings.from_environment({"DUETLINK_LISTEN": "::1"}).listen == "::1"
+
+
 def test_a_second_session_of_this_machine_uses_the_first_ones_server() -> None:
     with duetlink.launch() as first, duetlink.launch() as second:
         one, two = SessionCode.parse(str(first.code)), SessionCode.parse(str(second.code))

@@ -79,7 +79,7 @@ async def _make(
     if code is None:
         server = configured(settings)
         if server is None:
-            server = await use.hosting.begin()
+            server = await use.hosting.begin(settings.listen)
             life.at_end = use.hosting.end
         try:
             await life.launch(server)

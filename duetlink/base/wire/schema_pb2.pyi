@@ -166,16 +166,18 @@ class Bye(_message.Message):
     def __init__(self, reason: _Optional[str] = ...) -> None: ...
 
 class Introduction(_message.Message):
-    __slots__ = ("name", "certificate_pem", "codecs", "machine")
+    __slots__ = ("name", "certificate_pem", "codecs", "machine", "loopback")
     NAME_FIELD_NUMBER: _ClassVar[int]
     CERTIFICATE_PEM_FIELD_NUMBER: _ClassVar[int]
     CODECS_FIELD_NUMBER: _ClassVar[int]
     MACHINE_FIELD_NUMBER: _ClassVar[int]
+    LOOPBACK_FIELD_NUMBER: _ClassVar[int]
     name: str
     certificate_pem: bytes
     codecs: _containers.RepeatedScalarFieldContainer[str]
     machine: bytes
-    def __init__(self, name: _Optional[str] = ..., certificate_pem: _Optional[bytes] = ..., codecs: _Optional[_Iterable[str]] = ..., machine: _Optional[bytes] = ...) -> None: ...
+    loopback: bytes
+    def __init__(self, name: _Optional[str] = ..., certificate_pem: _Optional[bytes] = ..., codecs: _Optional[_Iterable[str]] = ..., machine: _Optional[bytes] = ..., loopback: _Optional[bytes] = ...) -> None: ...
 
 class ClientCertificate(_message.Message):
     __slots__ = ("pem",)

@@ -19,7 +19,9 @@ class Configuration:
     key: bytes = dataclasses.field(repr=False)
     ice_servers: tuple[IceServer, ...]
     map_port: bool
-    flight_port: int  # of this side's Flight server, on loopback
+    flight_port: int  # of this side's Flight server
+    flight_host: str = "127.0.0.1"  # where this machine reaches it
+    listen: str | None = None  # the address at which a rung may listen; None: all
 
     def to_json(self) -> str:
         fields = dataclasses.asdict(self)

@@ -30,6 +30,7 @@ class Session:
     map_port: bool  # whether this side's user allows to ask the router for a port
     send: Callable[[bytes], Awaitable[None]]
     receive: Callable[[], Awaitable[bytes]]
+    listen: str | None = None  # the address at which this side may listen; None: all
 
 
 class Established(ABC):

@@ -20,12 +20,19 @@ _BACKLOG = 32
 _TRIES = 10
 
 _ANY = {socket.AF_INET: "0.0.0.0", socket.AF_INET6: "::"}
+_FAMILIES = (socket.AF_INET6, socket.AF_INET)
 
 
 class LocalPort:
-    """The same number for IPv4 and IPv6, as far as this machine has both. Taken at once; close it."""
+    """The same number for IPv4 and IPv6, as far as this machine has both. Taken at once; close it.
 
-    def __init__(self) -> None:
+    With `listen`, an address of this machine, it is a port of that alone.
+    """
+
+    def __init__(self, listen: str | None = None) -> None:
+        self._hosts = dict(_ANY)
+        if listen is not None and listen not in _ANY.values():
+            self._hosts = {family_of(listen): listen}
         self._listeners: dict[socket.AddressFamily, socket.socket] = {}
         self._servers: list[asyncio.Server] = []
         self.number = 0
@@ -35,7 +42,11 @@ class LocalPort:
         raise PathUnavailable("this machine has no TCP port that is free for IPv4 and IPv6")
 
     def socket(self, family: socket.AddressFamily) -> socket.socket:
-        """A new one that is bound to the port. Raises OSError where the machine does not have that family."""
+        """A new one that is bound to the port. Raises OSError where the machine does not have that family, or
+        may not use it.
+        """
+        if family not in self._hosts:
+            raise OSError(errno.EAFNOSUPPORT, "this side listens at an address of the other family")
         sock = socket.socket(family, socket.SOCK_STREAM)
         try:
             sock.setblocking(False)
@@ -45,7 +56,7 @@ class LocalPort:
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             if family == socket.AF_INET6:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            sock.bind((_ANY[family], self.number))
+            sock.bind((self._hosts[family], self.number))
         except BaseException:
             sock.close()
             raise
@@ -81,16 +92,16 @@ class LocalPort:
             listener.close()
 
     def _take(self) -> bool:
-        """Bind to one number for both families; False where the other family's is taken."""
+        """Bind to one number for all families; False where that of another family is taken."""
         self.number = 0
-        four = self.socket(socket.AF_INET)
-        self.number = four.getsockname()[1]
-        try:
-            self._listeners[socket.AF_INET6] = self.socket(socket.AF_INET6)
-        except OSError as error:
-            if error.errno == errno.EADDRINUSE:
-                four.close()
+        for family in _FAMILIES:
+            try:
+                self._listeners[family] = self.socket(family)
+            except OSError as error:
+                if error.errno != errno.EADDRINUSE:
+                    continue  # this machine does not have that family
+                self.close()
+                self._listeners.clear()
                 return False
-            # else this machine has no IPv6
-        self._listeners[socket.AF_INET] = four
-        return True
+            self.number = self._listeners[family].getsockname()[1]
+        return bool(self._listeners)

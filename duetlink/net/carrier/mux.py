@@ -39,12 +39,12 @@ _LINGER_S = 10.0
 class Mux(asyncio.Protocol):
     """The protocol upon the stream. `ready` is done once the peer's was heard, `ended` gives the reason."""
 
-    def __init__(self, *, controlling: bool, flight_port: int) -> None:
+    def __init__(self, *, controlling: bool, flight_port: int, flight_host: str = "127.0.0.1") -> None:
         loop = asyncio.get_running_loop()
         self.ready: asyncio.Future[None] = loop.create_future()
         self.ended: asyncio.Future[str] = loop.create_future()
         self._loop = loop
-        self._flight_port = flight_port
+        self._flight_host, self._flight_port = flight_host, flight_port
         self._transport: asyncio.Transport | None = None
         self._reader = FrameReader()
         self._streams: dict[int, Splice] = {}
@@ -274,7 +274,7 @@ class Mux(asyncio.Protocol):
     async def _dial(self, splice: Splice) -> None:
         """Join a stream that the peer opened to this side's Flight server."""
         try:
-            await self._loop.create_connection(lambda: splice, "127.0.0.1", self._flight_port)
+            await self._loop.create_connection(lambda: splice, self._flight_host, self._flight_port)
         except OSError:
             self.local_lost(splice)
 

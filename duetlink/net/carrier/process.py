@@ -72,9 +72,14 @@ class Process:
             map_port=configuration.map_port,
             send=self._send,
             receive=self._signals.get,
+            listen=configuration.listen,
         )
         established = await driver_of(configuration.rung)(session)
-        mux = Mux(controlling=configuration.controlling, flight_port=configuration.flight_port)
+        mux = Mux(
+            controlling=configuration.controlling,
+            flight_port=configuration.flight_port,
+            flight_host=configuration.flight_host,
+        )
         try:
             await established.attach(mux)
             await self._wait_ready(mux)

@@ -83,7 +83,7 @@ class _Puncher:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._port = LocalPort()
+        self._port = LocalPort(session.listen)
         self._race = Race(session.key, _RUNG, controlling=session.controlling)
         self._mapped: tuple[Address, Wire] | None = None
         self._mapping: PortMapping | None = None
@@ -152,7 +152,8 @@ class _Puncher:
         """
         asking = self._start(self._ask_mapped())
         await asyncio.wait((asking,), timeout=MAPPED_TIMEOUT_S)
-        hosts = get_host_addresses(use_ipv4=True, use_ipv6=True)
+        listen = self._session.listen
+        hosts = get_host_addresses(use_ipv4=True, use_ipv6=True) if listen is None else [listen]
         found: list[object] = [[host, self._port.number] for host in hosts]
         if self._mapped is not None:
             found.insert(0, list(self._mapped[0]))

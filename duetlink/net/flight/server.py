@@ -8,6 +8,7 @@ standard error; gRPC does not tell how many there were. The door, see door.py, b
 from __future__ import annotations
 
 import functools
+import ipaddress
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -44,14 +45,16 @@ class FlightServer:
     def __init__(
         self, identity: Identity, client_root_pem: bytes, pool: Executor, *, host: str = "0.0.0.0"
     ) -> None:
-        """`client_root_pem`: the authority whose certificates name the guests, see certificate.py."""
+        """`client_root_pem`: the authority whose certificates name the guests, see certificate.py. `host`: an
+        IP address; "::" takes IPv4 as well.
+        """
         self._pool = pool
         self._guests: dict[bytes, Guest] = {}
         try:
             with silenced():
                 self._service: _Service | None = _Service(
                     self,
-                    f"grpc+tls://{host}:0",
+                    f"grpc+tls://[{host}]:0" if ":" in host else f"grpc+tls://{host}:0",
                     tls_certificates=[(identity.certificate_pem, identity.private_key_pem)],
                     verify_client=True,
                     root_certificates=client_root_pem,
@@ -59,8 +62,19 @@ class FlightServer:
         except (pa.ArrowException, OSError) as error:
             raise PathUnavailable(f"no Flight server can listen on {host}: {error}") from None
 
+        self.host = host
         self.port: int = self._service.port
         self._door = Door(self.port)
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether it listens at every address of this machine."""
+        return ipaddress.ip_address(self.host).is_unspecified
+
+    @property
+    def host_here(self) -> str:
+        """The address by which this machine reaches it."""
+        return "127.0.0.1" if self.everywhere else self.host
 
     def admit(self, subject: bytes, guest: Guest) -> None:
         """From here on, whoever comes with a certificate of this name is `guest`."""

@@ -31,6 +31,7 @@ class Acquaintance:
     peer_certificate_pem: bytes
     codecs: frozenset[str]  # that both sides have
     together: bool  # whether the peer is on this machine
+    loopback: bool  # whether it has this side's loopback, as not every container has
     subject: bytes  # the name under which the peer's Flight client comes
     client: Identity  # as whom this side's Flight clients come to the peer
 
@@ -76,6 +77,7 @@ class Introducing:
             certificate_pem=identity.certificate_pem,
             codecs=[codec.name for codec in codecs()],
             machine=machine.mark(identity.certificate_pem),
+            loopback=machine.loopback_mark(identity.certificate_pem),
         )
         issued = await self._rpc.call(mine, pb.ClientCertificate, timeout_s=timeout_s)
         async with asyncio.timeout(timeout_s):
@@ -87,6 +89,7 @@ class Introducing:
             theirs.certificate_pem,
             frozenset(codec.name for codec in codecs()) & frozenset(theirs.codecs),
             machine.is_marked(theirs.certificate_pem, theirs.machine),
+            machine.has_loopback(theirs.certificate_pem, theirs.loopback),
             self._subject,
             check_issued(issued.pem, identity),
         )

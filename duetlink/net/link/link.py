@@ -100,6 +100,7 @@ class Link:
             settings.allowed_ice_servers,
             settings.map_port,
             self.holdings,
+            settings.listen,
         )
         self.ladder = Ladder(self._paths(context), lambda path: prober.measure(path))
         self.exports = Exports(
@@ -123,7 +124,7 @@ class Link:
         self.rpc.notice(pb.TransferPause, self._transfer_paused)
         self.rpc.notice(pb.TransferEnd, self._transfer_ended)
         guest = Guest(tickets, self.tuning.rate_cap, self.exports.served, self.exports.refused)
-        self._serving = asyncio.ensure_future(self._serve_flight(guest))
+        self._serving = asyncio.ensure_future(self._serve_flight(guest, self._listens_at(known)))
 
     @classmethod
     async def connect(
@@ -262,10 +263,14 @@ class Link:
     async def _refuse_path(self, query: Message) -> Message:
         raise PathUnavailable(f"the peer allows only these paths: {', '.join(self._settings.allowed_paths)}")
 
-    async def _serve_flight(self, guest: Guest) -> None:
+    def _listens_at(self, known: Acquaintance) -> str:
+        """The address at which the peer, or this side's helper processes, can reach the Flight server."""
+        if "tcp" not in self._settings.allowed_paths or known.loopback:
+            return "127.0.0.1"  # nobody needs to reach it from outside
+        return self._settings.listen or "::"
+
+    async def _serve_flight(self, guest: Guest, host: str) -> None:
         """Have the peer admitted to the Flight server; paths wait for it."""
-        # without the tcp rung nobody needs to reach it from outside
-        host = "[::]" if "tcp" in self._settings.allowed_paths else "127.0.0.1"  # [::] takes IPv4 as well
         try:
             self._server.set_result(await self._endpoint.admit(host, self._subject, guest))
         except (PathUnavailable, LinkClosed) as error:

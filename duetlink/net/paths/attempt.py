@@ -97,6 +97,8 @@ class Attempt:
                     ice_servers=context.ice_servers,
                     map_port=context.map_port,
                     flight_port=server.port,
+                    flight_host=server.host_here,
+                    listen=context.listen,
                 )
             )
             early, self._early = self._early or [], None

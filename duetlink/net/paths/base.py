@@ -51,6 +51,7 @@ class PathContext:
     ice_servers: tuple[IceServer, ...]
     map_port: bool  # whether the user allows to ask the router for one
     holdings: Holdings
+    listen: str | None  # the address at which a path may listen; None: all
 
 
 class Path(ABC):

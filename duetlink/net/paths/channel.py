@@ -110,7 +110,7 @@ class ChannelPath(FlightPath):
         try:
             async with asyncio.timeout(OPEN_TIMEOUT_S):
                 server = await asyncio.shield(self._context.server)
-                reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+                reader, writer = await asyncio.open_connection(server.host_here, server.port)
         except (OSError, TimeoutError, DuetError):
             await self._end(stream)
             return

@@ -79,8 +79,8 @@ class TcpPath(FlightPath):
 
     async def _where(self, query: pb.FlightAddressQuery) -> pb.FlightAddress:
         server = await self._context.server
-        addresses = get_host_addresses(use_ipv4=True, use_ipv6=True)
-        return pb.FlightAddress(hosts=[*addresses[: MAX_HOSTS - 1], "127.0.0.1"], port=server.port)
+        addresses = get_host_addresses(use_ipv4=True, use_ipv6=True) if server.everywhere else []
+        return pb.FlightAddress(hosts=[*addresses[: MAX_HOSTS - 1], server.host_here], port=server.port)
 
 
 def _is_unicast(host: str) -> bool:

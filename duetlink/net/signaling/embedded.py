@@ -12,14 +12,22 @@ from duetlink.net.signaling.discovery import Announcement, SignalingServer, anno
 from duetlink.net.signaling.limits import Limits
 from duetlink.net.signaling.server import MailboxServer
 
+# It lives beside a person's work in one process, whose descriptors it must not use up.
+LIMITS = Limits(mailboxes=200, connections=400)
+
 _log = logging.getLogger(__name__)
 
 
 class EmbeddedServer:
-    """A `MailboxServer` on a free port of every interface that announces itself in the runtime directory."""
+    """A `MailboxServer` on a free port that announces itself in the runtime directory. It listens at one
+    address of this machine, by default at all of IPv4.
+    """
 
-    def __init__(self, limits: Limits | None = None, directory: Path | None = None) -> None:
-        self._server = MailboxServer(limits)
+    def __init__(
+        self, limits: Limits | None = None, directory: Path | None = None, *, listen: str | None = None
+    ) -> None:
+        self._server = MailboxServer(limits or LIMITS)
+        self._listen = listen or "0.0.0.0"
         self._directory = directory
         self._announcement: Announcement | None = None
         self.host_for_peers: str | None = None
@@ -29,15 +37,24 @@ class EmbeddedServer:
     @property
     def address(self) -> SignalingServer:
         """Where this process connects, and what its codes carry: they name this server and no other."""
-        in_code = f"{self.host_for_peers or '127.0.0.1'}:{self.port}"
-        return SignalingServer(f"ws://127.0.0.1:{self.port}", in_code)
+        everywhere = ipaddress.ip_address(self._listen).is_unspecified
+        here = "127.0.0.1" if everywhere else self._listen
+        in_code = f"{_in_url(self.host_for_peers or here)}:{self.port}"
+        return SignalingServer(f"ws://{_in_url(here)}:{self.port}", in_code)
 
     async def start(self) -> None:
-        """Listen and announce. Raises SignalingUnavailable if not even the loopback can be listened on."""
+        """Listen and announce. Raises SignalingUnavailable if neither all addresses nor the loopback can be
+        listened on, or the one that was asked for cannot.
+        """
         try:
-            _, self.port = await self._server.start("0.0.0.0", 0)
-            self.host_for_peers = outward_address()
+            _, self.port = await self._server.start(self._listen, 0)
+            if ipaddress.ip_address(self._listen).is_unspecified:
+                self.host_for_peers = outward_address()
+            elif not ipaddress.ip_address(self._listen).is_loopback:
+                self.host_for_peers = self._listen
         except SignalingUnavailable:
+            if self._listen != "0.0.0.0":
+                raise
             self._server = MailboxServer(self._server.limits)
             _, self.port = await self._server.start("127.0.0.1", 0)
         try:
@@ -51,6 +68,10 @@ class EmbeddedServer:
             self._announcement.remove()
             self._announcement = None
         await self._server.stop()
+
+
+def _in_url(host: str) -> str:
+    return f"[{host}]" if ":" in host else host
 
 
 def outward_address() -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from duetlink.errors import SettingError
 from duetlink.net.signaling.discovery import SignalingServer
 
 if TYPE_CHECKING:
@@ -17,22 +18,31 @@ class Hosting:
     def __init__(self) -> None:
         self._order = asyncio.Lock()
         self._server: EmbeddedServer | None = None
+        self._listen: str | None = None
         self._named = 0
 
-    async def begin(self) -> SignalingServer:
-        """A server to name in a code, until `end`. Raises SignalingUnavailable."""
+    async def begin(self, listen: str | None = None) -> SignalingServer:
+        """A server to name in a code, until `end`, which listens at this address; None: all.
+
+        Raises SignalingUnavailable, and SettingError where it listens at another one already.
+        """
         async with self._order:
+            if self._server is not None and listen != self._listen:
+                raise SettingError(
+                    f"listen={listen!r}: the signaling server of this kernel listens at "
+                    f"{self._listen or 'all addresses'} already, for another duet; use one setting for all"
+                )
             if self._server is None:
                 # here: whoever joins needs no server, whose library takes a while to load
                 from duetlink.net.signaling.embedded import EmbeddedServer
 
-                server = EmbeddedServer()
+                server = EmbeddedServer(listen=listen)
                 try:
                     await server.start()
                 except BaseException:
                     await server.stop()
                     raise
-                self._server = server
+                self._server, self._listen = server, listen
             self._named += 1
             return self._server.address
 

@@ -34,3 +34,13 @@ def test_without_a_secret_no_mark_is_right(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(machine, "_BOOT_ID", tmp_path / "none")
     assert machine.mark(b"of") == b""
     assert not machine.is_marked(b"of", b"")
+
+
+def test_a_loopback_mark_is_one_of_the_network_namespace_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    mark = machine.loopback_mark(b"certificate")
+    assert machine.has_loopback(b"certificate", mark)
+    assert not machine.is_marked(b"certificate", mark)
+    assert not machine.has_loopback(b"another", mark)
+    monkeypatch.setattr(machine.os, "readlink", lambda path: "net:[1]")  # as in a container's
+    assert not machine.has_loopback(b"certificate", mark)
+    assert not machine.has_loopback(b"certificate", b"")

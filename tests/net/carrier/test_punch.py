@@ -100,6 +100,15 @@ def test_a_port_is_one_number_for_both_families() -> None:
     port.close()
 
 
+def test_a_port_may_be_of_one_address_alone() -> None:
+    port = LocalPort("127.0.0.2")
+    with port.socket(socket.AF_INET) as four:
+        assert four.getsockname() == ("127.0.0.2", port.number)
+    with pytest.raises(OSError, match="other family"):
+        port.socket(socket.AF_INET6)
+    port.close()
+
+
 # -- hostile -------------------------------------------------------------------------------------------------
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import socket
 import threading
@@ -181,6 +182,49 @@ async def test_a_peer_that_keeps_all_its_calls_waiting_keeps_nobody_else(make_pa
         await asyncio.gather(*blocked)
 
 
+@pytest.fixture
+def elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The peers of this test do not share a loopback, as if they were on two machines."""
+    monkeypatch.setattr("duetlink.base.runtime.machine.loopback_mark", lambda of: b"")
+
+
+def refused(host: str, port: int) -> bool:
+    with socket.socket() as dialling:
+        dialling.settimeout(5)
+        return dialling.connect_ex((host, port)) == errno.ECONNREFUSED
+
+
+async def test_a_peer_that_shares_the_loopback_is_served_there_alone(make_pair: Any) -> None:
+    near, far = await make_pair(TCP)
+    await far.ladder.wait_settled()
+    server = await near._server
+    assert server.host == "127.0.0.1"
+    assert far.ladder.best.name == "tcp"
+    assert client_of(far).address == f"127.0.0.1:{server.port}"
+    assert refused("127.0.0.2", server.port)  # an address of this machine like any other
+
+
+@pytest.mark.usefixtures("elsewhere")
+@pytest.mark.parametrize("path", ["tcp", "channel", "udp"])
+async def test_listen_names_the_address_at_which_a_peer_elsewhere_is_served(
+    make_pair: Any, path: str
+) -> None:
+    near, far = await make_pair(Settings(only=("tcp", path), listen="127.0.0.2"))
+    server = await near._server
+    assert server.host == "127.0.0.2"
+    assert refused("127.0.0.1", server.port)
+    await far.ladder.wait_settled()
+    assert [status.state for status in far.ladder.statuses() if status.name == path] == ["up"]
+
+
+@pytest.mark.usefixtures("elsewhere")
+async def test_an_address_that_this_machine_does_not_have_keeps_the_path_down(make_pair: Any) -> None:
+    near, _ = await make_pair(Settings(only=("tcp", "channel"), listen="192.0.2.1"))
+    with pytest.raises(PathUnavailable, match=r"no Flight server can listen on 192\.0\.2\.1"):
+        await near._server
+
+
+@pytest.mark.usefixtures("elsewhere")
 async def test_a_link_that_nobody_may_dial_is_not_on_the_server_that_everybody_can(make_pair: Any) -> None:
     endpoint = Endpoint()
     near, _ = await make_pair(TCP, endpoint=endpoint)
@@ -188,7 +232,7 @@ async def test_a_link_that_nobody_may_dial_is_not_on_the_server_that_everybody_c
     assert (await near._server).port != (await hidden._server).port
     with socket.create_connection(("127.0.0.1", (await hidden._server).port), 5) as inside:
         assert inside.getpeername()[0] == "127.0.0.1"
-    assert sorted(endpoint._servers) == ["127.0.0.1", "[::]"]
+    assert sorted(endpoint._servers) == ["127.0.0.1", "::"]
 
 
 @pytest.mark.parametrize("path", ["tcp", "local"])
