@@ -233,7 +233,7 @@ class RequestDenied(DuetError, PermissionError):
 
 
 class RequestTimeout(DuetError, TimeoutError):
-    """The owner has not answered in time; the request was withdrawn."""
+    """The owner has not answered in time, or the value has not arrived."""
 
 
 class RequestWithdrawn(DuetError, RuntimeError):

@@ -126,7 +126,7 @@ class Duet:
         self._thread.check_process()
         connected = self._life.connected
         with WaitingLine("waiting for somebody to join with the code", "stop waiting") as line:
-            came = wait_future(connected, timeout_s, still=lambda: True, on_wait=line.show)
+            came = wait_future(connected, timeout_s, on_wait=line.show)
             line.end("connected" if came and connected.exception() is None else "nobody has joined")
         if not came:
             raise PairingTimeout(

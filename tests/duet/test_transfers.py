@@ -408,3 +408,24 @@ def test_the_record_of_a_gift_that_arrived_does_not_hold_it(forgetful: Pair) -> 
     scientist.send(np.zeros(1_000_000), "gift")
     (record,) = scientist._life.link.traffic.transfers  # type: ignore[union-attr]
     assert (record.state, record.origin) == ("complete", None)
+
+
+def test_the_time_of_a_get_is_that_of_the_transfer_too(slow: Pair, array: np.ndarray) -> None:
+    owner, scientist = slow
+    owner.policies.add(duetlink.Policy("approve"))
+    owner.share(array, "x")
+    found = scientist.wait_object("x", 10)
+    with pytest.raises(errors.RequestTimeout, match=r"arrive within 0\.5 s: .* of 8 MB have come; nothing"):
+        found.get(timeout_s=0.5)
+    until(lambda: all(transfer.state == "cancelled" for transfer in (*owner.transfers, *scientist.transfers)))
+
+
+def test_a_request_goes_on_when_the_wait_for_its_result_is_over(slow: Pair, array: np.ndarray) -> None:
+    owner, scientist = slow
+    owner.policies.add(duetlink.Policy("approve"))
+    owner.share(array, "x")
+    pending = scientist.wait_object("x", 10).request()
+    with pytest.raises(errors.RequestTimeout, match=r"of 8 MB have come; it goes on"):
+        pending.result(timeout_s=0.5)
+    owner.compression.set(rate_cap_bytes_per_s=None)
+    assert np.array_equal(pending.result(timeout_s=60), array)

@@ -29,13 +29,13 @@ class Asked:
 
         With a key it is the object's own `get`, as of a frame, a series or `series.str`, and asks nobody.
 
-        `timeout_s` bounds the wait for the answer, not the transfer. If interrupted, the request is
-        withdrawn.
+        `timeout_s` bounds the whole call: the wait for the answer and the transfer. When it is over, or where
+        the call is interrupted, the request is withdrawn or the transfer cancelled.
 
         Raises:
             OperationFailed: it could not be made there; the message says which operation failed.
             RequestDenied: the owner said no; `.reason` has the owner's words.
-            RequestTimeout: no answer within `timeout_s`; the request was withdrawn.
+            RequestTimeout: no answer within `timeout_s`, or it had not arrived by then.
             WorkerUnavailable: the process that worked on it has ended.
             TransferFailed, LinkClosed: it did not arrive; nothing partial is kept.
         """

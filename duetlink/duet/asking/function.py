@@ -114,8 +114,8 @@ class Call:
     ) -> Any:
         """Submit it, wait for the answer, and return what the function makes of the real data.
 
-        `timeout_s` bounds the wait for the answer, not the transfer. If interrupted, it is withdrawn. `dp` as
-        for `submit`.
+        `timeout_s` bounds the whole call: the wait for the answer and the transfer. When it is over, or where
+        the call is interrupted, it is withdrawn. `dp` as for `submit`.
 
         Raises:
             OperationFailed: it has failed there; the message says as much as the owner allows.

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from duetlink import tracebacks
+from duetlink.base.quantities import size_text
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.duet.asking.asking import Asking, Question
 from duetlink.duet.asking.own_requests import APPROVED, COMPLETE, DENIED, PENDING, WAITING
@@ -17,6 +18,11 @@ from duetlink.duet.objects.job_log import LogLines
 from duetlink.duet.objects.progress import Progress
 from duetlink.duet.objects.waiting import WaitingLine
 from duetlink.errors import RequestTimeout, RequestWithdrawn
+from duetlink.net.link.transfer import Transfer
+
+_ASK_AGAIN = (
+    "nothing of it is kept: ask again with a longer one, or use request(), which fetches in the background"
+)
 
 
 class PendingRequest:
@@ -53,22 +59,23 @@ class PendingRequest:
         """Wait for the value. What takes more than a second is shown: what is waited for, then the progress
         of the transfer.
 
-        `timeout_s` bounds the wait for the owner's answer; the request stays pending after it.
+        `timeout_s` bounds the whole wait, for the owner's answer and for the value to arrive. After it the
+        request goes on, and its transfer too: `result` may be called again.
 
         Raises:
             RequestDenied, RequestTimeout, RequestWithdrawn, AssetChanged, TransferFailed, LinkClosed.
         """
-        return self._result(timeout_s, "stop waiting")
+        return self._result(timeout_s, "stop waiting", "it goes on: wait for it with result() again")
 
     def result_or_withdraw(self, timeout_s: float | None = None) -> Any:
         """`result`; whatever keeps it from coming, an interrupt too, withdraws the request."""
         try:
-            return self._result(timeout_s, "withdraw the request")
+            return self._result(timeout_s, "withdraw the request", _ASK_AGAIN)
         except BaseException:
             self.withdraw()
             raise
 
-    def _result(self, timeout_s: float | None, interrupt: str) -> Any:
+    def _result(self, timeout_s: float | None, interrupt: str, then: str) -> Any:
         question = self._question
         peer = visible(self._asking.peer_name)
         with WaitingLine("", interrupt) as line, Progress(question.asset.name, peer) as progress:
@@ -81,14 +88,18 @@ class PendingRequest:
                     line.end(_outcome(question.state))
                     progress.show(question.transfer)
 
-            answered = wait_future(
-                self._future, timeout_s, still=lambda: question.state in WAITING, on_wait=show
-            )
-            line.end(_outcome(question.state) if answered else "no answer")
-        if not answered:
+            came = wait_future(self._future, timeout_s, on_wait=show)
+            unanswered = not came and question.state in WAITING
+            line.end("no answer" if unanswered else _outcome(question.state))
+        if unanswered:
             raise RequestTimeout(
                 f"no answer to the request for {question.asset.name!r} within {timeout_s:g} s; "
                 "ask again with a longer one, or use request(), which waits in the owner's queue"
+            )
+        if not came:
+            raise RequestTimeout(
+                f"{question.asset.name!r} was granted and did not arrive within {timeout_s:g} s"
+                f"{_how_far(question.transfer)}; {then}"
             )
         try:
             return self._future.result()
@@ -119,12 +130,11 @@ def wait_future(
     future: concurrent.futures.Future[Any],
     timeout_s: float | None,
     *,
-    still: Callable[[], bool],
     on_wait: Callable[[], None],
 ) -> bool:
-    """Wait for `future`, looking up ten times a second; False if `timeout_s` passed while `still()`."""
+    """Wait for `future`, looking up ten times a second; False if `timeout_s` passed before."""
     try:
-        return _wait(future, timeout_s, still, on_wait)
+        return _wait(future, timeout_s, on_wait)
     except KeyboardInterrupt as interrupt:
         tracebacks.shorten(interrupt)
         raise
@@ -133,13 +143,12 @@ def wait_future(
 def _wait(
     future: concurrent.futures.Future[Any],
     timeout_s: float | None,
-    still: Callable[[], bool],
     on_wait: Callable[[], None],
 ) -> bool:
     deadline_s = None if timeout_s is None else time.monotonic() + timeout_s
     while not future.done():
         tick_s = 0.1
-        if deadline_s is not None and still():
+        if deadline_s is not None:
             left_s = deadline_s - time.monotonic()
             if left_s <= 0:
                 return False
@@ -147,6 +156,13 @@ def _wait(
         concurrent.futures.wait((future,), tick_s)
         on_wait()
     return True
+
+
+def _how_far(transfer: Transfer | None) -> str:
+    """How much of a transfer has come, in words; empty where it has not begun."""
+    if transfer is None:
+        return ""
+    return f": {size_text(transfer.done_bytes)} of {size_text(transfer.size_bytes)} have come"
 
 
 def _outcome(state: str) -> str:

@@ -191,12 +191,13 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
 
         With a key it is the object's own `get`, as of a frame or a series, and asks nobody.
 
-        `timeout_s` bounds the wait for the answer, not the transfer. The object stays at the owner. If
-        interrupted, the request is withdrawn or the transfer cancelled.
+        `timeout_s` bounds the whole call: the wait for the answer and the transfer. When it is over, or where
+        the call is interrupted, the request is withdrawn or the transfer cancelled. The object stays at the
+        owner.
 
         Raises:
             RequestDenied: the owner said no; `.reason` has the owner's words.
-            RequestTimeout: no answer within `timeout_s`; the request was withdrawn.
+            RequestTimeout: no answer within `timeout_s`, or it had not arrived by then.
             AssetNotFound, AssetChanged: it is no longer shared, or is another revision now.
             TransferFailed, LinkClosed: it did not arrive; nothing partial is kept.
         """
