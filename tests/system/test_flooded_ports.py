@@ -60,7 +60,7 @@ def listening_ports(pid: int) -> Iterator[int]:
                     yield int(fields[1].rpartition(":")[2], 16)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="the door of the Flight port needs Linux")
+@pytest.mark.skipif(sys.platform != "linux", reason="the doorkeeper of the Flight port needs Linux")
 def test_an_owner_whose_ports_are_flooded_answers_and_opens_files(peers: Peers) -> None:
     owner, scientist = peers()
     owner.run("duet.policies.add(duetlink.Policy('approve', assets='x*'))")

@@ -1,9 +1,9 @@
 """Connections of this process whose descriptors a library keeps to itself, found and shut by address.
 
-Every call here keeps the interpreter's lock and needs no descriptor. A call that lets the lock go gets it
-back from a busy notebook only after 5 ms, a thousand of them after seconds; and when there is most to be
-shut, no descriptor may be left. Nothing is duplicated: closing a duplicate of a file drops the locks that
-this process holds on it (POSIX), SQLite's for one.
+Every look here keeps the interpreter's lock from beginning to end and needs no descriptor. Python's own
+calls let the lock go, and a busy notebook gives it back after a switch interval, a thousand times in a look;
+and when there is most to be shut, no descriptor may be left. Nothing is duplicated: closing a duplicate of a
+file drops the locks that this process holds on it (POSIX), SQLite's for one.
 """
 
 from __future__ import annotations

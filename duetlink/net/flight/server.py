@@ -2,7 +2,7 @@
 
 Everything else that Flight offers (listing, DoPut, DoExchange, schemas) stays unimplemented and is refused by
 pyarrow. A stranger without a peer's key does not get through the TLS handshake, and leaves no line on
-standard error; gRPC does not tell how many there were. The door, see door.py, bounds how many there are.
+standard error; gRPC does not tell how many there were. doorkeeper.py bounds how many there are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pyarrow import flight
 from duetlink.base.runtime.forks import in_child
 from duetlink.errors import AssetChanged, LimitExceeded, PathUnavailable, TicketRefused
 from duetlink.net.flight.certificate import Identity
-from duetlink.net.flight.door import Door
+from duetlink.net.flight.doorkeeper import Doorkeeper
 from duetlink.net.flight.feed import Feed
 from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.receiving import CODED
@@ -64,7 +64,7 @@ class FlightServer:
 
         self.host = host
         self.port: int = self._service.port
-        self._door = Door(self.port)
+        self._doorkeeper = Doorkeeper(self.port)
 
     @property
     def everywhere(self) -> bool:
@@ -83,7 +83,7 @@ class FlightServer:
     def dismiss(self, subject: bytes) -> None:
         """It is nobody any more; its connections are shut. Blocks for a moment."""
         if self._guests.pop(subject, None) is not None:
-            self._door.hang_up(subject)
+            self._doorkeeper.hang_up(subject)
 
     def get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.GeneratorStream:
         try:
@@ -112,7 +112,7 @@ class FlightServer:
         guest = self._guests.get(subject)
         if guest is None:  # its link has closed; it learns no more than the holder of a wrong ticket
             raise TicketRefused(REFUSED)
-        self._door.admitted(context.peer(), subject)
+        self._doorkeeper.admitted(context.peer(), subject)
         return guest
 
     def close(self) -> None:
@@ -125,8 +125,8 @@ class FlightServer:
         if service is None:
             return
         for subject in list(self._guests):  # a stream to a peer that reads no more would not end
-            self._door.hang_up(subject)
-        self._door.close()
+            self._doorkeeper.hang_up(subject)
+        self._doorkeeper.close()
         service.shutdown()
         service.wait()
 

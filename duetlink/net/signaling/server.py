@@ -18,11 +18,11 @@ from aiohttp import WSCloseCode, WSMsgType, web
 
 from duetlink.errors import LocalProtocolError, RemoteProtocolError, SignalingUnavailable
 from duetlink.net.signaling import schema_pb2 as pb
-from duetlink.net.signaling.arrivals import Arrivals, CountingServer
 from duetlink.net.signaling.base import Role
 from duetlink.net.signaling.frames import HEALTH, HEARTBEAT_S, OVERHEAD_BYTES, PATH, read_client_frame
 from duetlink.net.signaling.limits import Limits
 from duetlink.net.signaling.mailboxes import Mailboxes, Refusal, Refused, Seat, network_of, too_large
+from duetlink.net.signaling.reception import CountingServer, Reception
 from duetlink.net.signaling.strangers import Strangers
 
 _SWEEP_INTERVAL_S = 5.0
@@ -37,7 +37,7 @@ class MailboxServer:
         self.limits = limits or Limits()
         self.mailboxes = Mailboxes(self.limits, clock)
         self._strangers = Strangers(clock)
-        self._arrivals = Arrivals(self.limits)
+        self._reception = Reception(self.limits)
         self._sockets: set[web.WebSocketResponse] = set()
         self._server: CountingServer | None = None
         self._sweeper: asyncio.Task[None] | None = None
@@ -53,7 +53,7 @@ class MailboxServer:
             self._handle, access_log=None, keepalive_timeout=5.0, logger=self._strangers.logger
         )
         try:
-            address = await self._arrivals.listen(host, port, server, ssl_context)
+            address = await self._reception.listen(host, port, server, ssl_context)
         except OSError as error:
             raise SignalingUnavailable(
                 f"the signaling server cannot listen on {host}:{port} ({error.strerror or error}); "
@@ -68,7 +68,7 @@ class MailboxServer:
         if sweeper is None or self._server is None:
             return
         sweeper.cancel()
-        await self._arrivals.stop()
+        await self._reception.stop()
         await asyncio.gather(
             sweeper,
             *(ws.close(code=WSCloseCode.GOING_AWAY, message=b"server stops") for ws in self._sockets),
@@ -144,8 +144,8 @@ class MailboxServer:
         self, protocol: web.RequestHandler, ws: web.WebSocketResponse, network: str
     ) -> Seat | None:
         """The seat that the first frame asks for, None if the client just goes."""
-        self._arrivals.greeted(protocol)  # from here on it hears why it is put out
-        if self._arrivals.of(network) > self.limits.connections_per_address:
+        self._reception.greeted(protocol)  # from here on it hears why it is put out
+        if self._reception.of(network) > self.limits.connections_per_address:
             text = f"more than {self.limits.connections_per_address} connections from one address"
             raise Refused(Refusal.LIMIT, text)
         try:

@@ -69,7 +69,7 @@ async def cut_tcp(link: Link, far: Link) -> None:
 
     path.open = fail  # type: ignore[method-assign]
     server = far._server.result()
-    await asyncio.to_thread(server._door.hang_up, far._subject)
+    await asyncio.to_thread(server._doorkeeper.hang_up, far._subject)
 
 
 async def test_a_stream_goes_on_by_another_path_and_nothing_is_lost(make_pair: Any) -> None:

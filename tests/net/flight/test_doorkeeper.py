@@ -14,7 +14,7 @@ import pytest
 
 from duetlink.data.tuning import RateCap
 from duetlink.errors import PathUnavailable
-from duetlink.net.flight import door
+from duetlink.net.flight import doorkeeper
 from duetlink.net.flight.certificate import Authority, Identity, check_issued, create_identity
 from duetlink.net.flight.client import FlightClient
 from duetlink.net.flight.guest import Guest
@@ -23,7 +23,7 @@ from duetlink.net.flight.receiving import Decoding
 from duetlink.net.flight.server import FlightServer
 from duetlink.net.flight.tickets import TicketTable
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the door needs Linux")
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="the doorkeeper needs Linux")
 
 CLIENT_HELLO_BEGINS = b"\x16\x03\x01\x02\x00\x01"
 
@@ -68,7 +68,7 @@ class Served:
 
 @pytest.fixture
 def served(monkeypatch: pytest.MonkeyPatch) -> Iterator[Served]:
-    monkeypatch.setattr(door, "HANDSHAKE_S", 0.3)
+    monkeypatch.setattr(doorkeeper, "HANDSHAKE_S", 0.3)
     served = Served()
     yield served
     served.close()
@@ -108,8 +108,8 @@ def test_a_stranger_is_shut_in_time_and_a_guest_stays(served: Served, says: byte
 def test_too_many_strangers_of_one_address_are_shut_at_once_and_guests_come_in_after_them(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "HANDSHAKE_S", 3600.0)
-    monkeypatch.setattr(door, "STRANGERS_PER_ADDRESS", 3)
+    monkeypatch.setattr(doorkeeper, "HANDSHAKE_S", 3600.0)
+    monkeypatch.setattr(doorkeeper, "STRANGERS_PER_ADDRESS", 3)
     one_is_shut([served.silent() for _ in range(4)])
     served.connect()
 
@@ -117,13 +117,13 @@ def test_too_many_strangers_of_one_address_are_shut_at_once_and_guests_come_in_a
 def test_strangers_are_limited_in_sum_and_in_share_of_the_descriptors(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "HANDSHAKE_S", 3600.0)
-    monkeypatch.setattr(door.resource, "getrlimit", lambda which: (16, 16))
+    monkeypatch.setattr(doorkeeper, "HANDSHAKE_S", 3600.0)
+    monkeypatch.setattr(doorkeeper.resource, "getrlimit", lambda which: (16, 16))
     one_is_shut([served.silent() for _ in range(3)])  # one in eight of sixteen
 
 
 def test_a_guest_has_so_many_connections_and_no_more(served: Served, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(door, "GUEST_CONNECTIONS", 2)
+    monkeypatch.setattr(doorkeeper, "GUEST_CONNECTIONS", 2)
     for _ in range(4):
         served.connect()
     while len(served.peers()) > 2:
@@ -131,7 +131,7 @@ def test_a_guest_has_so_many_connections_and_no_more(served: Served, monkeypatch
 
 
 def test_nobody_comes_in_while_the_door_is_closed(served: Served) -> None:
-    served.server._door._let_in(False)
+    served.server._doorkeeper._let_in(False)
     with pytest.raises(TimeoutError):
         socket.create_connection(("127.0.0.1", served.server.port), 0.2)
     with pytest.raises(PathUnavailable):
@@ -142,7 +142,7 @@ def test_nobody_comes_in_while_the_door_is_closed(served: Served) -> None:
             served.owner.certificate_pem,
             Decoding(served.pool, 1),
         ).probe(0.2)
-    served.server._door._let_in(True)
+    served.server._doorkeeper._let_in(True)
     served.connect()
 
 

@@ -23,7 +23,7 @@ _PAUSE_S = 0.25  # where this process has no descriptor left to accept with
 _REFUSAL_S = 0.001  # the time that one more of a flood takes from everything else on the loop
 
 
-class Arrivals:
+class Reception:
     """`listen`, then `stop`. Belongs to the loop thread."""
 
     def __init__(self, limits: Limits) -> None:

@@ -1,10 +1,10 @@
-"""The door of a Flight server: counts its connections, and shuts those that prove nothing in time.
+"""The doorkeeper of a Flight server: counts its connections, and shuts those that prove nothing in time.
 
 Theory. gRPC accepts whatever comes, thousands of connections a second, each with a descriptor of this
-process, and gives TLS two minutes; pyarrow lets nobody bound that. Without a door 1,500 silent connections
-take every descriptor, and the owner cannot open its own audit log. A listening socket of ours in front of
-gRPC's would count exactly, but there is no way to hand a connection over to gRPC, so that it would have to
-copy every byte of every transfer. So the door works from beside:
+process, and gives TLS two minutes; pyarrow lets nobody bound that. Left alone, 1,500 silent connections take
+every descriptor, and the owner cannot open its own audit log. A listening socket of ours in front of gRPC's
+would count exactly, but no connection can be handed over to gRPC, so that it would have to copy every byte of
+every transfer. So the doorkeeper works from beside:
 
 1. A thread sleeps for a moment, or until the kernel reports a connection at gRPC's listening socket.
 2. It looks at all connections to the port. One by which an authenticated call came is a guest's; the others
@@ -60,20 +60,20 @@ _NO_SYN = (
 
 
 @dataclass(slots=True)
-class _Connection:
+class _Seen:
     since_s: float
     subject: bytes | None = None  # whose it is, once an authenticated call came over it
     called_s: float = 0.0
 
 
-class Door:
+class Doorkeeper:
     """Watches the server at `port` until `close`. Methods may be called on any thread."""
 
     def __init__(self, port: int) -> None:
         self._port = port
         self._sockets = OwnSockets()
         self._lock = threading.Lock()
-        self._connections: dict[Address, _Connection] = {}
+        self._seen: dict[Address, _Seen] = {}
         self._listener: socket.socket | None = None
         self._thread: threading.Thread | None = None
         self._stopped = False
@@ -85,7 +85,7 @@ class Door:
         address, now_s = from_grpc(peer), time.monotonic()
         if address is not None:
             with self._lock:
-                connection = self._connections.setdefault(address, _Connection(now_s))
+                connection = self._seen.setdefault(address, _Seen(now_s))
                 connection.subject, connection.called_s = subject, now_s
 
     def hang_up(self, subject: bytes) -> None:
@@ -94,7 +94,7 @@ class Door:
         """
         for descriptor, address in self._sockets.connections(self._port):
             with self._lock:
-                connection = self._connections.get(address)
+                connection = self._seen.get(address)
             if connection is not None and connection.subject == subject:
                 self._sockets.shut(descriptor, address)
 
@@ -130,7 +130,7 @@ class Door:
         # edge-triggered: gRPC, not this thread, takes connections out of the queue
         self._epoll.register(self._listener, select.EPOLLIN | select.EPOLLET)
         # a daemon: it must not keep an interpreter from ending that nobody has told of it
-        self._thread = threading.Thread(target=self._run, name="duetlink-door", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="duetlink-doorkeeper", daemon=True)
         self._thread.start()
 
     def _run(self) -> None:
@@ -146,13 +146,13 @@ class Door:
         """Shut who has no business here. Returns whether too many had come."""
         began_s = time.monotonic()
         found = self._sockets.connections(self._port)
-        known = self._connections
+        known = self._seen
         with self._lock:
             here = {address for _, address in found}
             for address in [each for each in known if each not in here and known[each].called_s < began_s]:
                 del known[address]
             for _, address in found:
-                known.setdefault(address, _Connection(began_s))
+                known.setdefault(address, _Seen(began_s))
             # the oldest first: whoever came last is too many
             found.sort(key=lambda each: known[each[1]].since_s)
             due, crowded = self._judged(found, began_s)
@@ -170,7 +170,7 @@ class Door:
         most = min(STRANGERS, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // _SHARE_OF_DESCRIPTORS)
         crowded = False
         for descriptor, address in found:
-            connection = self._connections[address]
+            connection = self._seen[address]
             if connection.subject is not None:
                 guests[connection.subject] += 1
                 if guests[connection.subject] > GUEST_CONNECTIONS:
