@@ -6,17 +6,18 @@ the same names and arguments. Both are this class and a base of torch's.
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from duetlink.errors import GroupError
+from duetlink.errors import DuetError, GroupError
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.elements import Array
+from duetlink.groups.collectives.operands import checked_rank
 from duetlink.groups.torch.job import Job
 from duetlink.groups.torch.monitored import monitored_barrier, seconds
 from duetlink.groups.torch.operations import Operations
@@ -29,6 +30,8 @@ class Face:
 
     allow_pickle: bool
     collectives: Collectives
+    # what the latest operation that failed has raised: DDP's backward can raise no more than a RuntimeError
+    last_error: DuetError | None = None
 
     def _begin(self, job: Job, options: Any, ranks: Sequence[int], *, allow_pickle: bool) -> None:
         """Connect all of them, which all do. Raises GroupError: not all have come in time."""
@@ -66,6 +69,11 @@ class Face:
 
     def name(self) -> str:
         return "duetlink"
+
+    @property
+    def _device_types(self) -> list[torch.device]:
+        """On which devices it takes tensors: torch asks for the first one, to load a state from rank 0."""
+        return [torch.device("cpu")]
 
     def set_timeout(self, timeout: datetime.timedelta) -> None:
         self._timeout_s = timeout.total_seconds()
@@ -241,16 +249,21 @@ class Face:
         return self.start(self._operations.barrier("barrier"), [], opts, "barrier")
 
     def send(self, tensors: list[Tensor], to: int, tag: int) -> PendingWork:
+        checked_rank(to, self._size, but=self._rank)  # at once: who sends by `isend` may never wait
         call = _call("send", tensors, to)
-        return self.start(self._operations.send(tensors[0], to, tag), tensors, None, call)
+        lateness = f"rank {to} has not asked for it"
+        return self.start(self._operations.send(tensors[0], to, tag), tensors, None, call, lateness)
 
     def recv(self, tensors: list[Tensor], of: int, tag: int) -> PendingWork:
+        checked_rank(of, self._size, but=self._rank)
         call = _call("recv", tensors, of)
-        return self.start(self._operations.receive(tensors[0], of, tag), tensors, None, call)
+        lateness = f"rank {of} has sent nothing with tag {tag}"
+        return self.start(self._operations.receive(tensors[0], of, tag), tensors, None, call, lateness)
 
     def recv_anysource(self, tensors: list[Tensor], tag: int) -> PendingWork:
         call = _call("recv", tensors)
-        return self.start(self._operations.receive(tensors[0], None, tag), tensors, None, call)
+        lateness = f"no rank has sent anything with tag {tag}"
+        return self.start(self._operations.receive(tensors[0], None, tag), tensors, None, call, lateness)
 
     def monitored_barrier(self, timeout: Any = None, wait_all_ranks: bool = False) -> None:
         """See `monitored.py`. torch gives a time, and from 2.14 on BarrierOptions."""
@@ -261,20 +274,26 @@ class Face:
         self._job.thread.run(waiting)
 
     def start(
-        self, work: Coroutine[Any, Any, int | None], outputs: Sequence[Tensor], opts: Any, call: str
+        self,
+        work: Coroutine[Any, Any, int | None],
+        outputs: Sequence[Tensor],
+        opts: Any,
+        call: str,
+        lateness: str = "",
     ) -> PendingWork:
-        """Begin it on the loop thread, after what was begun before. It ends at its deadline at the latest."""
+        """Begin it on the loop thread, after what was begun before. It ends at its deadline at the latest.
+
+        `lateness` says who is late then; of a collective operation it is who has not called it.
+        """
         seconds = opts.timeout.total_seconds() if opts is not None else 0.0
         limit_s = seconds if seconds > 0 else self._timeout_s
 
         async def limited() -> int | None:
             try:
-                async with asyncio.timeout(limit_s):
-                    return await work
-            except TimeoutError:
-                raise GroupError(
-                    f"{call}: Timed out after {limit_s:g} s. Not all ranks have called it, or they are slow"
-                ) from None
+                return await self.collectives.within(limit_s, work, call, lateness)
+            except DuetError as error:
+                self.last_error = error
+                raise
 
         return PendingWork(self._job.thread.submit(limited()), list(outputs), call)
 

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import concurrent.futures
 import datetime
+import threading
 from typing import Any
 
 import torch
 import torch.distributed as dist
 from torch import Tensor
 
-from duetlink.errors import CallTimeout
+from duetlink.base.again import again
+from duetlink.errors import CallTimeout, DuetError, LinkClosed
+from duetlink.groups.torch.callbacks import callbacks
 
 _Base: Any = dist.distributed_c10d.Work
 
@@ -22,22 +25,19 @@ class PendingWork(_Base):  # type: ignore[misc]
         """`done`: of the operation, with the sender's rank where there is one. `outputs`: what it fills."""
         super().__init__()
         self._done = done
+        self._outputs = outputs
         self._what = what
-        self._future: torch.futures.Future[list[Tensor]] = torch.futures.Future()
-        done.add_done_callback(lambda _: self._complete(outputs))
-
-    def _complete(self, outputs: list[Tensor]) -> None:
-        error = self._done.exception() if not self._done.cancelled() else concurrent.futures.CancelledError()
-        if error is None:
-            self._future.set_result(outputs)
-        else:
-            self._future.set_exception(error)  # type: ignore[arg-type] # whatever it is
+        self._begun_by = threading.get_ident()
+        self._lock = threading.Lock()
+        self._future: torch.futures.Future[list[Tensor]] | None = None
 
     def wait(self, timeout: datetime.timedelta | None = None) -> bool:
         """Wait for the end. Raises what the operation has raised, CallTimeout after `timeout`."""
         seconds = None if timeout is None or timeout.total_seconds() <= 0 else timeout.total_seconds()
         try:
             self._done.result(seconds)
+        except concurrent.futures.CancelledError:
+            raise self._cancelled() from None
         except concurrent.futures.TimeoutError:
             if self._done.done():
                 raise
@@ -48,7 +48,22 @@ class PendingWork(_Base):  # type: ignore[misc]
         self.wait()
 
     def get_future(self) -> torch.futures.Future[list[Tensor]]:
-        return self._future
+        """A future of the outputs. After an error it raises RuntimeError with the error's type and words, as
+        C++ futures do; `wait` and `exception` have the error itself. See `callbacks.py` for its callbacks.
+        """
+        with self._lock:  # it is made only if it is asked for: completing one costs a way to another thread
+            if self._future is None:
+                begun: torch.futures.Future[None] = torch.futures.Future()
+                # Future.set_exception would store the exception as the value, and DDP's C++ takes tensors out
+                # of that and crashes; what a callback raises is an error for C++ too
+                self._future = begun.then(lambda _: self._found())
+                if self._done.done():
+                    begun.set_result(None)
+                else:
+                    self._done.add_done_callback(
+                        lambda _: callbacks.run(lambda: begun.set_result(None), self._begun_by)
+                    )
+            return self._future
 
     def is_completed(self) -> bool:
         return self._done.done()
@@ -57,10 +72,13 @@ class PendingWork(_Base):  # type: ignore[misc]
         return self._done.done() and self.exception() is None
 
     def exception(self) -> BaseException | None:
-        return self._done.exception() if self._done.done() and not self._done.cancelled() else None
+        if not self._done.done():
+            return None
+        return self._cancelled() if self._done.cancelled() else self._done.exception()
 
     def result(self) -> list[Tensor]:
-        return self._future.value()
+        self.wait()
+        return self._outputs
 
     def source_rank(self) -> int:
         rank = self._done.result()
@@ -68,3 +86,12 @@ class PendingWork(_Base):  # type: ignore[misc]
         return rank
 
     _source_rank = source_rank
+
+    def _found(self) -> list[Tensor]:
+        error = self.exception()
+        if error is not None:
+            raise again(error) if isinstance(error, DuetError) else error
+        return self._outputs
+
+    def _cancelled(self) -> LinkClosed:
+        return LinkClosed(f"{self._what} has not ended: this rank has left the job")
