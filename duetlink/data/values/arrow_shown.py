@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from duetlink.data.values import arrow_views
+from duetlink.data.values.numpy_shown import blanked, used
 from duetlink.data.values.numpy_shown import shown as shown_items
 from duetlink.errors import LimitExceeded
 
@@ -35,8 +36,11 @@ def shown(array: Any, *, plain_nan: bool = False, by_appearance: bool = False) -
     With `plain_nan`, all NaNs have the same bits. With `by_appearance`, the values of a dictionary are in the
     order in which items have them, for those whose order nobody sees.
 
-    Raises LimitExceeded for views that show far more than there is memory.
+    Raises:
+        LimitExceeded: views show far more than there is memory.
+        MalformedValue, pyarrow.ArrowInvalid: its buffers are too small for it.
     """
+    array.validate()
     return _Cutter(plain_nan, by_appearance).cut(array)
 
 
@@ -92,9 +96,8 @@ class _Cutter:
         original = items = items.reshape(len(array), width // unit)
         if rows is not None:
             items = items[rows]
-        if missing is not None and items[missing].any():
-            items = items.copy() if items is original else items
-            items[missing] = 0
+        if missing is not None:
+            items = blanked(items, missing[:, None])
         if self.plain_nan and pa.types.is_floating(array.type):
             floats = items.reshape(-1).view(f"f{width}")
             plain = shown_items(floats, plain_nan=True)
@@ -110,14 +113,16 @@ class _Cutter:
 
     def _list(self, array: Any, rows: Numbers | None, missing: Numbers | None) -> tuple[list[Any], list[Any]]:
         """Of lists, large ones, maps and views of lists: their own buffers, and their child."""
-        type_ = array.type
-        number = _OFFSETS[type_.id]
+        number = _OFFSETS[array.type.id]
+        is_view = array.type.id in (pa.lib.Type_LIST_VIEW, pa.lib.Type_LARGE_LIST_VIEW)
         _, first, *rest = array.buffers()
-        if is_view := type_.id in (pa.lib.Type_LIST_VIEW, pa.lib.Type_LARGE_LIST_VIEW):
+        if is_view:
             starts = _numbers(first, number, array.offset, len(array))
             lengths = _numbers(rest[0], number, array.offset, len(array))
         else:
             offsets = _numbers(first, number, array.offset, len(array) + 1)
+            if rows is None and not _hides(offsets, missing):
+                return [_from_zero(array, offsets)], [self._items(array, *_stretch(offsets))]
             starts, lengths = offsets[:-1], np.diff(offsets)
         if rows is not None:
             starts, lengths = starts[rows], lengths[rows]
@@ -125,43 +130,40 @@ class _Cutter:
             lengths = np.where(missing, 0, lengths)
         ends = np.cumsum(lengths, dtype=np.int64)
         total = int(ends[-1]) if len(ends) else 0
-        is_map = pa.types.is_map(type_)
-        parts = [array.keys, array.items] if is_map else [array.values]
-        if total > arrow_views.MAX_VIEWED_SHARE * len(parts[0]) + (1 << 20) or total > np.iinfo(number).max:
-            raise LimitExceeded("views of lists show far more than the memory there is")
         within, child_rows = _consecutive(starts[lengths > 0], lengths[lengths > 0], total)
-        parts = [self.cut(part.slice(*within), child_rows) for part in parts]
-        if is_map:
-            parts = [pa.Array.from_buffers(type_.field(0).type, total, [None], 0, children=parts)]
+        if total > min(arrow_views.MAX_VIEWED_SHARE * within[1] + (1 << 20), np.iinfo(number).max):
+            raise LimitExceeded("views of lists show far more than the memory there is")
+        child = self._items(array, *within, child_rows)
         if is_view:
-            return [_own((ends - lengths).astype(number)), _own(lengths)], parts
-        if rows is None and missing is None and len(array) and not offsets[0]:
-            return [_slice(first, number, array.offset, len(array) + 1)], parts
-        return [_own(np.concatenate([[0], ends]).astype(number))], parts
+            return [_own((ends - lengths).astype(number)), _own(lengths)], [child]
+        return [_own(np.concatenate([[0], ends]).astype(number))], [child]
+
+    def _items(self, array: Any, start: int, count: int, rows: Numbers | None = None) -> Any:
+        """The child of lists, or of a map its entries."""
+        if not pa.types.is_map(array.type):
+            return self.cut(array.values.slice(start, count), rows)
+        parts = [self.cut(part.slice(start, count), rows) for part in (array.keys, array.items)]
+        return pa.Array.from_buffers(array.type.field(0).type, len(parts[0]), [None], 0, children=parts)
 
     def _dictionary(self, array: Any, rows: Numbers | None, missing: Numbers | None) -> Any:
         """Values that no item has are left out."""
         indices, values = self.cut(array.indices, rows, missing), array.dictionary
-        numbers = _items(indices)
-        seen = numbers if missing is None else numbers[~missing]
-        first = np.full(len(values), -1)
-        first[seen[::-1]] = np.arange(len(seen))[::-1]
-        used = np.flatnonzero(first >= 0)
-        if self.by_appearance:
-            used = used[np.argsort(first[used])]
-        if np.array_equal(used, np.arange(len(values))):
+        numbers = _integers(indices)
+        kept = used(numbers, len(values), missing)
+        kept = kept if self.by_appearance else np.sort(kept)
+        if np.array_equal(kept, np.arange(len(values))):
             values = self.cut(values)
         else:
-            values = self.cut(values, used)
-            places = np.zeros(len(first), numbers.dtype)
-            places[used] = np.arange(len(used))
+            places = np.zeros(len(values), numbers.dtype)
+            places[kept] = np.arange(len(kept))
+            values = self.cut(values, kept)
             indices = self.cut(pa.array(places[numbers], indices.type, mask=missing))
         type_ = array.type
         return pa.DictionaryArray.from_arrays(indices, values, ordered=type_.ordered, safe=False)
 
     def _runs(self, array: Any, rows: Numbers | None, hidden: Numbers | None) -> Any:
         """Runs stay as they are, cut where the array begins and ends."""
-        ends, values, count = _items(array.run_ends), array.values, len(array)
+        ends, values, count = _integers(array.run_ends), array.values, len(array)
         if rows is None and hidden is None:
             first, last = np.searchsorted(ends, (array.offset, array.offset + count - 1), "right")
             stop = last + 1 if count else first
@@ -230,13 +232,8 @@ def _text(array: Any, rows: Numbers | None, missing: Numbers | None) -> list[Any
     number = _OFFSETS[array.type.id]
     _, first, data = array.buffers()
     offsets = _numbers(first, number, array.offset, len(array) + 1)
-    if rows is None and (missing is None or not np.diff(offsets)[missing].any()):
-        start, stop = int(offsets[0]), int(offsets[-1])
-        if start or not len(array):
-            own = _own(offsets - offsets[0])
-        else:
-            own = _slice(first, number, array.offset, len(array) + 1)
-        return [own, _NOTHING if data is None else data.slice(start, stop - start)]
+    if rows is None and not _hides(offsets, missing):
+        return [_from_zero(array, offsets), _NOTHING if data is None else data.slice(*_stretch(offsets))]
     if rows is None:
         kept = array.filter(pa.array(~missing))  # type: ignore[operator]  # it is not None here
     else:
@@ -259,6 +256,22 @@ def _without_views_of_nulls(array: Any) -> Any:
     return pa.Array.from_buffers(array.type, len(array), [valid, _own(slots), *data])
 
 
+def _hides(offsets: Numbers, missing: Numbers | None) -> bool:
+    """Whether something lies under a null."""
+    return missing is not None and bool((np.diff(offsets) * missing).any())
+
+
+def _stretch(offsets: Numbers) -> tuple[int, int]:
+    """Where the items begin, and how many they are."""
+    return int(offsets[0]), int(offsets[-1] - offsets[0])
+
+
+def _from_zero(array: Any, offsets: Numbers) -> Any:
+    if not len(array) or offsets[0]:
+        return _own(offsets - offsets[0])
+    return array.buffers()[1].slice(array.offset * offsets.itemsize, offsets.nbytes)
+
+
 def _consecutive(starts: Numbers, lengths: Numbers, total: int) -> tuple[tuple[int, int], Numbers | None]:
     """Where a child has these stretches: start and length of a slice, and positions in it if they are not
     one after the other.
@@ -278,20 +291,15 @@ def _consecutive(starts: Numbers, lengths: Numbers, total: int) -> tuple[tuple[i
 def _numbers(buffer: Any, number: str, start: int, count: int) -> Numbers:
     """A view; zeros where there is no memory, as of an array without items."""
     size = np.dtype(number).itemsize
-    if buffer is None or buffer.size < (start + count) * size or not count:
+    if buffer is None or not buffer.size or not count:
         return np.zeros(count, number)
     return np.frombuffer(buffer, number, count, start * size)
 
 
-def _items(array: Any) -> Numbers:
-    """The items of an array of integers, with whatever is under its nulls."""
+def _integers(array: Any) -> Numbers:
+    """Those of an array of integers, with whatever is under its nulls."""
     number = f"{'u' if pa.types.is_unsigned_integer(array.type) else 'i'}{array.type.bit_width // 8}"
     return _numbers(array.buffers()[1], number, array.offset, len(array))
-
-
-def _slice(buffer: Any, number: str, start: int, count: int) -> Any:
-    size = np.dtype(number).itemsize
-    return buffer.slice(start * size, count * size)
 
 
 def _own(items: Numbers) -> Any:

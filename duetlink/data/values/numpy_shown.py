@@ -15,6 +15,7 @@ import numpy as np
 Octets = np.ndarray[Any, np.dtype[np.uint8]]
 Marks = np.ndarray[Any, np.dtype[np.bool_]]
 
+_AT_ONCE = 1 << 15  # items, which stay in the cache of a CPU
 _LONG_DOUBLE_BYTES = 10 if np.finfo(np.longdouble).nmant == 63 else np.dtype(np.longdouble).itemsize
 
 
@@ -36,6 +37,38 @@ def shown(items: np.ndarray[Any, Any], *, plain_nan: bool = False) -> np.ndarray
         else:
             leaf[np.isnan(leaf)] = np.nan
     return items
+
+
+def blanked(items: np.ndarray[Any, Any], missing: Marks) -> np.ndarray[Any, Any]:
+    """Zeros where items are missing; `items` itself if there are only zeros already."""
+    bits = items.view(f"u{items.dtype.itemsize}")
+    if not missing.any():
+        return items
+    for start in range(0, len(bits), _AT_ONCE):
+        if (bits[start : start + _AT_ONCE] * missing[start : start + _AT_ONCE]).any():
+            return (bits * ~missing).view(items.dtype)
+    return items
+
+
+def used(numbers: np.ndarray[Any, Any], count: int, missing: Marks | None = None) -> np.ndarray[Any, Any]:
+    """Which of `count` places the numbers point at, in the order in which they do so first; -1 is no place.
+
+    Where each place is found early, the other numbers are not looked at.
+    """
+    found, known = [np.zeros(0, np.intp)], np.zeros(count + 1, np.bool_)
+    step = max(_AT_ONCE, count)
+    for start in range(0, len(numbers), step):
+        if known[:count].all():
+            break
+        some = numbers[start : start + step]
+        some = some if missing is None else some[~missing[start : start + step]]
+        first = np.full(count + 1, -1)
+        first[some[::-1]] = np.arange(len(some))[::-1]
+        new = np.flatnonzero((first >= 0) & ~known)
+        known[new] = True
+        found.append(new[np.argsort(first[new])])
+    places = np.concatenate(found)
+    return places[places < count]
 
 
 def _octets(items: np.ndarray[Any, Any]) -> Octets:

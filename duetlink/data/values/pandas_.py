@@ -11,6 +11,7 @@ from pandas.tseries.frequencies import to_offset
 
 from duetlink.data.values import schema_pb2 as wire
 from duetlink.data.values.base import Reader, Writer, counted
+from duetlink.data.values.numpy_shown import used
 from duetlink.data.values.pandas_array import READERS, write_column
 from duetlink.errors import MalformedValue
 
@@ -170,9 +171,7 @@ def _write_index(obj: Any, writer: Writer) -> None:
 def _without_unused_labels(index: pd.MultiIndex) -> pd.MultiIndex:
     """A selection of rows keeps the labels of all others in its levels."""
     for level, codes in zip(index.levels, index.codes, strict=True):
-        used = np.zeros(len(level) + 1, np.bool_)  # -1, a label that is missing, is the last one
-        used[codes] = True
-        if not used[:-1].all():
+        if len(used(np.asarray(codes), len(level))) < len(level):
             return index.remove_unused_levels()
     return index
 

@@ -17,6 +17,7 @@ import pyarrow as pa
 from duetlink.data.values import schema_pb2 as wire
 from duetlink.data.values.base import Reader, Writer
 from duetlink.data.values.numpy_ import write_array
+from duetlink.data.values.numpy_shown import blanked
 from duetlink.errors import MalformedValue, MissingLibrary
 
 _MASKED: dict[str, Any] = {
@@ -78,10 +79,8 @@ def write_column(array: Any, writer: Writer) -> None:
         raise writer.unsupported(array, "it is sparse; send .sparse.to_dense()")
     elif hasattr(array, "_data") and hasattr(array, "_mask") and array._data.dtype.name in _MASKED:
         writer.node(masked=wire.Empty())
-        data, mask = array._data, array._mask
-        if data[mask].any():  # what was there before it was missing
-            data = np.where(mask, np.zeros(1, data.dtype), data)
-        write_array(data, writer, keep_read_only=False)
+        # what was there before it was missing is there still
+        write_array(blanked(array._data, array._mask), writer, keep_read_only=False)
         write_array(array._mask, writer, keep_read_only=False)
     else:
         raise writer.unsupported(array, f"dtype {dtype.name} does not travel; convert it with .astype(…)")
