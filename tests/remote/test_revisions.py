@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from duetlink import errors
 from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.operations import program as wire
 from duetlink.compute.operations.allowed import Allowed
 from duetlink.compute.worker import answers
 from duetlink.compute.worker.faults import Fault
@@ -119,3 +121,24 @@ def test_a_mock_is_kept_while_a_pointer_lives_or_the_peer_shares_it(bench: Bench
     until(lambda: kept() == [first + 1])
     bench.owner.store["kept"].unshare()  # type: ignore[attr-defined]
     until(lambda: kept() == [])
+
+
+def test_values_that_were_arguments_are_dropped_with_their_step(bench: Bench) -> None:
+    x: Any = bench.share(np.arange(100.0), "adds")
+    frame: Any = bench.share(pd.DataFrame({"a": [1.0, 2.0, 3.0]}), "frame").copy()
+    for number in range(5):
+        total = (x + np.full(100, float(number))).sum().get(reason="why")
+        assert total == 4950.0 + 100 * number
+        frame["b"] = pd.Series([4.0, 5.0, 6.0])
+        assert frame["b"].sum().get(reason="why") == 15.0
+    program = bench.scientist._life.workbench._program
+    shift = bench.owner._life.workplace._shift
+    assert program is not None
+    assert shift is not None
+    steps = [step for batch in shift.log.batches() for step in wire.read(batch.content)]
+    placed = {step.id for step in steps if step.operation == wire.VALUE}
+    dropped = {id_ for step in steps if step.operation == wire.DROP for id_ in step.arguments}
+    assert len(placed) >= 10
+    # those of the last step may be on their way
+    assert len(placed - dropped) <= 2
+    assert program.echoes.own == set()

@@ -70,9 +70,11 @@ class Retained:
         self._closers.pop(close, None)
 
     def status(self) -> HeldStatus:
-        counted = Counter(reason for reason, _ in list(self._reasons))
-        reasons = tuple(reason if count == 1 else f"{reason} (×{count})" for reason, count in counted.items())
-        return HeldStatus(self.title, self.size_bytes, self.descriptors, reasons)
+        reasons = [reason for reason, _ in list(self._reasons)]
+        if len(reasons) > 1:
+            counted = Counter(reasons).items()
+            reasons = [reason if count == 1 else f"{reason} (×{count})" for reason, count in counted]
+        return HeldStatus(self.title, self.size_bytes, self.descriptors, tuple(reasons))
 
 
 class Holdings:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 import json
 import sys
+import threading
 from collections import namedtuple
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -57,6 +58,13 @@ Ask = Callable[[Any, str, "float | None", bytes], "PendingRequest"]
 MakeResult = Callable[["Program", Any, int], Any]
 
 
+class _Arguments(threading.local):
+    """Values that a thread has placed as arguments of the step that it is about to record."""
+
+    def __init__(self) -> None:
+        self.ids: list[int] = []
+
+
 class Program:
     """One program, from its first step until the worker or the link ends."""
 
@@ -90,6 +98,7 @@ class Program:
         self._readers: dict[type, Callable[[Any], Any]] = {}
         self._gradients = True
         self.echoes = Echoes()
+        self._arguments = _Arguments()
         self.ended: str = ""
         self.on_ended: Callable[[], None] = lambda: None  # may raise for a reason that is more than that
 
@@ -203,6 +212,7 @@ class Program:
         """
         id_ = 0 if mock is None else self.next_id()
         self.record(id_, operation, arguments, keywords)
+        self.drop_arguments()
         return self.wrap(mock, id_, hidden)
 
     def wrap(self, mock: Any, id_: int, hidden: int = EVERY) -> Any:
@@ -225,6 +235,7 @@ class Program:
         encoded, id_ = self.encode(parts), self.next_id()
         kind = "list" if isinstance(parts, list) else "tuple"
         self.record(id_, f"builtins.{kind}", [encoded])
+        self.drop_arguments()
         pointer = self._result(self, mock_of(parts), id_)
         pointer._hidden = UNCOUNTED if hidden_in(parts) else PUBLIC
         return pointer
@@ -334,11 +345,21 @@ class Program:
                 "w = duet.remote(w.detach()).requires_grad_()"
             )
         try:
-            return f"[{self.place(argument)}]"
+            id_ = self.place(argument)
+            self._arguments.ids.append(id_)
+            return f"[{id_}]"
         except UnsupportedValue as error:
             if library := library_of(kind):
                 self.allowed.load(library)
             raise refuse(argument, str(error), self.allowed.name_of(kind)) from error
+
+    def drop_arguments(self) -> None:
+        """The step is recorded for which values of this side's were placed: no pointer leads to them."""
+        ids = self._arguments.ids
+        while ids:
+            id_ = ids.pop()
+            self.drop(id_)
+            self.echoes.own.discard(id_)
 
     def _tagged(self, tag: str, parts: Iterable[Any]) -> str:
         return ",".join((f'["{tag}"', *map(self.encode, parts))) + "]"

@@ -147,6 +147,7 @@ class Remote:
         hidden_then(f"@={name}", (self, value), {}, (self._mock, mock_of(value)))
         setattr(self._mock, name, mock_of(value))
         program.record(0, f"@={name}", [f"[{self._id}]", encoded])
+        program.drop_arguments()
 
     if TYPE_CHECKING:
         # made below, for all operators alike

@@ -154,6 +154,7 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
     for argument in theirs:
         if mock is argument and is_remote(mock):  # in place
             program.record(0, name, encoded, encoded_by_name)
+            program.drop_arguments()
             return mock
     if mock is None:
         return program.made(name, encoded, encoded_by_name, mock)
