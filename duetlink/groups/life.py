@@ -139,13 +139,8 @@ class GroupLife:
 
     def gone(self, seat: int, error: LinkClosed) -> None:
         """The link to this seat has ended, or its time has: it does not come back."""
-        peer = self.peers.get(seat)
-        if peer is None or peer.link is None or self._is_ending:
+        if not self._part_from(seat, error):
             return
-        self.departures.link_ended(seat, error)
-        self.links.back(seat)
-        self.links.end(seat, "out of reach for too long")
-        self._lost_after_all(seat)
         if self.standing is not None:
             self._feed(machine.Gone(seat))
         elif seat == FOUNDER:
@@ -153,6 +148,27 @@ class GroupLife:
         if self.standing is not None and not self.standing.epoch.number:
             self.entrance.lost_one(LinkClosed("one of them has gone again"))
             self.entrance.begin_if_whole()
+
+    def is_member(self, seat: int) -> bool:
+        """Whether this member and that seat are in the same epoch."""
+        now = self.standing
+        return now is not None and now.is_member and seat in now.epoch.members
+
+    def reach(self, event: machine.Missed | machine.Found | machine.Waited) -> None:
+        """This member, or one that it has a link to, is out of reach for a while, or in reach again."""
+        if self.standing is not None and not self._is_ending:
+            self._feed(event)
+
+    def _part_from(self, seat: int, error: LinkClosed) -> bool:
+        """End what is left of the link to this seat; returns whether there was one."""
+        peer = self.peers.get(seat)
+        if peer is None or peer.link is None or self._is_ending:
+            return False
+        self.departures.link_ended(seat, error)
+        self.links.back(seat)
+        self.links.end(seat, "out of reach for too long")
+        self._lost_after_all(seat)
+        return True
 
     def _cut(self, seat: int) -> None:
         """Whoever was a member has no further use of a link, and of what others share over it."""
@@ -255,6 +271,8 @@ class GroupLife:
                     self.links.send(seat, pb.GroupMessage(agreement=messages.to_wire(message)))
                 case machine.Tell(message):
                     self.links.send_all(pb.GroupMessage(agreement=messages.to_wire(message)))
+                case machine.GiveUp(seat):
+                    self._part_from(seat, self.peers[seat].loss or PeerLost("out of reach for too long"))
                 case machine.Revoke(epoch, lost, leaves):
                     self._revoke(epoch, lost, leaves)
                 case machine.Enter(epoch, even):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -13,10 +14,11 @@ from duetlink.errors import LinkClosed, PeerLost
 from duetlink.groups.meeting.wiring import Wiring
 from duetlink.groups.membership import messages
 from duetlink.groups.membership import schema_pb2 as pb
-from duetlink.groups.membership.machine import Standing
+from duetlink.groups.membership.machine import Found, Missed, Standing, Waited
 from duetlink.groups.membership.roster import Entry, Roster
 from duetlink.groups.peer import Peer
 from duetlink.net.link.link import Link
+from duetlink.net.peer.deadline import Deadline
 
 
 class LinkedGroup(Protocol):
@@ -29,6 +31,8 @@ class LinkedGroup(Protocol):
 
     def hear(self, seat: int, message: pb.GroupMessage, /) -> None: ...
     def gone(self, seat: int, error: LinkClosed, /) -> None: ...
+    def is_member(self, seat: int, /) -> bool: ...
+    def reach(self, event: Missed | Found | Waited, /) -> None: ...
     def serve(self, work: Awaitable[None], /) -> asyncio.Task[None]: ...
     def stir(self) -> None: ...
 
@@ -61,7 +65,8 @@ class MemberLinks:
         link.rpc.notice(wire_pb.GroupNotice, heard)
         link.on_closed = lambda error: self._group.gone(seat, error)
         link.on_lost = lambda why: self._out_of_reach(seat, why)
-        link.on_restored = lambda: self.back(seat)
+        link.on_restored = lambda: self._found(seat)
+        link.on_stopped = self._was_stopped
         link.on_change = self._group.stir
         self._group.on_link(seat, link)
         if start:
@@ -87,9 +92,32 @@ class MemberLinks:
         peer = self.peers[seat]
         if peer.losing is None:
             patience_s = self._group.patience_s
-            error = PeerLost(f"{why}, and it did not come back within {patience_s:g} s (patience_s)")
-            peer.losing = asyncio.get_running_loop().call_later(patience_s, self._group.gone, seat, error)
+            peer.loss = PeerLost(f"{why}, and it did not come back within {patience_s:g} s (patience_s)")
+            peer.losing = self._group.serve(self._wait_for(seat, peer.loss))
+            self._group.reach(Missed(seat))
         self._group.stir()
+
+    async def _wait_for(self, seat: int, loss: PeerLost) -> None:
+        """Count this member's patience, and once more where another member hears this seat."""
+        await self._be_patient()
+        if self._group.is_member(seat):
+            self._group.reach(Waited(seat))
+            await self._be_patient()
+        self.peers[seat].losing = None
+        self._group.gone(seat, loss)
+
+    async def _be_patient(self) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with Deadline(self._group.patience_s):
+                await asyncio.get_running_loop().create_future()
+
+    def _found(self, seat: int) -> None:
+        self.back(seat)
+        self._group.reach(Found(seat))
+
+    def _was_stopped(self) -> None:
+        if self._group.standing is not None:
+            self._group.reach(Missed(self._group.standing.me))
 
     def back(self, seat: int) -> None:
         """This seat is in reach again, or is not waited for any more."""

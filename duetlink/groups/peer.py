@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from duetlink.errors import LimitExceeded
+from duetlink.errors import LimitExceeded, PeerLost
 from duetlink.net.link.link import Link
 
 # What is kept of a member's words: enough for the topics that there are, little enough to be kept for ever.
@@ -22,7 +22,8 @@ class Peer:
     link: Link | None = None
     making: asyncio.Task[None] | None = None
     is_greeted: bool = False  # it has this link as well, and can be sent to
-    losing: asyncio.TimerHandle | None = None  # counts how long it has been out of reach
+    losing: asyncio.Task[None] | None = None  # counts how long it has been out of reach
+    loss: PeerLost | None = None  # why it would be lost, then
     is_linked: bool = False  # to all that were there before it; known to the founder only
     words: dict[str, bytes] = field(default_factory=dict)  # its latest on each topic
 

@@ -315,12 +315,12 @@ class _Wiring:
 class MemoryMember:
     """One member of an open group: its life, as `Group` drives it."""
 
-    def __init__(self, network: Network, name: str, on_loss: str = "raise") -> None:
+    def __init__(self, network: Network, name: str, on_loss: str = "raise", patience_s: float = 0.0) -> None:
         self.name = name
         self.network = network
         self.is_dead = False
         wiring: Any = _Wiring(network, name)
-        self.life = GroupLife(Settings(), wiring, on_loss=on_loss, patience_s=0.0, size=None)
+        self.life = GroupLife(Settings(), wiring, on_loss=on_loss, patience_s=patience_s, size=None)
 
     def found(self) -> None:
         """Open a group, without a door."""
@@ -355,9 +355,11 @@ class MemoryMember:
         await self.life.close()
 
 
-async def grown(network: Network, size: int, on_loss: str = "raise") -> list[MemoryMember]:
+async def grown(
+    network: Network, size: int, on_loss: str = "raise", patience_s: float = 0.0
+) -> list[MemoryMember]:
     """A group of that size in its first epoch, by rank; named `member 0` and so on."""
-    members = [MemoryMember(network, f"member {number}", on_loss) for number in range(size)]
+    members = [MemoryMember(network, f"member {number}", on_loss, patience_s) for number in range(size)]
     members[0].found()
     for member in members[1:]:
         await member.join(members[0])

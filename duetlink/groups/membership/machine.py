@@ -14,13 +14,25 @@ may be quicker. So whoever first hears that a member leaves tells it on, before 
 keeps the order, nobody hears of what follows (a ballot without that member, the end of its links) before it.
 
 Who is alive. A link that is gone for good is a fact about a pair, which all tell to all. Of the members, the
-one in the most such pairs is taken for lost (of several the highest seat), until no pair is left. A member
-that died is in a pair with everybody. All who know of the same pairs reach the same list.
+one in the most such pairs is taken for lost (of several the one that more members have missed, then the
+highest seat), until no pair is left. A member that died is in a pair with everybody. All who know of the same
+facts reach the same list.
+
+Who is missed. A member that hears nothing of another tells all that it misses it; one that finds that it was
+stopped itself tells that it missed itself. A member that another one has waited for in vain is given up at
+once where nobody contradicts: all others that can be heard miss it as well, as they do when it died. Else the
+link between those two is late, and is waited for again; the same idea as the indirect probes of SWIM (Das,
+Gupta and Motivala, 2002). That somebody was missed is remembered until the epoch ends: where a pair stays
+without its link, it says which of the two is to go.
 
 | event                    | what happens                                                                    |
 |--------------------------|---------------------------------------------------------------------------------|
 | Begun, Ended             | an operation runs here, or has ended; a promise that waited for that is given   |
 | Gone, Heard Lost, if new | tell all; the epoch is revoked, which ends what runs; *consider*                |
+| Missed, Found            | tell all                                                                        |
+| Waited                   | give it up, as if Gone, once nobody contradicts                                 |
+| Heard Missing            | remember it and tell it on, if new; look again whom nobody contradicts to be    |
+|                          | given up                                                                        |
 | Leave, Heard Leaving     | tell all; the epoch is revoked, which ends what runs; *consider*                |
 | Heard Leaving of another | tell all, if new; its end is no loss, whichever message tells of it first       |
 | Spoil, Heard Spoiled     | the same, with the same members: an operation failed, and left messages behind  |
@@ -59,6 +71,7 @@ from duetlink.groups.membership.messages import (
     Leaving,
     Lost,
     Message,
+    Missing,
     Prepare,
     Promise,
     Proposal,
@@ -89,6 +102,27 @@ class Gone:
 
 
 @dataclass(frozen=True, slots=True)
+class Missed:
+    """Nothing is heard of this seat. Of this member's own: it was stopped for a while."""
+
+    seat: int
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """This seat is heard again."""
+
+    seat: int
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """This seat has been missed for as long as a member is waited for. `Gone` follows if it stays so."""
+
+    seat: int
+
+
+@dataclass(frozen=True, slots=True)
 class Spoil:
     """An operation failed here, and its messages may still be on their way."""
 
@@ -111,7 +145,7 @@ class Heard:
     message: Message
 
 
-Event = Begun | Ended | Gone | Spoil | Leave | Admit | Heard
+Event = Begun | Ended | Gone | Missed | Found | Waited | Spoil | Leave | Admit | Heard
 
 
 # -- actions -----------------------------------------------------------------------------------------------
@@ -130,6 +164,13 @@ class Tell:
     """To every seat that there is a link to."""
 
     message: Message
+
+
+@dataclass(frozen=True, slots=True)
+class GiveUp:
+    """End the link to this seat: it is taken for gone."""
+
+    seat: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,7 +201,7 @@ class Stop:
     without: tuple[int, ...] = ()  # members of the epoch that are lost or out of reach, if that is why
 
 
-Action = Send | Tell | Revoke | Enter | Stop
+Action = Send | Tell | GiveUp | Revoke | Enter | Stop
 
 
 # -- the standing ------------------------------------------------------------------------------------------
@@ -190,6 +231,9 @@ class Standing:
     stopped: str = ""
     broken: frozenset[frozenset[int]] = frozenset()  # pairs without a link
     accused: frozenset[int] = frozenset()  # of such a pair, the one that the other said was gone
+    missing: frozenset[tuple[int, int]] = frozenset()  # who misses whom now
+    missed: frozenset[tuple[int, int]] = frozenset()  # who has missed whom in this epoch
+    waited: frozenset[int] = frozenset()  # who would be given up here, but others hear them
     leaving: frozenset[int] = frozenset()  # who have said so themselves
     expected: frozenset[int] = frozenset()  # of whom that is known, from them or others
     admitting: frozenset[int] = frozenset()
@@ -215,12 +259,19 @@ class Standing:
         return bool(self.stopped) or (self.is_member and not self.revoked and not self.promised[0])
 
 
-def alive(members: Iterable[int], broken: frozenset[frozenset[int]]) -> tuple[int, ...]:
+def alive(standing: Standing, members: Iterable[int]) -> tuple[int, ...]:
     """Who is left of the members when of each pair without a link one is taken for lost."""
     left = set(members)
-    while pairs := [pair for pair in broken if pair <= left]:
-        left.remove(max(left, key=lambda seat: (sum(seat in pair for pair in pairs), seat)))
+    while pairs := [pair for pair in standing.broken if pair <= left]:
+        left.remove(
+            max(left, key=lambda seat: (sum(seat in pair for pair in pairs), _missed(standing, seat), seat))
+        )
     return tuple(sorted(left))
+
+
+def _missed(standing: Standing, seat: int) -> int:
+    """How many members have missed this one, itself included."""
+    return sum(missed == seat for _, missed in standing.missed)
 
 
 def step(standing: Standing, event: Event) -> tuple[Standing, list[Action]]:
@@ -250,6 +301,14 @@ class _Turn:
                     self._promise(self.now.owed)
             case Gone(seat):
                 self._separate(self.now.me, seat, lost=seat)
+            case Missed(seat):
+                self._miss(self.now.me, seat)
+            case Found(seat):
+                self._set(waited=self.now.waited - {seat})
+                self._find(self.now.me, seat)
+            case Waited(seat):
+                self._set(waited=self.now.waited | {seat})
+                self._give_up()
             case Spoil():
                 self._spoil()
             case Leave():
@@ -291,6 +350,11 @@ class _Turn:
         if message.epoch != now.epoch.number or not now.is_member or sender not in now.epoch.members:
             return  # said before the sender knew of this epoch
         match message:
+            case Missing(by=by, seat=seat, back=back):
+                if by == sender and back:
+                    self._find(by, seat)
+                elif by != now.me and {by, seat} <= set(now.epoch.members):
+                    self._miss(by, seat, is_now=by == sender)
             case Prepare(ballot=ballot, without=without):
                 self._own(sender, ballot)
                 if ballot < now.promised:
@@ -335,11 +399,50 @@ class _Turn:
         pair = frozenset((one, other))
         if pair in self.now.broken:
             return
-        self._set(broken=self.now.broken | {pair}, accused=self.now.accused | {lost})
+        self._set(
+            broken=self.now.broken | {pair},
+            accused=self.now.accused | {lost},
+            waited=self.now.waited - (pair if self.now.me in pair else frozenset()),
+        )
         self.actions.append(Tell(Lost(self.now.epoch.number, one, other)))
         if pair <= set(self.now.epoch.members):
-            self._revoke(lost)
+            self._revoke(max(pair, key=lambda seat: (_missed(self.now, seat), seat == lost)))
+        self._give_up()
         self._consider()
+
+    def _miss(self, by: int, seat: int, *, is_now: bool = True) -> None:
+        now = self.now
+        if is_now and by != seat:
+            self._set(missing=now.missing | {(by, seat)})
+        if {by, seat} <= set(now.epoch.members) and (is_now or (by, seat) not in now.missed):
+            # others' state ends with an epoch or with their next word, so this member's own is always said
+            is_new = by == now.me != seat or (by, seat) not in now.missed
+            self._set(missed=now.missed | {(by, seat)})
+            if is_new:
+                self.actions.append(Tell(Missing(now.epoch.number, by, seat)))
+            self._give_up()
+            self._consider()
+
+    def _find(self, by: int, seat: int) -> None:
+        if (by, seat) in self.now.missing:
+            self._set(missing=self.now.missing - {(by, seat)})
+            if by == self.now.me:
+                self.actions.append(Tell(Missing(self.now.epoch.number, by, seat, back=True)))
+
+    def _give_up(self) -> None:
+        """Those whom this member has waited for, and whom nobody hears that it hears itself."""
+        for seat in sorted(self.now.waited):
+            now = self.now
+            members = now.epoch.members
+            heard = {other for other in members if self._hears(now.me, other)} - {now.me, seat}
+            if now.is_member and seat in members and any(self._hears(other, seat) for other in heard):
+                continue
+            self._set(waited=now.waited - {seat})
+            self.actions.append(GiveUp(seat))
+            self._separate(now.me, seat, lost=seat)
+
+    def _hears(self, one: int, other: int) -> bool:
+        return (one, other) not in self.now.missing and frozenset((one, other)) not in self.now.broken
 
     def _expect(self, seat: int, word: Leaving) -> None:
         """That this seat leaves is told on, before anything that follows from it."""
@@ -385,7 +488,7 @@ class _Turn:
             elif all(frozenset((now.me, seat)) in now.broken for seat in members):
                 self._stop("every member of the group was lost before this one was admitted")
             return
-        there = alive(members, now.broken)
+        there = alive(now, members)
         staying = tuple(seat for seat in there if seat not in now.leaving)
         reached = [seat for seat in members if frozenset((now.me, seat)) not in now.broken]
         most = min(len(there), len(reached))
@@ -476,16 +579,20 @@ class _Turn:
             round=None,
             admitting=before.admitting - set(epoch.members),
             due=False,
+            missing=frozenset(pair for pair in before.missing if pair[0] == before.me),
+            missed=frozenset(),
         )
         if self.now.is_member or before.is_member:
             # before anything that belongs to the new epoch, so that nobody hears of that first
             self.actions.append(Tell(Commit(epoch.number, Proposal(epoch.members, even))))
         if self.now.is_member:
             self.actions.append(Enter(epoch, even))
-            there = alive(epoch.members, self.now.broken)
+            there = alive(self.now, epoch.members)
             gone = [s for s in epoch.members if s not in there or s in self.now.leaving]
             if gone:
                 self._revoke_for([*(self.now.accused & set(epoch.members)), *gone])
+            for _, seat in sorted(self.now.missing):
+                self._miss(self.now.me, seat)
         elif before.is_member:
             left = before.me in before.leaving
             self._stop("this side closed the group" if left else "the others go on without this member")

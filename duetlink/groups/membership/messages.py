@@ -39,6 +39,19 @@ class Lost:
 
 
 @dataclass(frozen=True, slots=True)
+class Missing:
+    """`by` hears nothing of `seat`, or with `back` hears it again; of itself: it was stopped for a while.
+
+    That a member misses another one is told on; that it hears it again, it says itself.
+    """
+
+    epoch: int
+    by: int
+    seat: int
+    back: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Leaving:
     """The sender wants to go, and takes part until an epoch without it is agreed on.
 
@@ -116,7 +129,7 @@ class Commit:
     proposal: Proposal
 
 
-Message = Lost | Leaving | Spoiled | Prepare | Promise | Refused | Accept | Accepted | Commit
+Message = Lost | Missing | Leaving | Spoiled | Prepare | Promise | Refused | Accept | Accepted | Commit
 
 
 def to_wire(message: Message) -> pb.Agreement:
@@ -125,6 +138,8 @@ def to_wire(message: Message) -> pb.Agreement:
     match message:
         case Lost(one=one, other=other):
             wire.lost.one, wire.lost.other = one, other
+        case Missing(by=by, seat=seat, back=back):
+            wire.missing.by, wire.missing.seat, wire.missing.back = by, seat, back
         case Leaving(seat=seat):
             wire.leaving.SetInParent()
             if seat is not None:
@@ -163,6 +178,9 @@ def from_wire(wire: pb.Agreement) -> Message:
             if one == other:
                 raise RemoteProtocolError(f"a member says that member {one} has lost its link to itself")
             return Lost(epoch, one, other)
+        case "missing":
+            by, missed = _seats([wire.missing.by, wire.missing.seat])
+            return Missing(epoch, by, missed, wire.missing.back)
         case "leaving":
             seat = _seats([wire.leaving.seat])[0] if wire.leaving.HasField("seat") else None
             return Leaving(epoch, seat)

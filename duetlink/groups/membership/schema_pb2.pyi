@@ -71,7 +71,7 @@ class Ballot(_message.Message):
     def __init__(self, round: _Optional[int] = ..., seat: _Optional[int] = ...) -> None: ...
 
 class Agreement(_message.Message):
-    __slots__ = ("epoch", "ballot", "lost", "leaving", "prepare", "promise", "refused", "accept", "accepted", "commit", "spoiled")
+    __slots__ = ("epoch", "ballot", "lost", "leaving", "prepare", "promise", "refused", "accept", "accepted", "commit", "spoiled", "missing")
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     BALLOT_FIELD_NUMBER: _ClassVar[int]
     LOST_FIELD_NUMBER: _ClassVar[int]
@@ -83,6 +83,7 @@ class Agreement(_message.Message):
     ACCEPTED_FIELD_NUMBER: _ClassVar[int]
     COMMIT_FIELD_NUMBER: _ClassVar[int]
     SPOILED_FIELD_NUMBER: _ClassVar[int]
+    MISSING_FIELD_NUMBER: _ClassVar[int]
     epoch: int
     ballot: Ballot
     lost: Lost
@@ -94,7 +95,8 @@ class Agreement(_message.Message):
     accepted: Accepted
     commit: Proposal
     spoiled: Spoiled
-    def __init__(self, epoch: _Optional[int] = ..., ballot: _Optional[_Union[Ballot, _Mapping]] = ..., lost: _Optional[_Union[Lost, _Mapping]] = ..., leaving: _Optional[_Union[Leaving, _Mapping]] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., promise: _Optional[_Union[Promise, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., accept: _Optional[_Union[Proposal, _Mapping]] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., commit: _Optional[_Union[Proposal, _Mapping]] = ..., spoiled: _Optional[_Union[Spoiled, _Mapping]] = ...) -> None: ...
+    missing: Missing
+    def __init__(self, epoch: _Optional[int] = ..., ballot: _Optional[_Union[Ballot, _Mapping]] = ..., lost: _Optional[_Union[Lost, _Mapping]] = ..., leaving: _Optional[_Union[Leaving, _Mapping]] = ..., prepare: _Optional[_Union[Prepare, _Mapping]] = ..., promise: _Optional[_Union[Promise, _Mapping]] = ..., refused: _Optional[_Union[Refused, _Mapping]] = ..., accept: _Optional[_Union[Proposal, _Mapping]] = ..., accepted: _Optional[_Union[Accepted, _Mapping]] = ..., commit: _Optional[_Union[Proposal, _Mapping]] = ..., spoiled: _Optional[_Union[Spoiled, _Mapping]] = ..., missing: _Optional[_Union[Missing, _Mapping]] = ...) -> None: ...
 
 class Lost(_message.Message):
     __slots__ = ("one", "other")
@@ -103,6 +105,16 @@ class Lost(_message.Message):
     one: int
     other: int
     def __init__(self, one: _Optional[int] = ..., other: _Optional[int] = ...) -> None: ...
+
+class Missing(_message.Message):
+    __slots__ = ("by", "seat", "back")
+    BY_FIELD_NUMBER: _ClassVar[int]
+    SEAT_FIELD_NUMBER: _ClassVar[int]
+    BACK_FIELD_NUMBER: _ClassVar[int]
+    by: int
+    seat: int
+    back: bool
+    def __init__(self, by: _Optional[int] = ..., seat: _Optional[int] = ..., back: bool = ...) -> None: ...
 
 class Leaving(_message.Message):
     __slots__ = ("seat",)

@@ -49,6 +49,7 @@ class Lifeline:
         # set by the link
         self.on_lost: Callable[[str], None] = lambda why: None  # it will try to reconnect
         self.on_restored: Callable[[], None] = lambda: None
+        self.on_stopped: Callable[[], None] = lambda: None  # this side was, for a while
         self.on_network_changed: Callable[[], None] = lambda: None
         self.on_dead: Callable[[PeerLost], None] = lambda error: None  # it has given up
         self.on_round_trip: Callable[[float], None] = lambda time_s: None
@@ -162,8 +163,21 @@ class Lifeline:
         old, self._connection = self._connection, connection
         self._attach()
         await old.close()
-        async with asyncio.timeout(self._settings.pairing_timeout_s):
-            await asyncio.gather(asyncio.shield(self.control.resumed), asyncio.shield(self.bulk.resumed))
+        await self._wait_resumed(connection)
+
+    async def _wait_resumed(self, connection: PeerConnection) -> None:
+        """Until the peer is there as well. It may have gone back to the old connection, and end this one."""
+        resumed = asyncio.gather(asyncio.shield(self.control.resumed), asyncio.shield(self.bulk.resumed))
+        ended = asyncio.ensure_future(connection.wait_ended())
+        try:
+            async with asyncio.timeout(self._settings.pairing_timeout_s):
+                await asyncio.wait((resumed, ended), return_when=asyncio.FIRST_COMPLETED)
+            if not resumed.done():
+                raise LinkClosed(f"the next connection to the peer ended: {ended.result()}")
+        finally:
+            ended.cancel()
+            resumed.cancel()
+            await asyncio.gather(resumed, return_exceptions=True)
 
     def _attach(self) -> None:
         self.control.attach(self._connection.control)
@@ -191,6 +205,7 @@ class Lifeline:
                 if time.monotonic() - before_s > 2 * interval_s:
                     # this side was blocked or asleep: the silence may be its own
                     self._hope_for(interval_s)
+                    self.on_stopped()
                 addresses = _addresses()
                 if addresses != self._addresses:
                     self._addresses = addresses

@@ -76,6 +76,7 @@ class Link:
         self.reconnect: Reconnect | None = None
         self.on_lost: Callable[[str], None] = lambda why: None
         self.on_restored: Callable[[], None] = lambda: None
+        self.on_stopped: Callable[[], None] = lambda: None  # this process was, for a while
         self._listen()
         self.agreement = Agreement(self.rpc, known.codecs, initiator=initiator)
         self.tuning = Tuning(self.rpc, self.agreement, workers=endpoint.workers, together=known.together)
@@ -155,6 +156,7 @@ class Link:
         lifeline.on_lost = self._lost
         lifeline.on_network_changed = self._network_changed
         lifeline.on_restored = self._restored
+        lifeline.on_stopped = lambda: self.on_stopped()
         lifeline.on_dead = self._end
         lifeline.on_round_trip = self.traffic.round_trip_took
         self.rpc.handle(pb.Bye, self._bye)
