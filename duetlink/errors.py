@@ -303,6 +303,22 @@ class GroupError(DuetError, RuntimeError):
     """A group cannot do what was asked; the message says what happened and what to do."""
 
 
+class GroupOver(GroupError, ConnectionError):
+    """This member is in its group no more, or never came in; the message says why and what the way back is.
+
+    It is no `PeerLost`: after that one the next call goes on, with who is left. After this one every call
+    raises it again.
+    """
+
+
+class PutOut(GroupOver):
+    """The group goes on without this member: it was out of reach, or broke the protocol."""
+
+
+class NoMajority(GroupOver):
+    """Half of the members or more are out of reach, so others may be going on without this one."""
+
+
 class OperationMismatch(GroupError):
     """Two members of a group called different operations; the message names both calls and their lines."""
 

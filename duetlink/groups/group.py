@@ -10,7 +10,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
 from duetlink.base.runtime.at_exit import KERNEL_ENDED, Ending, open_here
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.errors import AuditUnavailable, PairingTimeout, PanelUnavailable
+from duetlink.errors import AuditUnavailable, GroupError, GroupOver, PairingTimeout, PanelUnavailable
 from duetlink.groups import watching
 from duetlink.groups.awaitable import AwaitableGroup
 from duetlink.groups.call import Call, ProgressBar
@@ -44,8 +44,15 @@ class Group:
     """
 
     def __init__(
-        self, life: GroupLife, thread: LoopThread, records: Records, only: Sequence[str] | None
+        self,
+        life: GroupLife,
+        thread: LoopThread,
+        records: Records,
+        only: Sequence[str] | None,
+        come_again: Callable[[str], Group],
     ) -> None:
+        """`come_again` joins by a code, with what this member's group was made with."""
+        self._come_again = come_again
         self._life = life
         self._thread = thread
         self._records = records
@@ -267,6 +274,24 @@ class Group:
         self._posts = {now.epoch.number: serial + 1}
         number = (now.epoch.number << 8 | serial & 0xFF) & 0xFFFFFFFF
         return GroupPost(self._thread, now.epoch.members.index(now.me), number, links, over, closed)
+
+    def rejoin(self) -> Group:
+        """Come into the group again that this member is out of (`GroupOver`): as a newcomer, with another
+        rank, from the next `group.admit()` or `group.average()` of the others on. Closes this group, and
+        returns the one to go on with.
+
+        Raises:
+            GroupError: this member is in its group, or has closed it.
+            PairingError: nobody lets anybody in under the code any more, or what `duetlink.group` raises.
+        """
+        life = self._life
+        if not isinstance(life.why_closed, GroupOver) or life.code is None:
+            raise GroupError(f"only a member that is out of its group comes in again; this one: {self.state}")
+        again = self._come_again(life.code)
+        # the server in this kernel, if it has one, goes on as long as the code is in use here
+        again._life.at_end, life.at_end = life.at_end, None
+        self.close()
+        return again
 
     def close(self, reason: str = "") -> None:
         """Leave: the others are told, and go on. Safe to call twice."""

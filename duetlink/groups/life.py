@@ -11,9 +11,12 @@ from duetlink.base.again import again
 from duetlink.errors import (
     DuetError,
     GroupError,
+    GroupOver,
     LinkClosed,
+    NoMajority,
     OperationAborted,
     PeerLost,
+    PutOut,
     RemoteProtocolError,
 )
 from duetlink.groups.collectives.collectives import Collectives
@@ -41,6 +44,7 @@ T = TypeVar("T")
 # An operation that failed elsewhere ends here by its own messages, which know why. This is for late ones.
 _ENDING_S = 2.0
 _LEAVING_S = 5.0  # for the others to agree on going on without this member
+_OVER = {"put out": PutOut, "no majority": NoMajority, "not admitted": GroupOver}
 _CUT_S = 5.0  # for whoever has gone to hear of the epoch without it, and to end its links itself
 
 
@@ -278,8 +282,8 @@ class GroupLife:
                 case machine.Enter(epoch, even):
                     self._note_missing(before, epoch)
                     self._enter(epoch, even)
-                case machine.Stop(why, without):
-                    self._end(LinkClosed(why) if self._closing else self._cut_off(why, without))
+                case machine.Stop() as stop:
+                    self._end(self._why_over(stop))
         self._losses.believe(self.standing.leaving)
         self._give_up_lost()
         self.stir()
@@ -324,14 +328,14 @@ class GroupLife:
             asyncio.get_running_loop().call_later(_LEAVING_S, self._lost_after_all, lost)
         self._fail(epoch.number, error)
 
-    def _cut_off(self, why: str, without: tuple[int, ...]) -> PeerLost:
+    def _why_over(self, stop: machine.Stop) -> DuetError:
+        if self._closing is not None or stop.end == "left":
+            return LinkClosed(stop.why)
         assert self.standing is not None
-        ranks = [self.standing.epoch.members.index(seat) for seat in without]
-        names = [self.roster.entries[seat].name for seat in without]
-        if not ranks:
-            return PeerLost(why)
-        lost = ", ".join(f"rank {rank} ({name})" for rank, name in zip(ranks, names, strict=True))
-        return PeerLost(f"lost {lost}: {why}", rank=ranks[0], name=names[0])
+        members, entries = self.standing.epoch.members, self.roster.entries
+        lost = ", ".join(f"rank {members.index(seat)} ({entries[seat].name})" for seat in stop.without)
+        why = f"lost {lost}: {stop.why}" if lost else stop.why
+        return _OVER[stop.end](f"{why}. Come in again by group.rejoin(), or by duetlink.group(code)")
 
     def _note_gone(self, epoch: Epoch, seat: int, *, leaves: bool) -> None:
         rank = epoch.members.index(seat) if seat in epoch.members else None
@@ -383,8 +387,9 @@ class GroupLife:
         those raise PeerLost from their next operation.
 
         Raises:
-            PeerLost: a member is lost, once for each at every other member; or this one has stopped. Also
-                where a member has left that an operation still needed, once at every other member.
+            PeerLost: a member is lost, once for each at every other member. Also where a member has left
+                that an operation still needed, once at every other member.
+            GroupOver: this member is in the group no more.
             DuetError: as `work` does.
         """
         while True:

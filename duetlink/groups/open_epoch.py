@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from duetlink.errors import DuetError, LinkClosed, PeerLost, RemoteProtocolError
+from duetlink.errors import DuetError, GroupOver, LinkClosed, RemoteProtocolError
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.costs import LinkFigures
 from duetlink.groups.farewell import MOST_ENDED
@@ -48,7 +48,7 @@ class OpenEpoch:
     def is_spoilt(self) -> bool:
         """Whether an operation failed and left messages behind, although nobody is lost."""
         broken = self.collectives.broken
-        return broken is not None and not isinstance(broken, PeerLost | LinkClosed)
+        return broken is not None and not isinstance(broken, LinkClosed | GroupOver)
 
     def fail(self, error: DuetError) -> None:
         """No operation runs in it any more: what waits, and every later call, raises this error."""

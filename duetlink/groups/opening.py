@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import SupportsIndex
 
@@ -54,8 +54,12 @@ def open_group(
     _check(code, size, name, on_loss, patience_s, only, settings)
     parsed = None if code is None else SessionCode.parse(code)
     use = shared_endpoint.use()
+
+    def come_again(code: str) -> Group:
+        return open_group(code, settings, name=name, on_loss=on_loss, patience_s=patience_s, only=only)
+
     try:
-        return use.thread.run(_make(parsed, size, name, settings, on_loss, patience_s, only, use))
+        return use.thread.run(_make(parsed, size, name, settings, on_loss, patience_s, only, use, come_again))
     except BaseException:
         use.thread.stop()
         raise
@@ -70,6 +74,7 @@ async def _make(
     patience_s: float,
     only: Sequence[str] | None,
     use: EndpointUse,
+    come_again: Callable[[str], Group],
 ) -> Group:
     hello = Hello(PROTOCOL_MIN, PROTOCOL_MAX, __version__, name or "member", frozenset((GROUP,)))
     wiring = Wiring(settings, use.endpoint, hello)
@@ -86,7 +91,7 @@ async def _make(
         except BaseException:
             await life.close()
             raise
-        return Group(life, use.thread, records, only)
+        return Group(life, use.thread, records, only, come_again)
     life.code = str(code)
     mailbox = await _mailbox(code, settings)
     try:
@@ -95,7 +100,7 @@ async def _make(
     except BaseException:
         await life.close()
         raise
-    return Group(life, use.thread, records, only)
+    return Group(life, use.thread, records, only, come_again)
 
 
 async def _mailbox(code: SessionCode, settings: Settings) -> WebSocketMailbox:

@@ -59,6 +59,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from duetlink.errors import RemoteProtocolError
 from duetlink.groups.membership.messages import (
@@ -193,11 +194,15 @@ class Enter:
     even: bool
 
 
+End = Literal["left", "put out", "no majority", "not admitted"]
+
+
 @dataclass(frozen=True, slots=True)
 class Stop:
     """No operation will ever run here again."""
 
     why: str
+    end: End
     without: tuple[int, ...] = ()  # members of the epoch that are lost or out of reach, if that is why
 
 
@@ -484,9 +489,9 @@ class _Turn:
         members = now.epoch.members
         if not now.is_member:
             if now.me in now.leaving:
-                self._stop("this side closed the group")
+                self._stop("this side closed the group", "left")
             elif all(frozenset((now.me, seat)) in now.broken for seat in members):
-                self._stop("every member of the group was lost before this one was admitted")
+                self._stop("every member was lost before this one was admitted", "not admitted")
             return
         there = alive(now, members)
         staying = tuple(seat for seat in there if seat not in now.leaving)
@@ -495,12 +500,13 @@ class _Turn:
         if 2 * most <= len(members):
             self._stop(
                 f"{most} of the {len(members)} members of epoch {now.epoch.number} are left in reach, which "
-                "is no majority: the others may be going on without them. Open or join a new group",
+                "is no majority: the others may be going on without them",
+                "no majority",
                 tuple(seat for seat in members if seat not in there or seat not in reached),
             )
             return
         if not staying:
-            self._stop("all members leave")
+            self._stop("all members leave", "left")
             return
         fit = [
             seat
@@ -594,16 +600,20 @@ class _Turn:
             for _, seat in sorted(self.now.missing):
                 self._miss(self.now.me, seat)
         elif before.is_member:
-            left = before.me in before.leaving
-            self._stop("this side closed the group" if left else "the others go on without this member")
+            if before.me in before.leaving:
+                self._stop("this side closed the group", "left")
+            else:
+                self._stop("the others go on without this member", "put out")
             return
         elif before.introducer not in epoch.members:
-            self._stop("the group went on without whoever launched it, before this member was admitted")
+            self._stop(
+                "the group went on without whoever let this member in, before it was admitted", "not admitted"
+            )
             return
         self._consider()
 
-    def _stop(self, why: str, without: tuple[int, ...] = ()) -> None:
+    def _stop(self, why: str, end: End, without: tuple[int, ...] = ()) -> None:
         if self.now.is_member:
             self._revoke(self.now.me)
         self._set(stopped=why, round=None, owed=None)
-        self.actions.append(Stop(why, without))
+        self.actions.append(Stop(why, end, without))
