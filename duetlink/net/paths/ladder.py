@@ -24,9 +24,6 @@ RETRY_LAST_S = 60.0
 RETRY_WANTED_S = 2.0  # at most, while a transfer waits for a path
 RETRY_AT_ONCE_S = 0.25  # where there is news
 
-# Paths that start a process of their own begin a little later: on one host they are not needed.
-COSTLY_START_S = 0.2
-
 # how long a transfer waits where every path is down: less if none of them has ever been up
 GRACE_S = 30.0
 GRACE_NEVER_UP_S = 10.0
@@ -88,7 +85,7 @@ class Ladder:
     def start(self) -> None:
         """Begin to open every path."""
         for name in self._paths:
-            self._open(name, COSTLY_START_S if self._paths[name].costly else 0.0)
+            self._open(name, 0.0)
 
     def statuses(self) -> tuple[PathStatus, ...]:
         return tuple(
@@ -269,9 +266,11 @@ class Ladder:
                 await self._hurry.wait()
 
     async def _wait_needed(self, name: str) -> None:
-        """Both notebooks on one host need no path of a network."""
-        while any(status.name == "local" and status.state == UP for status in self._status.values()):
-            if self._status[name].state != IDLE:
+        """Both notebooks on one host need no path of a network, which would start a process at each: whether
+        they are is known once `local` has been tried, however long that takes a busy host.
+        """
+        while (local := self._status.get("local")) is not None and local.state in (OPENING, UP):
+            if local.state == UP and self._status[name].state != IDLE:
                 self._set(PathStatus(name, IDLE, "not needed: both sides are on one host"))
             await self._changed.wait()
         self._set(PathStatus(name, OPENING))

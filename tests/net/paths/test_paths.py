@@ -383,6 +383,37 @@ async def test_a_costly_path_is_not_opened_while_local_is_up_and_is_when_it_is_n
     await ladder.close()
 
 
+async def test_a_costly_path_waits_until_a_busy_host_has_tried_local() -> None:
+    """However late that is: a process for each link of a large group would make the host busier still."""
+    tried = asyncio.Event()
+
+    class Slow(_Scripted):
+        async def open(self) -> None:
+            await tried.wait()
+            await super().open()
+
+    opened: list[str] = []
+
+    class Costly(_Scripted):
+        costly = True
+
+        async def open(self) -> None:
+            opened.append(self.name)
+
+    ladder = Ladder([Slow("local"), Costly("punched"), _Scripted("tcp")])  # type: ignore[list-item]
+    ladder.start()
+    assert (await ladder.wait_best({})).name == "tcp"
+    for _ in range(40):  # longer than any pause before the first try
+        await asyncio.sleep(0.01)
+    assert [status.state for status in ladder.statuses()] == [OPENING, OPENING, UP]
+    tried.set()
+    while ladder.statuses()[1].state == OPENING:
+        await asyncio.sleep(0)
+    assert [status.state for status in ladder.statuses()] == [UP, IDLE, UP]
+    assert opened == []
+    await ladder.close()
+
+
 async def test_a_path_that_says_that_it_broke_is_opened_again() -> None:
     path = _Scripted("a")
     ladder = await ladder_of(path)
