@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from typing import Any
 
 from aiortc import RTCConfiguration, RTCIceServer, RTCPeerConnection, RTCSessionDescription
 from aiortc.exceptions import InvalidStateError
@@ -33,7 +34,11 @@ class PeerConnection:
     def __init__(self, ice_servers: list[RTCIceServer]) -> None:
         # an explicit empty list: with None aiortc would ask a public STUN server of its own choice
         self._pc = RTCPeerConnection(RTCConfiguration(iceServers=ice_servers))
-        self._ended: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        if loop.get_exception_handler() is None:
+            loop.set_exception_handler(_pass_over_late_packets)
+        self._ended: asyncio.Future[str] = loop.create_future()
+        self._closing: asyncio.Task[None] | None = None
         self._pc.on("connectionstatechange", self._state_changed)
         self.control = MessageChannel(self._pc.createDataChannel("control", negotiated=True, id=CONTROL_ID))
         self.bulk = MessageChannel(
@@ -102,7 +107,10 @@ class PeerConnection:
         """End the connection and free its sockets. Safe to call twice."""
         self.control.fail("this side closed the link")
         self.bulk.fail("this side closed the link")
-        await self._pc.close()
+        if self._closing is None:
+            self._closing = asyncio.ensure_future(self._pc.close())
+        # aiortc may be closing it as well; to cancel one of the two while it waits for the other breaks both
+        await asyncio.shield(self._closing)
         if not self._ended.done():
             self._ended.set_result("this side closed the link")
 
@@ -145,3 +153,14 @@ class PeerConnection:
             f"{count(self._pc.localDescription)} addresses here, "
             f"{count(self._pc.remoteDescription)} at the peer"
         )
+
+
+def _pass_over_late_packets(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """aiortc sends in tasks that nobody waits for. What such a task finds once the connection below has gone
+    is a lost packet, and how the connection ended is told by its state; all else is shown as always.
+    """
+    task, error = context.get("future"), context.get("exception")
+    name = getattr(task.get_coro(), "__qualname__", "") if isinstance(task, asyncio.Task) else ""
+    if isinstance(error, ConnectionError) and name.startswith("RTCSctpTransport."):
+        return
+    loop.default_exception_handler(context)
