@@ -49,6 +49,14 @@ class CodeUsed(PairingError, PermissionError):
     """The code has been used: a code pairs two notebooks once."""
 
 
+class CodeUnattended(PairingError, LookupError):
+    """Nobody waits under the code of a group just now; another member may in a moment."""
+
+
+class GroupFull(PairingError, PermissionError):
+    """The group has as many members as it takes; somebody may come in when one has gone."""
+
+
 class WrongCode(PairingError, PermissionError):
     """The number exists but the words do not match; the code is burnt."""
 

@@ -1,25 +1,34 @@
-"""How members come into a group: at whoever launched, who opens the door and gives each newcomer a seat."""
+"""How members come into a group: at its host, who has the door open and gives each newcomer a seat.
+
+Whoever launched is the first host. When the host goes, the lowest seat of the next epoch takes over: every
+member knows the code, and was told the key of the hall. Those who had a seat and were not admitted come to
+the new host again. Not all members may have been told of their seats, so all tell the new host how far they
+know, and it gives seats beyond that; those between are void.
+"""
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Awaitable
 from typing import Protocol
 
 from duetlink.base.wire import schema_pb2 as wire_pb
-from duetlink.errors import DuetError, PairingTimeout, RemoteProtocolError, WrongCode
+from duetlink.errors import DuetError, LinkClosed, PairingTimeout, RemoteProtocolError, WrongCode
 from duetlink.groups.meeting.door import Door
 from duetlink.groups.meeting.wiring import Wiring
 from duetlink.groups.member_links import MemberLinks
 from duetlink.groups.membership import messages
 from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.machine import Standing
-from duetlink.groups.membership.messages import MOST_MEMBERS
+from duetlink.groups.membership.messages import MOST_MEMBERS, MOST_SEATS, Epoch
 from duetlink.groups.membership.roster import Entry, Roster
 from duetlink.groups.membership.seated import Seated
 from duetlink.net.link.link import Link
-from duetlink.net.signaling import SignalingServer
+from duetlink.net.signaling import SessionCode, SignalingServer
 
 FOUNDER = 0  # the seat of whoever launched
+_SEATS = "seats"  # a topic of words: the epoch, and the first seat that the sender knows nothing of
+_PLACE = struct.Struct("<QQ")
 
 
 class Entered(Protocol):
@@ -29,25 +38,41 @@ class Entered(Protocol):
     standing: Standing | None
     links: MemberLinks
     grows: bool
+    code: str | None
 
     @property
     def is_ready(self) -> bool: ...
+    @property
+    def is_host(self) -> bool: ...
     def admit(self, seats: tuple[int, ...], /) -> None: ...
     def serve(self, work: Awaitable[None], /) -> object: ...
     def stir(self) -> None: ...
+    def say_to(self, seat: int, topic: str, content: bytes, /) -> None: ...
+    def heard(self, seat: int, topic: str, /) -> bytes: ...
+    def has_gone(self, seat: int, /) -> bool: ...
+    def is_member(self, seat: int, /) -> bool: ...
+    async def wait_change(self) -> None: ...
 
 
 class Entrance:
-    """That of one group. It does nothing at members who did not launch. Belongs to the loop thread."""
+    """That of one group: at its host, the door; elsewhere, what is needed to become the host. The host is the
+    lowest seat of the epoch. Belongs to the loop thread.
+    """
 
     def __init__(self, group: Entered, wiring: Wiring, size: int | None) -> None:
         """`size`: how many members the group begins with; None: with those who are there once it is shut."""
         self.why_not_whole: DuetError | None = None  # and never will be; None while it may be
         self.arriving: set[Link] = set()  # who has not introduced itself
+        self.is_hosting = False  # seats may be given here
         self._group = group
         self._wiring = wiring
         self._size = size
+        self.most = MOST_MEMBERS if size is None else size  # members at once
+        self.hall = b""  # opens seats under the code; empty where there is no door, or it was shut
+        self._kept = 0  # the first seat that was void when this member took over, until that is told
+        self._next_seat = 0  # no earlier one is free
         self._door: Door | None = None
+        self._is_closed = False
 
     async def open(self, server: SignalingServer, lifetime_s: float) -> str | None:
         """Open the door; returns the code, if anybody is to come.
@@ -55,17 +80,40 @@ class Entrance:
         Raises:
             SignalingUnavailable, SignalingRefused: as a door does.
         """
-        door = self._door = Door(self._wiring, self.seat, self._burnt, self.lost_one)
-        seats = MOST_MEMBERS - 1 if self._size is None else self._size - 1
+        self.is_hosting = True
+        door = self._door = self._new_door()
+        seats = self.most - 1
         code = str(await door.open(server, seats, lifetime_s)) if seats else None
+        self.hall = door.hall
         if self._size == 1:
             self._group.admit(())
         return code
 
+    def _new_door(self) -> Door:
+        return Door(self._wiring, self._room, self.seat, self._burnt, self.lost_one)
+
+    def _room(self) -> int:
+        """How many more may come."""
+        group = self._group
+        there = 0
+        for seat, peer in group.links.peers.items():
+            # a newcomer that is out of reach comes again, as another one
+            is_there = peer.losing is None or group.is_member(seat)
+            there += peer.link is not None and is_there and not group.has_gone(seat)
+        return self.most - 1 - there - len(self.arriving)
+
+    def refill(self) -> None:
+        """Somebody has gone: others may come in their place."""
+        if self._door is not None:
+            self._door.refill()
+
     def shut(self) -> None:
-        """Take nobody in any more, and begin with those who are there, if nothing has begun."""
+        """Take nobody in any more, and begin with those who are there, if nothing has begun. At the host."""
+        if not self._group.is_host:
+            return
         self.why_not_whole = None
         self._size = None
+        self._tell_shut()
         if self._door is not None:
             self._group.serve(self._shut(self._door))
 
@@ -73,10 +121,51 @@ class Entrance:
         await door.shut()
         self.begin_if_whole()
 
+    def _tell_shut(self) -> None:
+        self.hall = b""
+        self._group.links.send_all(pb.GroupMessage(shut=pb.Shut()))
+
     async def close(self) -> None:
         """Safe to call twice, and where no door was opened."""
+        self.is_hosting, self._is_closed = False, True
         if self._door is not None:
             await self._door.close()
+
+    # -- another host ----------------------------------------------------------------------------------------
+
+    def host_changed(self, epoch: Epoch) -> None:
+        """This epoch is the first one with its lowest seat: the new host learns which seats are free."""
+        self.is_hosting = False
+        host = epoch.members[0]
+        if not self._group.is_host:
+            place = _PLACE.pack(epoch.number, self._group.roster.next_seat)
+            self._group.say_to(host, _SEATS, place)
+            return
+        self._kept = epoch.members[-1] + 1
+        self._group.serve(self._take_over(epoch))
+
+    async def _take_over(self, since: Epoch) -> None:
+        """Begin to give seats once all members have said which ones are free, and open the door."""
+        group, free = self._group, [self._group.roster.next_seat]
+        while True:
+            now = group.standing
+            if now is None or now.stopped or self._is_closed or not group.is_host:
+                return
+            told = [
+                _PLACE.unpack(word)
+                for seat in now.epoch.members
+                if seat != now.me and len(word := group.heard(seat, _SEATS)) == _PLACE.size
+            ]
+            free = [group.roster.next_seat, *(seat for number, seat in told if number >= since.number)]
+            if len(free) == len(now.epoch.members):
+                break
+            await group.wait_change()
+        self._next_seat = min(max(free), MOST_SEATS)
+        self.is_hosting = True
+        group.stir()
+        if self.hall and group.code is not None and self._door is None:
+            self._door = self._new_door()
+            self._door.take_over(group.links.url, SessionCode.parse(group.code), self.hall)
 
     # -- newcomers -------------------------------------------------------------------------------------------
 
@@ -93,21 +182,27 @@ class Entrance:
                 return
             raise RemoteProtocolError("a newcomer did not introduce itself to the group")
 
+        def ended(error: LinkClosed) -> None:
+            self.arriving.discard(link)
+            self.lost_one(error)
+
         self.arriving.add(link)
-        link.on_closed = lambda error: self.arriving.discard(link)
+        link.on_closed = ended
         link.rpc.notice(wire_pb.GroupNotice, heard)
         link.start()
 
     def _take_in(self, link: Link, entry: Entry) -> None:
         group, now = self._group, self._group.standing
         assert now is not None
-        group.roster = group.roster.with_entry(entry)
         self.arriving.discard(link)
-        seat = len(group.roster) - 1
+        kept, self._kept = self._kept, 0
+        seat = max(group.roster.next_seat, self._next_seat)
+        group.roster = (group.roster.up_to(kept) if kept else group.roster).with_entry(entry, seat)
         present = [other for other, peer in group.links.peers.items() if peer.link is not None]
-        group.links.send_all(pb.GroupMessage(newcomer=pb.Entry(key=entry.key, name=entry.name)))
+        told = pb.Entry(key=entry.key, name=entry.name, seat=seat, kept=kept)
+        group.links.send_all(pb.GroupMessage(newcomer=told))
         group.links.adopt(seat, link, start=False)
-        seated = Seated(group.roster, now.epoch, tuple(present), group.grows)
+        seated = Seated(group.roster, now.epoch, tuple(present), group.grows, now.me, self.hall, self.most)
         group.links.send(seat, pb.GroupMessage(seated=seated.to_wire()))
         group.stir()
 
@@ -115,12 +210,14 @@ class Entrance:
 
     def _burnt(self, error: WrongCode) -> None:
         self.why_not_whole = error
+        self._tell_shut()
         self._group.stir()
 
     def lost_one(self, error: DuetError) -> None:
-        """A seat is lost. Where all of them are needed, the group will never be whole."""
+        """A seat is lost. Another one is opened; where the door is shut, not all will ever be there."""
         group, door = self._group, self._door
-        there = 1 + sum(peer.link is not None for peer in group.links.peers.values())
+        self.refill()
+        there = 1 + len(self.arriving) + sum(peer.link is not None for peer in group.links.peers.values())
         wanted = 0 if self._size is None or group.is_ready else self._size
         if door is not None and there + door.coming < wanted and self.why_not_whole is None:
             self.why_not_whole = PairingTimeout(

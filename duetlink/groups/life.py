@@ -8,9 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from duetlink.base.again import again
+from duetlink.base.wire import schema_pb2 as wire_pb
 from duetlink.errors import (
     DuetError,
-    GroupError,
+    GroupFull,
     GroupOver,
     LinkClosed,
     NoMajority,
@@ -45,6 +46,8 @@ T = TypeVar("T")
 _ENDING_S = 2.0
 _LEAVING_S = 5.0  # for the others to agree on going on without this member
 _OVER = {"put out": PutOut, "no majority": NoMajority, "not admitted": GroupOver}
+_MOST_KNOCKS = 5  # times that a member comes again which was not admitted
+_MOST_TRIES, _FULL_PAUSE_S = 8, 5.0  # where the group is full then
 _CUT_S = 5.0  # for whoever has gone to hear of the epoch without it, and to end its links itself
 
 
@@ -64,6 +67,11 @@ class GroupLife:
         self.why_closed: DuetError | None = None
         self.on_change: Callable[[], None] = lambda: None
         self.on_link: Callable[[int, Link], None] = lambda seat, link: None  # a new one, before it starts
+        # joins by the code, as this member did; None at whoever launched
+        self.knock: Callable[[], Awaitable[tuple[Link, str]]] | None = None
+        self._knocks = 0
+        self._wiring = wiring
+        self._host = FOUNDER  # the seat that lets newcomers in
         self.links = MemberLinks(self, wiring)
         self.peers = self.links.peers
         self.entrance = Entrance(self, wiring, size)
@@ -76,6 +84,7 @@ class GroupLife:
         self._points = Points(self)
         self._stirred = asyncio.Event()  # by every change of the standing
         self._tasks: set[asyncio.Task[None]] = set()
+        self._coming_again: asyncio.Task[None] | None = None
         self._closing: asyncio.Task[None] | None = None
         self._is_ending = False  # closes, and serves nobody any more
         # awaited first when it closes: they end what uses the links, such as a torch job
@@ -97,10 +106,62 @@ class GroupLife:
         self.code = await self.entrance.open(server, self.settings.code_lifetime_s)
 
     def join(self, link: Link, url: str) -> None:
-        """Ask whoever launched, over the link that the code has made, for a seat."""
+        """Ask the host, over the link that the code has made, for a seat."""
         self.links.url = url
-        self.links.adopt(FOUNDER, link)
-        self.links.send(FOUNDER, pb.GroupMessage(newcomer=pb.Entry(key=self.me.key, name=self.me.name)))
+
+        def heard(notice: wire_pb.GroupNotice) -> None:
+            message = messages.parse(notice.content)
+            if message.WhichOneof("body") != "seated":
+                raise RemoteProtocolError("the host of the group did not give this member a seat")
+            self._seated(link, Seated.from_wire(message.seated, self.me))
+
+        is_lost = False
+
+        def lost(why: str) -> None:
+            nonlocal is_lost
+            if not is_lost:
+                is_lost = True
+                self.serve(link.close(why))
+                self._not_admitted(GroupOver(f"the host of the group was lost before it gave a seat: {why}"))
+
+        link.rpc.notice(wire_pb.GroupNotice, heard)
+        link.on_closed = lambda error: lost(str(error))
+        link.on_lost = lost
+        link.start()
+        entry = pb.Entry(key=self.me.key, name=self.me.name)
+        link.rpc.tell_nowait(wire_pb.GroupNotice(content=pb.GroupMessage(newcomer=entry).SerializeToString()))
+
+    def _not_admitted(self, error: DuetError) -> None:
+        """Come again: the host was lost before this member was in, and another one may take over."""
+        if self.knock is None or self._closing is not None or self._knocks >= _MOST_KNOCKS:
+            self._end(error)
+        elif self._coming_again is None:
+            self._knocks += 1
+            self._coming_again = self.serve(self._come_again(self.knock))
+
+    async def _come_again(self, knock: Callable[[], Awaitable[tuple[Link, str]]]) -> None:
+        self.links.leave("it was not admitted, and comes again")
+        self.links = MemberLinks(self, self._wiring)
+        self.peers = self.links.peers
+        self.roster, self.standing = Roster(), None
+        self.stir()
+        for tries_left in reversed(range(_MOST_TRIES)):
+            try:
+                link, url = await knock()
+                break
+            except GroupFull as error:  # perhaps with the seat that this member had, until that is missed
+                if not tries_left:
+                    self._end(error)
+                    return
+                await asyncio.sleep(_FULL_PAUSE_S)
+            except DuetError as error:
+                self._end(error)
+                return
+        if self.why_closed is not None:
+            await link.close(str(self.why_closed))
+        else:
+            self._coming_again = None
+            self.join(link, url)
 
     async def wait_ready(self) -> None:
         """Until this member is in an epoch with all who are expected. Raises why it never will."""
@@ -117,9 +178,9 @@ class GroupLife:
             await self.wait_change()
 
     @property
-    def is_founder(self) -> bool:
-        """Whether this member launched the group, and knows who has links to all."""
-        return self.standing is not None and self.standing.me == FOUNDER
+    def is_host(self) -> bool:
+        """Whether this member lets newcomers in, and knows who has links to all."""
+        return self.standing is not None and self.standing.me == self._host
 
     @property
     def collectives(self) -> Collectives | None:
@@ -147,8 +208,7 @@ class GroupLife:
             return
         if self.standing is not None:
             self._feed(machine.Gone(seat))
-        elif seat == FOUNDER:
-            self._end(GroupError("whoever launched the group was lost before this member had its seat"))
+        self.entrance.refill()
         if self.standing is not None and not self.standing.epoch.number:
             self.entrance.lost_one(LinkClosed("one of them has gone again"))
             self.entrance.begin_if_whole()
@@ -187,15 +247,15 @@ class GroupLife:
 
     def _has_greeted_all(self, me: int) -> bool:
         """Whether all who were there before this member, and still are, have their end of the link to it."""
-        earlier = [peer for seat, peer in self.peers.items() if FOUNDER < seat < me]
+        earlier = [peer for seat, peer in self.peers.items() if seat < me and seat != self._host]
         return all(peer.is_greeted or (peer.link is None and peer.making is None) for peer in earlier)
 
     def _say_linked(self) -> None:
-        """To whoever launched, once every earlier member has its end of the link: operations may begin."""
+        """To the host, once every earlier member has its end of the link: operations may begin."""
         now = self.standing
         assert now is not None
         if self._has_greeted_all(now.me):
-            self.links.send(FOUNDER, pb.GroupMessage(linked=pb.Linked(seat=now.me)))
+            self.links.send(self._host, pb.GroupMessage(linked=pb.Linked(seat=now.me)))
 
     # -- messages --------------------------------------------------------------------------------------------
 
@@ -204,22 +264,23 @@ class GroupLife:
         match message.WhichOneof("body"):
             case "agreement" if self.standing is not None:
                 found = messages.from_wire(message.agreement)
-                if isinstance(found, messages.Commit) and found.proposal.members[-1] >= len(self.roster):
+                if isinstance(found, messages.Commit) and not (
+                    self.roster.entries.keys() >= set(found.proposal.members)
+                ):
                     raise RemoteProtocolError("a member committed an epoch of seats that nobody has")
                 self._feed(machine.Heard(seat, found))
-            case "agreement":
-                return  # said to all, before this one had its seat
-            case "seated" if seat == FOUNDER and self.standing is None:
-                self._seated(Seated.from_wire(message.seated, self.me))
-            case "newcomer" if seat == FOUNDER and self.standing is not None:
-                entry = Entry(message.newcomer.key, message.newcomer.name)
-                self.roster = self.roster.with_entry(entry)
-                self.links.make(len(self.roster) - 1)
+            case "newcomer" if seat == self._host and self.standing is not None:
+                told = message.newcomer
+                roster = self.roster.up_to(told.kept) if told.kept else self.roster
+                self.roster = roster.with_entry(Entry(told.key, told.name), told.seat or None)
+                self.links.make(self.roster.next_seat - 1)
+            case "shut" if seat == self._host:
+                self.entrance.hall = b""
             case "greeting" if self.standing is not None:
                 self.peers[seat].is_greeted = True
                 self._say_linked()
                 self.stir()
-            case "linked" if self.standing is not None and self.standing.me == FOUNDER:
+            case "linked" if self.is_host:
                 if message.linked.seat != seat:
                     raise RemoteProtocolError(f"member {seat} speaks for member {message.linked.seat}")
                 self.peers[seat].is_linked = True
@@ -254,10 +315,13 @@ class GroupLife:
         peer = self.peers.get(seat)
         return b"" if peer is None else peer.words.get(topic, b"")
 
-    def _seated(self, seated: Seated) -> None:
+    def _seated(self, link: Link, seated: Seated) -> None:
         self.roster = seated.roster
-        self.standing = Standing(len(seated.roster) - 1, seated.epoch, FOUNDER)
+        self._host = seated.host
+        self.standing = Standing(seated.roster.next_seat - 1, seated.epoch, seated.host)
         self.grows = seated.grows
+        self.entrance.hall, self.entrance.most = seated.hall, seated.most
+        self.links.adopt(seated.host, link, start=False)
         for seat in seated.present:
             self.links.make(seat)
         self._say_linked()
@@ -282,6 +346,8 @@ class GroupLife:
                 case machine.Enter(epoch, even):
                     self._note_missing(before, epoch)
                     self._enter(epoch, even)
+                case machine.Stop(end="not admitted") as stop:
+                    self._not_admitted(self._why_over(stop))
                 case machine.Stop() as stop:
                     self._end(self._why_over(stop))
         self._losses.believe(self.standing.leaving)
@@ -289,17 +355,18 @@ class GroupLife:
         self.stir()
 
     def _give_up_lost(self) -> None:
-        """Wait no longer for a link to those whom whoever launched has lost, nor for their greeting."""
-        assert self.standing is not None
+        """Wait no longer for a link to those whom the host has lost, nor for their greeting."""
+        if self.standing is None:
+            return
         for seat, peer in list(self.peers.items()):
-            if frozenset((FOUNDER, seat)) not in self.standing.broken or self.is_founder:
+            if frozenset((self._host, seat)) not in self.standing.broken or self.is_host:
                 continue
             if peer.making is not None:
                 peer.making.cancel()
                 del self.peers[seat]
                 self._say_linked()
             elif peer.link is not None and not (peer.is_greeted or self.standing.is_member):
-                self.links.end(seat, "whoever launched the group has lost it")
+                self.links.end(seat, "the host of the group has lost it")
                 self._say_linked()
 
     def _revoke(self, epoch: Epoch, lost: int | None, leaves: bool) -> None:
@@ -368,6 +435,12 @@ class GroupLife:
             before.fail(LinkClosed(f"epoch {before.number} is over"))
             self.serve(before.close())
         self._losses.began(epoch.number, even=even)
+        if epoch.members[0] != self._host:
+            self._host = epoch.members[0]
+            for seat in self.peers.keys() - self._were:
+                self.links.drop(seat, "whoever let it in has gone: it comes again")
+            self.entrance.host_changed(epoch)
+        self.entrance.refill()
         links = [self.peers[seat].link if seat != self.standing.me else None for seat in epoch.members]
         names = [self.roster.entries[seat].name for seat in epoch.members]
 
@@ -472,7 +545,7 @@ class GroupLife:
         self._feed(machine.Admit(seats))
 
     def newcomers(self) -> tuple[int, ...]:
-        """Seats of those who have links to all and wait for an epoch; known to whoever launched."""
+        """Seats of those who have links to all and wait for an epoch; known to the host."""
         assert self.standing is not None
         members = self.standing.epoch.members
         return tuple(
@@ -526,6 +599,8 @@ class GroupLife:
     async def _close(self, reason: str, serving_s: float) -> None:
         for end in reversed(self.before_close):
             await end()
+        if self._coming_again is not None:
+            self._coming_again.cancel()
         await self.entrance.close()
         await self._serve_out(serving_s)
         self._is_ending = True

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
@@ -19,6 +20,8 @@ from duetlink.groups.membership.roster import Entry, Roster
 from duetlink.groups.peer import Peer
 from duetlink.net.link.link import Link
 from duetlink.net.peer.deadline import Deadline
+
+T = TypeVar("T")
 
 
 class LinkedGroup(Protocol):
@@ -59,14 +62,21 @@ class MemberLinks:
         peer = self.peers.setdefault(seat, Peer(seat))
         peer.link = link
 
+        def if_kept(act: Callable[[T], None]) -> Callable[[T], None]:
+            """Nothing of a link counts once its seat was dropped."""
+            return lambda value: act(value) if self.peers.get(seat) is peer else None
+
         def heard(notice: wire_pb.GroupNotice) -> None:
             self._group.hear(seat, messages.parse(notice.content))
 
-        link.rpc.notice(wire_pb.GroupNotice, heard)
-        link.on_closed = lambda error: self._group.gone(seat, error)
-        link.on_lost = lambda why: self._out_of_reach(seat, why)
-        link.on_restored = lambda: self._found(seat)
-        link.on_stopped = self._was_stopped
+        def closed(error: LinkClosed) -> None:
+            self._group.gone(seat, error)
+
+        link.rpc.notice(wire_pb.GroupNotice, if_kept(heard))
+        link.on_closed = if_kept(closed)
+        link.on_lost = if_kept(lambda why: self._out_of_reach(peer, why))
+        link.on_restored = functools.partial(if_kept(self._found), seat)
+        link.on_stopped = functools.partial(if_kept(self._was_stopped), seat)
         link.on_change = self._group.stir
         self._group.on_link(seat, link)
         if start:
@@ -88,8 +98,8 @@ class MemberLinks:
 
     # -- how they go on, and end -----------------------------------------------------------------------------
 
-    def _out_of_reach(self, seat: int, why: str) -> None:
-        peer = self.peers[seat]
+    def _out_of_reach(self, peer: Peer, why: str) -> None:
+        seat = peer.seat
         if peer.losing is None:
             patience_s = self._group.patience_s
             peer.loss = PeerLost(f"{why}, and it did not come back within {patience_s:g} s (patience_s)")
@@ -115,7 +125,7 @@ class MemberLinks:
         self.back(seat)
         self._group.reach(Found(seat))
 
-    def _was_stopped(self) -> None:
+    def _was_stopped(self, seat: int) -> None:
         if self._group.standing is not None:
             self._group.reach(Missed(self._group.standing.me))
 
@@ -125,6 +135,20 @@ class MemberLinks:
             losing.cancel()
             self.peers[seat].losing = None
         self._group.stir()
+
+    def drop(self, seat: int, why: str) -> None:
+        """Neither have nor make a link to this seat."""
+        peer = self.peers[seat]
+        if peer.making is not None:
+            peer.making.cancel()
+        self.back(seat)
+        self.end(seat, why)
+        self.peers.pop(seat, None)
+
+    def leave(self, why: str) -> None:
+        """End all links, and hear nothing of them any more."""
+        for seat in list(self.peers):
+            self.drop(seat, why)
 
     def end(self, seat: int, why: str) -> bool:
         """End the link to this seat; returns whether there was one."""

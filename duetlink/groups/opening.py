@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import SupportsIndex
@@ -13,6 +14,7 @@ from duetlink.errors import (
 )
 from duetlink.groups.group import Group
 from duetlink.groups.life import GroupLife
+from duetlink.groups.meeting.knocking import knock
 from duetlink.groups.meeting.wiring import Wiring
 from duetlink.groups.membership.messages import MOST_MEMBERS
 from duetlink.groups.records import Records
@@ -93,9 +95,10 @@ async def _make(
             raise
         return Group(life, use.thread, records, only, come_again)
     life.code = str(code)
-    mailbox = await _mailbox(code, settings)
+    life.knock = functools.partial(knock, wiring, code, functools.partial(_mailbox, code, settings))
+    link, url = await life.knock()
     try:
-        life.join(await wiring.join(mailbox, code), mailbox.url)
+        life.join(link, url)
         await life.wait_seated()
     except BaseException:
         await life.close()

@@ -36,7 +36,7 @@ def everybody(life: GroupLife) -> Members:
             state = "connecting" if peer is not None and peer.making is not None else "lost"
         elif peer is not None and peer.losing is not None:
             state = "reconnecting"
-        elif life.is_founder and peer is not None and not peer.is_linked:
+        elif life.is_host and peer is not None and not peer.is_linked:
             state = "connecting"  # to the others
         if state == "lost" and seat not in ranks:
             continue

@@ -324,6 +324,7 @@ class MemoryMember:
 
     def found(self) -> None:
         """Open a group, without a door."""
+        self.life.entrance.is_hosting = True
         self.life.roster = self.life.roster.with_entry(self.life.me)
         self.life.standing = Standing(0, Epoch(0, (0,)), 0)
 
@@ -333,6 +334,11 @@ class MemoryMember:
         founder.life.entrance.seat(theirs)  # type: ignore[arg-type]
         self.life.join(mine, "memory")  # type: ignore[arg-type]
         await self.life.wait_seated()
+
+    @property
+    def is_host(self) -> bool:
+        """Whether newcomers may come to this member."""
+        return self.life.entrance.is_hosting and self.life.is_host and self.life.why_closed is None
 
     @property
     def seat(self) -> int:

@@ -7,6 +7,7 @@ that a sum says of whom it is made. `DUETLINK_SEED` tries another fate; the one 
 from __future__ import annotations
 
 import asyncio
+import itertools
 import os
 from collections.abc import Awaitable
 
@@ -36,6 +37,8 @@ class Churn:
         self.lists: dict[int, tuple[int, ...]] = {}  # of members, by epoch
         self.last: dict[str, tuple[int, int]] = {}  # of each: the epoch of its last sum, and how many it had
         self.sums = 0
+        self.numbers = itertools.count(1)
+        self.hosts_gone = 0
         self.tasks: dict[str, asyncio.Task[None]] = {}
         self.closing: list[asyncio.Task[None]] = []
         self.dead: list[MemoryMember] = []
@@ -71,16 +74,19 @@ class Churn:
 
     def begin(self) -> None:
         self.lists, self.last = {}, {}
+        self.numbers = itertools.count(1)
         founder = MemoryMember(self.network, "member 0")
         founder.found()
         self.members = [founder]
         self.tasks = {founder.name: asyncio.ensure_future(self.work(founder))}
 
     async def join(self) -> None:
-        name = f"member {len(self.members[0].life.roster)}"
+        while not (hosts := [member for member in self.members if member.is_host]):
+            await asyncio.sleep(0)
+        name = f"member {next(self.numbers)}"
         member = MemoryMember(self.network, name)
         self.members.append(member)
-        await member.join(self.members[0])
+        await member.join(hosts[0])
         self.tasks[name] = asyncio.ensure_future(self.work(member))
 
     def leave(self, member: MemoryMember) -> None:
@@ -97,10 +103,9 @@ class Churn:
         """Everybody who is there has summed with all of them, and with nobody else."""
 
         def done() -> bool:
-            if not self.members[0].life.is_founder:  # who had not come in by then is turned away
-                for each in list(self.members):
-                    if each.life.why_closed is not None and each.name not in self.last:
-                        self.leave(each)
+            for each in list(self.members):  # who had not come in when the host went is turned away
+                if each.life.why_closed is not None and each.name not in self.last:
+                    self.leave(each)
             wanted = tuple(sorted(member.seat for member in self.members))
             for member in self.members:
                 number, count = self.last.get(member.name, (0, 0))
@@ -122,21 +127,21 @@ class Churn:
             may_die = len(self.members) >= 4  # of a group that has settled: a majority of its epoch is left
             for _ in range(self.random.randint(1, 3)):  # changes at once
                 kind = self.random.random()
-                others = self.members[1:]
-                if (kind < 0.5 and len(self.members) < MOST) or len(self.members) < 3:
+                inside = [member for member in self.members if member.name in self.last]
+                others = [member for member in self.members if member is not inside[0]] if inside else []
+                if (kind < 0.5 and len(self.members) < MOST) or len(self.members) < 3 or not others:
                     await self.within_patience(self.join())
                 elif kind < 0.75 or not may_die:
-                    self.leave(self.random.choice(others))
+                    self.leave(inside[0] if kind > 0.7 else self.random.choice(others))
                 else:
                     may_die = False
-                    self.die(self.members[0] if kind > 0.97 else self.random.choice(others))
+                    self.die(inside[0] if kind > 0.9 else self.random.choice(others))
+                self.hosts_gone += others != [] and (kind > 0.9 or 0.7 < kind < 0.75)
                 done += 1
                 for _ in range(self.random.randint(0, 150)):
                     await asyncio.sleep(0)
-                if not self.members[0].life.is_founder:
-                    break  # nobody comes any more
             await self.within_patience(self.settle())
-            if not self.members[0].life.is_founder or len(self.members[0].life.roster) > MOST_SEATS - 4:
+            if self.members[0].life.roster.next_seat > MOST_SEATS - 8:
                 await self.within_patience(self.end())
                 self.begin()
         await self.within_patience(self.end())
@@ -171,3 +176,4 @@ async def test_two_hundred_members_come_and_go_while_the_others_sum(
     await churn.run(changes)
     await churn.network.close()
     assert churn.sums > changes
+    assert shared or churn.hosts_gone > 3

@@ -17,12 +17,12 @@ from tests.groups.memory_links import MemoryLink, MemoryMember, MemoryStream, Ne
 
 
 def test_the_code_of_one_group_opens_no_seat_of_another(make_group: MakeGroup) -> None:
-    """Not its words at the other one's number; and its own number is used up."""
+    """Not its words at the other one's number; and its own group is full."""
     theirs = make_group(2)
     with duetlink.group(size=3, name="ann", settings=QUICK) as ann:
         ben = duetlink.group(ann.code, name="ben", settings=QUICK)
         right, foreign = SessionCode.parse(str(ann.code)), SessionCode.parse(str(theirs[0].code))
-        with pytest.raises(errors.CodeUsed):
+        with pytest.raises(errors.GroupFull):
             duetlink.group(str(foreign), settings=QUICK)
         with pytest.raises(errors.WrongCode):
             duetlink.group(str(SessionCode(right.nameplate, foreign.words, right.server)), settings=QUICK)

@@ -1,11 +1,11 @@
-"""Links of a member: from a code with whoever launched, and from the pair's key with everybody else."""
+"""Links of a member: from a code with the host, and from the pair's key with everybody else."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
 
-from duetlink.errors import DuetError, IncompatiblePeer
+from duetlink.errors import DuetError, GroupFull, IncompatiblePeer
 from duetlink.net.link.endpoint import Endpoint
 from duetlink.net.link.introducing import Introducing
 from duetlink.net.link.link import Link
@@ -28,6 +28,9 @@ from duetlink.settings import Settings
 
 _PAUSE_FIRST_S = 0.25
 _PAUSE_LAST_S = 4.0
+# A newcomer makes so many links at once. Each costs both sides up to 0.1 s of a CPU; where many come at once
+# to a busy machine, few links that are soon made are better than many that all take longer than their limits.
+_MOST_AT_ONCE = 4
 
 
 class Wiring:
@@ -37,23 +40,33 @@ class Wiring:
         self._settings = settings
         self._endpoint = endpoint
         self.hello = hello
+        self._making = asyncio.Semaphore(_MOST_AT_ONCE)
 
     async def take_in(
-        self, mailbox: Mailbox, url: str, code: SessionCode, on_known: Callable[[], None]
+        self,
+        mailbox: Mailbox,
+        url: str,
+        code: SessionCode,
+        on_known: Callable[[], None],
+        has_room: Callable[[], bool],
     ) -> Link:
-        """Wait at a seat for somebody who knows the code; `on_known` is called when somebody has shown that.
+        """Wait at a seat for somebody who knows the code; `on_known` is called when somebody has shown that,
+        if there is room for one more.
 
         Raises:
-            WrongCode: somebody did not. IncompatiblePeer: they want a duet. Else as `pair_owner` and
-            `Link.connect`.
+            WrongCode: somebody did not. IncompatiblePeer: they want a duet. GroupFull: there is no room,
+            which they are told. Else as `pair_owner` and `Link.connect`.
         """
         made: list[Introducing] = []
-        stranger = False
+        stranger = is_full = False
 
         async def answer(hello: Hello, offer: bytes) -> bytes:
-            nonlocal stranger
+            nonlocal stranger, is_full
             if GROUP not in hello.features:
                 stranger = True  # finds the same in our hello
+                return b""
+            if not has_room():
+                is_full = True
                 return b""
             on_known()
             connection = await self._connection()
@@ -67,6 +80,9 @@ class Wiring:
                 raise IncompatiblePeer(
                     f"{paired.hello.name or 'somebody'} tried to join this group as a duet"
                 )
+            if is_full:
+                await mailbox.close()
+                raise GroupFull(f"{paired.hello.name or 'somebody'} came to a group that is full")
             linking = self._link(made[0], Reunion(paired.key, url, self._settings), initiator=False)
             return await connected(mailbox, code, linking)
         except BaseException:
@@ -74,7 +90,7 @@ class Wiring:
             raise
 
     async def join(self, mailbox: WebSocketMailbox, code: SessionCode) -> Link:
-        """Prove to whoever launched that this side knows the code. Raises as `pair_scientist`."""
+        """Prove to the host that this side knows the code. Raises GroupFull, and as `pair_scientist`."""
         made: list[Introducing] = []
 
         async def offer() -> bytes:
@@ -86,6 +102,8 @@ class Wiring:
             paired = await pair_scientist(mailbox, code, self.hello, offer())
             if GROUP not in paired.hello.features:
                 raise IncompatiblePeer("this is the code of a duet: duetlink.join(code) joins it")
+            if not paired.payload:
+                raise GroupFull("the group is full: somebody may come in when one of its members has gone")
             await mailbox.close()
             await made[0].accept(paired.payload)
             return await self._link(made[0], Reunion(paired.key, mailbox.url, self._settings), initiator=True)
@@ -95,7 +113,15 @@ class Wiring:
             raise
 
     async def meet(self, key: SessionKey, url: str) -> Link:
-        """Meet the other member of a pair at the signaling server; tries until it is cancelled."""
+        """Meet the other member of a pair at the signaling server; tries until it is cancelled. The one that
+        came later makes a few links at a time; the one that was there before it waits for it at the server.
+        """
+        if key.role is Role.SCIENTIST:
+            async with self._making:
+                return await self._meet(key, url)
+        return await self._meet(key, url)
+
+    async def _meet(self, key: SessionKey, url: str) -> Link:
         reunion = Reunion(key, url, self._settings)
         pause_s = _PAUSE_FIRST_S
         while True:

@@ -51,8 +51,8 @@ members should change, or a ballot was begun, begin a later one.
 all, before anything of the new epoch. Stop, if no longer a member. Revoke it at once, if a member of it
 leaves or is lost already. *Consider*.
 
-A newcomer is nobody's member until a Commit names it. It stops when whoever introduced it is gone from the
-group. Who has stopped stays stopped.
+A newcomer is nobody's member until a Commit names it. It stops when whoever introduced it is gone, from the
+group or out of its reach. Who has stopped stays stopped.
 """
 
 from __future__ import annotations
@@ -490,8 +490,8 @@ class _Turn:
         if not now.is_member:
             if now.me in now.leaving:
                 self._stop("this side closed the group", "left")
-            elif all(frozenset((now.me, seat)) in now.broken for seat in members):
-                self._stop("every member was lost before this one was admitted", "not admitted")
+            elif frozenset((now.me, now.introducer)) in now.broken:
+                self._stop("whoever let this member in was lost before it was admitted", "not admitted")
             return
         there = alive(now, members)
         staying = tuple(seat for seat in there if seat not in now.leaving)

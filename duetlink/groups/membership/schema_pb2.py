@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'duetlink/groups/membership/schema.proto\x12\x0f\x64uetlink.groups\"\x9f\x02\n\x0cGroupMessage\x12)\n\x06seated\x18\x01 \x01(\x0b\x32\x17.duetlink.groups.SeatedH\x00\x12*\n\x08newcomer\x18\x02 \x01(\x0b\x32\x16.duetlink.groups.EntryH\x00\x12)\n\x06linked\x18\x03 \x01(\x0b\x32\x17.duetlink.groups.LinkedH\x00\x12/\n\tagreement\x18\x04 \x01(\x0b\x32\x1a.duetlink.groups.AgreementH\x00\x12-\n\x08greeting\x18\x05 \x01(\x0b\x32\x19.duetlink.groups.GreetingH\x00\x12%\n\x04word\x18\x06 \x01(\x0b\x32\x15.duetlink.groups.WordH\x00\x42\x06\n\x04\x62ody\"&\n\x04Word\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\"\n\n\x08Greeting\"\"\n\x05\x45ntry\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\"q\n\x06Seated\x12\'\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x16.duetlink.groups.Entry\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0f\n\x07members\x18\x03 \x03(\r\x12\x0f\n\x07present\x18\x04 \x03(\r\x12\r\n\x05grows\x18\x05 \x01(\x08\"\x16\n\x06Linked\x12\x0c\n\x04seat\x18\x01 \x01(\r\"%\n\x06\x42\x61llot\x12\r\n\x05round\x18\x01 \x01(\x04\x12\x0c\n\x04seat\x18\x02 \x01(\r\"\x89\x04\n\tAgreement\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\'\n\x06\x62\x61llot\x18\x02 \x01(\x0b\x32\x17.duetlink.groups.Ballot\x12%\n\x04lost\x18\x03 \x01(\x0b\x32\x15.duetlink.groups.LostH\x00\x12+\n\x07leaving\x18\x04 \x01(\x0b\x32\x18.duetlink.groups.LeavingH\x00\x12+\n\x07prepare\x18\x05 \x01(\x0b\x32\x18.duetlink.groups.PrepareH\x00\x12+\n\x07promise\x18\x06 \x01(\x0b\x32\x18.duetlink.groups.PromiseH\x00\x12+\n\x07refused\x18\x07 \x01(\x0b\x32\x18.duetlink.groups.RefusedH\x00\x12+\n\x06\x61\x63\x63\x65pt\x18\x08 \x01(\x0b\x32\x19.duetlink.groups.ProposalH\x00\x12-\n\x08\x61\x63\x63\x65pted\x18\t \x01(\x0b\x32\x19.duetlink.groups.AcceptedH\x00\x12+\n\x06\x63ommit\x18\n \x01(\x0b\x32\x19.duetlink.groups.ProposalH\x00\x12+\n\x07spoiled\x18\x0b \x01(\x0b\x32\x18.duetlink.groups.SpoiledH\x00\x12+\n\x07missing\x18\x0c \x01(\x0b\x32\x18.duetlink.groups.MissingH\x00\x42\x06\n\x04\x62ody\"\"\n\x04Lost\x12\x0b\n\x03one\x18\x01 \x01(\r\x12\r\n\x05other\x18\x02 \x01(\r\"1\n\x07Missing\x12\n\n\x02\x62y\x18\x01 \x01(\r\x12\x0c\n\x04seat\x18\x02 \x01(\r\x12\x0c\n\x04\x62\x61\x63k\x18\x03 \x01(\x08\"%\n\x07Leaving\x12\x11\n\x04seat\x18\x01 \x01(\rH\x00\x88\x01\x01\x42\x07\n\x05_seat\"\x1a\n\x07Prepare\x12\x0f\n\x07without\x18\x01 \x03(\r\"s\n\x07Promise\x12)\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x0b\x32\x17.duetlink.groups.Ballot\x12+\n\x08proposal\x18\x02 \x01(\x0b\x32\x19.duetlink.groups.Proposal\x12\x10\n\x08\x66inished\x18\x03 \x01(\x04\"4\n\x07Refused\x12)\n\x08promised\x18\x01 \x01(\x0b\x32\x17.duetlink.groups.Ballot\"\t\n\x07Spoiled\")\n\x08Proposal\x12\x0f\n\x07members\x18\x01 \x03(\r\x12\x0c\n\x04\x65ven\x18\x02 \x01(\x08\"\n\n\x08\x41\x63\x63\x65ptedb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\'duetlink/groups/membership/schema.proto\x12\x0f\x64uetlink.groups\"\xc6\x02\n\x0cGroupMessage\x12)\n\x06seated\x18\x01 \x01(\x0b\x32\x17.duetlink.groups.SeatedH\x00\x12*\n\x08newcomer\x18\x02 \x01(\x0b\x32\x16.duetlink.groups.EntryH\x00\x12)\n\x06linked\x18\x03 \x01(\x0b\x32\x17.duetlink.groups.LinkedH\x00\x12/\n\tagreement\x18\x04 \x01(\x0b\x32\x1a.duetlink.groups.AgreementH\x00\x12-\n\x08greeting\x18\x05 \x01(\x0b\x32\x19.duetlink.groups.GreetingH\x00\x12%\n\x04word\x18\x06 \x01(\x0b\x32\x15.duetlink.groups.WordH\x00\x12%\n\x04shut\x18\x07 \x01(\x0b\x32\x15.duetlink.groups.ShutH\x00\x42\x06\n\x04\x62ody\"&\n\x04Word\x12\r\n\x05topic\x18\x01 \x01(\t\x12\x0f\n\x07\x63ontent\x18\x02 \x01(\x0c\"\n\n\x08Greeting\"\x06\n\x04Shut\">\n\x05\x45ntry\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0c\n\x04seat\x18\x03 \x01(\r\x12\x0c\n\x04kept\x18\x04 \x01(\r\"\x9b\x01\n\x06Seated\x12\'\n\x07\x65ntries\x18\x01 \x03(\x0b\x32\x16.duetlink.groups.Entry\x12\r\n\x05\x65poch\x18\x02 \x01(\x04\x12\x0f\n\x07members\x18\x03 \x03(\r\x12\x0f\n\x07present\x18\x04 \x03(\r\x12\r\n\x05grows\x18\x05 \x01(\x08\x12\x0c\n\x04host\x18\x06 \x01(\r\x12\x0c\n\x04hall\x18\x07 \x01(\x0c\x12\x0c\n\x04most\x18\x08 \x01(\r\"\x16\n\x06Linked\x12\x0c\n\x04seat\x18\x01 \x01(\r\"%\n\x06\x42\x61llot\x12\r\n\x05round\x18\x01 \x01(\x04\x12\x0c\n\x04seat\x18\x02 \x01(\r\"\x89\x04\n\tAgreement\x12\r\n\x05\x65poch\x18\x01 \x01(\x04\x12\'\n\x06\x62\x61llot\x18\x02 \x01(\x0b\x32\x17.duetlink.groups.Ballot\x12%\n\x04lost\x18\x03 \x01(\x0b\x32\x15.duetlink.groups.LostH\x00\x12+\n\x07leaving\x18\x04 \x01(\x0b\x32\x18.duetlink.groups.LeavingH\x00\x12+\n\x07prepare\x18\x05 \x01(\x0b\x32\x18.duetlink.groups.PrepareH\x00\x12+\n\x07promise\x18\x06 \x01(\x0b\x32\x18.duetlink.groups.PromiseH\x00\x12+\n\x07refused\x18\x07 \x01(\x0b\x32\x18.duetlink.groups.RefusedH\x00\x12+\n\x06\x61\x63\x63\x65pt\x18\x08 \x01(\x0b\x32\x19.duetlink.groups.ProposalH\x00\x12-\n\x08\x61\x63\x63\x65pted\x18\t \x01(\x0b\x32\x19.duetlink.groups.AcceptedH\x00\x12+\n\x06\x63ommit\x18\n \x01(\x0b\x32\x19.duetlink.groups.ProposalH\x00\x12+\n\x07spoiled\x18\x0b \x01(\x0b\x32\x18.duetlink.groups.SpoiledH\x00\x12+\n\x07missing\x18\x0c \x01(\x0b\x32\x18.duetlink.groups.MissingH\x00\x42\x06\n\x04\x62ody\"\"\n\x04Lost\x12\x0b\n\x03one\x18\x01 \x01(\r\x12\r\n\x05other\x18\x02 \x01(\r\"1\n\x07Missing\x12\n\n\x02\x62y\x18\x01 \x01(\r\x12\x0c\n\x04seat\x18\x02 \x01(\r\x12\x0c\n\x04\x62\x61\x63k\x18\x03 \x01(\x08\"%\n\x07Leaving\x12\x11\n\x04seat\x18\x01 \x01(\rH\x00\x88\x01\x01\x42\x07\n\x05_seat\"\x1a\n\x07Prepare\x12\x0f\n\x07without\x18\x01 \x03(\r\"s\n\x07Promise\x12)\n\x08\x61\x63\x63\x65pted\x18\x01 \x01(\x0b\x32\x17.duetlink.groups.Ballot\x12+\n\x08proposal\x18\x02 \x01(\x0b\x32\x19.duetlink.groups.Proposal\x12\x10\n\x08\x66inished\x18\x03 \x01(\x04\"4\n\x07Refused\x12)\n\x08promised\x18\x01 \x01(\x0b\x32\x17.duetlink.groups.Ballot\"\t\n\x07Spoiled\")\n\x08Proposal\x12\x0f\n\x07members\x18\x01 \x03(\r\x12\x0c\n\x04\x65ven\x18\x02 \x01(\x08\"\n\n\x08\x41\x63\x63\x65ptedb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
@@ -32,37 +32,39 @@ _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'duetlink.groups.membership.
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
   _globals['_GROUPMESSAGE']._serialized_start=61
-  _globals['_GROUPMESSAGE']._serialized_end=348
-  _globals['_WORD']._serialized_start=350
-  _globals['_WORD']._serialized_end=388
-  _globals['_GREETING']._serialized_start=390
-  _globals['_GREETING']._serialized_end=400
-  _globals['_ENTRY']._serialized_start=402
-  _globals['_ENTRY']._serialized_end=436
-  _globals['_SEATED']._serialized_start=438
-  _globals['_SEATED']._serialized_end=551
-  _globals['_LINKED']._serialized_start=553
-  _globals['_LINKED']._serialized_end=575
-  _globals['_BALLOT']._serialized_start=577
-  _globals['_BALLOT']._serialized_end=614
-  _globals['_AGREEMENT']._serialized_start=617
-  _globals['_AGREEMENT']._serialized_end=1138
-  _globals['_LOST']._serialized_start=1140
-  _globals['_LOST']._serialized_end=1174
-  _globals['_MISSING']._serialized_start=1176
-  _globals['_MISSING']._serialized_end=1225
-  _globals['_LEAVING']._serialized_start=1227
-  _globals['_LEAVING']._serialized_end=1264
-  _globals['_PREPARE']._serialized_start=1266
-  _globals['_PREPARE']._serialized_end=1292
-  _globals['_PROMISE']._serialized_start=1294
-  _globals['_PROMISE']._serialized_end=1409
-  _globals['_REFUSED']._serialized_start=1411
-  _globals['_REFUSED']._serialized_end=1463
-  _globals['_SPOILED']._serialized_start=1465
-  _globals['_SPOILED']._serialized_end=1474
-  _globals['_PROPOSAL']._serialized_start=1476
-  _globals['_PROPOSAL']._serialized_end=1517
-  _globals['_ACCEPTED']._serialized_start=1519
-  _globals['_ACCEPTED']._serialized_end=1529
+  _globals['_GROUPMESSAGE']._serialized_end=387
+  _globals['_WORD']._serialized_start=389
+  _globals['_WORD']._serialized_end=427
+  _globals['_GREETING']._serialized_start=429
+  _globals['_GREETING']._serialized_end=439
+  _globals['_SHUT']._serialized_start=441
+  _globals['_SHUT']._serialized_end=447
+  _globals['_ENTRY']._serialized_start=449
+  _globals['_ENTRY']._serialized_end=511
+  _globals['_SEATED']._serialized_start=514
+  _globals['_SEATED']._serialized_end=669
+  _globals['_LINKED']._serialized_start=671
+  _globals['_LINKED']._serialized_end=693
+  _globals['_BALLOT']._serialized_start=695
+  _globals['_BALLOT']._serialized_end=732
+  _globals['_AGREEMENT']._serialized_start=735
+  _globals['_AGREEMENT']._serialized_end=1256
+  _globals['_LOST']._serialized_start=1258
+  _globals['_LOST']._serialized_end=1292
+  _globals['_MISSING']._serialized_start=1294
+  _globals['_MISSING']._serialized_end=1343
+  _globals['_LEAVING']._serialized_start=1345
+  _globals['_LEAVING']._serialized_end=1382
+  _globals['_PREPARE']._serialized_start=1384
+  _globals['_PREPARE']._serialized_end=1410
+  _globals['_PROMISE']._serialized_start=1412
+  _globals['_PROMISE']._serialized_end=1527
+  _globals['_REFUSED']._serialized_start=1529
+  _globals['_REFUSED']._serialized_end=1581
+  _globals['_SPOILED']._serialized_start=1583
+  _globals['_SPOILED']._serialized_end=1592
+  _globals['_PROPOSAL']._serialized_start=1594
+  _globals['_PROPOSAL']._serialized_end=1635
+  _globals['_ACCEPTED']._serialized_start=1637
+  _globals['_ACCEPTED']._serialized_end=1647
 # @@protoc_insertion_point(module_scope)

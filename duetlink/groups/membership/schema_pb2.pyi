@@ -7,20 +7,22 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class GroupMessage(_message.Message):
-    __slots__ = ("seated", "newcomer", "linked", "agreement", "greeting", "word")
+    __slots__ = ("seated", "newcomer", "linked", "agreement", "greeting", "word", "shut")
     SEATED_FIELD_NUMBER: _ClassVar[int]
     NEWCOMER_FIELD_NUMBER: _ClassVar[int]
     LINKED_FIELD_NUMBER: _ClassVar[int]
     AGREEMENT_FIELD_NUMBER: _ClassVar[int]
     GREETING_FIELD_NUMBER: _ClassVar[int]
     WORD_FIELD_NUMBER: _ClassVar[int]
+    SHUT_FIELD_NUMBER: _ClassVar[int]
     seated: Seated
     newcomer: Entry
     linked: Linked
     agreement: Agreement
     greeting: Greeting
     word: Word
-    def __init__(self, seated: _Optional[_Union[Seated, _Mapping]] = ..., newcomer: _Optional[_Union[Entry, _Mapping]] = ..., linked: _Optional[_Union[Linked, _Mapping]] = ..., agreement: _Optional[_Union[Agreement, _Mapping]] = ..., greeting: _Optional[_Union[Greeting, _Mapping]] = ..., word: _Optional[_Union[Word, _Mapping]] = ...) -> None: ...
+    shut: Shut
+    def __init__(self, seated: _Optional[_Union[Seated, _Mapping]] = ..., newcomer: _Optional[_Union[Entry, _Mapping]] = ..., linked: _Optional[_Union[Linked, _Mapping]] = ..., agreement: _Optional[_Union[Agreement, _Mapping]] = ..., greeting: _Optional[_Union[Greeting, _Mapping]] = ..., word: _Optional[_Union[Word, _Mapping]] = ..., shut: _Optional[_Union[Shut, _Mapping]] = ...) -> None: ...
 
 class Word(_message.Message):
     __slots__ = ("topic", "content")
@@ -34,27 +36,41 @@ class Greeting(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...
 
+class Shut(_message.Message):
+    __slots__ = ()
+    def __init__(self) -> None: ...
+
 class Entry(_message.Message):
-    __slots__ = ("key", "name")
+    __slots__ = ("key", "name", "seat", "kept")
     KEY_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
+    SEAT_FIELD_NUMBER: _ClassVar[int]
+    KEPT_FIELD_NUMBER: _ClassVar[int]
     key: bytes
     name: str
-    def __init__(self, key: _Optional[bytes] = ..., name: _Optional[str] = ...) -> None: ...
+    seat: int
+    kept: int
+    def __init__(self, key: _Optional[bytes] = ..., name: _Optional[str] = ..., seat: _Optional[int] = ..., kept: _Optional[int] = ...) -> None: ...
 
 class Seated(_message.Message):
-    __slots__ = ("entries", "epoch", "members", "present", "grows")
+    __slots__ = ("entries", "epoch", "members", "present", "grows", "host", "hall", "most")
     ENTRIES_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     MEMBERS_FIELD_NUMBER: _ClassVar[int]
     PRESENT_FIELD_NUMBER: _ClassVar[int]
     GROWS_FIELD_NUMBER: _ClassVar[int]
+    HOST_FIELD_NUMBER: _ClassVar[int]
+    HALL_FIELD_NUMBER: _ClassVar[int]
+    MOST_FIELD_NUMBER: _ClassVar[int]
     entries: _containers.RepeatedCompositeFieldContainer[Entry]
     epoch: int
     members: _containers.RepeatedScalarFieldContainer[int]
     present: _containers.RepeatedScalarFieldContainer[int]
     grows: bool
-    def __init__(self, entries: _Optional[_Iterable[_Union[Entry, _Mapping]]] = ..., epoch: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., present: _Optional[_Iterable[int]] = ..., grows: bool = ...) -> None: ...
+    host: int
+    hall: bytes
+    most: int
+    def __init__(self, entries: _Optional[_Iterable[_Union[Entry, _Mapping]]] = ..., epoch: _Optional[int] = ..., members: _Optional[_Iterable[int]] = ..., present: _Optional[_Iterable[int]] = ..., grows: bool = ..., host: _Optional[int] = ..., hall: _Optional[bytes] = ..., most: _Optional[int] = ...) -> None: ...
 
 class Linked(_message.Message):
     __slots__ = ("seat",)

@@ -1,13 +1,15 @@
-"""What whoever launched tells a newcomer: its seat, and all who were there before it."""
+"""What the host tells a newcomer: its seat, all who were there before it, and how others are let in."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from duetlink.errors import RemoteProtocolError
 from duetlink.groups.membership import schema_pb2 as pb
-from duetlink.groups.membership.messages import Epoch
+from duetlink.groups.membership.messages import MOST_MEMBERS, Epoch
 from duetlink.groups.membership.roster import Entry, Roster
+
+_MOST_HALL_BYTES = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +20,23 @@ class Seated:
     epoch: Epoch
     present: tuple[int, ...]  # seats to which the newcomer makes links
     grows: bool  # others may come later
+    host: int = 0  # whose link this came by
+    hall: bytes = field(default=b"", repr=False)  # opens more mailboxes; empty if the doors are shut
+    most: int = MOST_MEMBERS  # that the group takes
 
     def to_wire(self) -> pb.Seated:
         return pb.Seated(
-            entries=[pb.Entry(key=each.key, name=each.name) for each in self.roster.entries],
+            entries=[
+                pb.Entry(key=each.key, name=each.name, seat=seat)
+                for seat, each in self.roster.entries.items()
+            ],
             epoch=self.epoch.number,
             members=self.epoch.members,
             present=self.present,
             grows=self.grows,
+            host=self.host,
+            hall=self.hall,
+            most=self.most,
         )
 
     @classmethod
@@ -33,14 +44,18 @@ class Seated:
         """Raises RemoteProtocolError: `me` has no seat of its own, or seats are named that nobody has."""
         roster = Roster()
         for entry in seated.entries:
-            roster = roster.with_entry(Entry(entry.key, entry.name))
-        seat = len(roster) - 1
-        present = set(seated.present)
+            roster = roster.with_entry(Entry(entry.key, entry.name), entry.seat or None)
+        seat = roster.next_seat - 1
+        present, others = set(seated.present), roster.entries.keys() - {seat}
         members = tuple(seated.members)
         if seat < 1 or roster.entries[seat] != me:
-            raise RemoteProtocolError("whoever launched gave this member no seat of its own")
-        if not present <= set(range(1, seat)) or list(members) != sorted(set(members)):
-            raise RemoteProtocolError("whoever launched named members that have no seat")
-        if not members or members[-1] >= seat:
-            raise RemoteProtocolError("whoever launched named an epoch of members that have no seat")
-        return cls(roster, Epoch(seated.epoch, members), tuple(sorted(present)), seated.grows)
+            raise RemoteProtocolError("the host gave this member no seat of its own")
+        if not present <= others - {seated.host} or list(members) != sorted(set(members)):
+            raise RemoteProtocolError("the host named members that have no seat")
+        if not members or not set(members) <= others or seated.host != members[0]:
+            raise RemoteProtocolError("the host named an epoch of members that have no seat")
+        if len(seated.hall) > _MOST_HALL_BYTES:
+            raise RemoteProtocolError(f"the key of a hall has {len(seated.hall)} bytes")
+        most = min(seated.most or MOST_MEMBERS, MOST_MEMBERS)
+        epoch = Epoch(seated.epoch, members)
+        return cls(roster, epoch, tuple(sorted(present)), seated.grows, seated.host, seated.hall, most)

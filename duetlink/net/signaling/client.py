@@ -16,6 +16,7 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 
 from duetlink.errors import (
+    CodeUnattended,
     CodeUsed,
     DuetError,
     LinkClosed,
@@ -56,6 +57,7 @@ class WebSocketMailbox(Mailbox):
         self._inbox: asyncio.Queue[bytes | DuetError] = asyncio.Queue()
         self._ended: DuetError | None = None
         self._closed = False
+        self.hall = b""  # of a mailbox in a hall, at its owner: opens more of them
 
     @classmethod
     async def claim(
@@ -82,24 +84,38 @@ class WebSocketMailbox(Mailbox):
         Returns them with the nameplate; raises what `claim` does, and leaves nothing open then.
         """
         first = pb.Claim(lifetime_s=min(max(0, round(lifetime_s)), 2**32 - 1), seats=seats)
-        made: list[Self] = []
-        nameplate, hall = 0, b""
+        mailbox, nameplate = await cls._claim_in_hall(url, first, ssl_context)
+        made = [mailbox]
         try:
-            for claim in (first, *range(seats - 1)):
-                mailbox = cls(url)
-                frame = pb.ClientFrame(claim=claim if isinstance(claim, pb.Claim) else pb.Claim(hall=hall))
-                opened = await mailbox._open(frame, ssl_context)
-                made.append(mailbox)
-                nameplate, hall = opened.claimed.nameplate, opened.claimed.hall
-                if not nameplate:
-                    raise SignalingUnavailable(f"{url} does not answer as a duetlink signaling server does")
-                if not hall:
-                    raise SignalingRefused(f"{url} knows no groups: it runs an older version of duetlink")
+            for _ in range(seats - 1):
+                made.append(await cls.claim_seat(url, mailbox.hall, ssl_context))
         except BaseException:
             for mailbox in made:
                 await mailbox.close("errory")
             raise
         return made, nameplate
+
+    @classmethod
+    async def claim_seat(cls, url: str, hall: bytes, ssl_context: ssl.SSLContext | None = None) -> Self:
+        """Open one more mailbox of the hall with this key, as its owner. Raises what `claim` does, and
+        UnknownCode where there is no such hall any more.
+        """
+        mailbox, _ = await cls._claim_in_hall(url, pb.Claim(hall=hall), ssl_context)
+        return mailbox
+
+    @classmethod
+    async def _claim_in_hall(
+        cls, url: str, claim: pb.Claim, ssl_context: ssl.SSLContext | None
+    ) -> tuple[Self, int]:
+        mailbox = cls(url)
+        opened = await mailbox._open(pb.ClientFrame(claim=claim), ssl_context)
+        mailbox.hall = opened.claimed.hall
+        if opened.claimed.nameplate and mailbox.hall:
+            return mailbox, opened.claimed.nameplate
+        await mailbox.close("errory")
+        if opened.claimed.nameplate:
+            raise SignalingRefused(f"{url} knows no groups: it runs an older version of duetlink")
+        raise SignalingUnavailable(f"{url} does not answer as a duetlink signaling server does")
 
     @classmethod
     async def join(cls, url: str, nameplate: int, ssl_context: ssl.SSLContext | None = None) -> Self:
@@ -255,6 +271,11 @@ class WebSocketMailbox(Mailbox):
                 return UnknownCode(f"{said}; check the number of the code, or ask the owner for a new one")
             case pb.Refusal.USED:
                 return CodeUsed(f"{said}; a code pairs once: ask the owner for a new one")
+            case pb.Refusal.UNATTENDED:
+                return CodeUnattended(
+                    f"{said}; whoever let newcomers in may have gone, and another member takes that up: try "
+                    "again in a moment"
+                )
             case pb.Refusal.EXPIRED:
                 return PairingTimeout(f"{said}; the owner has to launch() a new code")
             case _:

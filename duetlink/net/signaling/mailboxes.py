@@ -5,7 +5,9 @@ once: after its mailbox has gone, it is remembered as used, and not given out ag
 may live, so that a late or second scientist learns why and does not meet a stranger.
 
 A hall is one nameplate with several mailboxes, for a group: each is joined once, by another joiner, in the
-order in which they were opened. Who opened the first holds the key to open more.
+order in which they were opened. Who opened the first is told the key to open more, and may pass it on. Once
+somebody has come, the hall outlives its mailboxes until its time is over, so that another member of the group
+can open more; unless a wrong code was tried there, or its owner says that nobody is to come any more.
 
 Two sides that have been paired before, and have lost each other, know a place: 32 bytes that nobody else can
 guess. Either may come first, and as often as it likes; nothing of a place is remembered.
@@ -82,6 +84,7 @@ class _Hall:
         self.deadline_s = deadline_s
         self.opened = 0
         self.used = False
+        self.over = False  # goes with its last mailbox
         self.there: dict[tuple[int, int], _Mailbox] = {}  # in the order in which they were opened
 
 
@@ -145,10 +148,10 @@ class Mailboxes:
         """One more mailbox of the hall with this key, for its owner."""
         self._make_room()
         nameplate = self._nameplates.get(key)
-        if nameplate is None:
+        if nameplate is None or self._halls[nameplate].over:
             raise Refused(Refusal.UNKNOWN_NAMEPLATE, "no hall has this key")
         hall = self._halls[nameplate]
-        if hall.opened >= hall.seats:
+        if len(hall.there) >= hall.seats:
             raise Refused(Refusal.LIMIT, f"the {hall.seats} seats of nameplate {nameplate} have been opened")
         lifetime_s = max(1, int(hall.deadline_s - self._clock()))
         granted = pb.Claimed(nameplate=nameplate, lifetime_s=lifetime_s, hall=key)
@@ -172,8 +175,10 @@ class Mailboxes:
         mailbox = self._open.get(nameplate)
         if (hall := self._halls.get(nameplate)) is not None:
             mailbox = next((each for each in hall.there.values() if not each.used), None)
+            if mailbox is None and hall.over:
+                raise Refused(Refusal.USED, f"nameplate {nameplate} has been used")
             if mailbox is None:
-                raise Refused(Refusal.USED, f"all seats of nameplate {nameplate} are taken")
+                raise Refused(Refusal.UNATTENDED, f"nobody waits under nameplate {nameplate} at this moment")
             hall.used = True
         if (mailbox and mailbox.used) or nameplate in self._gone:
             raise Refused(Refusal.USED, f"nameplate {nameplate} has been used")
@@ -221,6 +226,8 @@ class Mailboxes:
         """The side goes, the mailbox with it, and the other side is told. Again is harmless."""
         mailbox = self._find(seat)
         if mailbox is not None:
+            if isinstance(seat.number, tuple) and mood in (pb.WRONG_CODE, pb.LONELY):
+                self._halls[seat.number[0]].over = True
             mailbox.seats[seat.role.other].end(pb.ServerFrame(left=mood))
             seat.end(pb.ServerFrame(left=mood))
             self._remove(seat.number)
@@ -235,6 +242,9 @@ class Mailboxes:
             for seat in mailbox.seats.values():
                 seat.end(Refused(Refusal.EXPIRED, f"the time of {name} is over").frame())
             self._remove(number)
+        for nameplate, hall in list(self._halls.items()):
+            if not hall.there and hall.deadline_s <= now_s:
+                self._remove_hall(nameplate, hall)
         self._gone = {nameplate: end_s for nameplate, end_s in self._gone.items() if end_s > now_s}
         self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.is_full(now_s)}
 
@@ -244,7 +254,8 @@ class Mailboxes:
 
     def _make_room(self) -> None:
         self.expire()
-        if len(self._open) >= self._limits.mailboxes:
+        empty = sum(not hall.there for hall in self._halls.values())
+        if len(self._open) + empty >= self._limits.mailboxes:
             raise Refused(
                 Refusal.LIMIT, f"the server holds {self._limits.mailboxes} mailboxes already; try again later"
             )
@@ -255,14 +266,22 @@ class Mailboxes:
             nameplate = number[0]
             hall = self._halls[nameplate]
             del hall.there[number]
-            if hall.there:
-                return
-            del self._halls[nameplate], self._nameplates[hall.key]
-            number, used = nameplate, hall.used
-        if used and isinstance(number, int):
-            self._gone[number] = self._clock() + self._limits.lifetime_s
-            while len(self._gone) > self._limits.mailboxes:
-                del self._gone[next(iter(self._gone))]
+            is_kept = hall.used and not hall.over and self._clock() < hall.deadline_s
+            if not (hall.there or is_kept):
+                self._remove_hall(nameplate, hall)
+        elif used and isinstance(number, int):
+            self._remember(number)
+
+    def _remove_hall(self, nameplate: int, hall: _Hall) -> None:
+        del self._halls[nameplate], self._nameplates[hall.key]
+        if hall.used:
+            self._remember(nameplate)
+
+    def _remember(self, nameplate: int) -> None:
+        """That it has been used, so that it is not given out again."""
+        self._gone[nameplate] = self._clock() + self._limits.lifetime_s
+        while len(self._gone) > self._limits.mailboxes:
+            del self._gone[next(iter(self._gone))]
 
     def _free_nameplate(self) -> int:
         # short numbers first, as they are said aloud: 1-99, then 1-999, …

@@ -24,15 +24,15 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#duetlink/net/signaling/schema.proto\x12\x12\x64uetlink.signaling\"\xd3\x01\n\x0b\x43lientFrame\x12*\n\x05\x63laim\x18\x01 \x01(\x0b\x32\x19.duetlink.signaling.ClaimH\x00\x12(\n\x04join\x18\x02 \x01(\x0b\x32\x18.duetlink.signaling.JoinH\x00\x12\x11\n\x07message\x18\x03 \x01(\x0cH\x00\x12)\n\x05leave\x18\x04 \x01(\x0e\x32\x18.duetlink.signaling.MoodH\x00\x12(\n\x04meet\x18\x05 \x01(\x0b\x32\x18.duetlink.signaling.MeetH\x00\x42\x06\n\x04\x62ody\"8\n\x05\x43laim\x12\x12\n\nlifetime_s\x18\x01 \x01(\r\x12\r\n\x05seats\x18\x02 \x01(\r\x12\x0c\n\x04hall\x18\x03 \x01(\x0c\"\x19\n\x04Join\x12\x11\n\tnameplate\x18\x01 \x01(\r\"$\n\x04Meet\x12\r\n\x05place\x18\x01 \x01(\x0c\x12\r\n\x05owner\x18\x02 \x01(\x08\"\xe0\x01\n\x0bServerFrame\x12.\n\x07\x63laimed\x18\x01 \x01(\x0b\x32\x1b.duetlink.signaling.ClaimedH\x00\x12,\n\x06joined\x18\x02 \x01(\x0b\x32\x1a.duetlink.signaling.JoinedH\x00\x12\x11\n\x07message\x18\x03 \x01(\x0cH\x00\x12(\n\x04left\x18\x04 \x01(\x0e\x32\x18.duetlink.signaling.MoodH\x00\x12.\n\x07refusal\x18\x05 \x01(\x0b\x32\x1b.duetlink.signaling.RefusalH\x00\x42\x06\n\x04\x62ody\">\n\x07\x43laimed\x12\x11\n\tnameplate\x18\x01 \x01(\r\x12\x12\n\nlifetime_s\x18\x02 \x01(\r\x12\x0c\n\x04hall\x18\x03 \x01(\x0c\"\x08\n\x06Joined\"\xb5\x01\n\x07Refusal\x12\x32\n\x06reason\x18\x01 \x01(\x0e\x32\".duetlink.signaling.Refusal.Reason\x12\x0c\n\x04text\x18\x02 \x01(\t\"h\n\x06Reason\x12\x16\n\x12REASON_UNSPECIFIED\x10\x00\x12\x15\n\x11UNKNOWN_NAMEPLATE\x10\x01\x12\x08\n\x04USED\x10\x02\x12\x0b\n\x07\x45XPIRED\x10\x03\x12\t\n\x05LIMIT\x10\x04\x12\r\n\tMALFORMED\x10\x05\"(\n\x08\x45nvelope\x12\x0c\n\x04pake\x18\x01 \x01(\x0c\x12\x0e\n\x06sealed\x18\x02 \x01(\x0c\"I\n\x0cIntroduction\x12(\n\x05hello\x18\x01 \x01(\x0b\x32\x19.duetlink.signaling.Hello\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\"d\n\x05Hello\x12\x14\n\x0cprotocol_min\x18\x01 \x01(\r\x12\x14\n\x0cprotocol_max\x18\x02 \x01(\r\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x10\n\x08\x66\x65\x61tures\x18\x05 \x03(\t\"?\n\tPasteBlob\x12\x0e\n\x06secret\x18\x01 \x01(\x0c\x12\x12\n\npublic_key\x18\x02 \x01(\x0c\x12\x0e\n\x06sealed\x18\x03 \x01(\x0c*O\n\x04Mood\x12\x14\n\x10MOOD_UNSPECIFIED\x10\x00\x12\t\n\x05HAPPY\x10\x01\x12\x0e\n\nWRONG_CODE\x10\x02\x12\n\n\x06LONELY\x10\x03\x12\n\n\x06\x45RRORY\x10\x04\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n#duetlink/net/signaling/schema.proto\x12\x12\x64uetlink.signaling\"\xd3\x01\n\x0b\x43lientFrame\x12*\n\x05\x63laim\x18\x01 \x01(\x0b\x32\x19.duetlink.signaling.ClaimH\x00\x12(\n\x04join\x18\x02 \x01(\x0b\x32\x18.duetlink.signaling.JoinH\x00\x12\x11\n\x07message\x18\x03 \x01(\x0cH\x00\x12)\n\x05leave\x18\x04 \x01(\x0e\x32\x18.duetlink.signaling.MoodH\x00\x12(\n\x04meet\x18\x05 \x01(\x0b\x32\x18.duetlink.signaling.MeetH\x00\x42\x06\n\x04\x62ody\"8\n\x05\x43laim\x12\x12\n\nlifetime_s\x18\x01 \x01(\r\x12\r\n\x05seats\x18\x02 \x01(\r\x12\x0c\n\x04hall\x18\x03 \x01(\x0c\"\x19\n\x04Join\x12\x11\n\tnameplate\x18\x01 \x01(\r\"$\n\x04Meet\x12\r\n\x05place\x18\x01 \x01(\x0c\x12\r\n\x05owner\x18\x02 \x01(\x08\"\xe0\x01\n\x0bServerFrame\x12.\n\x07\x63laimed\x18\x01 \x01(\x0b\x32\x1b.duetlink.signaling.ClaimedH\x00\x12,\n\x06joined\x18\x02 \x01(\x0b\x32\x1a.duetlink.signaling.JoinedH\x00\x12\x11\n\x07message\x18\x03 \x01(\x0cH\x00\x12(\n\x04left\x18\x04 \x01(\x0e\x32\x18.duetlink.signaling.MoodH\x00\x12.\n\x07refusal\x18\x05 \x01(\x0b\x32\x1b.duetlink.signaling.RefusalH\x00\x42\x06\n\x04\x62ody\">\n\x07\x43laimed\x12\x11\n\tnameplate\x18\x01 \x01(\r\x12\x12\n\nlifetime_s\x18\x02 \x01(\r\x12\x0c\n\x04hall\x18\x03 \x01(\x0c\"\x08\n\x06Joined\"\xc5\x01\n\x07Refusal\x12\x32\n\x06reason\x18\x01 \x01(\x0e\x32\".duetlink.signaling.Refusal.Reason\x12\x0c\n\x04text\x18\x02 \x01(\t\"x\n\x06Reason\x12\x16\n\x12REASON_UNSPECIFIED\x10\x00\x12\x15\n\x11UNKNOWN_NAMEPLATE\x10\x01\x12\x08\n\x04USED\x10\x02\x12\x0b\n\x07\x45XPIRED\x10\x03\x12\t\n\x05LIMIT\x10\x04\x12\r\n\tMALFORMED\x10\x05\x12\x0e\n\nUNATTENDED\x10\x06\"(\n\x08\x45nvelope\x12\x0c\n\x04pake\x18\x01 \x01(\x0c\x12\x0e\n\x06sealed\x18\x02 \x01(\x0c\"I\n\x0cIntroduction\x12(\n\x05hello\x18\x01 \x01(\x0b\x32\x19.duetlink.signaling.Hello\x12\x0f\n\x07payload\x18\x02 \x01(\x0c\"d\n\x05Hello\x12\x14\n\x0cprotocol_min\x18\x01 \x01(\r\x12\x14\n\x0cprotocol_max\x18\x02 \x01(\r\x12\x0f\n\x07version\x18\x03 \x01(\t\x12\x0c\n\x04name\x18\x04 \x01(\t\x12\x10\n\x08\x66\x65\x61tures\x18\x05 \x03(\t\"?\n\tPasteBlob\x12\x0e\n\x06secret\x18\x01 \x01(\x0c\x12\x12\n\npublic_key\x18\x02 \x01(\x0c\x12\x0e\n\x06sealed\x18\x03 \x01(\x0c*O\n\x04Mood\x12\x14\n\x10MOOD_UNSPECIFIED\x10\x00\x12\t\n\x05HAPPY\x10\x01\x12\x0e\n\nWRONG_CODE\x10\x02\x12\n\n\x06LONELY\x10\x03\x12\n\n\x06\x45RRORY\x10\x04\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'duetlink.net.signaling.schema_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_MOOD']._serialized_start=1165
-  _globals['_MOOD']._serialized_end=1244
+  _globals['_MOOD']._serialized_start=1181
+  _globals['_MOOD']._serialized_end=1260
   _globals['_CLIENTFRAME']._serialized_start=60
   _globals['_CLIENTFRAME']._serialized_end=271
   _globals['_CLAIM']._serialized_start=273
@@ -48,15 +48,15 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_JOINED']._serialized_start=687
   _globals['_JOINED']._serialized_end=695
   _globals['_REFUSAL']._serialized_start=698
-  _globals['_REFUSAL']._serialized_end=879
+  _globals['_REFUSAL']._serialized_end=895
   _globals['_REFUSAL_REASON']._serialized_start=775
-  _globals['_REFUSAL_REASON']._serialized_end=879
-  _globals['_ENVELOPE']._serialized_start=881
-  _globals['_ENVELOPE']._serialized_end=921
-  _globals['_INTRODUCTION']._serialized_start=923
-  _globals['_INTRODUCTION']._serialized_end=996
-  _globals['_HELLO']._serialized_start=998
-  _globals['_HELLO']._serialized_end=1098
-  _globals['_PASTEBLOB']._serialized_start=1100
-  _globals['_PASTEBLOB']._serialized_end=1163
+  _globals['_REFUSAL_REASON']._serialized_end=895
+  _globals['_ENVELOPE']._serialized_start=897
+  _globals['_ENVELOPE']._serialized_end=937
+  _globals['_INTRODUCTION']._serialized_start=939
+  _globals['_INTRODUCTION']._serialized_end=1012
+  _globals['_HELLO']._serialized_start=1014
+  _globals['_HELLO']._serialized_end=1114
+  _globals['_PASTEBLOB']._serialized_start=1116
+  _globals['_PASTEBLOB']._serialized_end=1179
 # @@protoc_insertion_point(module_scope)

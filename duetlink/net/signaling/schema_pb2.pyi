@@ -96,12 +96,14 @@ class Refusal(_message.Message):
         EXPIRED: _ClassVar[Refusal.Reason]
         LIMIT: _ClassVar[Refusal.Reason]
         MALFORMED: _ClassVar[Refusal.Reason]
+        UNATTENDED: _ClassVar[Refusal.Reason]
     REASON_UNSPECIFIED: Refusal.Reason
     UNKNOWN_NAMEPLATE: Refusal.Reason
     USED: Refusal.Reason
     EXPIRED: Refusal.Reason
     LIMIT: Refusal.Reason
     MALFORMED: Refusal.Reason
+    UNATTENDED: Refusal.Reason
     REASON_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     reason: Refusal.Reason

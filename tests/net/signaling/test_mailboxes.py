@@ -49,6 +49,11 @@ def hall(mailboxes: Mailboxes, seats: int) -> tuple[int, list[Seat]]:
     return claimed.nameplate, [first, *(mailboxes.claim_seat(claimed.hall) for _ in range(seats - 1))]
 
 
+def drain_key(seat: Seat) -> bytes:
+    """The key of the hall, which its owner has been told."""
+    return seat.outbox.get_nowait().claimed.hall  # type: ignore[union-attr]
+
+
 def test_each_joiner_of_a_hall_gets_the_next_mailbox(clock: Clock) -> None:
     mailboxes = Mailboxes(Limits(), clock)
     nameplate, owners = hall(mailboxes, 3)
@@ -58,8 +63,51 @@ def test_each_joiner_of_a_hall_gets_the_next_mailbox(clock: Clock) -> None:
         drain(joiner)
     mailboxes.deliver(owners[1], b"for the second")
     assert [drain(joiner) for joiner in joiners] == [[], ["message"], []]
-    full = refused(mailboxes.join, nameplate)
-    assert (full.reason, full.text) == (pb.Refusal.USED, f"all seats of nameplate {nameplate} are taken")
+    late = refused(mailboxes.join, nameplate)
+    assert (late.reason, late.text) == (
+        pb.Refusal.UNATTENDED,
+        f"nobody waits under nameplate {nameplate} at this moment",
+    )
+    mailboxes.leave(owners[0], pb.HAPPY)  # that pair has met, so there is room for another mailbox
+    another = mailboxes.claim_seat(drain_key(owners[1]))
+    assert mailboxes.join(nameplate).number == another.number
+
+
+def test_a_hall_that_was_joined_outlives_its_owner_and_is_opened_again_by_its_key(clock: Clock) -> None:
+    mailboxes = Mailboxes(Limits(lifetime_s=60), clock, choose=lambda free: free[0])
+    nameplate, owners = hall(mailboxes, 2)
+    key = drain_key(owners[1])
+    mailboxes.leave(mailboxes.join(nameplate), pb.HAPPY)
+    mailboxes.leave(owners[1], pb.ERRORY)  # its connection broke
+    assert len(mailboxes) == 0
+    assert refused(mailboxes.join, nameplate).reason == pb.Refusal.UNATTENDED
+    another = mailboxes.claim_seat(key)
+    assert mailboxes.join(nameplate).number == another.number
+    mailboxes.leave(another, pb.ERRORY)
+    clock.now_s += 61  # its time is over, also without a mailbox
+    assert refused(mailboxes.join, nameplate).reason == pb.Refusal.USED
+    assert refused(mailboxes.claim_seat, key).reason == pb.Refusal.UNKNOWN_NAMEPLATE
+
+
+@pytest.mark.parametrize("mood", [pb.WRONG_CODE, pb.LONELY])
+def test_nobody_opens_a_hall_again_that_was_burnt_or_shut(clock: Clock, mood: pb.Mood) -> None:
+    mailboxes = Mailboxes(Limits(), clock)
+    nameplate, owners = hall(mailboxes, 3)
+    key = drain_key(owners[1])
+    mailboxes.leave(mailboxes.join(nameplate), pb.HAPPY)
+    mailboxes.leave(owners[1], mood)
+    assert refused(mailboxes.claim_seat, key).reason == pb.Refusal.UNKNOWN_NAMEPLATE
+    mailboxes.leave(owners[2], pb.ERRORY)
+    assert refused(mailboxes.join, nameplate).reason == pb.Refusal.USED
+
+
+def test_halls_without_mailboxes_count_among_what_the_server_holds(clock: Clock) -> None:
+    mailboxes = Mailboxes(Limits(mailboxes=2), clock)
+    for _ in range(2):
+        nameplate, owners = hall(mailboxes, 1)
+        mailboxes.join(nameplate)
+        mailboxes.leave(owners[0], pb.ERRORY)
+    assert refused(mailboxes.claim).reason == pb.Refusal.LIMIT
 
 
 def test_a_nameplate_is_used_up_with_the_last_mailbox_of_its_hall(clock: Clock) -> None:

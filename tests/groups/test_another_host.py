@@ -1,0 +1,104 @@
+"""Newcomers come in by the code for as long as anybody is in: another member takes the door over."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+import duetlink
+from duetlink import errors
+from duetlink.groups.group import Group
+from duetlink.groups.membership import machine
+from duetlink.net.signaling.server import MailboxServer
+from duetlink.settings import Settings
+
+from .conftest import QUICK, TIMEOUT_S, MakeGroup, together, until
+
+
+@pytest.fixture
+def external() -> Iterator[Settings]:
+    """Settings that name a signaling server which belongs to no member."""
+    loop, server = asyncio.new_event_loop(), MailboxServer()
+    thread = threading.Thread(target=loop.run_forever)
+    thread.start()
+    host, port = asyncio.run_coroutine_threadsafe(server.start(), loop).result(TIMEOUT_S)
+    yield dataclasses.replace(QUICK, signaling=f"ws://{host}:{port}")
+    asyncio.run_coroutine_threadsafe(server.stop(), loop).result(TIMEOUT_S)
+    loop.call_soon_threadsafe(loop.stop)
+    thread.join()
+    loop.close()
+
+
+def admitted(newcomer: Group, others: list[Group]) -> None:
+    """All members let it in."""
+    until(lambda: any(member.state == "waiting for the next epoch" for member in others[0].members))
+    together(
+        [*others, newcomer], lambda group: group.wait_ready(TIMEOUT_S) if group is newcomer else admit(group)
+    )
+
+
+def admit(group: Group) -> None:
+    while len([member for member in group.members if member.state != "lost"]) > group.size:
+        group.admit()
+
+
+def test_when_the_opener_has_gone_newcomers_come_in_by_the_same_code(
+    make_group: MakeGroup, external: Settings
+) -> None:
+    groups = make_group(3, settings=external)
+    code, words = groups[0].code, groups[1].verifier
+    groups[0].close()
+    rest = groups[1:]
+    assert together(rest, lambda group: group.all_reduce(1)) == [2, 2]
+    with duetlink.group(code, name="dora", settings=external) as dora:
+        admitted(dora, rest)
+        everybody = [*rest, dora]
+        assert together(everybody, lambda group: group.all_reduce(1)) == [3, 3, 3]
+        assert [group.rank for group in everybody] == [0, 1, 2]
+        assert len({group.verifier for group in everybody} | {words}) == 2  # somebody new has come
+        with pytest.raises(errors.GroupFull):
+            duetlink.group(code, settings=external)
+        rest[0].close()  # the second host, too
+        left = [rest[1], dora]
+        assert together(left, lambda group: group.all_reduce(1)) == [2, 2]
+        with duetlink.group(code, name="emil", settings=external) as emil:
+            admitted(emil, left)
+            assert together([*left, emil], lambda group: group.all_reduce(1)) == [3, 3, 3]
+
+
+def test_a_member_that_was_put_out_comes_in_again(make_group: MakeGroup, external: Settings) -> None:
+    groups = make_group(3, settings=external)
+
+    async def lose() -> None:
+        for seat in (1, 2):
+            groups[0]._life.links.end(seat, "lost")
+            groups[0]._life._feed(machine.Gone(seat))
+
+    groups[0]._thread.run(lose())  # the host itself
+    with pytest.raises(errors.GroupOver, match=r"group\.rejoin\(\)"):
+        groups[0].barrier()
+    rest = groups[1:]
+    found = together(rest, lambda group: group.all_reduce(1))
+    assert [type(error) for error in found] == [errors.PeerLost] * 2
+    assert together(rest, lambda group: group.all_reduce(1)) == [2, 2]
+    with pytest.raises(errors.GroupError, match="only a member that is out of its group"):
+        rest[0].rejoin()
+    with groups[0].rejoin() as again:
+        admitted(again, rest)
+        assert together([*rest, again], lambda group: group.all_reduce(1)) == [3, 3, 3]
+        assert again.rank == 2
+    assert groups[0].state.startswith("closed")
+
+
+def test_shut_doors_stay_shut_at_the_next_host(make_group: MakeGroup, external: Settings) -> None:
+    groups = make_group(3, settings=external)
+    groups[0].close_doors()
+    together(groups, lambda group: group.barrier())
+    groups[0].close()
+    assert together(groups[1:], lambda group: group.all_reduce(1)) == [2, 2]
+    with pytest.raises((errors.CodeUsed, errors.UnknownCode)):
+        duetlink.group(groups[1].code, settings=external)
