@@ -14,10 +14,10 @@ import pytest
 
 from tests.widgets.kernel import Kernel
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 SCRIPT = Path(__file__).with_name("ending.py")
-HANG_S = 40  # a script that ends takes a few seconds, on a busy machine too
+HANG_S = 100  # a script that ends takes a few seconds, and more on a busy machine
 
 
 class Script:
