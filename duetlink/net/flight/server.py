@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import ipaddress
+import socket
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -51,6 +52,7 @@ class FlightServer:
         self._pool = pool
         self._guests: dict[bytes, Guest] = {}
         try:
+            _check_own(host)
             with silenced():
                 self._service: _Service | None = _Service(
                     self,
@@ -198,6 +200,15 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no 
 
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
         return self._server.act(context, action)
+
+
+def _check_own(host: str) -> None:
+    """Raise OSError where this machine does not have the address: gRPC would not say why it cannot listen,
+    and pyarrow would keep what it has made until then.
+    """
+    if not ipaddress.ip_address(host).is_unspecified:
+        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
+            trial.bind((host, 0))
 
 
 def _batch(data: bytes | memoryview) -> pa.RecordBatch:
