@@ -122,7 +122,7 @@ class Doorkeeper:
         else:
             return
         self._listener.listen(_BACKLOG)
-        self._wake = os.eventfd(0, os.EFD_CLOEXEC)
+        self._wake = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self._waking = select.poll()
         self._waking.register(self._wake, select.POLLIN)
         self._epoll = select.epoll()
@@ -138,9 +138,14 @@ class Doorkeeper:
             self._epoll.poll(_TICK_S)
             if not self._stopped and self._look():
                 self._let_in(False)
-                self._waking.poll(_CLOSED_S * 1000)
-                self._look()
-                self._let_in(True)
+                try:
+                    self._waking.poll(_CLOSED_S * 1000)
+                    self._look()
+                finally:
+                    self._let_in(True)
+            if not self._stopped:
+                with contextlib.suppress(BlockingIOError):  # a forked child may have meant its own thread
+                    os.eventfd_read(self._wake)
 
     def _look(self) -> bool:
         """Shut who has no business here. Returns whether too many had come."""
