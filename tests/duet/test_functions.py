@@ -302,6 +302,19 @@ def test_its_digest_is_of_code_and_inputs_and_of_no_revision(two: Pairing) -> No
     assert digest(above_once_more(), first, 20) != code
 
 
+def test_named_arguments_stay_in_the_order_in_which_they_are_given(two: Pairing) -> None:
+    def names(numbers: Any, **parts: Any) -> list[str]:
+        return list(parts)
+
+    count = len(two.owner.requests)
+    pending = two.scientist.remote(names)(two.ages, zinc=1, aim=two.ages, iron=3).submit()
+    until(lambda: len(two.owner.requests) > count)
+    request = two.owner.requests[count]
+    assert "names(ages, zinc=1, aim=ages, iron=3)" in str(request.code)
+    request.approve()
+    assert pending.result(20) == ["zinc", "aim", "iron"]
+
+
 def above_once_more() -> Any:
     def above(numbers, low):
         return float(numbers[numbers >= low].sum() / 2)

@@ -53,6 +53,19 @@ def test_the_same_result_asked_for_twice_is_one_request(unanswered: Bench) -> No
     assert total.get(reason="granted before") == 6.0
 
 
+def test_named_columns_are_made_in_the_order_that_is_shown(bench: Bench) -> None:
+    people = bench.share(pd.DataFrame({"town": ["Ulm", "Bonn"], "age": [40, 50]}), "named")
+    before = len(bench.owner.requests)
+    oldest_first = people.groupby("town").agg(oldest=("age", "max"), mean=("age", "mean")).get()
+    mean_first = people.groupby("town").agg(mean=("age", "mean"), oldest=("age", "max")).get()
+    assert oldest_first.columns.tolist() == ["oldest", "mean"]
+    assert mean_first.columns.tolist() == ["mean", "oldest"]
+    first, second = (request.lineage for request in list(bench.owner.requests)[before:])
+    assert str(first.code).index("oldest=") < str(first.code).index("mean=")
+    assert str(second.code).index("mean=") < str(second.code).index("oldest=")
+    assert first.digest != second.digest
+
+
 def test_one_of_two_who_asked_takes_it_back(unanswered: Bench) -> None:
     x = unanswered.share(np.arange(5.0), "back")
     before = len(unanswered.owner.requests)

@@ -125,7 +125,7 @@ def shown_source(source: str) -> str:
 
 def write_call(arguments: Sequence[Argument], keywords: dict[str, Argument]) -> bytes:
     """One way to write the same call."""
-    return json.dumps([list(arguments), keywords], separators=(",", ":"), sort_keys=True).encode()
+    return json.dumps([list(arguments), keywords], separators=(",", ":")).encode()
 
 
 def parse_call(content: bytes, inputs: int) -> Call:
@@ -166,7 +166,7 @@ def decode(argument: Argument, inputs: Callable[[int], Any]) -> Any:
 def show_call(name: str, call: Call, inputs: Sequence[str]) -> str:
     """The call as Python, with these names for its inputs."""
     shown = [_shown(argument, inputs) for argument in call.arguments]
-    shown += [f"{key}={_shown(argument, inputs)}" for key, argument in sorted(call.keywords.items())]
+    shown += [f"{key}={_shown(argument, inputs)}" for key, argument in call.keywords.items()]
     return f"{name}({', '.join(shown)})"
 
 

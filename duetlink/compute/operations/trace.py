@@ -65,7 +65,7 @@ class Shape:
 
     operation: str
     arguments: Sequence[Any]
-    keywords: dict[str, Any]  # in the order of their names
+    keywords: dict[str, Any]  # in the order in which they came, which can have a meaning
     gradients: bool  # whether torch recorded them then
     kind: int
 
@@ -202,10 +202,8 @@ class Trace:
                     return self._put(NOTHING, -1, -1, ())
             if index == 0:
                 first = len(nodes)
-        if keywords:
-            keywords = dict(sorted(keywords.items()))
-            if not self._look(["d", *keywords.values()], nodes, -1):
-                return self._put(NOTHING, -1, -1, ())
+        if keywords and not self._look(["d", *keywords.values()], nodes, -1):
+            return self._put(NOTHING, -1, -1, ())
         if kind >= CHANGES_FIRST or keywords:
             kind = self._exactly(kind, keywords, first, nodes)
         text = repr((operation, arguments, keywords, self._gradients, kind))

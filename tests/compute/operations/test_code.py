@@ -379,7 +379,7 @@ def test_what_is_the_default_anyway_is_left_out() -> None:
     assert written(
         "torch.nn.functional.cross_entropy", "x", "y", weight=None, reduction="sum", reduce=None
     ) == ('F.cross_entropy(x, y, reduction="sum")')
-    assert written(".std", "x", unbiased=False, inplace=False) == "x.std(inplace=False, unbiased=False)"
+    assert written(".std", "x", unbiased=False, inplace=False) == "x.std(unbiased=False, inplace=False)"
 
 
 def test_the_defaults_are_those_of_torch() -> None:
@@ -542,7 +542,12 @@ def test_operations_that_there_are_not(operation: str, expected: str) -> None:
 
 
 def test_names_of_keywords() -> None:
-    assert written(".f", "x", **{"a b": 1, "if": 2, "c": 3}) == 'x.f(**{"a b": 1}, c=3, **{"if": 2})'
+    assert written(".f", "x", **{"a b": 1, "c": 3, "if": 2}) == 'x.f(**{"a b": 1}, c=3, **{"if": 2})'
+
+
+def test_keywords_are_in_the_order_in_which_they_are_given() -> None:
+    assert written(".f", "x", b=1, c=2, a=3) == "x.f(b=1, c=2, a=3)"
+    assert written(".f", "x", b="y", a="z") == 'x.f(b=y, a="z")'
 
 
 def test_long_literals_are_cut() -> None:

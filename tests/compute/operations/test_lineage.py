@@ -322,9 +322,11 @@ def test_ids_and_batches_are_of_no_matter() -> None:
     assert one == other == "06e4500c169d93be1e3161abe0f35ecd6dba191eb5b54a8b13523a66bce5e370"
 
 
-def test_keywords_in_any_order_are_the_same() -> None:
-    one = digest([1, "asset", ["x", 1]], [2, ".std", [[1]], {"axis": 0, "ddof": 1}], target=2)
-    assert one == digest([1, "asset", ["x", 1]], [2, ".std", [[1]], {"ddof": 1, "axis": 0}], target=2)
+def test_the_order_of_keywords_counts() -> None:
+    # columns of a frame are in the order in which .agg(b=…, a=…) names them
+    one = digest([1, "asset", ["x", 1]], [2, ".agg", [[1]], {"b": "max", "a": "min"}], target=2)
+    assert one == digest([4, "asset", ["x", 1]], [7, ".agg", [[4]], {"b": "max", "a": "min"}], target=7)
+    assert one != digest([1, "asset", ["x", 1]], [2, ".agg", [[1]], {"a": "min", "b": "max"}], target=2)
 
 
 @pytest.mark.parametrize(
