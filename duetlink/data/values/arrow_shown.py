@@ -49,13 +49,19 @@ class _Cutter:
     plain_nan: bool
     by_appearance: bool
 
-    def cut(self, array: Any, rows: Numbers | None = None, hidden: Numbers | None = None) -> Any:
-        """The items at the positions `rows`, or all of them. Those that are `hidden` become null."""
+    def cut(
+        self, array: Any, rows: Numbers | None = None, hidden: Numbers | None = None, nullable: bool = True
+    ) -> Any:
+        """The items at the positions `rows`, or all of them.
+
+        Those that are `hidden` become null. Where a field declares that it has no null (`nullable`), which
+        writers of Parquet believe, they become zeros and empty ones, if its type has such.
+        """
         if rows is not None and not len(array):  # all are hidden, but a position needs an item
             array = pa.nulls(1, array.type)
         type_ = array.type
         if isinstance(type_, pa.BaseExtensionType):
-            return pa.ExtensionArray.from_storage(type_, self.cut(array.storage, rows, hidden))
+            return pa.ExtensionArray.from_storage(type_, self.cut(array.storage, rows, hidden, nullable))
         if isinstance(type_, pa.RunEndEncodedType):
             return self._runs(array, rows, hidden)
         if pa.types.is_union(type_):
@@ -63,7 +69,7 @@ class _Cutter:
         if pa.types.is_string_view(type_) or pa.types.is_binary_view(type_):
             arrow_views.check(array, sum(each.size for each in array.buffers() if each is not None))
             large = pa.large_string() if pa.types.is_string_view(type_) else pa.large_binary()
-            return _without_views_of_nulls(self.cut(array.cast(large), rows, hidden).cast(type_))
+            return _without_views_of_nulls(self.cut(array.cast(large), rows, hidden, nullable).cast(type_))
         count = len(array) if rows is None else len(rows)
         missing = _missing(array, rows, hidden)
         if pa.types.is_null(type_):
@@ -73,7 +79,10 @@ class _Cutter:
         own: list[Any] = []
         children: list[Any] | None = None
         if pa.types.is_struct(type_):
-            children = [self.cut(array.field(at), rows, missing) for at in range(type_.num_fields)]
+            children = [
+                self.cut(array.field(at), rows, missing, type_.field(at).nullable)
+                for at in range(type_.num_fields)
+            ]
         elif pa.types.is_fixed_size_list(type_):
             children = [self._fixed_size_list(array, rows, missing)]
         elif type_.num_fields:
@@ -82,6 +91,9 @@ class _Cutter:
             own = _text(array, rows, missing)
         else:
             own = [_bits(array, rows, missing) if type_.bit_width == 1 else self._fixed(array, rows, missing)]
+        if not nullable and hidden is not None:
+            missing = _missing(array, rows, None)
+            missing = None if missing is None or hidden[missing].all() else missing & ~hidden
         validity = None if missing is None else _packed(~missing)
         nulls = 0 if missing is None else int(np.count_nonzero(missing))
         return pa.Array.from_buffers(type_, count, [validity, *own], nulls, children=children)
@@ -109,7 +121,8 @@ class _Cutter:
         items = array.values.slice(array.offset * size, len(array) * size)
         if rows is not None:
             rows = (rows[:, None] * size + np.arange(size)).reshape(-1)
-        return self.cut(items, rows, None if missing is None else np.repeat(missing, size))
+        hidden = None if missing is None else np.repeat(missing, size)
+        return self.cut(items, rows, hidden, array.type.value_field.nullable)
 
     def _list(self, array: Any, rows: Numbers | None, missing: Numbers | None) -> tuple[list[Any], list[Any]]:
         """Of lists, large ones, maps and views of lists: their own buffers, and their child."""
@@ -189,7 +202,8 @@ class _Cutter:
             children = []
             for place, code in enumerate(type_.type_codes):
                 other = codes != code if hidden is None else (codes != code) | hidden
-                children.append(self.cut(array.field(place), rows, other if other.any() else None))
+                other = other if other.any() else None
+                children.append(self.cut(array.field(place), rows, other, type_.field(place).nullable))
             own = [_own(codes)]
         else:
             offsets = _numbers(rest[0], "i4", array.offset, len(array))
@@ -202,7 +216,8 @@ class _Cutter:
                 places[chosen] = np.arange(count)
                 within, child_rows = _consecutive(offsets[chosen], np.ones(count, "i4"), count)
                 child_hidden = None if hidden is None else hidden[chosen]
-                children.append(self.cut(array.field(place).slice(*within), child_rows, child_hidden))
+                child, nullable = array.field(place).slice(*within), type_.field(place).nullable
+                children.append(self.cut(child, child_rows, child_hidden, nullable))
             own = [_own(codes), _own(places)]
         return pa.Array.from_buffers(type_, len(codes), [None, *own], 0, children=children)
 

@@ -224,6 +224,35 @@ def test_cells_that_arrow_blanks_leave_without_what_was_in_them(array: Any, show
     assert body(scalar) == body(pa.scalar(None, array.type))
 
 
+@pytest.mark.parametrize(
+    ("type_", "item", "other"),
+    [
+        (pa.int64(), 1, 2),
+        (pa.bool_(), True, False),
+        (pa.string(), "Ada", "Bob"),
+        (pa.string_view(), "a text of more than twelve letters", "Bob"),
+        (pa.list_(pa.int8()), [1], [2, 3]),
+        (pa.list_(pa.int8(), 2), [1, 2], [3, 4]),
+        (pa.struct([pa.field("x", pa.int8(), nullable=False)]), {"x": 1}, {"x": 2}),
+    ],
+    ids=lambda value: str(value) if isinstance(value, pa.DataType) else "",
+)
+def test_a_field_that_declares_to_have_no_nulls_gets_none(type_: Any, item: Any, other: Any) -> None:
+    field = pa.field("a", type_, nullable=False)
+
+    def struct(hidden: Any) -> Any:
+        child = pa.array([item, hidden, item], type_)
+        return pa.StructArray.from_arrays([child], fields=[field], mask=pa.array([False, True, False]))
+
+    assert body(struct(item)) == body(struct(other)) == body(struct(None))
+    received = round_trip(struct(item))
+    received.validate(full=True)
+    assert received.type == struct(item).type
+    assert received.to_pylist() == [{"a": item}, None, {"a": item}]
+    assert received.field(0).null_count == 0
+    assert body(struct(item).slice(1, 1)) == body(struct(other).slice(1, 1))
+
+
 RECORD = np.dtype([("id", "<i8"), ("ok", "?"), ("name", "S12"), ("more", [("x", "<f8"), ("y", "<f4", (2,))])])
 
 
