@@ -329,6 +329,18 @@ def test_one_that_waits_is_denied_when_what_it_works_on_is_shared_again(two: Pai
         pending.result(10)
 
 
+def test_what_one_that_waits_gets_is_held_for_it_until_it_is_answered(two: Pairing) -> None:
+    def reasons() -> list[str]:
+        return [reason for held in two.owner.status().held for reason in held.reasons]
+
+    pending, request = two.submit(count, two.share(REAL, "an input", MOCK))
+    assert "a function that waits gets it" in reasons()
+    request.deny("no")
+    with pytest.raises(errors.RequestDenied):
+        pending.result(10)
+    assert "a function that waits gets it" not in reasons()
+
+
 def test_the_same_that_waits_for_the_same_reason_is_one_request(two: Pairing) -> None:
     pending, request = two.submit(count, two.ages, reason="twice")
     again = two.scientist.remote(count)(two.ages).submit("twice")

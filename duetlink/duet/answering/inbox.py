@@ -210,12 +210,12 @@ class Inbox:
             return again, AskedAgain(ask.request_id, Yes(decision.by, is_charged=True))
         answer, same = answer_of(decision), self._same(ask, whose)
         if same is not None and answer is None:
-            same.request.job = same.request.job or arrival.job
+            same.request.take_job(arrival.job, self.catalogue.holdings)
             return same, Joined(ask.request_id)
         if same is None or same.request.waiting:
             same = self._enter(ask, arrival)
         request = same.request  # else an earlier kernel's, which is asked again and answered now
-        request.job = request.job or arrival.job
+        request.take_job(arrival.job, self.catalogue.holdings)
         same.decision, same.facts = decision, facts
         return same, Asked(ask.request_id, answer, same.is_unmade)
 

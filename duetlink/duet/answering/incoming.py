@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from duetlink.duet.answering.job import Job
 
 WAITED_FOR = "a request waits for it"
+INPUT = "a function that waits gets it"
 
 
 @dataclass(slots=True)
@@ -49,6 +50,8 @@ class Incoming:
         self.state, self.by, self.answer_reason = state, by, reason
         self.answered = None if state == PENDING else utc_now()
         if self.job is not None and state != PENDING:
+            for mine in self.job.mine:
+                mine.content.held.let_go(INPUT, self.number)
             self.job.stop()
 
     def check_pending(self) -> None:
@@ -65,6 +68,14 @@ class Incoming:
         self.content = content
         content.held.title = content.held.title or f"{self.asset.name}, for request {self.number}"
         holdings.keep(content.held, WAITED_FOR, self.number)
+
+    def take_job(self, job: Job | None, holdings: Holdings) -> None:
+        """It is for this function, unless it has one: keep what that gets until the request is answered."""
+        if self.job is None and job is not None:
+            self.job = job
+            for mine in job.mine:
+                mine.content.held.title = mine.content.held.title or f"an input of request {self.number}"
+                holdings.keep(mine.content.held, INPUT, self.number)
 
     def release(self) -> None:
         """Nobody waits for it any more."""

@@ -113,6 +113,11 @@ class Job:
         return self.task is not None and not self.task.done()
 
     @property
+    def mine(self) -> list[Mine]:
+        """Those of its inputs that are this side's."""
+        return [input_.mine for input_ in self.inputs if input_.mine is not None]
+
+    @property
     def held_bytes(self) -> int:
         return sum(input_.size_bytes for input_ in self.inputs)
 
