@@ -7,6 +7,7 @@ answered: `ok` and the repr of `out` if set, or `error` and the exception's type
 from __future__ import annotations
 
 import itertools
+import os
 import sys
 import traceback
 
@@ -18,7 +19,12 @@ from duetlink.settings import Settings
 
 def main() -> None:
     role, *code = sys.argv[1:]
-    quick = Settings(heartbeat_interval_s=0.2, heartbeat_timeout_s=2.0, reconnect_timeout_s=2.0)
+    quick = Settings(
+        heartbeat_interval_s=0.2,
+        heartbeat_timeout_s=2.0,
+        reconnect_timeout_s=2.0,
+        audit_path=os.environ.get("DUETLINK_AUDIT_PATH", ""),  # which `Settings()` does not read
+    )
     scope: dict[str, object] = {"np": np, "duetlink": duetlink, "Settings": Settings, "quick": quick}
     prefix = "duetlink.launch(" if role == "owner" else f"duetlink.join({code[0]!r}, "
     for line in itertools.chain(["duet = " + prefix + "settings=quick)"], sys.stdin):
