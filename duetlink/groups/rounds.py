@@ -191,11 +191,14 @@ class Rounds:
         """
 
         async def begin() -> None:
+            if not self._is_open:  # else nothing has begun, or an interrupt has ended it before it did
+                self._error, self._over = None, False
             task = self._life.serve(self._serve())
             try:
                 await self._until(lambda: self._is_open)
             except asyncio.CancelledError:
                 task.cancel()
+                await asyncio.wait([task])
                 raise
 
         self._thread.run(begin())

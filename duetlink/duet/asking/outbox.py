@@ -83,7 +83,12 @@ class Outbox:
             await self.flush()
 
     async def flush(self) -> None:
-        """Return when all that is recorded by now is on its way. Raises LinkClosed."""
+        """Return when all that is recorded by now is on its way. If cancelled, it goes out all the same: what
+        has been taken from the program is nowhere else. Raises LinkClosed.
+        """
+        await asyncio.shield(asyncio.ensure_future(self._flush()))
+
+    async def _flush(self) -> None:
         program = self.program
         async with self._sending:  # batches leave in the order in which they were taken
             while program.steps and not program.ended:
