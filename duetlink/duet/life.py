@@ -26,7 +26,7 @@ from duetlink.duet.objects.decoding import Decoding
 from duetlink.duet.objects.giving import Giving
 from duetlink.duet.objects.recorder import Recorder
 from duetlink.duet.ports import Ports
-from duetlink.errors import AuditUnavailable, DuetError, LinkClosed
+from duetlink.errors import AuditUnavailable, DuetError, LinkClosed, PeerLost
 from duetlink.net.link.link import Link
 from duetlink.net.link.traffic import Statistics
 from duetlink.settings import Settings
@@ -189,6 +189,8 @@ class Life:
         """Close for `error`, the first one wins; clean-ups run in the background or in `close`."""
         if self.state == CLOSED:
             return
+        if isinstance(error, PeerLost):
+            error = PeerLost(f"{error}: {self._way_back()}")
         self.why_closed = error
         self.asking.detach(self.closed_error())
         self.workbench.detach()
@@ -198,6 +200,15 @@ class Life:
         self.closed.set()
         self.changed()
         self._ending = asyncio.ensure_future(self._clean_up())
+
+    def _way_back(self) -> str:
+        if self.code is None:
+            return "duetlink.join(code), with a new code of the owner's; what has been fetched is still here"
+        if self.persistence.name:
+            return (
+                f"duetlink.launch(resume={self.persistence.name!r}) brings back what is kept, with a new code"
+            )
+        return "duetlink.launch(), with a new code for the peer"
 
     def closed_error(self) -> LinkClosed:
         """Why this duet is closed, as a fresh error for whoever still wants something of it."""

@@ -564,6 +564,8 @@ class GroupLife:
     def _end(self, error: DuetError) -> None:
         """No operation runs here any more."""
         if self.why_closed is None:
+            if self._closing is None and (absence := self.links.own_absence()):
+                error.args = (f"{absence}, and {error}",)
             self.why_closed = error
             if self._closing is None:
                 self.serve(self.entrance.close())

@@ -49,6 +49,7 @@ class MemberLinks:
         self._group = group
         self._wiring = wiring
         self._private = X25519PrivateKey.generate()
+        self._absence = ""  # of this side, when it lost a link last
 
     @property
     def me(self) -> Entry:
@@ -98,8 +99,14 @@ class MemberLinks:
 
     # -- how they go on, and end -----------------------------------------------------------------------------
 
+    def own_absence(self) -> str:
+        """That this side slept or was blocked, where that is why it lost links or was given up; or empty."""
+        live = (peer.link.own_absence for peer in self.peers.values() if peer.link is not None)
+        return next(filter(None, live), self._absence)
+
     def _out_of_reach(self, peer: Peer, why: str) -> None:
         seat = peer.seat
+        self._absence = peer.link.own_absence if peer.link is not None else ""
         if peer.losing is None:
             patience_s = self._group.patience_s
             peer.loss = PeerLost(f"{why}, and it did not come back within {patience_s:g} s (patience_s)")
@@ -122,6 +129,7 @@ class MemberLinks:
                 await asyncio.get_running_loop().create_future()
 
     def _found(self, seat: int) -> None:
+        self._absence = ""
         self.back(seat)
         self._group.reach(Found(seat))
 
@@ -156,6 +164,7 @@ class MemberLinks:
         if peer is None or peer.link is None:
             return False
         link, peer.link = peer.link, None
+        self._absence = link.own_absence or self._absence
         self._group.serve(link.close(why))
         return True
 

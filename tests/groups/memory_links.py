@@ -91,6 +91,7 @@ class MemoryLink:
         self.ended = False
         self._has_begun = False
         self._end: LinkClosed | None = None
+        self.own_absence = ""
         self.on_closed: Callable[[LinkClosed], None] = lambda error: None
         self.on_lost: Callable[[str], None] = lambda why: None
         self.on_restored: Callable[[], None] = lambda: None

@@ -2,18 +2,20 @@
 
 A connection is lost when WebRTC says so, or when nothing has been heard for `heartbeat_timeout_s`: a network
 that changes, a laptop that sleeps. The two sides then meet again (`Reconnect`), and both channels go on where
-they were. An old connection that comes back to life first is kept.
+they were. An old connection that comes back to life first is kept. Where it was this side that slept or was
+blocked for longer than a silence may last, the reason says so: all that it sees of it is that the peer has
+ended the connection meanwhile.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-import time
 from collections.abc import Awaitable, Callable
 
 from aioice.ice import get_host_addresses
 
+from duetlink.base.runtime.uptime import uptime_s
 from duetlink.errors import DuetError, LinkClosed, PeerLost
 from duetlink.net.datagrams.channel_datagrams import ChannelDatagrams
 from duetlink.net.peer.connection import PeerConnection
@@ -38,8 +40,10 @@ class Lifeline:
         self._connection = connection
         self._settings = settings
         self._tasks: list[asyncio.Task[None]] = []
-        self._heard_s = self._counted_from_s = time.monotonic()
+        self._heard_s = self._counted_from_s = uptime_s()
         self._heard = asyncio.Event()
+        self._beat_s = uptime_s()
+        self._absent_s, self._back_s = 0.0, 0.0  # for how long this side did not run, and since when it does
         self._addresses = _addresses()
         self.control = DurableChannel(kept_bytes=CONTROL_KEPT_BYTES)
         self.bulk = DurableChannel(kept_bytes=BULK_KEPT_BYTES)
@@ -65,6 +69,7 @@ class Lifeline:
 
     def start(self, reconnect: Reconnect | None) -> None:
         """Watch the connection from here on; without `reconnect` its end is the link's."""
+        self._beat_s = uptime_s()
         self._tasks = [asyncio.ensure_future(self._live(reconnect)), asyncio.ensure_future(self._beat())]
 
     async def close(self, why: str) -> None:
@@ -92,8 +97,8 @@ class Lifeline:
             except TimeoutError:
                 self.on_dead(
                     PeerLost(
-                        f"{why}, and it did not come back within {limit_s:g} s (reconnect_timeout_s); launch "
-                        "or join a new one to go on"
+                        f"{why}, and the link did not come back within {limit_s:g} s (reconnect_timeout_s); "
+                        "launch or join a new one to go on"
                     )
                 )
                 return
@@ -105,15 +110,39 @@ class Lifeline:
         try:
             while not ended.done():
                 await asyncio.wait((ended,), timeout=self._settings.heartbeat_interval_s)
-                if time.monotonic() - self._counted_from_s > self._settings.heartbeat_timeout_s:
-                    silence_s = time.monotonic() - self._heard_s
-                    return (
-                        f"the peer has been silent for {silence_s:.1f} s (its kernel may be blocked or have "
-                        "died, or the network between you)"
+                self._look_away()
+                if uptime_s() - self._counted_from_s > self._settings.heartbeat_timeout_s:
+                    silence_s = uptime_s() - self._heard_s
+                    return self.own_absence() or (
+                        f"the peer has been silent for {silence_s:.1f} s (its machine may sleep, its kernel "
+                        "may be blocked or have died, or the network between you)"
                     )
-            return f"the connection to the peer ended: {ended.result()}"
+            return self.own_absence() or f"the connection to the peer ended: {ended.result()}"
         finally:
             ended.cancel()
+
+    def own_absence(self) -> str:
+        """That this side was away a moment ago for longer than a silence may last, in words; or empty."""
+        settings = self._settings
+        self._look_away()
+        is_over = uptime_s() - self._back_s > settings.heartbeat_timeout_s
+        if is_over or self._absent_s < settings.heartbeat_timeout_s:
+            return ""
+        words = f"this machine slept or was blocked for {self._absent_s:,.0f} s"
+        if self._absent_s > settings.reconnect_timeout_s:
+            words += ", after which the peer may have given up"
+        return words
+
+    def _look_away(self) -> None:
+        """Notice where this side did not run since it looked last, which it does at each beat."""
+        now_s = uptime_s()
+        away_s, self._beat_s = now_s - self._beat_s, now_s
+        if away_s <= 2 * self._settings.heartbeat_interval_s:
+            return
+        self._absent_s, self._back_s = away_s, now_s
+        # the silence may be this side's own
+        self._hope_for(self._settings.heartbeat_interval_s)
+        asyncio.get_running_loop().call_soon(self.on_stopped)  # whoever asked is in the middle of something
 
     async def _restore(self, reconnect: Reconnect) -> None:
         """Try for a new connection until there is one, or until the old one is heard again."""
@@ -188,7 +217,7 @@ class Lifeline:
     # -- is the peer there? ----------------------------------------------------------------------------------
 
     def _note_heard(self) -> None:
-        self._heard_s = self._counted_from_s = time.monotonic()
+        self._heard_s = self._counted_from_s = uptime_s()
         self._heard.set()
 
     async def _beat(self) -> None:
@@ -200,12 +229,8 @@ class Lifeline:
                 ping = asyncio.ensure_future(self._ping())
                 pings.add(ping)
                 ping.add_done_callback(pings.discard)
-                before_s = time.monotonic()
                 await asyncio.sleep(interval_s)
-                if time.monotonic() - before_s > 2 * interval_s:
-                    # this side was blocked or asleep: the silence may be its own
-                    self._hope_for(interval_s)
-                    self.on_stopped()
+                self._look_away()
                 addresses = _addresses()
                 if addresses != self._addresses:
                     self._addresses = addresses
@@ -217,7 +242,7 @@ class Lifeline:
 
     def _hope_for(self, time_s: float) -> None:
         """Count the connection as lost unless something is heard within `time_s` from now."""
-        self._counted_from_s = time.monotonic() - max(self._settings.heartbeat_timeout_s - time_s, 0.0)
+        self._counted_from_s = uptime_s() - max(self._settings.heartbeat_timeout_s - time_s, 0.0)
 
     async def _ping(self) -> None:
         with contextlib.suppress(TimeoutError, LinkClosed):

@@ -142,6 +142,13 @@ class Link:
         known = await introducing.meet(name, timeout_s)
         return cls(introducing, known, settings, endpoint, initiator=initiator)
 
+    @property
+    def own_absence(self) -> str:
+        """That this side slept or was blocked a moment ago for longer than a silence may last, in words; else
+        empty.
+        """
+        return self._lifeline.own_absence()
+
     def start(self) -> None:
         """All message handlers are registered: take messages, open the paths, watch the peer."""
         self.traffic.on_change = self.ladder.on_change = self.tuning.on_change = self.on_change

@@ -1,0 +1,76 @@
+"""A laptop that sleeps for longer than the limits: each side says so, and how to go on."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+
+from tests.system.conftest import Kernel, MakeKernel
+
+pytestmark = pytest.mark.slow
+
+QUICK = (
+    "duetlink.Settings(heartbeat_interval_s=0.2, heartbeat_timeout_s=1.5, reconnect_timeout_s=1.5, "
+    "only=('tcp',))"
+)
+ASLEEP_S = 4.0  # longer than both limits
+
+
+def becomes(kernel: Kernel, name: str, state: str) -> str:
+    """Wait until it is in such a state, bounded by the test's timeout."""
+    while not (found := kernel.value(f"{name}.state").strip("'\"")).startswith(state):
+        threading.Event().wait(0.1)
+    return found
+
+
+@pytest.mark.parametrize("sleeper", ["owner", "scientist"])
+def test_each_side_of_a_duet_says_who_slept_and_how_to_go_on(make_kernel: MakeKernel, sleeper: str) -> None:
+    owner, scientist = make_kernel(), make_kernel()
+    assert owner.run(f"duet = duetlink.launch(settings={QUICK}, resume='clinic')") == "ok None"
+    code = owner.value("duet.code")
+    assert scientist.run(f"duet = duetlink.join({code}, settings={QUICK})") == "ok None"
+    assert owner.run("duet.wait_connected(30)") == "ok None"
+    asleep, awake = (owner, scientist) if sleeper == "owner" else (scientist, owner)
+    asleep.waits("duet.wait_object('never')")
+    asleep.stop()
+    said = {awake: becomes(awake, "duet", "closed")}
+    threading.Event().wait(ASLEEP_S)
+    asleep.wake()
+    ended = asleep.answer()
+    said[asleep] = becomes(asleep, "duet", "closed")
+    assert ended.removeprefix("error PeerLost ") == said[asleep].removeprefix("closed: ")
+    assert said[asleep].startswith("closed: this machine slept or was blocked for ")
+    assert "did not come back within 1.5 s (reconnect_timeout_s)" in said[asleep]
+    assert said[awake].startswith("closed: the peer has been silent for ")
+    assert "its machine may sleep" in said[awake]
+    assert said[owner].endswith("duetlink.launch(resume='clinic') brings back what is kept, with a new code")
+    assert "duetlink.join(code), with a new code of the owner's" in said[scientist]
+    # and that is the way back
+    assert owner.run(f"duet = duetlink.launch(settings={QUICK}, resume='clinic')") == "ok None"
+    code = owner.value("duet.code")
+    assert scientist.run(f"duet = duetlink.join({code}, settings={QUICK}); duet.ping()") == "ok None"
+
+
+def test_a_member_that_slept_says_so_and_the_others_go_on(make_kernel: MakeKernel) -> None:
+    kernels = [make_kernel() for _ in range(3)]
+    arguments = f"settings={QUICK}, patience_s=0.5"
+    assert kernels[0].run(f"group = duetlink.group(size=3, name='ann', {arguments})") == "ok None"
+    code = kernels[0].value("group.code")
+    for name, kernel in zip(("ben", "carl"), kernels[1:], strict=True):
+        assert kernel.run(f"group = duetlink.group({code}, name='{name}', {arguments})") == "ok None"
+    for kernel in kernels:
+        assert kernel.run("group.wait_ready(60)") == "ok None"
+    *others, asleep = kernels
+    asleep.waits("group.barrier()")
+    asleep.stop()
+    for kernel in others:
+        kernel.begin("group.barrier()")
+    assert [kernel.answer().split(" (")[1] for kernel in others] == ["carl) is lost"] * 2
+    threading.Event().wait(ASLEEP_S)
+    asleep.wake()
+    assert asleep.answer().startswith("error ")
+    assert becomes(asleep, "group", "closed").startswith("closed: this machine slept or was blocked for ")
+    for kernel in others:
+        kernel.begin("out = group.all_reduce(1)")
+    assert [kernel.answer() for kernel in others] == ["ok 2", "ok 2"]
