@@ -4,9 +4,11 @@ from __future__ import annotations
 
 # by the beginning of the name of a class, or of a container of it: the first that fits
 LIMITS = (
-    # records of answered requests (HISTORY in duet/answering/inbox.py), and the offers in them
+    # records of requests (HISTORY in duet/answering/inbox.py), and the offers in them
     ("duetlink.duet.answering.", 10_000),
     ("duetlink.base.wire.schema_pb2.TransferOffer", 10_000),
+    # what each of those asked for, and what is shared now (max_assets)
+    ("duetlink.duet.objects.asset.AssetInfo", 20_000),
     # steps, so that any result can be traced back (MAX_HELD_BYTES in compute/operations/trace.py)
     ("duetlink.compute.operations.", 3_000_000),
     # a quarter of an hour, second by second (KEPT_S in net/link/history.py), of up to four links
