@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import time
 
 import click
@@ -32,8 +31,8 @@ def run(minutes: float, only: str, reshares: bool, group: bool) -> None:
     """A duet and a group work, and nothing that their processes hold may rise from cycle to cycle."""
     samples = soak(minutes, reshares=reshares, group=group, only=tuple(only.split(",")))
     done = ", ".join(f"{number} {what}" for what, number in samples.done.items())
-    data = {"done": samples.done, "series": [dataclasses.asdict(series) for series in samples.series]}
-    report("soak", f"held at the end of each cycle: {done}", HEADERS, chart(samples.series), data)
+    title = f"held at the end of each cycle: {done}"
+    report("soak", title, HEADERS, chart(samples.series), samples.to_json())
     if samples.leaks:
         raise click.ClickException("\n".join(str(series) for series in samples.leaks))
 

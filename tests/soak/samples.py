@@ -5,8 +5,9 @@ from __future__ import annotations
 import threading
 import time
 from collections import defaultdict
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from duetlink.base.quantities import size_text
 from duetlink.settings import MIB
@@ -25,8 +26,7 @@ class Series:
 
     process: str
     quantity: str
-    times_s: list[float] = field(default_factory=list)
-    values: list[float] = field(default_factory=list)
+    values: list[float]
 
     @property
     def is_judged(self) -> bool:
@@ -60,6 +60,7 @@ class Samples:
         self.latest_s = self.begun_s
         self.done: dict[str, int] = defaultdict(int)  # by kind of work
         self._series: dict[tuple[str, str], Series] = {}
+        self._times_s: dict[str, list[float]] = defaultdict(list)  # of each process
         self._names: dict[int, str] = {}  # of children, by pid
         self._lock = threading.Lock()
 
@@ -85,11 +86,21 @@ class Samples:
                     found[name] = proc.held(pid)
                 except ProcessLookupError:
                     continue
+        for process, quantities in found.items():
+            self.add(process, quantities)
+
+    def add(self, process: str, quantities: Mapping[str, float]) -> None:
+        """One value of each quantity for a cycle; of what is not named, it holds none."""
         with self._lock:
             self.latest_s = time.monotonic()
-            for process, quantities in found.items():
-                for quantity, value in quantities.items():
-                    self._add(process, quantity, value)
+            times_s = self._times_s[process]
+            for quantity in quantities:
+                if (process, quantity) not in self._series:
+                    self._series[process, quantity] = Series(process, quantity, [0.0] * len(times_s))
+            times_s.append(round(self.latest_s - self.begun_s, 1))
+            for series in self._series.values():
+                if series.process == process:
+                    series.values.append(quantities.get(series.quantity, 0.0))
 
     def _named(self, kernel: str, pid: int, kind: str) -> str:
         with self._lock:
@@ -99,10 +110,14 @@ class Samples:
                 self._names[pid] = f"{role} {earlier + 1}" if earlier else role
             return self._names[pid]
 
-    def _add(self, process: str, quantity: str, value: float) -> None:
-        series = self._series.setdefault((process, quantity), Series(process, quantity))
-        series.times_s.append(round(self.latest_s - self.begun_s, 1))
-        series.values.append(value)
+    def to_json(self) -> dict[str, Any]:
+        """By process: when samples were taken, in seconds from the start, and the values of each quantity."""
+        found: dict[str, Any] = {
+            process: {"times_s": times_s, "values": {}} for process, times_s in self._times_s.items()
+        }
+        for series in self.series:
+            found[series.process]["values"][series.quantity] = series.values
+        return {"done": self.done, "leaks": [str(leak) for leak in self.leaks], "processes": found}
 
     def count(self, done: dict[str, int]) -> None:
         with self._lock:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.soak import census, kept, proc
 from tests.soak.chart import bars, chart
-from tests.soak.samples import Series
+from tests.soak.samples import Samples, Series
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="what a process holds is as Linux tells it")
 
@@ -99,7 +99,7 @@ def test_each_limit_names_a_module_or_a_class_that_there_is(beginning: str) -> N
 
 def test_a_series_is_judged_by_its_kind() -> None:
     def leak(quantity: str, *values: float) -> float:
-        return Series("owner", quantity, [0.0] * len(values), list(values)).leak
+        return Series("owner", quantity, list(values)).leak
 
     rising = [100.0 * number for number in range(11)]
     assert leak("memfds", *rising) == 600
@@ -110,6 +110,18 @@ def test_a_series_is_judged_by_its_kind() -> None:
     assert leak("items of duetlink.groups.departures.Departures._ends", *range(5, 22)) == 5
 
 
+def test_what_was_not_seen_in_a_cycle_counts_as_none() -> None:
+    samples = Samples()
+    samples.add("owner", {"threads": 5})
+    samples.add("owner", {"threads": 5, "duetlink.some.Thing": 1})
+    samples.add("owner", {"threads": 6})
+    assert samples.to_json()["processes"]["owner"]["values"] == {
+        "duetlink.some.Thing": [0, 1, 0],
+        "threads": [5, 5, 6],
+    }
+    assert len(samples.to_json()["processes"]["owner"]["times_s"]) == 3
+
+
 def test_bars_go_from_the_least_to_the_largest() -> None:
     assert bars(range(8)) == "▁▂▃▄▅▆▇█"
     assert bars([5.0, 5.0, 5.0]) == "▁▁▁"
@@ -117,10 +129,10 @@ def test_bars_go_from_the_least_to_the_largest() -> None:
 
 
 def test_the_chart_shows_what_is_judged_and_objects_that_leak() -> None:
-    flat = Series("owner", "threads", [0.0] * 11, [9.0] * 11)
-    short = Series("newcomer", "threads", [0.0], [9.0])
-    still = Series("owner", "duetlink.some.Thing", [0.0] * 11, [9.0] * 11)
-    leaks = Series("owner", "duetlink.other.Thing", [0.0] * 11, [float(number) for number in range(11)])
+    flat = Series("owner", "threads", [9.0] * 11)
+    short = Series("newcomer", "threads", [9.0])
+    still = Series("owner", "duetlink.some.Thing", [9.0] * 11)
+    leaks = Series("owner", "duetlink.other.Thing", [float(number) for number in range(11)])
     assert [
         [cell.removeprefix("[bold red]") for cell in row[1:3]] for row in chart([still, leaks, short, flat])
     ] == [
