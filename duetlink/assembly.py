@@ -49,6 +49,7 @@ def group(
     Raises:
         SettingError: an argument or variable cannot be used.
         MalformedCode, UnknownCode, CodeUsed, WrongCode: what is wrong with the code, and what to do.
+        GroupFull, CodeUnattended: there is no room, or nobody lets anybody in just now.
         IncompatiblePeer: it is the code of a duet, or the versions do not fit.
         SignalingUnavailable, SignalingRefused: the signaling server cannot be reached, or has no room.
         PairingError: those who are there were met, but no connection came about.

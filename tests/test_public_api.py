@@ -98,8 +98,8 @@ MEMBERS = {
     ),
     "duetlink.groups.group:Group": (
         "admit all_gather all_reduce all_to_all average awaitable barrier broadcast close close_doors code "
-        "epoch explain gather members on_loss open_port panel post rank recv reduce reduce_scatter rounds "
-        "scatter send share_port size state status sums sync verifier wait_members wait_ready watch"
+        "epoch explain gather members on_loss open_port panel post rank recv reduce reduce_scatter rejoin "
+        "rounds scatter send share_port size state status sums sync verifier wait_members wait_ready watch"
     ),
     "duetlink.groups.members:Member": "name path rank state",
     "duetlink:Mock": "bounds categories from_data labels like rows seed",
@@ -122,11 +122,14 @@ ERRORS = """
     AuditUnavailable
     BudgetExceeded
     CallTimeout
+    CodeUnattended
     CodeUsed
     CodecFailed
     DescriptorsShort
     DuetError
     GroupError
+    GroupFull
+    GroupOver
     IncompatiblePeer
     LimitExceeded
     LinkClosed
@@ -135,6 +138,7 @@ ERRORS = """
     MalformedCode
     MalformedValue
     MissingLibrary
+    NoMajority
     NoMock
     OperationAborted
     OperationFailed
@@ -151,6 +155,7 @@ ERRORS = """
     PrepError
     PrepNotWritten
     PrivateValue
+    PutOut
     RemoteFailure
     RemoteProtocolError
     RequestAnswered

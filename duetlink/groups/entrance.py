@@ -90,7 +90,9 @@ class Entrance:
         return code
 
     def _new_door(self) -> Door:
-        return Door(self._wiring, self._room, self.seat, self._burnt, self.lost_one)
+        return Door(
+            self._wiring, self._room, lambda: self._group.is_ready, self.seat, self._burnt, self.lost_one
+        )
 
     def _room(self) -> int:
         """How many more may come."""

@@ -220,7 +220,9 @@ class Group:
         return self
 
     def close_doors(self) -> None:
-        """Take nobody in any more, and begin with those who are there. For whoever launched."""
+        """Take nobody in any more, and begin with those who are there. For whoever lets newcomers in: that is
+        who opened the group, and when they have gone, rank 0; elsewhere it does nothing.
+        """
 
         async def close_doors() -> None:
             self._life.entrance.shut()

@@ -102,3 +102,14 @@ def test_shut_doors_stay_shut_at_the_next_host(make_group: MakeGroup, external: 
     assert together(groups[1:], lambda group: group.all_reduce(1)) == [2, 2]
     with pytest.raises((errors.CodeUsed, errors.UnknownCode)):
         duetlink.group(groups[1].code, settings=external)
+
+
+def test_the_code_of_a_group_lives_for_as_long_as_the_group_does(make_group: MakeGroup) -> None:
+    settings = dataclasses.replace(QUICK, code_lifetime_s=4.0)
+    groups = make_group(2, settings=settings)
+    door = groups[0]._life.entrance._door
+    assert door is not None
+    first = set(door._waiting)
+    until(lambda: door._waiting and not first & door._waiting)  # the time of its seat is over
+    with pytest.raises(errors.GroupFull):
+        duetlink.group(groups[1].code, settings=settings)

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(400)]
 
 MOST_S = 240.0  # sixteen kernels start and make 120 links, perhaps on two cores that others use as well
 

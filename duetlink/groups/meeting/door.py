@@ -27,16 +27,19 @@ class Door:
         self,
         wiring: Wiring,
         room: Callable[[], int],
+        renews: Callable[[], bool],
         on_link: Callable[[Link], None],
         on_burnt: Callable[[WrongCode], None],
         on_failed: Callable[[DuetError], None],
     ) -> None:
-        """`room` says how many may come, those included who are about to; `on_link` is told of each link to
+        """`room` says how many may come, those included who are about to; `renews` whether the code is to
+        live longer than a seat waits: it is that of a group that has begun. `on_link` is told of each link to
         somebody who knew the code; `on_burnt` that somebody did not, which shuts the door; `on_failed` that
         somebody who knew it could not be linked, or that the time of a seat is over.
         """
         self._wiring = wiring
         self._room = room
+        self._renews = renews
         self._on_link = on_link
         self._on_burnt = on_burnt
         self._on_failed = on_failed
@@ -137,8 +140,8 @@ class Door:
         except GroupFull:
             again_s = 0.0
         except (DuetError, TimeoutError) as error:
-            if isinstance(error, PairingTimeout) and task in self._waiting:  # the code's time is over
-                again_s = None
+            is_over = isinstance(error, PairingTimeout) and task in self._waiting  # the time of its seat
+            if is_over and (mailbox is None or not self._renews()):
                 self.is_open = False
             self._left(task, again_s)
             self._on_failed(error if isinstance(error, DuetError) else DuetError("a newcomer was too slow"))

@@ -6,8 +6,9 @@ may live, so that a late or second scientist learns why and does not meet a stra
 
 A hall is one nameplate with several mailboxes, for a group: each is joined once, by another joiner, in the
 order in which they were opened. Who opened the first is told the key to open more, and may pass it on. Once
-somebody has come, the hall outlives its mailboxes until its time is over, so that another member of the group
-can open more; unless a wrong code was tried there, or its owner says that nobody is to come any more.
+somebody has come, the hall outlives its mailboxes until a minute after its time, so that another member of
+the group can open more, which begins its time anew; unless a wrong code was tried there, or its owner says
+that nobody is to come any more.
 
 Two sides that have been paired before, and have lost each other, know a place: 32 bytes that nobody else can
 guess. Either may come first, and as often as it likes; nothing of a place is remembered.
@@ -29,6 +30,7 @@ Refusal = pb.Refusal
 
 PLACE_BYTES = 32
 HALL_BYTES = 32
+HALL_KEPT_S = 60.0  # beyond its time: longer than a group takes to find out that its host has gone
 
 Key = int | bytes | tuple[int, int]
 """A nameplate, a place, or one of the mailboxes of a hall: its nameplate and a number."""
@@ -78,10 +80,11 @@ class _Mailbox:
 
 
 class _Hall:
-    def __init__(self, seats: int, deadline_s: float) -> None:
+    def __init__(self, seats: int, lifetime_s: float, now_s: float) -> None:
         self.key = secrets.token_bytes(HALL_BYTES)
         self.seats = seats
-        self.deadline_s = deadline_s
+        self.lifetime_s = lifetime_s
+        self.deadline_s = now_s + lifetime_s
         self.opened = 0
         self.used = False
         self.over = False  # goes with its last mailbox
@@ -137,7 +140,7 @@ class Mailboxes:
         deadline_s = self._clock() + lifetime_s
         granted = pb.Claimed(nameplate=nameplate, lifetime_s=max(1, int(lifetime_s)))
         if seats:
-            hall = self._halls[nameplate] = _Hall(seats, deadline_s)
+            hall = self._halls[nameplate] = _Hall(seats, lifetime_s, self._clock())
             self._nameplates[hall.key] = nameplate
             granted.hall = hall.key
             return self._set_up(self._in_hall(nameplate, hall), granted)
@@ -153,6 +156,8 @@ class Mailboxes:
         hall = self._halls[nameplate]
         if len(hall.there) >= hall.seats:
             raise Refused(Refusal.LIMIT, f"the {hall.seats} seats of nameplate {nameplate} have been opened")
+        if hall.used:  # a group that is there keeps its code for as long as it opens mailboxes
+            hall.deadline_s = self._clock() + hall.lifetime_s
         lifetime_s = max(1, int(hall.deadline_s - self._clock()))
         granted = pb.Claimed(nameplate=nameplate, lifetime_s=lifetime_s, hall=key)
         return self._set_up(self._in_hall(nameplate, hall), granted)
@@ -243,7 +248,7 @@ class Mailboxes:
                 seat.end(Refused(Refusal.EXPIRED, f"the time of {name} is over").frame())
             self._remove(number)
         for nameplate, hall in list(self._halls.items()):
-            if not hall.there and hall.deadline_s <= now_s:
+            if not hall.there and hall.deadline_s + HALL_KEPT_S <= now_s:
                 self._remove_hall(nameplate, hall)
         self._gone = {nameplate: end_s for nameplate, end_s in self._gone.items() if end_s > now_s}
         self._buckets = {key: bucket for key, bucket in self._buckets.items() if not bucket.is_full(now_s)}
@@ -266,7 +271,7 @@ class Mailboxes:
             nameplate = number[0]
             hall = self._halls[nameplate]
             del hall.there[number]
-            is_kept = hall.used and not hall.over and self._clock() < hall.deadline_s
+            is_kept = hall.used and not hall.over and self._clock() < hall.deadline_s + HALL_KEPT_S
             if not (hall.there or is_kept):
                 self._remove_hall(nameplate, hall)
         elif used and isinstance(number, int):

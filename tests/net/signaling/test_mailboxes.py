@@ -84,7 +84,11 @@ def test_a_hall_that_was_joined_outlives_its_owner_and_is_opened_again_by_its_ke
     another = mailboxes.claim_seat(key)
     assert mailboxes.join(nameplate).number == another.number
     mailboxes.leave(another, pb.ERRORY)
-    clock.now_s += 61  # its time is over, also without a mailbox
+    clock.now_s += 119  # its time is over, and the next host may not have come yet
+    mailboxes.leave(mailboxes.claim_seat(key), pb.ERRORY)  # begins its time anew
+    clock.now_s += 119
+    assert refused(mailboxes.join, nameplate).reason == pb.Refusal.UNATTENDED
+    clock.now_s += 2
     assert refused(mailboxes.join, nameplate).reason == pb.Refusal.USED
     assert refused(mailboxes.claim_seat, key).reason == pb.Refusal.UNKNOWN_NAMEPLATE
 
