@@ -19,7 +19,7 @@ Peers = Callable[[], tuple[Peer, Peer]]
 # in the owner: a file is opened all the time, as its user's cells and its audit log do
 OPENING = """
 import os, resource, threading
-resource.setrlimit(resource.RLIMIT_NOFILE, (400, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+resource.setrlimit(resource.RLIMIT_NOFILE, (1024, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 stop, opened, refused = threading.Event(), [], []
 def keep_opening():
     while not stop.wait(0.001):
