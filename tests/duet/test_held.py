@@ -124,6 +124,19 @@ def test_an_owner_that_answers_again_and_again_keeps_nothing_for_each_call(duets
     assert {kind: (before[kind], after[kind]) for kind in kinds if after[kind] > before[kind] + 6} == {}
 
 
+def test_a_call_that_waits_leaves_nothing_behind(duets: DuetPair) -> None:
+    owner, scientist = duets
+    owner.share(1, "x")
+    pointer(scientist, "x")
+    before = counted("Future", "Task")
+    for _ in range(40):
+        scientist.wait_object("x", 10)
+        with pytest.raises(errors.RequestTimeout):
+            owner.wait_request(0)
+    after = counted("Future", "Task")
+    assert {kind: count for kind, count in after.items() if count > before[kind] + 6} == {}
+
+
 def reasons(duet: Duet) -> dict[str, tuple[str, ...]]:
     return {held.title: held.reasons for held in duet.status().held}
 
