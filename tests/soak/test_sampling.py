@@ -104,6 +104,8 @@ def test_a_series_is_judged_by_its_kind() -> None:
     rising = [100.0 * number for number in range(11)]
     assert leak("memfds", *rising) == 600
     assert leak("memfds", *rising[:10]) == 0  # too few to tell
+    assert leak("_asyncio.FutureIter", 22, 29, 24, 25, 26, 27, 27, 26, 27, 28, 29) == 0
+    assert leak("_asyncio.Future", *range(71, 467, 36)) == 216
     assert leak("private bytes", *rising) == 0
     assert leak("private bytes", *(2e7 * number for number in range(11))) == 120_000_000
     assert leak("items of duetlink.groups.departures.Departures._ends", *range(11)) == 0
