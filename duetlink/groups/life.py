@@ -232,6 +232,8 @@ class GroupLife:
         self.links.back(seat)
         self.links.end(seat, "out of reach for too long")
         self._lost_after_all(seat)
+        if self.standing is not None and not self.standing.is_member:
+            self._say_linked()  # perhaps its greeting was the last one to be waited for
         return True
 
     def _cut(self, seat: int) -> None:

@@ -101,3 +101,24 @@ async def test_one_that_stumbles_before_the_group_begins_does_not_cost_the_other
         await asyncio.gather(*(member.life.point("begin") for member in everybody))
     assert {member.epoch for member in everybody} == {Epoch(1, (0, 1, 3, 4))}
     await end([*members, again], network)
+
+
+async def test_a_newcomer_waits_for_no_greeting_of_a_member_that_has_died(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    members = await grown(network, 4)
+    monkeypatch.setattr(members[3].life.links, "send", lambda seat, message: None)  # its greeting gets lost
+    newcomer = MemoryMember(network, "newcomer")
+    mine, theirs = network.link(newcomer.name, members[0].name)
+    members[0].life.entrance.seat(theirs)  # type: ignore[arg-type]
+    newcomer.life.join(mine, "memory")  # type: ignore[arg-type]
+    async with asyncio.timeout(20):
+        peers = newcomer.life.peers
+        while not (len(peers) == 4 and peers[1].is_greeted and peers[2].is_greeted and peers[3].link):
+            await asyncio.sleep(0)
+        # after the last greeting that comes, and the newcomer knows of it before the host does
+        peers[3].link.end(PeerLost("member 3 was killed"))  # type: ignore[union-attr, attr-defined]
+        members[3].kill()
+        while not members[0].life.newcomers():
+            await members[0].life.wait_change(0.01)
+    await end([*members, newcomer], network)

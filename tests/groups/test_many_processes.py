@@ -18,10 +18,9 @@ MOST_S = 240.0  # sixteen kernels start and make 120 links, perhaps on two cores
 MEMBER = """
 import sys, duetlink
 from duetlink.settings import Settings
-settings = Settings(heartbeat_interval_s=1.0, heartbeat_timeout_s=6.0)
-who = dict(name=sys.argv[1], settings=settings, patience_s=6.0)
-code = sys.argv[3] if len(sys.argv) > 3 else None
-group = duetlink.group(code, **who) if code else duetlink.group(size=int(sys.argv[2]), **who)
+name, limit_s, size = sys.argv[1], float(sys.argv[2]), int(sys.argv[3])
+who = dict(name=name, settings=Settings(heartbeat_timeout_s=limit_s), patience_s=limit_s)
+group = duetlink.group(sys.argv[4], **who) if len(sys.argv) > 4 else duetlink.group(size=size, **who)
 print("code", group.code, flush=True)
 for line in sys.stdin:
     print("out", eval(line), flush=True)
@@ -81,27 +80,27 @@ def members() -> Iterator[Members]:
     made.end()
 
 
-def grown(members: Members, size: int) -> None:
-    """The first opens the group; the others start at once."""
-    members.start(str(size))
+def grown(members: Members, size: int, limit_s: float) -> None:
+    """The first opens the group; the others start at once. `limit_s` is that of silence, and patience."""
+    members.start(str(limit_s), str(size))
     code = members.answer(0, "code")
     for _ in range(size - 1):
-        members.start(str(size), code)
+        members.start(str(limit_s), str(size), code)
     for number in range(1, size):
         members.answer(number, "code")
 
 
 def test_sixteen_that_start_at_once_form_a_group(members: Members) -> None:
-    grown(members, 16)
+    grown(members, 16, limit_s=10.0)
     assert members.all("group.wait_ready(200).size") == ["16"] * 16
-    assert members.all("group.all_reduce(1)") == ["16"] * 16
+    assert members.all("group.all_reduce(1, timeout_s=120)") == ["16"] * 16
     assert members.all("group.epoch") == ["1"] * 16
     errors = members.end()
     assert [text for text in errors if "never retrieved" in text] == []
 
 
 def test_a_member_that_is_stopped_for_less_than_the_limits_costs_nobody_the_group(members: Members) -> None:
-    grown(members, 6)
+    grown(members, 6, limit_s=6.0)
     assert members.all("group.wait_ready(200).size") == ["6"] * 6
     names = "[member.name for member in group.members if member.rank is not None]"
     everybody = members.all(names)
