@@ -18,6 +18,7 @@ from duetlink.groups.collectives.choice import Explanation
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.operation import here
 from duetlink.groups.collectives.sums.base import SumReport
+from duetlink.groups.departures import LEFT
 from duetlink.groups.life import GroupLife
 from duetlink.groups.members import Members
 from duetlink.groups.operations import Operations
@@ -301,6 +302,9 @@ class Group:
             return
         try:
             self._thread.run(self._close(reason))
+        except BaseException:  # a person who interrupts this waits for nobody
+            self._thread.loop.call_soon_threadsafe(self._life.cut, reason or LEFT)
+            raise
         finally:
             self._thread.stop()
             open_here.discard(self._ending)

@@ -79,6 +79,8 @@ OWN = {
     "duetlink.groups.mesh:Mesh.fail": "the result of a future that is done",
     "duetlink.groups.ports:GroupPort.close": TURN,
     "duetlink.groups.post:GroupPost": "a thread of the gossip's, not the person's; a turn of the loop",
+    "duetlink.groups.torch.callbacks:Callbacks._work": "a thread for callbacks, not the person's",
+    "duetlink.groups.torch.store_links:StoreLinks.cut": "the result of a future that is done",
     "duetlink.groups.torch.face:Face": "called by torch; by LoopThread.run, as all of these",
     "duetlink.groups.torch.group_store:GroupStore": "the same; answers are told apart by their numbers",
     "duetlink.groups.torch.job:Job.close": "the end of a job; what is left of it is freed by the next call",
