@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterator
 from datetime import timedelta
@@ -92,6 +93,8 @@ def a_rank_is_late(ranks: list[int], hook: Callable[..., Any] | None = None) -> 
             assert str(group.last_error) in str(found.value)
             assert "rank 1 has not called it" in str(group.last_error)
     if rank == 1:
+        while group.collectives.broken is None:  # the others' word of it may still be on its way
+            threading.Event().wait(0.01)
         with pytest.raises(GroupError, match="rank 1 has not called it"):  # the forward meets no other rank
             dist.barrier(group=group)
         assert isinstance(group.last_error, GroupError)
