@@ -11,7 +11,7 @@ from typing import Any, Self, TypeVar
 
 from duetlink.base.quantities import count_text, rate_text, size_text
 from duetlink.base.runtime import descriptors
-from duetlink.base.runtime.at_exit import KERNEL_ENDED, Ending, open_here
+from duetlink.base.runtime.at_exit import KERNEL_ENDED, ExitPlan, open_here
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.data.codecs.gradients.compressor import GradientCompressor
 from duetlink.data.tuning import Compression
@@ -73,10 +73,10 @@ class Duet:
         self._panel: Panel | None = None
         self._offering = Offering(use.endpoint.reading)
         life.workbench.use(use.thread)
-        self._ending = Ending(
+        self._exit_plan = ExitPlan(
             use.thread, lambda limit_s: life.close(KERNEL_ENDED), lambda: life.cut(KERNEL_ENDED)
         )
-        open_here.add(self._ending)
+        open_here.add(self._exit_plan)
 
     # -- how it stands ---------------------------------------------------------------------------------------
 
@@ -506,7 +506,7 @@ class Duet:
             with contextlib.suppress(LinkClosed):  # closed by another thread meanwhile
                 self._thread.run(self._life.close(reason))
             self._thread.stop()
-        open_here.discard(self._ending)
+        open_here.discard(self._exit_plan)
         duets.discard(self)
 
     def __enter__(self) -> Self:

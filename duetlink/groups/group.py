@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
-from duetlink.base.runtime.at_exit import KERNEL_ENDED, Ending, open_here
+from duetlink.base.runtime.at_exit import KERNEL_ENDED, ExitPlan, open_here
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import AuditUnavailable, GroupError, GroupOver, PairingTimeout, PanelUnavailable
 from duetlink.groups import watching
@@ -64,8 +64,8 @@ class Group:
         self._ports.begin()
         self._posts: dict[int, int] = {}  # how many were opened in this epoch
         self._panel: Panel | None = None
-        self._ending = Ending(thread, self._close_with_process, lambda: life.cut(KERNEL_ENDED))
-        open_here.add(self._ending)
+        self._exit_plan = ExitPlan(thread, self._close_with_process, lambda: life.cut(KERNEL_ENDED))
+        open_here.add(self._exit_plan)
 
     # -- how it stands ---------------------------------------------------------------------------------------
 
@@ -307,7 +307,7 @@ class Group:
             raise
         finally:
             self._thread.stop()
-            open_here.discard(self._ending)
+            open_here.discard(self._exit_plan)
 
     async def _close(self, reason: str, serving_s: float | None = None) -> None:
         try:

@@ -27,7 +27,7 @@ from typing import Any
 
 from tests.free_port import free_port
 
-SIZE = 3
+SIZE = int(os.environ.get("DUETLINK_RANKS", "3"))
 CASE_S = 120.0
 _START_S = 180.0
 

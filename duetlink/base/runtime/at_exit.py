@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Ending:
+class ExitPlan:
     """How one duet, group or torch job ends with its process."""
 
     thread: LoopThread  # its share of the loop; stopping it is the last step
@@ -68,27 +68,32 @@ class OpenHere:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._begun = False  # the hooks are registered
-        self._endings: list[Ending] = []  # oldest first
+        self._plans: list[ExitPlan] = []  # oldest first
         self._last: dict[Callable[[], None], None] = {}  # in order, each once
         self._children: weakref.WeakSet[Killable] = weakref.WeakSet()
 
-    def add(self, ending: Ending) -> None:
+    def add(self, plan: ExitPlan) -> None:
         """Close it when the interpreter ends, unless `discard` comes before."""
         self._begin()
         with self._lock:
-            self._endings.append(ending)
+            self._plans.append(plan)
 
-    def discard(self, ending: Ending) -> None:
+    def discard(self, plan: ExitPlan) -> None:
         """It has closed."""
         self._begin()
         with self._lock, contextlib.suppress(ValueError):
-            self._endings.remove(ending)
+            self._plans.remove(plan)
 
     def add_last(self, end: Callable[[], None]) -> None:
         """Call `end` after all of that, on the thread that ends the interpreter."""
         self._begin()
         with self._lock:
             self._last[end] = None
+
+    def discard_last(self, end: Callable[[], None]) -> None:
+        """It has been called."""
+        with self._lock:
+            self._last.pop(end, None)
 
     def add_child(self, child: Killable) -> None:
         """Kill this child process if it is still there when everything has closed."""
@@ -108,7 +113,7 @@ class OpenHere:
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._endings, self._last, self._children = [], {}, weakref.WeakSet()
+        self._plans, self._last, self._children = [], {}, weakref.WeakSet()
         forget_calls()
 
     def _end(self) -> None:
@@ -117,15 +122,15 @@ class OpenHere:
 
     def _end_all(self) -> None:
         with self._lock:
-            endings, last = list(self._endings), list(self._last)
+            plans, last = list(self._plans), list(self._last)
         limit_s = POLITE_IN_A_KERNEL_S if _is_kernel() else POLITE_S
-        closing: dict[Ending, Future[None]] = {}
+        closing: dict[ExitPlan, Future[None]] = {}
 
         def begin() -> None:
-            for ending in endings:
-                if ending not in closing:
+            for plan in plans:
+                if plan not in closing:
                     with contextlib.suppress(LinkClosed):  # it was closed a moment ago
-                        closing[ending] = ending.thread.submit(ending.close(limit_s))
+                        closing[plan] = plan.thread.submit(plan.close(limit_s))
 
         # an error or a Ctrl-C that came out of here would skip the hooks of other libraries
         with _logged():
@@ -134,25 +139,25 @@ class OpenHere:
         with _logged():
             begin()  # a Ctrl-C may have come in between
             if not all(each.done() for each in closing.values()):
-                for ending in closing:
+                for plan in closing:
                     with contextlib.suppress(RuntimeError):  # its loop has been closed
-                        ending.thread.loop.call_soon_threadsafe(_cut, ending)
+                        plan.thread.loop.call_soon_threadsafe(_cut, plan)
                 concurrent.futures.wait(closing.values(), _CUT_S)
-        for end in [*(ending.thread.stop for ending in endings), *last, _wait_calls]:
+        for end in [*(plan.thread.stop for plan in plans), *last, _wait_calls]:
             with _logged():
                 end()
         with self._lock:
             children = list(self._children)
-            self._endings, self._last = [], {}
+            self._plans, self._last = [], {}
         for child in children:
             with contextlib.suppress(ProcessLookupError):
                 child.kill()
 
 
-def _cut(ending: Ending) -> None:
+def _cut(plan: ExitPlan) -> None:
     # aiortc's tasks fail when a connection is taken from them, and asyncio prints what nobody asks for
-    ending.thread.loop.set_exception_handler(lambda loop, context: _log.debug("%s", context["message"]))
-    ending.cut()
+    plan.thread.loop.set_exception_handler(lambda loop, context: _log.debug("%s", context["message"]))
+    plan.cut()
 
 
 def _wait_calls() -> None:

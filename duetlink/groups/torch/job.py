@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from duetlink.base.runtime.at_exit import Ending, open_here
+from duetlink.base.runtime.at_exit import ExitPlan, open_here
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import DuetError, GroupError, PeerLost, SettingError
 from duetlink.groups.collectives.collectives import Collectives
@@ -51,8 +51,8 @@ class Job:
         self._entered: dict[str, tuple[Mesh, Collectives]] = {}
         self._leaving: list[concurrent.futures.Future[None]] = []
         self._closing: asyncio.Task[None] | None = None
-        self._ending = Ending(thread, lambda limit_s: self.end(), links.cut)
-        open_here.add(self._ending)
+        self._exit_plan = ExitPlan(thread, lambda limit_s: self.end(), links.cut)
+        open_here.add(self._exit_plan)
 
     async def enter(self, name: str, ranks: Sequence[int], timeout_s: float) -> Collectives:
         """Connect the members of one group. All of them call it.
@@ -113,7 +113,7 @@ class Job:
             self._at_end()
         finally:
             self.thread.stop()
-            open_here.discard(self._ending)
+            open_here.discard(self._exit_plan)
 
     async def end(self) -> None:
         """Leave every group that has not been left, and free the links. Safe to call twice."""

@@ -7,6 +7,7 @@ import logging
 import socket
 from pathlib import Path
 
+from duetlink.base.runtime.at_exit import open_here
 from duetlink.errors import SignalingUnavailable
 from duetlink.net.signaling.discovery import Announcement, SignalingServer, announce
 from duetlink.net.signaling.limits import Limits
@@ -61,11 +62,14 @@ class EmbeddedServer:
             self._announcement = announce(self.address, self._directory)
         except OSError as error:
             _log.warning("other notebooks of this machine will not find this signaling server: %s", error)
+            return
+        open_here.add_last(self._announcement.remove)
 
     async def stop(self) -> None:
         """Stop serving and withdraw the announcement. Again is harmless."""
         if self._announcement is not None:
             self._announcement.remove()
+            open_here.discard_last(self._announcement.remove)
             self._announcement = None
         await self._server.stop()
 
