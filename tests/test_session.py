@@ -120,7 +120,8 @@ def mute_server() -> Any:
     async def serve(request: web.Request) -> web.StreamResponse:
         ws = web.WebSocketResponse()
         await ws.prepare(request)
-        await ws.send_bytes(pb.ServerFrame(claimed=pb.Claimed(nameplate=5)).SerializeToString())
+        claimed = pb.Claimed(nameplate=5, hall=bytes(32))
+        await ws.send_bytes(pb.ServerFrame(claimed=claimed).SerializeToString())
         async for _ in ws:
             pass
         return ws
@@ -145,6 +146,15 @@ def test_a_code_expires_at_a_server_that_says_nothing(mute_server: str) -> None:
         ):
             owner.wait_connected(60)
         assert owner.state.startswith("closed")
+
+
+def test_a_groups_code_expires_at_a_server_that_says_nothing(mute_server: str) -> None:
+    settings = Settings(signaling=mute_server, code_lifetime_s=1.0)
+    with (
+        duetlink.group(size=2, settings=settings) as group,
+        pytest.raises(errors.PairingTimeout, match="within 1 s"),
+    ):
+        group.wait_ready(60)
 
 
 def test_waiting_for_nobody_leaves_the_code_valid(server: str) -> None:

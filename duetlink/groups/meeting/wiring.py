@@ -74,7 +74,7 @@ class Wiring:
             return await connection.answer(offer)
 
         try:
-            paired = await pair_owner(mailbox, code, self.hello, answer)
+            paired = await pair_owner(mailbox, code, self.hello, answer, self._settings.code_lifetime_s)
             if stranger:
                 await mailbox.close()
                 raise IncompatiblePeer(
