@@ -34,7 +34,6 @@ class OpenDuets(Sequence[T]):
     """`duetlink.duets`: the open duets of this kernel, oldest first. Any thread may call."""
 
     def __init__(self) -> None:
-        self._begun = False  # a fork knows what to forget
         self._forget()
 
     def _forget(self) -> None:
@@ -45,9 +44,7 @@ class OpenDuets(Sequence[T]):
         """From here on `duet` is listed; `run` is what made it."""
         with self._lock:
             self._made[duet] = run
-            if not self._begun:
-                self._begun = True
-                in_child(self._forget)
+            in_child(self._forget)
 
     def discard(self, duet: T) -> None:
         """`duet` is closed."""

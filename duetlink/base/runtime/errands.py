@@ -21,7 +21,6 @@ class Errands:
 
     def __init__(self, name: str) -> None:
         self._name = name
-        self._begun = False  # a fork knows what to forget
         self._forget()
 
     def _forget(self) -> None:
@@ -33,9 +32,7 @@ class Errands:
     def begin(self) -> None:
         """The caller will have errands."""
         with self._lock:
-            if not self._begun:
-                self._begun = True
-                in_child(self._forget)
+            in_child(self._forget)
             self._users += 1
             if self._users == 1:
                 self._waiting = queue.SimpleQueue()

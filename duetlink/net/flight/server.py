@@ -7,7 +7,6 @@ standard error; gRPC does not tell how many there were. doorkeeper.py bounds how
 
 from __future__ import annotations
 
-import functools
 import ipaddress
 import socket
 import weakref
@@ -171,11 +170,6 @@ class FlightServer:
 _services: weakref.WeakSet[_Service] = weakref.WeakSet()
 
 
-@functools.cache
-def _watch_forks() -> None:
-    in_child(_leave_to_the_parent)
-
-
 def _leave_to_the_parent() -> None:
     """In a fork: forget pyarrow's finalizers, which wait at the interpreter's end for threads of gRPC's that
     the fork does not have.
@@ -192,7 +186,7 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no 
     def __init__(self, server: FlightServer, *arguments: object, **settings: object) -> None:
         self._server = server
         super().__init__(*arguments, **settings)
-        _watch_forks()
+        in_child(_leave_to_the_parent)
         _services.add(self)
 
     def do_get(self, context: flight.ServerCallContext, ticket: flight.Ticket) -> flight.GeneratorStream:

@@ -25,7 +25,6 @@ class SharedEndpoint:
     """Any thread but the loop's own may call."""
 
     def __init__(self) -> None:
-        self._begun = False  # a fork knows what to forget
         self._forget()
 
     def _forget(self) -> None:
@@ -38,9 +37,7 @@ class SharedEndpoint:
     def use(self) -> EndpointUse:
         """Begin to use it."""
         with self._lock:
-            if not self._begun:
-                self._begun = True
-                in_child(self._forget)
+            in_child(self._forget)
             if self._thread is None or self._endpoint is None:
                 open_here.add_last(self._end)
                 thread = LoopThread()
