@@ -201,6 +201,8 @@ def test_a_kernel_that_is_restarted_completes_its_log(
         one.said("connected")
         if peer_is_stopped:
             one.process.send_signal(signal.SIGSTOP)
+        # Jupyter's own 2.5 s until SIGTERM are wall time, of which a busy machine may give a kernel little
+        kernel.manager.shutdown_wait_time = 2 * HANG_S
         kernel.manager.restart_kernel()
         kinds = [json.loads(line)["kind"] for line in private_audit_log.read_text().splitlines()]
         assert kinds[-1] == "closed"
