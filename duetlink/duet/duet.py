@@ -19,9 +19,10 @@ from duetlink.data.values.lossy import Lossy, undone_where_it_fails
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.policies import Policies
 from duetlink.duet.answering.requests import Request, RequestTable
-from duetlink.duet.answering.workplace import budget_words
+from duetlink.duet.answering.programs import budget_words
 from duetlink.duet.asking.own_requests import OwnRequest, OwnRequestTable
 from duetlink.duet.asking.pending_request import wait_future
+from duetlink.duet.asking.asking import What
 from duetlink.duet.asking.place import fetch, place
 from duetlink.duet.asking.pointer import Pointer
 from duetlink.duet.audit import Audit
@@ -261,7 +262,7 @@ class Duet:
             words = await asyncio.to_thread(budget_words, ledger, offer.name)
         mine = await catalogue.share(offer, words)
         if mine.mock is not None:
-            self._life.workplace.expect()
+            self._life.programs.expect()
         return Asset(mine.info, catalogue, self._thread)
 
     @contextlib.contextmanager
@@ -351,15 +352,12 @@ class Duet:
         """
         return fetch(obj, self._life.workbench, reason, timeout_s)
 
-    def wait_done(self) -> None:
-        """Return when the peer has done all operations that were made on pointers.
-
-        Raises:
-            OperationFailed: some failed there; the message names the first.
-            WorkerUnavailable: the process that did them has ended, with all results.
-            LinkClosed.
+    def check(self, result: Any, *, reason: str = "", timeout_s: float | None = None) -> bool:
+        """Whether the owner can make what a pointer points to: one bit, which is asked for and answered like
+        a value. False also where a limit of the owner's is in the way. Raises as `Pointer.get`.
         """
-        self._life.workbench.done()
+        pending = place(result, self._life.workbench)._program.ask(result, reason, None, What(check=True))
+        return bool(pending.result_or_withdraw(timeout_s))
 
     # -- what moves ------------------------------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from duetlink.compute.privacy.ledger import Ledger
 from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.persistence import NothingKept, Persistence
 from duetlink.duet.answering.policies.book import PolicyBook
-from duetlink.duet.answering.workplace import Workplace
+from duetlink.duet.answering.programs import Programs
 from duetlink.duet.asking.asking import Asking
 from duetlink.duet.asking.workbench import Workbench
 from duetlink.duet.objects.catalogue import Catalogue
@@ -67,21 +67,18 @@ class Life:
         kept = self.persistence.ledger if settings.budget_path is None else None
         self.ledger = Ledger(kept or settings.budget_file)
         self.decoding = Decoding(settings.worker_memory_bytes)
-        self.workplace = Workplace(self.catalogue, settings, self.recorder, self.ledger)
+        self.programs = Programs(self.catalogue, settings, self.recorder, self.ledger)
         self.inbox = Inbox(
             self.catalogue,
             settings,
             self.recorder,
             PolicyBook(self.persistence),
-            self.workplace,
+            self.programs,
             self.decoding,
             self.persistence,
         )
         self.asking = Asking(settings)
         self.workbench = Workbench(self.catalogue, self.asking)
-        self.asking.before = self.workbench.flushed
-        self.asking.why_failed = self.workbench.why_failed
-        self.catalogue.on_mock = self.workplace.warm
         self.giving = Giving(self.catalogue, self.recorder, self.decoding)
         self.ports = Ports(self.recorder)
         # for waiting from any thread
@@ -145,17 +142,16 @@ class Life:
         link.on_closed = self.end
         link.on_lost = self._lost
         link.on_restored = self._restored
-        link.on_change = self.inbox.on_change = self.workplace.on_change = self.changed
+        link.on_change = self.inbox.on_change = self.changed
         self.asking.on_change = self.changed
         self.ports.on_change = self.changed
-        for desk in (self.catalogue, self.inbox, self.asking, self.giving, self.workplace, self.workbench):
+        for desk in (self.catalogue, self.inbox, self.asking, self.giving, self.workbench):
             desk.attach(link)
         self.ports.attach(link)
         link.start()
-        for task in (self.catalogue.keep_prepared(), self.workplace.run()):
-            self.at_end(partial(cancelled, asyncio.ensure_future(task)))
+        self.at_end(partial(cancelled, asyncio.ensure_future(self.catalogue.keep_prepared())))
         if any(mine.mock is not None for mine in self.catalogue.mine.values()):
-            self.workplace.expect()
+            self.programs.expect()
         self.at_end(self.workbench.close)
         self.at_end(self.decoding.close)  # after those that use it
         self.at_end(self.inbox.close)

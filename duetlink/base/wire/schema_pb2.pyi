@@ -8,7 +8,7 @@ from typing import ClassVar as _ClassVar, Optional as _Optional, Union as _Union
 DESCRIPTOR: _descriptor.FileDescriptor
 
 class Envelope(_message.Message):
-    __slots__ = ("id", "reply_to", "deadline_ms", "done", "failure", "cancel", "ping", "bye", "introduction", "client_certificate", "flight_address_query", "flight_address", "local_challenge", "local_proof", "ticket_query", "ticket", "transfer_end", "probe_query", "transfer_offer", "asset_notice", "asset_gone", "ask", "answer", "withdraw", "delivery", "transfer_pause", "carrier_open", "carrier_wanted", "carrier_signal", "carrier_end", "manifest_query", "manifest", "compression_change", "compression", "tuner_decision", "path_speed", "codec_wanted", "work", "work_report", "work_query", "mock_query", "work_log", "work_words", "feed_query", "group_notice")
+    __slots__ = ("id", "reply_to", "deadline_ms", "done", "failure", "cancel", "ping", "bye", "introduction", "client_certificate", "flight_address_query", "flight_address", "local_challenge", "local_proof", "ticket_query", "ticket", "transfer_end", "probe_query", "transfer_offer", "asset_notice", "asset_gone", "ask", "answer", "withdraw", "delivery", "transfer_pause", "carrier_open", "carrier_wanted", "carrier_signal", "carrier_end", "manifest_query", "manifest", "compression_change", "compression", "tuner_decision", "path_speed", "codec_wanted", "mock_query", "work_log", "feed_query", "group_notice")
     ID_FIELD_NUMBER: _ClassVar[int]
     REPLY_TO_FIELD_NUMBER: _ClassVar[int]
     DEADLINE_MS_FIELD_NUMBER: _ClassVar[int]
@@ -46,12 +46,8 @@ class Envelope(_message.Message):
     TUNER_DECISION_FIELD_NUMBER: _ClassVar[int]
     PATH_SPEED_FIELD_NUMBER: _ClassVar[int]
     CODEC_WANTED_FIELD_NUMBER: _ClassVar[int]
-    WORK_FIELD_NUMBER: _ClassVar[int]
-    WORK_REPORT_FIELD_NUMBER: _ClassVar[int]
-    WORK_QUERY_FIELD_NUMBER: _ClassVar[int]
     MOCK_QUERY_FIELD_NUMBER: _ClassVar[int]
     WORK_LOG_FIELD_NUMBER: _ClassVar[int]
-    WORK_WORDS_FIELD_NUMBER: _ClassVar[int]
     FEED_QUERY_FIELD_NUMBER: _ClassVar[int]
     GROUP_NOTICE_FIELD_NUMBER: _ClassVar[int]
     id: int
@@ -91,15 +87,11 @@ class Envelope(_message.Message):
     tuner_decision: TunerDecision
     path_speed: PathSpeed
     codec_wanted: CodecWanted
-    work: Work
-    work_report: WorkReport
-    work_query: WorkQuery
     mock_query: MockQuery
     work_log: WorkLog
-    work_words: WorkWords
     feed_query: FeedQuery
     group_notice: GroupNotice
-    def __init__(self, id: _Optional[int] = ..., reply_to: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., introduction: _Optional[_Union[Introduction, _Mapping]] = ..., client_certificate: _Optional[_Union[ClientCertificate, _Mapping]] = ..., flight_address_query: _Optional[_Union[FlightAddressQuery, _Mapping]] = ..., flight_address: _Optional[_Union[FlightAddress, _Mapping]] = ..., local_challenge: _Optional[_Union[LocalChallenge, _Mapping]] = ..., local_proof: _Optional[_Union[LocalProof, _Mapping]] = ..., ticket_query: _Optional[_Union[TicketQuery, _Mapping]] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., transfer_end: _Optional[_Union[TransferEnd, _Mapping]] = ..., probe_query: _Optional[_Union[ProbeQuery, _Mapping]] = ..., transfer_offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., asset_notice: _Optional[_Union[AssetNotice, _Mapping]] = ..., asset_gone: _Optional[_Union[AssetGone, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., transfer_pause: _Optional[_Union[TransferPause, _Mapping]] = ..., carrier_open: _Optional[_Union[CarrierOpen, _Mapping]] = ..., carrier_wanted: _Optional[_Union[CarrierWanted, _Mapping]] = ..., carrier_signal: _Optional[_Union[CarrierSignal, _Mapping]] = ..., carrier_end: _Optional[_Union[CarrierEnd, _Mapping]] = ..., manifest_query: _Optional[_Union[ManifestQuery, _Mapping]] = ..., manifest: _Optional[_Union[Manifest, _Mapping]] = ..., compression_change: _Optional[_Union[CompressionChange, _Mapping]] = ..., compression: _Optional[_Union[Compression, _Mapping]] = ..., tuner_decision: _Optional[_Union[TunerDecision, _Mapping]] = ..., path_speed: _Optional[_Union[PathSpeed, _Mapping]] = ..., codec_wanted: _Optional[_Union[CodecWanted, _Mapping]] = ..., work: _Optional[_Union[Work, _Mapping]] = ..., work_report: _Optional[_Union[WorkReport, _Mapping]] = ..., work_query: _Optional[_Union[WorkQuery, _Mapping]] = ..., mock_query: _Optional[_Union[MockQuery, _Mapping]] = ..., work_log: _Optional[_Union[WorkLog, _Mapping]] = ..., work_words: _Optional[_Union[WorkWords, _Mapping]] = ..., feed_query: _Optional[_Union[FeedQuery, _Mapping]] = ..., group_notice: _Optional[_Union[GroupNotice, _Mapping]] = ...) -> None: ...
+    def __init__(self, id: _Optional[int] = ..., reply_to: _Optional[int] = ..., deadline_ms: _Optional[int] = ..., done: _Optional[_Union[Done, _Mapping]] = ..., failure: _Optional[_Union[Failure, _Mapping]] = ..., cancel: _Optional[_Union[Cancel, _Mapping]] = ..., ping: _Optional[_Union[Ping, _Mapping]] = ..., bye: _Optional[_Union[Bye, _Mapping]] = ..., introduction: _Optional[_Union[Introduction, _Mapping]] = ..., client_certificate: _Optional[_Union[ClientCertificate, _Mapping]] = ..., flight_address_query: _Optional[_Union[FlightAddressQuery, _Mapping]] = ..., flight_address: _Optional[_Union[FlightAddress, _Mapping]] = ..., local_challenge: _Optional[_Union[LocalChallenge, _Mapping]] = ..., local_proof: _Optional[_Union[LocalProof, _Mapping]] = ..., ticket_query: _Optional[_Union[TicketQuery, _Mapping]] = ..., ticket: _Optional[_Union[Ticket, _Mapping]] = ..., transfer_end: _Optional[_Union[TransferEnd, _Mapping]] = ..., probe_query: _Optional[_Union[ProbeQuery, _Mapping]] = ..., transfer_offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., asset_notice: _Optional[_Union[AssetNotice, _Mapping]] = ..., asset_gone: _Optional[_Union[AssetGone, _Mapping]] = ..., ask: _Optional[_Union[Ask, _Mapping]] = ..., answer: _Optional[_Union[Answer, _Mapping]] = ..., withdraw: _Optional[_Union[Withdraw, _Mapping]] = ..., delivery: _Optional[_Union[Delivery, _Mapping]] = ..., transfer_pause: _Optional[_Union[TransferPause, _Mapping]] = ..., carrier_open: _Optional[_Union[CarrierOpen, _Mapping]] = ..., carrier_wanted: _Optional[_Union[CarrierWanted, _Mapping]] = ..., carrier_signal: _Optional[_Union[CarrierSignal, _Mapping]] = ..., carrier_end: _Optional[_Union[CarrierEnd, _Mapping]] = ..., manifest_query: _Optional[_Union[ManifestQuery, _Mapping]] = ..., manifest: _Optional[_Union[Manifest, _Mapping]] = ..., compression_change: _Optional[_Union[CompressionChange, _Mapping]] = ..., compression: _Optional[_Union[Compression, _Mapping]] = ..., tuner_decision: _Optional[_Union[TunerDecision, _Mapping]] = ..., path_speed: _Optional[_Union[PathSpeed, _Mapping]] = ..., codec_wanted: _Optional[_Union[CodecWanted, _Mapping]] = ..., mock_query: _Optional[_Union[MockQuery, _Mapping]] = ..., work_log: _Optional[_Union[WorkLog, _Mapping]] = ..., feed_query: _Optional[_Union[FeedQuery, _Mapping]] = ..., group_notice: _Optional[_Union[GroupNotice, _Mapping]] = ...) -> None: ...
 
 class Done(_message.Message):
     __slots__ = ()
@@ -382,26 +374,28 @@ class AssetGone(_message.Message):
     def __init__(self, name: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
 
 class Ask(_message.Message):
-    __slots__ = ("request_id", "name", "revision", "reason", "path", "result", "expires_s", "statistic", "job")
+    __slots__ = ("request_id", "name", "revision", "reason", "path", "program", "expires_s", "statistic", "job", "check")
     REQUEST_ID_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     REVISION_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]
     PATH_FIELD_NUMBER: _ClassVar[int]
-    RESULT_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
     EXPIRES_S_FIELD_NUMBER: _ClassVar[int]
     STATISTIC_FIELD_NUMBER: _ClassVar[int]
     JOB_FIELD_NUMBER: _ClassVar[int]
+    CHECK_FIELD_NUMBER: _ClassVar[int]
     request_id: bytes
     name: str
     revision: int
     reason: str
     path: str
-    result: int
+    program: ProgramBody
     expires_s: float
     statistic: bytes
     job: Job
-    def __init__(self, request_id: _Optional[bytes] = ..., name: _Optional[str] = ..., revision: _Optional[int] = ..., reason: _Optional[str] = ..., path: _Optional[str] = ..., result: _Optional[int] = ..., expires_s: _Optional[float] = ..., statistic: _Optional[bytes] = ..., job: _Optional[_Union[Job, _Mapping]] = ...) -> None: ...
+    check: bool
+    def __init__(self, request_id: _Optional[bytes] = ..., name: _Optional[str] = ..., revision: _Optional[int] = ..., reason: _Optional[str] = ..., path: _Optional[str] = ..., program: _Optional[_Union[ProgramBody, _Mapping]] = ..., expires_s: _Optional[float] = ..., statistic: _Optional[bytes] = ..., job: _Optional[_Union[Job, _Mapping]] = ..., check: bool = ...) -> None: ...
 
 class Answer(_message.Message):
     __slots__ = ("request_id", "state", "reason", "offer", "name")
@@ -489,17 +483,13 @@ class MockQuery(_message.Message):
     revision: int
     def __init__(self, name: _Optional[str] = ..., revision: _Optional[int] = ...) -> None: ...
 
-class Work(_message.Message):
-    __slots__ = ("epoch", "number", "steps", "values")
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    NUMBER_FIELD_NUMBER: _ClassVar[int]
-    STEPS_FIELD_NUMBER: _ClassVar[int]
-    VALUES_FIELD_NUMBER: _ClassVar[int]
-    epoch: int
-    number: int
-    steps: bytes
-    values: _containers.RepeatedCompositeFieldContainer[WorkValue]
-    def __init__(self, epoch: _Optional[int] = ..., number: _Optional[int] = ..., steps: _Optional[bytes] = ..., values: _Optional[_Iterable[_Union[WorkValue, _Mapping]]] = ...) -> None: ...
+class ProgramBody(_message.Message):
+    __slots__ = ("compressed", "offer")
+    COMPRESSED_FIELD_NUMBER: _ClassVar[int]
+    OFFER_FIELD_NUMBER: _ClassVar[int]
+    compressed: bytes
+    offer: TransferOffer
+    def __init__(self, compressed: _Optional[bytes] = ..., offer: _Optional[_Union[TransferOffer, _Mapping]] = ...) -> None: ...
 
 class WorkValue(_message.Message):
     __slots__ = ("body", "offer", "kind", "detail")
@@ -512,18 +502,6 @@ class WorkValue(_message.Message):
     kind: str
     detail: str
     def __init__(self, body: _Optional[bytes] = ..., offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., kind: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...
-
-class WorkReport(_message.Message):
-    __slots__ = ("epoch", "done", "failures", "ended")
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    DONE_FIELD_NUMBER: _ClassVar[int]
-    FAILURES_FIELD_NUMBER: _ClassVar[int]
-    ENDED_FIELD_NUMBER: _ClassVar[int]
-    epoch: int
-    done: int
-    failures: _containers.RepeatedCompositeFieldContainer[WorkFailure]
-    ended: WorkEnd
-    def __init__(self, epoch: _Optional[int] = ..., done: _Optional[int] = ..., failures: _Optional[_Iterable[_Union[WorkFailure, _Mapping]]] = ..., ended: _Optional[_Union[WorkEnd, _Mapping]] = ...) -> None: ...
 
 class WorkFailure(_message.Message):
     __slots__ = ("result", "batch", "position", "code", "error")
@@ -629,32 +607,6 @@ class WorkEnd(_message.Message):
     limit: float
     def __init__(self, why: _Optional[_Union[WorkEnd.Why, str]] = ..., limit: _Optional[float] = ...) -> None: ...
 
-class WorkWords(_message.Message):
-    __slots__ = ("epoch", "steps")
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    STEPS_FIELD_NUMBER: _ClassVar[int]
-    epoch: int
-    steps: _containers.RepeatedCompositeFieldContainer[StepWords]
-    def __init__(self, epoch: _Optional[int] = ..., steps: _Optional[_Iterable[_Union[StepWords, _Mapping]]] = ...) -> None: ...
-
-class StepWords(_message.Message):
-    __slots__ = ("result", "batch", "position", "text")
-    RESULT_FIELD_NUMBER: _ClassVar[int]
-    BATCH_FIELD_NUMBER: _ClassVar[int]
-    POSITION_FIELD_NUMBER: _ClassVar[int]
-    TEXT_FIELD_NUMBER: _ClassVar[int]
-    result: int
-    batch: int
-    position: int
-    text: str
-    def __init__(self, result: _Optional[int] = ..., batch: _Optional[int] = ..., position: _Optional[int] = ..., text: _Optional[str] = ...) -> None: ...
-
-class WorkQuery(_message.Message):
-    __slots__ = ("epoch",)
-    EPOCH_FIELD_NUMBER: _ClassVar[int]
-    epoch: int
-    def __init__(self, epoch: _Optional[int] = ...) -> None: ...
-
 class Job(_message.Message):
     __slots__ = ("name", "source", "call", "inputs", "mock_kind", "mock_detail", "mock_text", "epsilon", "delta")
     NAME_FIELD_NUMBER: _ClassVar[int]
@@ -678,14 +630,14 @@ class Job(_message.Message):
     def __init__(self, name: _Optional[str] = ..., source: _Optional[str] = ..., call: _Optional[bytes] = ..., inputs: _Optional[_Iterable[_Union[JobInput, _Mapping]]] = ..., mock_kind: _Optional[str] = ..., mock_detail: _Optional[str] = ..., mock_text: _Optional[str] = ..., epsilon: _Optional[float] = ..., delta: _Optional[float] = ...) -> None: ...
 
 class JobInput(_message.Message):
-    __slots__ = ("asset", "result", "value")
+    __slots__ = ("asset", "program", "value")
     ASSET_FIELD_NUMBER: _ClassVar[int]
-    RESULT_FIELD_NUMBER: _ClassVar[int]
+    PROGRAM_FIELD_NUMBER: _ClassVar[int]
     VALUE_FIELD_NUMBER: _ClassVar[int]
     asset: JobAsset
-    result: int
+    program: ProgramBody
     value: WorkValue
-    def __init__(self, asset: _Optional[_Union[JobAsset, _Mapping]] = ..., result: _Optional[int] = ..., value: _Optional[_Union[WorkValue, _Mapping]] = ...) -> None: ...
+    def __init__(self, asset: _Optional[_Union[JobAsset, _Mapping]] = ..., program: _Optional[_Union[ProgramBody, _Mapping]] = ..., value: _Optional[_Union[WorkValue, _Mapping]] = ...) -> None: ...
 
 class JobAsset(_message.Message):
     __slots__ = ("name", "revision")

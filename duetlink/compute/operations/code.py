@@ -35,6 +35,7 @@ from duetlink.compute.operations.variables import Variables, Waiting
 MAX_LINES = 400
 WIDTH = 100
 _MAX_WORDS = 100  # about a value
+_MOST_SEEDS = 8
 _ROOM = 16  # of the line, for what is written around an expression that waits
 
 
@@ -73,6 +74,10 @@ class _Code:
     def text(self) -> str:
         """The whole."""
         head = self._variables.name_assets()
+        seeds = dict.fromkeys(draw.seed for draw in self._slice.draws.values() if draw.seed is not None)
+        if seeds:
+            more = ", …" if len(seeds) > _MOST_SEEDS else ""
+            head.append(f"# seed {', '.join(map(str, list(seeds)[:_MOST_SEEDS]))}{more}")
         self._written = len(head)
         block = self._block(self._uses.items, 0, ())
         if self._write_all(block):
@@ -221,8 +226,6 @@ class _Code:
             differing = differences(self._slice, self._like[step], variable)
             changing, words = differing.changing, list(differing.words)
             block.counts |= len(changing) > len(words)
-        if step in self._slice.failed:
-            words.append("failed; it may have done a part of this")
         if self._slice.results[step] in self._uses.twice:
             words.append("one of several steps that claim to make this")
         return changing, words

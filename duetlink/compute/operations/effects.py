@@ -43,6 +43,28 @@ def is_listed(operation: str) -> bool:
 
 
 @functools.cache
+def may_draw(operation: str) -> bool:
+    """Whether an operation may draw random numbers from a generator that is not its argument, for some class
+    of objects; by its name on the wire.
+    """
+    return operation in _drawing() or (
+        operation.startswith("torch.nn.") and operation.removeprefix("torch.nn.")[:1].isupper()
+    )
+
+
+@functools.cache
+def _drawing() -> frozenset[str]:
+    found = {"numpy.random.default_rng"}  # without a seed, from the system's entropy
+    for library in LIBRARIES:
+        listed = read_list(library)
+        module = listed["module"]
+        found.update(f"{module}.{name}" if module else name for name in listed.get("random", ()))
+        for members in listed.get("classes", {}).values():
+            found.update(f".{name}" for name in members.get("random", ()))
+    return frozenset(found)
+
+
+@functools.cache
 def _listed() -> frozenset[str]:
     found: set[str] = set()
     for library in LIBRARIES:

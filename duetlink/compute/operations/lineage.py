@@ -4,10 +4,6 @@ digest.
 
 from __future__ import annotations
 
-import hashlib
-import json
-import sys
-from array import array
 from dataclasses import dataclass
 
 from duetlink.compute.operations.code import code_of
@@ -15,15 +11,13 @@ from duetlink.compute.operations.effects import is_listed
 from duetlink.compute.operations.literal import harmless
 from duetlink.compute.operations.preparations import preparations_of
 from duetlink.compute.operations.program import ASSET, VALUE
-from duetlink.compute.operations.slice import Slice, slice_of
-from duetlink.compute.operations.trace import Shape, Trace
+from duetlink.compute.operations.slice import Slice
 
 _MAX_EXPRESSION = 60  # characters
 _MAX_OPERATIONS = 1_000  # the lists have more, but nobody uses that many
-# Among the names of operations: something was asked for by a name that no list has, or has failed, or there
-# are more names than these. No list has an operation of this name.
+# Among the names of operations: something was asked for by a name that no list has, or there are more names
+# than these. No list has an operation of this name.
 UNKNOWN = "unknown"
-_VERSION = b"duetlink lineage 1\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,34 +28,25 @@ class Lineage:
     operations: tuple[str, ...]  # of the lists, by name, see `operation_name`; and UNKNOWN
     steps: int  # operations, also the same one again
     code: str  # Python; its last line is the result
-    digest: str  # SHA-256: the same for the same steps with the same literals and values, whatever their ids
+    digest: str  # the same for the same steps with the same literals and values
     expression: str  # a line of at most 60 characters, to call the result by
     # digests of the preparations that its assets went through, and UNPREPARED
     preparations: tuple[str, ...] = ()
 
 
-def lineage(trace: Trace, result: int, position: int) -> Lineage:
-    """The lineage of the result of that id, by the batches before a position.
-
-    Raises:
-        LookupError: none of them makes it.
-    """
-    try:
-        found = slice_of(trace, trace.node(result), trace.batch_ends[position])
-    except LookupError:
-        raise LookupError(f"no step makes result {result}") from None
+def lineage(found: Slice, digest: str) -> Lineage:
+    """How a program is shown that has this digest."""
     assets = dict.fromkeys(
         (shape.arguments[0], shape.arguments[1]) for shape in found.shapes if shape.operation == ASSET
     )
-    operations = _operations(found)
     steps = sum(1 for number in found.steps if found.shapes[number].operation not in (ASSET, VALUE))
     code = code_of(found)
     return Lineage(
         tuple(assets),
-        operations,
+        _operations(found),
         steps,
         code,
-        _digest(found),
+        digest,
         _expression(code, steps, [name for name, _ in assets]),
         preparations_of(found),
     )
@@ -73,7 +58,7 @@ def _operations(found: Slice) -> tuple[str, ...]:
     """
     asked = {shape.operation for shape in found.shapes} - {ASSET, VALUE}
     listed = sorted({operation_name(operation) for operation in asked if is_listed(operation)})
-    if found.failed or len(listed) > _MAX_OPERATIONS or not all(map(is_listed, asked)):
+    if len(listed) > _MAX_OPERATIONS or not all(map(is_listed, asked)):
         return (*listed[:_MAX_OPERATIONS], UNKNOWN)
     return tuple(listed)
 
@@ -99,29 +84,3 @@ def _expression(code: str, steps: int, assets: list[str]) -> str:
     names = ", ".join(map(harmless, assets)) or "no asset"
     room = _MAX_EXPRESSION - len(told)
     return told + (names if len(names) <= room else names[: room - 1] + "…")
-
-
-def _digest(found: Slice) -> str:
-    """Shapes, values and numbers, each by its first appearance, so that nothing in it depends on ids."""
-    digest = hashlib.sha256(_VERSION)
-    for content in (
-        [_shape_digest(shape) for shape in found.shapes],
-        [[number, value.digest] for number, value in found.values.items()],
-        [len(found.steps), len(found.references), found.target, sorted(found.failed)],
-    ):
-        digest.update(json.dumps(content, separators=(",", ":")).encode() + b"\n")
-    for numbers in (found.steps, found.results, found.references):
-        digest.update(_little_endian(numbers))
-    return digest.hexdigest()
-
-
-def _shape_digest(shape: Shape) -> str:
-    content = [shape.operation, shape.arguments, shape.keywords, shape.gradients]
-    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
-
-
-def _little_endian(numbers: array[int]) -> bytes:
-    if sys.byteorder == "big":  # pragma: no cover
-        numbers = numbers[:]
-        numbers.byteswap()
-    return numbers.tobytes()

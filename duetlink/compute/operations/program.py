@@ -1,10 +1,10 @@
-"""A program: the steps that a peer has recorded, as JSON. See `allowed.py` for what a step may do.
+"""Steps as JSON, as they are recorded and as they travel. See `allowed.py` for what a step may do.
 
-A batch is a list of steps, each `[id, operation, arguments]` or `[id, operation, arguments, keywords]`. `id`
-names the result from then on, or is 0 where nobody wants it. Beside the operations of the lists there are
+A recorded step is a list `[id, operation, arguments]` or `[id, operation, arguments, keywords]`. `id` names
+the result from then on, or is 0 where nobody wants it. Beside the operations of the lists there are
 
     asset   [name, revision]      the object that the owner shares under that name
-    value   [index]               the batch's value of that number, which came with it
+    value   [index]               a value of the scientist's, by its place among those that are beside the steps
     drop    [id, …]               these results are not needed any more
     grad    [true or false]       whether torch records gradients from here on
 
@@ -18,98 +18,59 @@ are:
     ["z", real, imaginary]        a complex number
     ["c", name]                   a constant of the lists, such as numpy.float32
     ["f", name]                   a function of the lists
+
+In a program that is asked for (`canonical.py`), a step has no id: its result is called by its place, from 1
+on. It is `[operation, arguments]`, or that with keywords, or with keywords and *modes*, a JSON object with
+
+    "grad": false                 torch records no gradients in this step
+    "draw": [seed, number]        the step may draw random numbers. It is the draw of this number, from 0 on,
+                                  since the program set that seed last; null: it has set none
+
+so that drop, grad and the operations that set a seed are no steps of it.
 """
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-from duetlink.errors import LimitExceeded, RemoteProtocolError
+from duetlink.errors import RemoteProtocolError
 
 ASSET, VALUE, DROP, GRAD = "asset", "value", "drop", "grad"
+SEEDS = frozenset(("torch.manual_seed",))  # which set the seed of the draws after them
 
-MAX_BYTES = 8 * 1024 * 1024  # of one batch
-MAX_STEPS = 20_000  # of one batch
-MAX_LARGE_VALUES = 16  # that come with one batch, and are pulled
 MAX_DEPTH = 20  # of an argument
 _MAX_NAME = 200
+_MOST_SEED = 1 << 64
 
 Argument = Any  # JSON, as above
 TAGS = frozenset("tldsezcf")
 
 
-class Step(NamedTuple):
-    """One step as it came."""
+class Draw(NamedTuple):
+    """From which random numbers a step draws."""
 
-    id: int
+    seed: int | None  # that the program has set; None: it has set none
+    number: int  # how many steps have drawn since
+
+
+class Step(NamedTuple):
+    """One step."""
+
+    id: int  # of its result; 0: nobody wants it
     operation: str
     arguments: Sequence[Argument]
     keywords: dict[str, Argument]
 
 
-def join(steps: Sequence[str]) -> bytes:
-    """A batch, of steps that are written already."""
-    return f"[{','.join(steps)}]".encode()
+class CanonicalStep(NamedTuple):
+    """One step of a program that is asked for."""
 
-
-def inflate(compressed: bytes) -> bytes:
-    """A batch as `write` made it, of one that came compressed.
-
-    Raises:
-        LimitExceeded: it is longer than MAX_BYTES.
-        RemoteProtocolError: it is not compressed by zlib.
-    """
-    stream = zlib.decompressobj()
-    try:
-        content = stream.decompress(compressed, MAX_BYTES)
-    except zlib.error:
-        raise RemoteProtocolError("a batch of steps does not decompress") from None
-    if stream.unconsumed_tail:
-        raise LimitExceeded(f"a batch is over {MAX_BYTES:,} bytes")
-    if not stream.eof:
-        raise RemoteProtocolError("a batch of steps is cut short")
-    return content
-
-
-def assets(content: bytes) -> list[tuple[str, int]]:
-    """Name and revision of the assets that a batch opens. Raises as `read`."""
-    if b'"asset"' not in content:
-        return []
-    found = []
-    for step in read(content):
-        if step.operation == ASSET and len(step.arguments) == 2:
-            name, revision = step.arguments
-            if type(name) is str and type(revision) is int:
-                found.append((name, revision))
-    return found
-
-
-def read(content: bytes | memoryview) -> list[Step]:
-    """The steps of a batch. What their operations and arguments name is not looked up. Raises as `parse`."""
-    return [step_of(raw) for raw in parse(content)]
-
-
-def parse(content: bytes | memoryview) -> list[Any]:
-    """The steps of a batch as JSON; nothing is known of each.
-
-    Raises:
-        LimitExceeded: too long, too many steps.
-        RemoteProtocolError: it is no batch.
-    """
-    if len(content) > MAX_BYTES:
-        raise LimitExceeded(f"a batch of {len(content):,} bytes is over {MAX_BYTES:,}")
-    try:
-        steps = json.loads(bytes(content))
-    except (ValueError, RecursionError):
-        raise RemoteProtocolError("a batch of steps is no JSON") from None
-    if type(steps) is not list:
-        raise RemoteProtocolError("a batch of steps is no list")
-    if len(steps) > MAX_STEPS:
-        raise LimitExceeded(f"a batch of {len(steps):,} steps is over {MAX_STEPS:,}")
-    return steps
+    operation: str
+    arguments: list[Argument]
+    keywords: dict[str, Argument]
+    gradients: bool
+    draw: Draw | None
 
 
 _NO_KEYWORDS: dict[str, Argument] = {}
@@ -133,7 +94,35 @@ def step_of(step: Any) -> Step:
     raise RemoteProtocolError("a step is no list of an id, an operation, its arguments, and named ones")
 
 
-def references(step: Step) -> list[int]:
+def read_step(raw: Any) -> CanonicalStep:
+    """One step of a program that is asked for. Raises RemoteProtocolError."""
+    if type(raw) is not list or not 2 <= len(raw) <= 4:
+        raise RemoteProtocolError("a step is no list of an operation, its arguments, named ones, and modes")
+    modes = raw[3] if len(raw) == 4 else _NO_KEYWORDS
+    step = step_of([1, *raw[:3]])
+    if not step.keywords and len(raw) == 3:
+        raise RemoteProtocolError("a step has keywords, and there are none")
+    if not modes:
+        if len(raw) == 4:
+            raise RemoteProtocolError("a step has modes, and there are none")
+        return CanonicalStep(step.operation, raw[1], step.keywords, True, None)
+    if type(modes) is not dict or not modes.keys() <= {"grad", "draw"} or modes.get("grad", False) is not False:
+        raise RemoteProtocolError("a step has modes that there are not")
+    draw = None
+    if "draw" in modes:
+        told = modes["draw"]
+        if type(told) is not list or len(told) != 2:
+            raise RemoteProtocolError("a draw is a seed and a number")
+        seed, number = told
+        if not (seed is None or (type(seed) is int and abs(seed) < _MOST_SEED)) or type(number) is not int:
+            raise RemoteProtocolError("a draw is a seed and a number")
+        if not 0 <= number < 1 << 53:
+            raise RemoteProtocolError("a draw has no such number")
+        draw = Draw(seed, number)
+    return CanonicalStep(step.operation, raw[1], step.keywords, "grad" not in modes, draw)
+
+
+def references(step: Step | CanonicalStep) -> list[int]:
     """The results that a step's arguments name, in order. Raises RemoteProtocolError for what is none."""
     found: list[int] = []
 

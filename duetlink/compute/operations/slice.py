@@ -29,6 +29,7 @@ from duetlink.compute.operations.kinds import (
     NOTHING,
     READS_GRAPH,
 )
+from duetlink.compute.operations.program import Draw
 from duetlink.compute.operations.trace import LoggedValue, Shape, Trace
 
 
@@ -44,20 +45,25 @@ class Slice:
     reference_ends: array[int]
     references: array[int]
     values: dict[int, LoggedValue]  # by the number of what a step "value" refers to
-    target: int
-    failed: frozenset[int]  # steps of which the worker has said so
+    targets: tuple[int, ...]
+    draws: dict[int, Draw]  # of the steps that may draw random numbers
+
+    @property
+    def target(self) -> int:
+        """The result that is asked for; of several, the first."""
+        return self.targets[0]
 
     def __len__(self) -> int:
         return len(self.steps)
 
 
-def slice_of(trace: Trace, target: int, stop: int) -> Slice:
-    """What makes the node `target`, of the steps before `stop`. Raises LookupError: none of them does."""
-    search = _Search(trace, stop)
-    taken = search.run(target)
-    if not search.defined:
+def slice_of(trace: Trace, *targets: int) -> Slice:
+    """What makes these nodes. Raises LookupError: no step makes one of them."""
+    search = _Search(trace, len(trace))
+    taken = search.run(targets)
+    if search.undefined:
         raise LookupError("no step makes this result")
-    return _renumbered(trace, taken, search.needed, target)
+    return _renumbered(trace, taken, search.needed, targets)
 
 
 class _Search:
@@ -66,14 +72,14 @@ class _Search:
         self.stop = stop
         nodes = len(trace.sharing)
         self.needed = bytearray(nodes)
-        self.defined = False
+        self.undefined: set[int] = set()
         self._watched = bytearray(nodes)
         self._count = array("i", bytes(4 * nodes))  # needed or watched nodes at and below each
         self._graded: set[int] = set()  # graphs of which a gradient may be read
         self._recorded: set[int] = set()  # graphs that a backward step reads
         self._inputs: dict[int, list[tuple[int, int]]] | None = None
 
-    def run(self, target: int) -> list[int]:
+    def run(self, targets: Sequence[int]) -> list[int]:
         """Positions of the steps, in order."""
         trace, needed = self.trace, self.needed
         kinds, results, ends, references = trace.kinds, trace.results, trace.reference_ends, trace.references
@@ -83,7 +89,9 @@ class _Search:
         while link >= 0 and when[attached[link]] >= self.stop:
             link -= 1
         taken = []
-        self._need(target, self.stop)
+        self.undefined.update(targets)
+        for target in self.undefined:
+            self._need(target, self.stop)
         for position in range(self.stop - 1, -1, -1):
             while link >= 0 and when[attached[link]] >= position:
                 child = attached[link]
@@ -98,8 +106,7 @@ class _Search:
             used = references[ends[position - 1] if position else 0 : ends[position]]
             if not made and not self._changes(kind, used, position):
                 continue
-            if result == target:
-                self.defined = True
+            self.undefined.discard(result)
             taken.append(position)
             for node in used:
                 if node >= 0:
@@ -161,7 +168,9 @@ class _Search:
                         self._watch(data, position)
 
 
-def _renumbered(trace: Trace, taken: Sequence[int], needed: Sequence[int], target: int) -> Slice:
+def _renumbered(
+    trace: Trace, taken: Sequence[int], needed: Sequence[int], targets: Sequence[int]
+) -> Slice:
     numbers: dict[int, int] = {-1: 0}
     shapes: dict[int, int] = {}
     steps, results = array("q"), array("q")
@@ -181,7 +190,7 @@ def _renumbered(trace: Trace, taken: Sequence[int], needed: Sequence[int], targe
         results.append(numbers.setdefault(result, len(numbers)) if result >= 0 and needed[result] else 0)
         shape = trace.shape_numbers[position]
         steps.append(shapes.setdefault(shape, len(shapes)))
-    failed = frozenset(step for step, position in enumerate(taken) if position in trace.failed)
+    draws = {step: trace.draws[position] for step, position in enumerate(taken) if position in trace.draws}
     return Slice(
         [trace.shapes[shape] for shape in shapes],
         steps,
@@ -189,6 +198,6 @@ def _renumbered(trace: Trace, taken: Sequence[int], needed: Sequence[int], targe
         ends,
         references,
         values,
-        numbers[target],
-        failed,
+        tuple(numbers[target] for target in targets),
+        draws,
     )

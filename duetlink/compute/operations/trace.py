@@ -1,5 +1,5 @@
-"""What is remembered of a program so that any of its results can be traced back: not its objects, but how
-they hang together.
+"""What is remembered of recorded steps so that any result can be traced back: not the objects, but how they
+hang together.
 
 Theory. Nothing is known here of the objects but their ids, and a hostile peer may let a result come about by
 writing into memory that others look at. So two relations are kept between results, both larger than the
@@ -10,21 +10,22 @@ truth, both as a `Partition` with the number of the step as its time:
 
 A step whose operation makes something fresh relates its result to nothing; one that changes an argument, or
 may return a part of it, relates its result and its arguments with each other. What an operation does is told
-by `effects`, for all classes at once, since the class of an object is known to the worker only.
+by `effects`, for all classes at once, since the class of an object is known to a room only.
 
 A result has a number here, its *node*; an id that is defined twice is one node, so that it stands for both.
-Two steps that open one asset, or one value of a batch, make the same object, whatever their ids.
+Two steps that open one asset, or one value, make the same object, whatever their ids.
 """
 
 from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 from duetlink.compute.operations import program
+from duetlink.compute.operations.effects import may_draw
 from duetlink.compute.operations.kinds import (
     BACK,
     CHANGES_ALL,
@@ -40,7 +41,7 @@ from duetlink.compute.operations.kinds import (
     writes,
 )
 from duetlink.compute.operations.partition import Partition
-from duetlink.compute.operations.program import ASSET, DROP, GRAD, MAX_DEPTH, VALUE
+from duetlink.compute.operations.program import ASSET, DROP, GRAD, MAX_DEPTH, SEEDS, VALUE, Draw
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 
 # Of memory, for one program: some three million steps. A step takes about 170 bytes; one that differs from
@@ -53,7 +54,7 @@ _NO_KEYWORDS: dict[str, Any] = {}
 
 
 class LoggedValue(NamedTuple):
-    """A value that came with a batch: what it is, in the peer's words, and a digest of its content."""
+    """A value of the scientist's: what it is, in the peer's words, and a digest of its content."""
 
     description: str
     digest: str
@@ -71,11 +72,12 @@ class Shape:
 
 
 class Trace:
-    """The steps of a program, appended batch by batch."""
+    """Steps in the order in which they were recorded. Not for several threads at once."""
 
     def __init__(self, effects: Callable[[str], str], *, may_learn: bool = True) -> None:
-        self.position = 0  # batches
-        self.batch_ends = array("q", [0])  # steps
+        """`effects` tells what an operation does, by its name. With `may_learn` false, no tensor among assets
+        and values comes with `requires_grad`; slices then have fewer steps where that is known.
+        """
         self.kinds = bytearray()  # the rest of these: one item per step
         self.results = array("i")  # node; -1: none
         self.shape_numbers = array("i")
@@ -85,7 +87,7 @@ class Trace:
         self.sharing = Partition()
         self.graph = Partition()  # merged wherever `sharing` is
         self.values: dict[int, LoggedValue] = {}
-        self.failed: set[int] = set()  # steps that the worker could not do, or in part
+        self.draws: dict[int, Draw] = {}  # of the steps that may draw random numbers
         # What a graph reads without being connected to it: a step, a node of the graph, a node of the data.
         self.inputs: tuple[array[int], array[int], array[int]] = (array("q"), array("i"), array("i"))
         # of each node that stands for its class: it may have the memory of gradients, to which steps add
@@ -98,8 +100,11 @@ class Trace:
         self._learned = False  # whether that is so of any
         self._assets: dict[str, int] = {}
         self._number_of: dict[str, int] = {}
-        self._known: dict[str, tuple[int, bool]] = {}  # what an operation does, and teaches, by its name
+        # what an operation does and teaches, and whether it may draw random numbers, by its name
+        self._known: dict[str, tuple[int, bool, bool]] = {}
         self._gradients = True
+        self._draw = Draw(None, 0)  # the next one
+        self._next_modes: tuple[bool, Draw] | None = None  # behind a whole program
         self._texts_bytes = 0  # of all that is held in other objects than numbers
         self._is_full = False
 
@@ -111,11 +116,11 @@ class Trace:
     def held_bytes(self) -> int:
         """The memory that all of it takes."""
         lists: tuple[Any, ...] = (
-            *(self.batch_ends, self.kinds, self.results, self.shape_numbers, self.references),
-            *(self.reference_ends, self.shapes, self.holding, self._learning, *self.inputs),
-            *(self.values, self.failed, self._node_of, self._assets, self._number_of, self._known),
+            *(self.kinds, self.results, self.shape_numbers, self.references, self.reference_ends),
+            *(self.shapes, self.holding, self._learning, *self.inputs),
+            *(self.values, self.draws, self._node_of, self._assets, self._number_of, self._known),
         )
-        numbers = 2 * len(self._node_of) + len(self.failed) + len(self.values)
+        numbers = 2 * len(self._node_of) + 4 * len(self.draws) + len(self.values)
         return (
             sum(map(sys.getsizeof, lists))
             + self.sharing.held_bytes
@@ -124,72 +129,132 @@ class Trace:
             + self._texts_bytes
         )
 
-    def add(self, batch: bytes, values: Sequence[LoggedValue]) -> None:
-        """Take in the next batch. One that the worker refuses as a whole has no steps.
+    def __len__(self) -> int:
+        """How many steps there are."""
+        return len(self.kinds)
+
+    def add(self, steps: Sequence[Any], values: Sequence[LoggedValue] = ()) -> None:
+        """Take in the next steps, `[id, operation, arguments]` or with keywords, as a recorder wrote them. A
+        step `value` has the place of one of `values`.
 
         Raises:
             LimitExceeded: they would take more memory than MAX_HELD_BYTES; nothing is taken in any more.
         """
-        if self._is_full or self.held_bytes > MAX_HELD_BYTES:
-            self._refuse_more()
-        try:
-            steps = program.parse(batch)
-        except RemoteProtocolError:
-            steps = []
-        self._grow(2 * len(steps))  # a result each, and what it opens
+        self._check_room(len(steps))
+        if self._next_modes is not None:
+            (self._gradients, self._draw), self._next_modes = self._next_modes, None
         opened: dict[int, int] = {}  # of the values, by index
         for raw in steps:
-            # wider than what the protocol allows: what the worker refuses does no harm here
+            # wider than what the protocol allows: what a room refuses does no harm here
             if type(raw) is not list or not 3 <= len(raw) <= 4:
                 self._put(NOTHING, -1, -1, ())
                 continue
             id_, operation, arguments = raw[:3]
             keywords = raw[3] if len(raw) == 4 else _NO_KEYWORDS
-            if (
-                type(id_) is not int
-                or type(operation) is not str
-                or not operation
-                or type(arguments) is not list
-                or type(keywords) is not dict
-            ):
+            if not _is_step(operation, arguments, keywords) or type(id_) is not int:
                 self._put(NOTHING, -1, -1, ())
-            elif operation == VALUE:
-                self._add_value(id_, arguments, values, opened)
-            elif operation == ASSET:
-                self._add_asset(id_, arguments)
-            elif operation in (DROP, GRAD):
+            elif operation in (DROP, GRAD, *SEEDS):
                 if operation == GRAD and arguments:
                     self._gradients = arguments[0] is True
+                elif operation in SEEDS and len(arguments) == 1 and type(arguments[0]) is int:
+                    self._draw = Draw(arguments[0], 0)
+                elif operation == DROP:
+                    for dropped in arguments:
+                        if type(dropped) is int:
+                            self.forget(dropped)
                 self._put(NOTHING, -1, -1, ())
             else:
-                self._add_operation(id_, operation, arguments, keywords)
-        self.position += 1
-        self.batch_ends.append(len(self.kinds))
+                self._add(id_, operation, arguments, keywords, values, opened)
 
-    def fail(self, position: int, step: int) -> None:
-        """A step of the batch that ended at this position has failed. It may have done a part of its work."""
-        begin, end = self.batch_ends[position - 1 : position + 1]
-        if 0 <= step < end - begin:
-            self.failed.add(begin + step)
+    def add_canonical(self, steps: Sequence[Any], values: Sequence[LoggedValue]) -> None:
+        """Take in a whole program, whose results are called by the places of their steps, from 1 on; see
+        `program.py`.
+
+        Raises:
+            RemoteProtocolError: these are no such steps.
+            LimitExceeded: as `add`.
+        """
+        self._check_room(len(steps))
+        opened: dict[int, int] = {}
+        for place, raw in enumerate(steps, 1):
+            step = program.read_step(raw)
+            if step.operation in (DROP, GRAD, *SEEDS):
+                raise RemoteProtocolError(f"step {place}, {step.operation}, is an attribute of other steps")
+            for mentioned in program.references(step):
+                if not 0 < mentioned < place:
+                    raise RemoteProtocolError(f"step {place} uses result {mentioned}, which is not made yet")
+            self._gradients = step.gradients
+            self._add(place, step.operation, step.arguments, step.keywords, values, opened, step.draw)
+
+    def forget(self, id_: int) -> None:
+        """Nobody has this result any more. What was made with it stays as it is."""
+        self._node_of.pop(id_, None)
+
+    @property
+    def alive(self) -> list[int]:
+        """The ids of results that somebody has."""
+        return list(self._node_of)
+
+    def successor(self) -> Trace:
+        """A trace without steps, in which what is recorded next means the same."""
+        made = Trace(self._effects, may_learn=self._may_learn)
+        made._next_modes = self._gradients, self._draw
+        return made
+
+    def rename(self, places: Sequence[int], ids: Sequence[int]) -> None:
+        """The results of these steps of a whole program have these ids from now on; the others have none."""
+        node_of = {id_: self._node_of[place] for place, id_ in zip(places, ids, strict=True)}
+        self._node_of = node_of
+
+    def _check_room(self, steps: int) -> None:
+        if self._is_full or self.held_bytes > MAX_HELD_BYTES:
+            self._refuse_more()
+        self._grow(2 * steps)  # a result each, and what it opens
+
+    def _add(
+        self,
+        id_: int,
+        operation: str,
+        arguments: list[Any],
+        keywords: dict[str, Any],
+        values: Sequence[LoggedValue],
+        opened: dict[int, int],
+        draw: Draw | None = None,
+    ) -> None:
+        if operation == VALUE:
+            self._add_value(id_, arguments, values, opened)
+        elif operation == ASSET:
+            self._add_asset(id_, arguments)
+        else:
+            self._add_operation(id_, operation, arguments, keywords, draw)
 
     def _refuse_more(self) -> NoReturn:
         self._is_full = True
         raise LimitExceeded(
-            f"the program has steps of over {MAX_HELD_BYTES:,} bytes to be kept; how its results were made "
-            "is not known any more. Ask for what is needed sooner, and begin anew"
+            f"the steps that the results of this session are made by take over {MAX_HELD_BYTES:,} bytes: let "
+            "go of results that are not needed, and begin anew with duet.store[…]"
         )
 
     # -- one step --------------------------------------------------------------------------------------------
 
     def _add_operation(
-        self, id_: int, operation: str, arguments: list[Any], keywords: dict[str, Any]
+        self,
+        id_: int,
+        operation: str,
+        arguments: list[Any],
+        keywords: dict[str, Any],
+        draw: Draw | None,
     ) -> None:
         known = self._known.get(operation)
         if known is None:
-            known = kind_by_name(operation, self._effects), teaches(operation, _NO_KEYWORDS)
+            known = (
+                kind_by_name(operation, self._effects),
+                teaches(operation, _NO_KEYWORDS),
+                may_draw(operation),
+            )
             self._known[operation] = known
             self._hold(sys.getsizeof(operation) + _PAIR_BYTES)
-        kind, teaching = known
+        kind, teaching, draws = known
         nodes: list[int] = []
         first = 0  # how many of them are in the first argument
         look_up = self._node_of.get
@@ -212,6 +277,11 @@ class Trace:
             number = self._number(text, Shape(operation, arguments, keywords, self._gradients, kind))
         node = self._define(id_) if id_ else -1
         time = len(self.kinds)
+        if draw is not None:
+            self.draws[time] = draw
+        elif draws:
+            self.draws[time] = self._draw
+            self._draw = Draw(self._draw.seed, self._draw.number + 1)
         self.kinds.append(kind)
         self.results.append(node)
         self.shape_numbers.append(number)
@@ -369,6 +439,15 @@ class Trace:
 
     def _learns(self, node: int) -> bool:
         return bool(self._learning[self.sharing.find(node)])
+
+
+def _is_step(operation: Any, arguments: Any, keywords: Any) -> bool:
+    return (
+        type(operation) is str
+        and bool(operation)
+        and type(arguments) is list
+        and type(keywords) is dict
+    )
 
 
 def _size_of(held: Any) -> int:

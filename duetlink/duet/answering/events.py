@@ -34,12 +34,14 @@ class No:
 @dataclass(frozen=True, slots=True)
 class Asked:
     """For the first time, or again after a restart. `answer` is a policy's or a budget's; None: a person is
-    to answer. A function that has not been run `is_unmade`.
+    to answer. What has to be run first and was not `is_unmade`; a program `runs` in any case, to be looked
+    at.
     """
 
     asker: bytes
     answer: Yes | No | None = None
     is_unmade: bool = False
+    runs: bool = False
 
 
 @dataclass(frozen=True, slots=True)

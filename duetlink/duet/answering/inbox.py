@@ -34,11 +34,11 @@ from duetlink.duet.answering.persistence import Persistence
 from duetlink.duet.answering.policies.book import PolicyBook
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import APPROVE
+from duetlink.duet.answering.programs import Programs
 from duetlink.duet.answering.queue import Questions, Queue
 from duetlink.duet.answering.releases import Releases
 from duetlink.duet.answering.runner import Runner, answer_of
 from duetlink.duet.answering.states import BUDGET, NO_LOG, PENDING, PERSON
-from duetlink.duet.answering.workplace import Workplace
 from duetlink.duet.objects.asset import REQUEST_ID_BYTES, AssetInfo, Content
 from duetlink.duet.objects.catalogue import Catalogue
 from duetlink.duet.objects.decoding import Decoding
@@ -69,7 +69,7 @@ class Inbox:
         settings: Settings,
         recorder: Recorder,
         policies: PolicyBook,
-        workplace: Workplace,
+        programs: Programs,
         decoding: Decoding,
         persistence: Persistence,
     ) -> None:
@@ -78,11 +78,10 @@ class Inbox:
         self.recorder = recorder
         self.policies = policies
         self.on_change: Callable[[], None] = lambda: None
-        self.planned_charges = workplace.planned_charges
-        self._retire_at_work = workplace.retire
-        self.jobs = Jobs(catalogue, settings, recorder, decoding, self.changed, workplace.charge)
-        intake = JobIntake(catalogue, workplace.freeze, settings.max_received_bytes, self._held_bytes)
-        self._arrivals = Arrivals(catalogue, workplace, intake, decoding)
+        self.planned_charges = programs.planned_charges
+        self.jobs = Jobs(catalogue, settings, recorder, decoding, self.changed, programs)
+        intake = JobIntake(catalogue, programs, settings.max_received_bytes, self._held_bytes)
+        self._arrivals = Arrivals(catalogue, intake)
         self._persistence = persistence
         self._grants = Grants(persistence)
         self._releases = Releases(catalogue, recorder)
@@ -195,8 +194,11 @@ class Inbox:
     def _route(self, ask: pb.Ask, arrival: Arrival) -> tuple[Handling, Event]:
         """Which case a question belongs to, and what it is to it: the first that fits."""
         assert self._link is not None
+        runs = arrival.job is not None and arrival.job.is_unasked
         if ask.statistic:  # a budget that is charged is the owner's yes
-            return self._enter(ask, arrival), Asked(ask.request_id, Yes(BUDGET))
+            handling = self._enter(ask, arrival)
+            handling.request.take_job(arrival.job, self.catalogue.holdings)
+            return handling, Asked(ask.request_id, Yes(BUDGET), is_unmade=True, runs=True)
         whose = (self._link.peer_name, *arrival.info.identity)
         granted = self._grants.find(whose)
         if granted is not None and granted.by == PERSON:
@@ -217,13 +219,13 @@ class Inbox:
         request = same.request  # else an earlier kernel's, which is asked again and answered now
         request.take_job(arrival.job, self.catalogue.holdings)
         same.decision, same.facts = decision, facts
-        return same, Asked(ask.request_id, answer, same.is_unmade)
+        return same, Asked(ask.request_id, answer, same.is_unmade, runs and same.is_unmade)
 
     def _same(self, ask: pb.Ask, whose: tuple[str, ...]) -> Handling | None:
         """The request that waits already, for the same thing and the same reason."""
         reason = ask.reason[:MAX_REASON]
         for request in self.pending:
-            if request.whose == whose and request.reason == reason and not ask.expires_s:
+            if _joins(request.whose, whose) and request.reason == reason and not ask.expires_s:
                 has_room = request.expires is None and len(request.waiting) < MAX_ASKERS
                 return self._queue[request.number] if has_room else None
         return None
@@ -316,7 +318,6 @@ class Inbox:
                 self._questions.drop(withdraw.request_id, handling)
 
     def _retired(self, info: AssetInfo, why: str) -> None:
-        self._retire_at_work(info)
         for request in self._grants.retire(info):
             self._queue.retired(request)
         for handling in self._queue.open:
@@ -331,6 +332,13 @@ class Inbox:
                 request.hold(content, self.catalogue.holdings)
                 self._persistence.request(request)
         self.on_change()
+
+
+def _joins(whose: tuple[str, ...], asked: tuple[str, ...]) -> bool:
+    """Whether they are for the same. What is asked for has not been made yet, if it has to be: then it is the
+    program that says so, with the objects that it names.
+    """
+    return whose == asked or (not asked[-1] and whose[:-1] == asked[:-1])
 
 
 def _after(now: datetime.datetime, seconds: float) -> datetime.datetime | None:

@@ -1,21 +1,23 @@
-"""A function of the peer's that is to be run here: what it is, what it gets, and how it gets on."""
+"""What has to be run here before it can leave, a program or a function of the peer's, and how it gets on."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from duetlink.base.quantities import size_text
 from duetlink.compute.operations import function
+from duetlink.compute.operations.canonical import DIGEST_VERSION, Program
 from duetlink.compute.operations.function import Call
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.compute.operations.literal import harmless
 from duetlink.compute.privacy.claim import Claim
-from duetlink.compute.worker.libraries import LIBRARIES
-from duetlink.compute.worker.memory import place
+from duetlink.compute.worker.libraries import LIBRARIES, OF_FUNCTIONS
 from duetlink.duet.answering.failure import Failure
+from duetlink.duet.answering.private import Private
 from duetlink.duet.objects.asset import AssetInfo, inherited_tags
 from duetlink.duet.objects.catalogue import Mine
 from duetlink.duet.objects.job_log import JobLog
@@ -24,88 +26,96 @@ MAX_EXPRESSION = 60  # characters, to call it by
 NOT_RUN = "not known: it has not been run"
 _MOST_CODE_LINES = 100  # of how an input was made
 _MAX_WORDS = 200  # characters
+TagsOf = Callable[[str, int], tuple[str, ...]]  # of an asset, by name and revision
 
 
 @dataclass(frozen=True, slots=True)
 class Input:
     """What the function gets for one of its arguments, or for a part of one."""
 
-    mine: Mine | None = None  # an asset, or a result of the peer's steps as it was when this came
+    mine: Mine | None = None  # an asset
+    program: Program | None = None  # or what a program makes
     body: memoryview = field(default=memoryview(b""), repr=False)  # else a value of the peer's
     words: str = ""  # what that is, as the peer says
 
     @property
     def size_bytes(self) -> int:
         """The memory that is held for it; an asset is held anyway."""
-        if self.mine is None:
-            return len(self.body)
-        return 0 if self.mine.info.lineage is None else self.mine.info.size_bytes
+        if self.mine is not None:
+            return 0
+        return len(self.body) if self.program is None else self.program.held_bytes
 
     @property
     def hint(self) -> str:
         """What it may be called in code."""
-        return self.mine.info.name if self.mine is not None and self.mine.info.lineage is None else ""
+        return self.mine.info.name if self.mine is not None else ""
 
     @property
-    def kind(self) -> str:
-        return self.mine.info.kind if self.mine is not None else self.words
+    def assets(self) -> list[tuple[str, int]]:
+        """Names and revisions of the objects that are in it."""
+        if self.mine is not None:
+            return [(self.mine.info.name, self.mine.info.revision)]
+        return [] if self.program is None else self.program.assets
 
     def known_by(self) -> tuple[str, str]:
         """What makes it the same for who has approved it. Of an asset its name: a new revision of it is the
         same. Reads all of a value.
         """
-        if self.mine is None:
-            return "value", hashlib.sha256(self.body).hexdigest()
-        made = self.mine.info.lineage
-        return ("asset", self.mine.info.name) if made is None else ("result", made.digest)
+        if self.mine is not None:
+            return "asset", self.mine.info.name
+        if self.program is not None:
+            return "result", self.program.digest
+        return "value", hashlib.sha256(self.body).hexdigest()
 
     def comment(self, name: str, known_by: tuple[str, str]) -> list[str]:
         """What it is, as lines of text for a person."""
-        if self.mine is None:
+        if self.mine is not None:
+            info = self.mine.info
+            what = f"{harmless(info.kind)} {harmless(info.detail)}, {size_text(info.size_bytes)}"
+            return [f"{name}: the asset {harmless(info.name)!r}, {what}"]
+        if self.program is None:
             return [
                 f"{name}: a value that came with it, {size_text(len(self.body))}, "
                 f"SHA-256 {known_by[1][:12]}…; it is said to be {harmless(self.words) or 'nothing'}"
             ]
-        info = self.mine.info
-        what = f"{harmless(info.kind)} {harmless(info.detail)}, {size_text(info.size_bytes)}"
-        if info.lineage is None:
-            return [f"{name}: the asset {harmless(info.name)!r}, {what}"]
-        lines = info.lineage.code.split("\n")
+        lines = self.program.lineage.code.split("\n")
         more = ["    …"] if len(lines) > _MOST_CODE_LINES else []
         return [
-            f"{name}: {what}, made by",
+            f"{name}: made by",
             *(f"    {harmless(line)}" for line in lines[:_MOST_CODE_LINES]),
             *more,
         ]
 
-    async def place(self) -> tuple[int, int]:
-        """A descriptor of memory that holds it, the caller's to close, and its size. Raises WorkLimit."""
-        if self.mine is None:
-            return await asyncio.to_thread(place, [self.body], len(self.body)), len(self.body)
-        outgoing = await self.mine.content.outgoing()
-        return await asyncio.to_thread(
-            place, list(outgoing.pieces()), outgoing.size_bytes
-        ), outgoing.size_bytes
-
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
 class Job:
-    """One function, from its arrival to its answer. Written on the loop thread only."""
+    """One program or function, from its arrival to its answer. Written on the loop thread only."""
 
-    name: str
-    source: str
-    call: Call
-    inputs: tuple[Input, ...]
-    mock: str  # what it has made of mocks, in the peer's words
     info: AssetInfo  # until it has been run
-    claim: Claim | None = None  # of what it costs
-    is_charged: bool = False  # that is paid
-    log: JobLog = field(default_factory=JobLog)
-    failure: Failure | None = None  # of the last time that it was run
-    made: bool = False  # it has been run, and what came of it is there
-    running: bool = False  # the worker is at it
-    task: asyncio.Task[None] | None = None
-    shared_lines: int | None = None  # of the log, that the peer has; None: it has none and gets none
+    log: JobLog = field(default_factory=JobLog, kw_only=True)
+    failure: Failure | None = field(default=None, kw_only=True)  # of the last time that it was run
+    made: bool = field(default=False, kw_only=True)  # it has been run, and what came of it is there
+    running: bool = field(default=False, kw_only=True)  # a room is at it
+    task: asyncio.Task[None] | None = field(default=None, kw_only=True)
+    # of the log, that the peer has; None: it has none and gets none
+    shared_lines: int | None = field(default=None, kw_only=True)
+    is_charged: bool = field(default=False, kw_only=True)  # what it claims to cost is paid
+    is_unasked: ClassVar[bool] = False  # it is run when it comes, to be looked at
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        raise NotImplementedError
+
+    @property
+    def mock(self) -> str:
+        """What it has made of mocks, in the peer's words."""
+        return ""
+
+    @property
+    def claim(self) -> Claim | None:
+        """What it claims to cost, and is charged when it is run."""
+        return None
 
     @property
     def busy(self) -> bool:
@@ -114,51 +124,117 @@ class Job:
 
     @property
     def mine(self) -> list[Mine]:
-        """Those of its inputs that are this side's."""
-        return [input_.mine for input_ in self.inputs if input_.mine is not None]
+        """The assets that it gets as they are."""
+        return []
 
     @property
     def held_bytes(self) -> int:
-        return sum(input_.size_bytes for input_ in self.inputs)
-
-    @property
-    def libraries(self) -> tuple[str, ...]:
-        """Those that its worker should have before it is locked down; others it may find later, or not."""
-        kinds = [input_.kind.partition(".")[0] for input_ in self.inputs]
-        return tuple(library for library in LIBRARIES if library in kinds or library in self.source)
+        """The memory that is held for it."""
+        raise NotImplementedError
 
     def stop(self) -> None:
-        """It has been answered: end it where it runs, and let its inputs go."""
+        """It has been answered: end it where it runs, and let go of what it gets."""
         self.cancel()
-        self.inputs = ()
 
     def cancel(self) -> None:
-        """End it where it runs. Once: another time would interrupt what ends its worker."""
+        """End it where it runs. Once: another time would interrupt what ends its room."""
         if self.task is not None and not self.task.cancelling():
             self.task.cancel()
 
 
+@dataclass(slots=True, eq=False)
+class ProgramJob(Job):
+    """A program of listed steps. It is run when it comes: what it makes is looked at before it is decided."""
+
+    program: Program
+    private: Private | None = None  # the statistic that is asked for, and is paid for already
+    is_check: bool = False  # only whether it can be done is asked for
+    is_unasked: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        """As it is called in a line."""
+        return self.info.name
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that is held for it."""
+        return self.program.held_bytes
+
+
+@dataclass(slots=True, eq=False)
+class FunctionJob(Job):
+    """A function whose text a person reads, or a policy knows, before it is run."""
+
+    function: str  # its name
+    source: str
+    call: Call
+    inputs: tuple[Input, ...]
+    told_mock: str  # what it has made of mocks, in the peer's words
+    told_claim: Claim | None = None
+
+    @property
+    def name(self) -> str:
+        """Of the function."""
+        return self.function
+
+    @property
+    def mock(self) -> str:
+        """What it has made of mocks, in the peer's words."""
+        return self.told_mock
+
+    @property
+    def claim(self) -> Claim | None:
+        """What it claims to cost, and is charged when it is run."""
+        return self.told_claim
+
+    @property
+    def mine(self) -> list[Mine]:
+        """The assets that it gets as they are."""
+        return [input_.mine for input_ in self.inputs if input_.mine is not None]
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory that is held for it."""
+        return sum(input_.size_bytes for input_ in self.inputs)
+
+    @property
+    def libraries(self) -> tuple[str, ...]:
+        """Those that its room should have before it is locked down; others it may find later, or not."""
+        kinds = [input_.mine.info.kind for input_ in self.inputs if input_.mine is not None]
+        words = " ".join((*kinds, *(input_.words for input_ in self.inputs)))
+        any_listed = any(input_.program is not None for input_ in self.inputs)
+        return tuple(
+            library
+            for library in LIBRARIES
+            if library in words or library in self.source or (any_listed and library not in OF_FUNCTIONS)
+        )
+
+    def stop(self) -> None:
+        """It has been answered: end it where it runs, and let go of what it gets."""
+        self.cancel()
+        self.inputs = ()
+
+
 def describe(
-    name: str, source: str, call: Call, inputs: tuple[Input, ...], claim: Claim | None = None
+    name: str,
+    source: str,
+    call: Call,
+    inputs: tuple[Input, ...],
+    tags_of: TagsOf,
+    claim: Claim | None = None,
 ) -> AssetInfo:
-    """What is known of its result before it is run: all but type and size. Reads all values."""
+    """What is known of a function's result before it is run. Reads all values."""
     known_by = [input_.known_by() for input_ in inputs]
     names = function.input_names([input_.hint for input_ in inputs], name)
     assets: dict[tuple[str, int], None] = {}
     operations: set[str] = set()
-    tags: list[tuple[str, ...]] = []
-    further_tags: list[str] = []
     comments: list[str] = []
     for input_, known, called in zip(inputs, known_by, names, strict=True):
         comments += input_.comment(called, known)
-        if input_.mine is not None:
-            info = input_.mine.info
-            made = info.lineage
-            assets |= dict.fromkeys(((info.name, info.revision),) if made is None else made.assets)
-            operations |= set(made.operations if made is not None else ())
-            if made is None or made.assets:  # what the peer has made of nothing of ours has no tags to share
-                tags.append(info.tags if info.common_tags is None else info.common_tags)
-                further_tags += info.tags
+        assets |= dict.fromkeys(input_.assets)
+        if input_.program is not None:
+            operations |= set(input_.program.lineage.operations)
     if claim is not None:
         private = f"it trains privately: {claim}, charged to the budget of {_names(assets)} when it is run"
         comments.append(private)
@@ -176,17 +252,22 @@ def describe(
     digest = function.digest_of(name, source, call, known_by)
     if claim is not None:  # whoever has allowed the same at another cost has not allowed this
         digest = hashlib.sha256(f"{digest} {claim.epsilon!r} {claim.delta!r}".encode()).hexdigest()
-    lineage = Lineage(tuple(assets), did, 1, code.lstrip("\n"), digest, expression)
-    any_has, common_tags = inherited_tags(tags)
+    lineage = Lineage(tuple(assets), did, 1, code.lstrip("\n"), DIGEST_VERSION + digest, expression)
+    return unmade(lineage, tags_of, group=1 if assets else None)
+
+
+def unmade(lineage: Lineage, tags_of: TagsOf, group: int | None = None) -> AssetInfo:
+    """What is known of what is made like this, before it is: all but type and size."""
+    tags, common_tags = inherited_tags([tags_of(name, revision) for name, revision in lineage.assets])
     return AssetInfo(
-        expression,
+        lineage.expression,
         0,
         "",
         NOT_RUN,
         0,
-        tags=tuple(dict.fromkeys((*any_has, *further_tags))),
+        tags=tags,
         lineage=lineage,
-        group=1 if assets else None,
+        group=group,
         common_tags=common_tags,
     )
 

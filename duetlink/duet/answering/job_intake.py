@@ -1,4 +1,4 @@
-"""Functions as they come from the peer: checked, and with their inputs as they are at that moment."""
+"""Programs and functions as they come from the peer: read, checked, and with all that they get."""
 
 from __future__ import annotations
 
@@ -7,11 +7,14 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.operations import function
+from duetlink.compute.operations.canonical import Program
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.privacy.table import Rows
 from duetlink.duet.answering import job as jobs
-from duetlink.duet.answering.job import Input, Job
-from duetlink.duet.objects.catalogue import Catalogue, Mine
+from duetlink.duet.answering.job import FunctionJob, Input, ProgramJob
+from duetlink.duet.answering.programs import Programs, check_lineage, statistic_lineage
+from duetlink.duet.objects import program_body
+from duetlink.duet.objects.catalogue import Catalogue
 from duetlink.errors import LimitExceeded, OperationRefused, RemoteProtocolError, SettingError, ValueRefused
 from duetlink.net.link.link import Link
 
@@ -20,36 +23,79 @@ _MAX_WORDS = 100  # characters
 
 
 class JobIntake:
-    """Takes in functions of one peer. Methods belong to the loop thread."""
+    """Takes in what one peer wants to be run. Methods belong to the loop thread."""
 
     def __init__(
         self,
         catalogue: Catalogue,
-        freeze: Callable[[int, bool], Awaitable[Mine]],
+        programs: Programs,
         limit_bytes: int,
         held_bytes: Callable[[], int],
     ) -> None:
-        """`freeze` gives a result of the peer's steps as it is now; if asked, with the rows that it has.
-        Functions that wait for an answer may hold `limit_bytes` of memory; `held_bytes` is what they hold.
+        """Programs and functions that wait for an answer may hold `limit_bytes` of memory; `held_bytes` is
+        what they hold.
         """
         self._catalogue = catalogue
-        self._freeze = freeze
+        self._programs = programs
         self._limit_bytes = limit_bytes
         self._held_bytes = held_bytes
         self._link: Link | None = None
         self._arriving_bytes = 0
+        self._reading = asyncio.Lock()  # one program at a time: to read a long one takes a processor
 
     def attach(self, link: Link) -> None:
         self._link = link
 
-    async def take(self, sent: pb.Job) -> Job:
-        """What the peer sent, with its inputs as they are now.
+    async def program(self, sent: pb.ProgramBody, asked: bytes, is_check: bool) -> ProgramJob:
+        """A program that the peer sent; with `asked`, a private statistic of what it makes, which is charged
+        when this returns.
+
+        Raises:
+            RemoteProtocolError, LimitExceeded: it is none.
+            ValueRefused: what waits holds too much already.
+            AssetNotFound, AssetChanged, NoMock: an object is not there to be worked on.
+            OperationRefused: no private statistic can be made of it; nothing was charged.
+            BudgetExceeded: there is not enough left for it; nothing was charged.
+            AuditUnavailable: the ledger cannot be written.
+            TransferFailed: it has not come.
+        """
+        program = await self._program(sent)
+        private = None
+        lineage = check_lineage(program) if is_check else program.lineage
+        if asked:
+            private = await self._programs.planned(program, asked)
+            lineage, program = await asyncio.to_thread(statistic_lineage, private), private.program
+        self._programs.check_offered(lineage.assets)
+        info = jobs.unmade(lineage, self._tags)
+        if private is not None:
+            await self._programs.charge_statistic(private)
+        return ProgramJob(info, program, private, is_check)
+
+    async def _program(self, sent: pb.ProgramBody) -> Program:
+        assert self._link is not None
+        arriving_bytes = int(sent.offer.size_bytes) if sent.HasField("offer") else len(sent.compressed)
+        self._arriving_bytes += arriving_bytes
+        try:
+            self._check_room(0)
+            body = await program_body.received(self._link, sent, self._limit_bytes)
+            async with self._reading:
+                program = await asyncio.to_thread(_read, body)
+            self._check_room(program.held_bytes - arriving_bytes)
+            return program
+        finally:
+            self._arriving_bytes -= arriving_bytes
+
+    def _tags(self, name: str, revision: int) -> tuple[str, ...]:
+        return self._catalogue.find_mine(name, revision).info.tags
+
+    async def function(self, sent: pb.Job) -> FunctionJob:
+        """A function that the peer sent.
 
         Raises:
             RemoteProtocolError, LimitExceeded: it is no function with a call.
             OperationRefused: its text cannot be read as it stands, or an asset may not be worked on.
-            ValueRefused: the functions that wait hold too much already.
-            AssetNotFound, AssetChanged, OperationFailed, WorkerUnavailable: an input is not there.
+            ValueRefused: what waits holds too much already.
+            AssetNotFound, AssetChanged, NoMock: an input is not there.
             TransferFailed: a value has not come.
         """
         function.check_source(sent.name, sent.source)
@@ -61,19 +107,22 @@ class JobIntake:
         self._arriving_bytes += arriving_bytes
         try:
             self._check_room(0)
-            # all at once: what the peer does to its results after this is no part of them
-            inputs = tuple(await _all(*(self._input(input_, claim) for input_ in sent.inputs)))
+            inputs = tuple(await _all(*map(self._input, sent.inputs)))
             self._check_room(sum(input_.size_bytes for input_ in inputs) - arriving_bytes)
         finally:
             self._arriving_bytes -= arriving_bytes
+        for input_ in inputs:
+            self._programs.check_offered(input_.assets)
         await asyncio.to_thread(function.check_letters, sent.name, sent.source)
-        info = await asyncio.to_thread(jobs.describe, sent.name, sent.source, call, inputs, claim)
+        info = await asyncio.to_thread(
+            jobs.describe, sent.name, sent.source, call, inputs, self._tags, claim
+        )
         if claim is not None:
             assert info.lineage is not None
             self._check_budgets(info.lineage.assets)
-            _check_rows(inputs)
+            await self._check_rows(inputs)
         mock = jobs.mock_words(sent.mock_kind, sent.mock_detail, sent.mock_text)
-        return Job(sent.name, sent.source, call, inputs, mock, info, claim)
+        return FunctionJob(info, sent.name, sent.source, call, inputs, mock, claim)
 
     def _check_budgets(self, assets: Sequence[tuple[str, int]]) -> None:
         """Raises OperationRefused unless each can pay for a training whose account is of single rows."""
@@ -89,15 +138,12 @@ class JobIntake:
                     "private training is of one"
                 )
 
-    async def _input(self, sent: pb.JobInput, claim: Claim | None) -> Input:
+    async def _input(self, sent: pb.JobInput) -> Input:
         which = sent.WhichOneof("input")
         if which == "asset":
-            mine = self._catalogue.find_mine(sent.asset.name, sent.asset.revision)
-            if mine.mock is None:
-                raise OperationRefused(f"{mine.info.name!r} has no mock, and is not there to be worked on")
-            return Input(mine)
-        if which == "result":
-            return Input(await self._freeze(sent.result, claim is not None))
+            return Input(self._catalogue.find_mine(sent.asset.name, sent.asset.revision))
+        if which == "program":
+            return Input(program=await self._program(sent.program))
         words = f"{sent.value.kind[:_MAX_WORDS]} {sent.value.detail[:_MAX_WORDS]}".strip()
         if not sent.value.HasField("offer"):
             return Input(body=memoryview(sent.value.body), words=words)
@@ -105,11 +151,41 @@ class JobIntake:
         body = await self._link.imports.pull("argument", sent.value.offer, self._limit_bytes)
         return Input(body=body.toreadonly(), words=words)
 
+    async def _check_rows(self, inputs: Sequence[Input]) -> None:
+        """The account of a private training is of one row more or less in an asset, so that is what it has to
+        be in all that the function gets of it. Values of the peer's own are no part of that.
+
+        Raises:
+            OperationRefused: a result is not made row by row, or has other rows than another input.
+        """
+        rows_by_asset: dict[str, Rows] = {}
+        for input_ in inputs:
+            if not input_.assets:
+                continue
+            rows: Rows | str
+            if input_.mine is not None:
+                name = input_.mine.info.name
+                rows = Rows(name, input_.mine.info.revision)
+            else:
+                assert input_.program is not None
+                name = input_.program.lineage.expression
+                rows = await self._programs.rows(input_.program)
+            if isinstance(rows, str):
+                raise OperationRefused(
+                    f"a private training gets assets, and what is made of them row by row, which {name} is "
+                    f"not: {rows}"
+                )
+            if rows_by_asset.setdefault(rows.asset, rows) != rows:
+                raise OperationRefused(
+                    f"a private training gets the same rows of {rows.asset!r} in all its inputs, and {name} "
+                    "has others: choose rows first, and then columns of those"
+                )
+
     def _check_room(self, more_bytes: int) -> None:
         if self._held_bytes() + self._arriving_bytes + more_bytes > self._limit_bytes:
             raise ValueRefused(
-                f"functions that wait for the owner may hold {self._limit_bytes:,} bytes of values and "
-                "results; wait for an answer, or withdraw some"
+                f"what waits for the owner may hold {self._limit_bytes:,} bytes of programs and values; wait "
+                "for an answer, or withdraw some"
             )
 
 
@@ -120,31 +196,6 @@ def _claim(sent: pb.Job) -> Claim | None:
         return Claim(sent.epsilon, sent.delta)
     except SettingError as error:
         raise RemoteProtocolError(f"a function claims what there is not: {error}") from None
-
-
-def _check_rows(inputs: Sequence[Input]) -> None:
-    """The account of a private training is of one row more or less in an asset, so that is what it has to
-    be in all that the function gets of it. Values of the peer's own are no part of that.
-
-    Raises:
-        OperationRefused: a result is not made row by row, or has other rows than another input.
-    """
-    rows_by_asset: dict[str, Rows] = {}
-    for input_ in inputs:
-        mine = input_.mine
-        if mine is None or (mine.info.lineage is not None and not mine.info.lineage.assets):
-            continue
-        rows = mine.rows if mine.info.lineage is not None else Rows(mine.info.name, mine.info.revision)
-        if isinstance(rows, str):
-            raise OperationRefused(
-                f"a private training gets assets, and what is made of them row by row, which "
-                f"{mine.info.name} is not: {rows}"
-            )
-        if rows_by_asset.setdefault(rows.asset, rows) != rows:
-            raise OperationRefused(
-                f"a private training gets the same rows of {rows.asset!r} in all its inputs, and "
-                f"{mine.info.name} has others: choose rows first, and then columns of those"
-            )
 
 
 def _value_bytes(sent: pb.JobInput) -> int:
@@ -159,6 +210,12 @@ def _value_bytes(sent: pb.JobInput) -> int:
     if len(sent.value.body) > MAX_INLINE_BYTES:
         raise LimitExceeded(f"an input of {len(sent.value.body):,} bytes came without being offered")
     return len(sent.value.body)
+
+
+def _read(body: memoryview) -> Program:
+    program = Program.read(body)
+    program.lineage  # noqa: B018 - takes as long: here and not on the loop
+    return program
 
 
 async def _all(*coroutines: Awaitable[Input]) -> list[Input]:

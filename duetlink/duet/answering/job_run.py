@@ -1,4 +1,4 @@
-"""One run of a function: a worker of its own, and what that gives, which is not trusted."""
+"""One run of a program or function: a room of its own, and what that gives, which is not trusted."""
 
 from __future__ import annotations
 
@@ -6,61 +6,122 @@ import asyncio
 import dataclasses
 import json
 import os
+from collections.abc import Sequence
 
 from duetlink.compute.operations import function
+from duetlink.compute.operations.canonical import Program
 from duetlink.compute.worker import answers, endings
-from duetlink.compute.worker.faults import MESSAGE
+from duetlink.compute.worker.faults import MESSAGE, Fault
 from duetlink.compute.worker.limits import Limits
+from duetlink.compute.worker.memory import place
 from duetlink.compute.worker.process import OnEvent, Worker
 from duetlink.data import values
 from duetlink.data.values.base import Encoded
 from duetlink.duet.answering.failure import Failure
-from duetlink.duet.answering.job import Job
+from duetlink.duet.answering.job import FunctionJob, Input, Job, ProgramJob
+from duetlink.duet.answering.private import Private
+from duetlink.duet.answering.programs import Made, Programs
 from duetlink.duet.objects.decoding import Decoding
-from duetlink.errors import DuetError, OperationFailed, RemoteProtocolError, WorkerUnavailable
+from duetlink.errors import DuetError, OperationFailed, RemoteProtocolError, WorkerUnavailable, WorkLimit
 
 _LOOKED_AT_BYTES = 64 * 1024 * 1024  # of a result: what it is, this side finds out itself
 
 
-async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding) -> Encoded:
-    """What the function makes. The worker is gone when this returns, or was cancelled.
+async def run(
+    job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding, programs: Programs
+) -> Made:
+    """What the job makes, and of how many rows at least. Its room is gone when this returns, or was
+    cancelled.
 
     Raises:
         OperationFailed: it has failed; `job.failure` tells why.
-        WorkerUnavailable: no worker can be started here.
+        WorkerUnavailable: no room can be had here.
+        AssetNotFound, AssetChanged, NoMock: an object is no longer there to be worked on.
     """
-    worker = await Worker.start(limits, desk="job", libraries=job.libraries, on_event=on_event)
+    if isinstance(job, ProgramJob):
+        return await _program(job, limits, on_event, programs)
+    assert isinstance(job, FunctionJob)
+    inputs = [await _placed(job, input_, limits, programs) for input_ in job.inputs]
     try:
-        return await _work(worker, job, decoding)
-    except WorkerUnavailable as error:  # in words of this side
-        told = worker.told_ending
-        why = endings.words(told) if told is not None else "what it gave is no value"
-        job.failure = Failure(stopped=str(error), told=why, traceback=worker.last_words)
-        raise OperationFailed(f"{job.name} did not come to its end: {error}") from None
-    except DuetError as error:
-        if job.failure is None:  # in the worker's, which has run the function
-            job.failure = Failure(type(error).__name__, message=str(error))
-        raise OperationFailed(job.failure.words(job.name, MESSAGE)) from None
-    finally:
-        await worker.close()
-
-
-async def _work(worker: Worker, job: Job, decoding: Decoding) -> Encoded:
-    for number, input_ in enumerate(job.inputs):
-        fd, size_bytes = await input_.place()
-        header = json.dumps({"number": number, "size_bytes": size_bytes})
+        room = await Worker.start(limits, desk="job", libraries=job.libraries, on_event=on_event)
         try:
-            await worker.call("input", header.encode(), [fd])
+            return await _function(room, job, inputs, decoding), 1 if job.info.group else None
+        except WorkerUnavailable as error:  # in words of this side
+            raise _ended(job, room, error) from None
+        except DuetError as error:
+            if job.failure is None:  # in the room's, which has run the function
+                job.failure = Failure(type(error).__name__, message=str(error))
+            raise OperationFailed(job.failure.words(job.name, MESSAGE)) from None
         finally:
+            await room.close()
+    finally:
+        for fd, _ in inputs:
             os.close(fd)
+
+
+async def _program(job: ProgramJob, limits: Limits, on_event: OnEvent, programs: Programs) -> Made:
+    if not job.is_check:
+        return await _run_program(job, job.program, limits, programs, on_event, job.private)
+    try:
+        await _run_program(job, job.program, limits, programs, on_event)
+    except OperationFailed:
+        return values.encode(False), None
+    return values.encode(True), None
+
+
+async def _run_program(
+    job: Job,
+    program: Program,
+    limits: Limits,
+    programs: Programs,
+    on_event: OnEvent = lambda name, content: None,
+    private: Private | None = None,
+) -> Made:
+    try:
+        made = await programs.run(program, limits, on_event, private)
+    except WorkLimit as error:
+        job.failure = Failure(stopped=str(error), told=endings.NOT_MADE)
+        raise OperationFailed(f"{job.name} was not made: {error}") from None
+    if isinstance(made, Fault):
+        job.failure = Failure.of_fault(made, program)
+        raise OperationFailed(job.failure.words(job.name, MESSAGE))
+    return made
+
+
+async def _placed(job: Job, input_: Input, limits: Limits, programs: Programs) -> tuple[int, int]:
+    """A descriptor of memory that holds an input, the caller's to close, and its size."""
+    if input_.mine is not None:
+        outgoing = await input_.mine.content.outgoing()
+        pieces, size_bytes = list(outgoing.pieces()), outgoing.size_bytes
+    elif input_.program is not None:
+        encoded, _ = await _run_program(job, input_.program, limits, programs)
+        pieces, size_bytes = list(encoded.segments), encoded.size_bytes
+    else:
+        pieces, size_bytes = [input_.body], len(input_.body)
+    return await asyncio.to_thread(place, pieces, size_bytes), size_bytes
+
+
+def _ended(job: Job, room: Worker, error: WorkerUnavailable) -> OperationFailed:
+    told = room.told_ending
+    why = endings.words(told) if told is not None else "what it gave is no value"
+    job.failure = Failure(stopped=str(error), told=why, traceback=room.last_words)
+    return OperationFailed(f"{job.name} did not come to its end: {error}")
+
+
+async def _function(
+    room: Worker, job: FunctionJob, inputs: Sequence[tuple[int, int]], decoding: Decoding
+) -> Encoded:
+    for number, (fd, size_bytes) in enumerate(inputs):
+        header = json.dumps({"number": number, "size_bytes": size_bytes})
+        await room.call("input", header.encode(), [fd])
     asked = {
-        "name": job.name,
+        "name": job.function,
         "source": job.source,
         "call": function.write_call(job.call.arguments, job.call.keywords).decode(),
-        "max_bytes": worker.limits.result_bytes,
+        "max_bytes": room.limits.result_bytes,
         "claim": None if job.claim is None else [job.claim.epsilon, job.claim.delta],
     }
-    reply = await worker.call("run", json.dumps(asked).encode(), memory=True)
+    reply = await room.call("run", json.dumps(asked).encode(), memory=True)
     outcome = answers.read_outcome(reply.content, reply.fds)
     if not isinstance(outcome, Encoded):
         job.failure = Failure.of(outcome, job.source.count("\n") + 1)

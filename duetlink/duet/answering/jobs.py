@@ -1,8 +1,8 @@
-"""The owner's desk for whole functions: runs them in a process of their own, once somebody has said yes.
+"""Runs what has to be run before it can leave: programs as they come, functions once somebody has said yes.
 
-The request for one is an ordinary one, whose content is not there yet. Nothing of the function is run, or
-even parsed, in the owner's kernel. That it is run changes nothing for the peer: what came of it leaves by the
-same answer as everything else.
+The request for one is an ordinary one, whose content is not there yet. Each is run in a room of its own.
+Nothing of a function is run, or even parsed, in the owner's kernel. That something is run changes nothing for
+the peer: what came of it leaves by the same answer as everything else.
 """
 
 from __future__ import annotations
@@ -11,17 +11,17 @@ import asyncio
 import dataclasses
 import json
 import weakref
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 
 from duetlink.base.audit import entry
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.worker.limits import Limits
 from duetlink.data.values.base import Encoded
 from duetlink.duet.answering import job_run
 from duetlink.duet.answering.incoming import Incoming
-from duetlink.duet.answering.job import Job
+from duetlink.duet.answering.job import Job, ProgramJob
+from duetlink.duet.answering.programs import Programs
 from duetlink.duet.answering.states import PENDING
 from duetlink.duet.objects.asset import Content
 from duetlink.duet.objects.catalogue import Catalogue
@@ -39,7 +39,7 @@ _LOG_WORDS = "what the function prints, and its progress"
 
 
 class Jobs:
-    """Functions of one peer. Methods belong to the loop thread."""
+    """Programs and functions of one peer. Methods belong to the loop thread."""
 
     def __init__(
         self,
@@ -48,12 +48,10 @@ class Jobs:
         recorder: Recorder,
         decoding: Decoding,
         changed: Callable[[], None],
-        charge: Callable[[Sequence[tuple[str, int]], Claim], Awaitable[None]],
+        programs: Programs,
     ) -> None:
-        """`changed` hears of what a person would want to see; `charge` takes what a function claims to
-        cost from the budgets of assets.
-        """
-        self._charge = charge
+        """`changed` hears of what a person would want to see."""
+        self._programs = programs
         self._catalogue = catalogue
         self._changed = changed
         self.settings = settings
@@ -61,6 +59,7 @@ class Jobs:
         self._decoding = decoding
         self._link: Link | None = None
         self._slots = asyncio.Semaphore(AT_ONCE)
+        self._turn = asyncio.Lock()  # programs are run one after the other, in the order in which they came
         self._begun: weakref.WeakSet[Job] = weakref.WeakSet()
 
     def attach(self, link: Link) -> None:
@@ -130,20 +129,21 @@ class Jobs:
             result_bytes=settings.worker_result_bytes,
         )
         put_down = partial(described, entry.RUN, request.asset, request=request.number, by=by)
-        async with self._slots:
+        async with self._turn if isinstance(job, ProgramJob) else self._slots:
             self._catalogue.check_offered(request.asset)
             why = "" if job.claim is None else f"private: {job.claim}"
             if job.claim is not None and not job.is_charged:
                 assert job.info.lineage is not None
-                await self._charge(job.info.lineage.assets, job.claim)
+                await self._programs.charge(job.info.lineage.assets, job.claim)
                 job.is_charged = True  # it is run with that paid, and paid once
             await recorder.record(put_down(state=BEGUN, reason=why), sync=False)
             job.failure, job.running = None, True
             self._changed()
             state = FAILED
             try:
-                encoded = await job_run.run(job, limits, partial(self._heard, request, job), self._decoding)
-                await self._keep(request, job, encoded)
+                heard = partial(self._heard, request, job)
+                encoded, group = await job_run.run(job, limits, heard, self._decoding, self._programs)
+                await self._keep(request, job, encoded, group)
                 state = COMPLETE
             except asyncio.CancelledError:
                 state = KILLED
@@ -157,7 +157,7 @@ class Jobs:
                 self._end_log(request, job)
                 self._changed()
 
-    async def _keep(self, request: Incoming, job: Job, encoded: Encoded) -> None:
+    async def _keep(self, request: Incoming, job: Job, encoded: Encoded, group: int | None) -> None:
         """What it made is what the request is for."""
         content = Content(encoded)
         content.decode = self._decoding.for_threads()
@@ -173,6 +173,7 @@ class Jobs:
             size_bytes=encoded.size_bytes,
             elements=summary.elements,
             fingerprint=fingerprint,
+            group=group,
         )
         request.hold(content, self._catalogue.holdings)
         job.made = True

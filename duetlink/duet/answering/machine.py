@@ -15,6 +15,7 @@ machine decides after each wait anew whether to go on. An example, a policy appr
 |----------|------------------------------------|----------|-------------------------------------------------|
 | new      | Asked, nobody has decided          | pending  | CallPerson, StartTimer, Record asked            |
 | new      | Asked, yes, function not run       | pending  | Charge run, StartFunction, and as above         |
+| new      | Asked, nobody has decided, it runs | pending  | StartFunction, and as above                     |
 | new      | Asked, yes                         | granting | Settle approved, Charge, Keep                   |
 | new      | Asked, no                          | refusing | Settle denied, Record asked and answered        |
 | new      | AskedAgain, a yes stands           | granting | Charge, Keep (a policy's) or MakeOffer          |
@@ -204,6 +205,8 @@ def _asked(now: Case, asked: Asked, *before: Action) -> Step:
     if isinstance(answer, Yes):
         now, run = _run(now, answer)
         before = (*before, *run)
+    elif asked.runs:
+        before = (*before, StartFunction(""))
     record = Record(Entries.ASKED, asked.asker, is_first=True)
     return now, (*before, CallPerson(), StartTimer(), record)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duetlink.compute.operations.allowed import LIBRARIES, Allowed
+from duetlink.compute.operations.canonical import Program
 from duetlink.compute.operations.program import ASSET, Step, references
 from duetlink.compute.privacy.lineage import Refusal, Route, row_stable, source_rows
 from duetlink.compute.privacy.release import plan
@@ -46,13 +47,13 @@ class Private:
     route: Route
     bounds: Bounds | None
     rows_per_person: int
+    program: Program  # the column, made again by the route's steps and no others
+    shown: Program  # the statistic without its noise, by the same steps
 
     def to_json(self) -> bytes:
-        """For the worker."""
+        """For the room."""
         return json.dumps(
             {
-                "id": self.route.target,
-                "steps": self.route.steps,
                 "statistic": self.statistic.to_json().decode(),
                 "bounds": self.bounds,
                 "rows_per_person": self.rows_per_person,
@@ -96,7 +97,38 @@ def planned(steps: Sequence[Step], target: int, asked: bytes, opened: dict[tuple
         plan(statistic, bounds, max_contributions=budget.rows_per_person)
     except SettingError as error:
         raise OperationRefused(str(error)) from None
-    return Private(statistic, route, bounds, budget.rows_per_person)
+    column = _program(route.steps, route.target)
+    shown = _program((*route.steps, *_last(steps, target)), target)
+    return Private(statistic, route, bounds, budget.rows_per_person, column, shown)
+
+
+def _last(steps: Sequence[Step], target: int) -> list[Step]:
+    """The steps that make the statistic of the column: one, or two where it is the counts of a histogram."""
+    last = next(step for step in steps if step.id == target)
+    before = next(step for step in steps if step.id == references(last)[0])
+    return [before, last] if before.operation == "numpy.histogram" else [last]
+
+
+def _program(steps: Sequence[Step], target: int) -> Program:
+    """These steps as a program of their own."""
+    places = {step.id: place for place, step in enumerate(steps, 1)}
+
+    def placed(argument: Any) -> Any:
+        if type(argument) is not list:
+            return argument
+        if type(argument[0]) is int:
+            return [places[argument[0]]]
+        return list(map(placed, argument))
+
+    raw = [
+        [
+            step.operation,
+            list(map(placed, step.arguments)),
+            *([{name: placed(argument) for name, argument in step.keywords.items()}] if step.keywords else ()),
+        ]
+        for step in steps
+    ]
+    return Program.of_steps(raw, places[target])
 
 
 def rows_found(steps: Sequence[Step], target: int, opened: dict[tuple[str, int], Open]) -> Rows | str:

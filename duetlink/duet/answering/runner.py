@@ -14,6 +14,7 @@ from duetlink.duet.answering.events import Event, Why
 from duetlink.duet.answering.grants import Grants
 from duetlink.duet.answering.handling import Handling
 from duetlink.duet.answering.incoming import utc_now
+from duetlink.duet.answering.job import ProgramJob
 from duetlink.duet.answering.jobs import Jobs
 from duetlink.duet.answering.machine import step
 from duetlink.duet.answering.persistence import Persistence
@@ -23,6 +24,7 @@ from duetlink.duet.answering.policies.decision import Decision
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import APPROVE, DENY
 from duetlink.duet.answering.releases import Releases
+from duetlink.duet.answering.states import BUDGET, PERSON
 from duetlink.duet.objects.recorder import Recorder
 from duetlink.errors import (
     AssetChanged,
@@ -112,6 +114,13 @@ class Runner:
     def decide(self, handling: Handling) -> events.Answered:
         """What the policies say of it now."""
         request = handling.request
+        job = request.job
+        if isinstance(job, ProgramJob):
+            if job.private is not None:  # a budget that is charged is the owner's yes
+                return events.Answered(events.Yes(BUDGET), handling.is_unmade)
+            granted = self._grants.find(request.whose) if job.made else None
+            if granted is not None and granted.by == PERSON:
+                return events.Answered(events.Yes(PERSON))
         handling.facts = Facts.of(request.asset, request.peer_name)
         handling.decision = self._policies.decide(handling.facts)
         return events.Answered(answer_of(handling.decision), handling.is_unmade)

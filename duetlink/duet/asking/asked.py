@@ -6,6 +6,8 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from duetlink.duet.asking.asking import What
+
 if TYPE_CHECKING:
     from duetlink.duet.asking.pending_request import PendingRequest
     from duetlink.duet.asking.program import Program
@@ -22,7 +24,7 @@ class Asked:
         """Ask for what this is at the owner, as it is when all that was recorded so far is done, and return
         at once. Awaitable; see PendingRequest. After `expires_s` the owner can no longer say yes.
         """
-        return self._program.ask(self, reason, expires_s, b"")
+        return self._program.ask(self, reason, expires_s, What())
 
     def get(self, *key: Any, reason: str = "", timeout_s: float | None = None, **more: Any) -> Any:
         """Ask, wait for the answer, and return the value, as it is at the owner.
@@ -33,10 +35,9 @@ class Asked:
         the call is interrupted, the request is withdrawn or the transfer cancelled.
 
         Raises:
-            OperationFailed: it could not be made there; the message says which operation failed.
+            OperationFailed: it could not be made there; the message says as much of that as the owner tells.
             RequestDenied: the owner said no; `.reason` has the owner's words.
             RequestTimeout: no answer within `timeout_s`, or it had not arrived by then.
-            WorkerUnavailable: the process that worked on it has ended.
             TransferFailed, LinkClosed: it did not arrive; nothing partial is kept.
         """
         if key or more:
@@ -70,7 +71,7 @@ class Asked:
         """
         asked = {"epsilon": epsilon, "bounds": bounds, **more}
         statistic = json.dumps({key: value for key, value in asked.items() if value is not None}).encode()
-        pending = self._program.ask(self, reason, None, statistic)
+        pending = self._program.ask(self, reason, None, What(statistic=statistic))
         return PrivateStatistic(**pending.result_or_withdraw(timeout_s))
 
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from duetlink.base.again import again
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.text import harmless, harmless_lines
+from duetlink.compute.operations.canonical import Program
 from duetlink.data import values
 from duetlink.duet.asking.own_requests import (
     APPROVED,
@@ -23,6 +24,7 @@ from duetlink.duet.asking.own_requests import (
     Record,
 )
 from duetlink.duet.display import visible
+from duetlink.duet.objects import program_body
 from duetlink.duet.objects.asset import REQUEST_ID_BYTES, AssetInfo
 from duetlink.duet.objects.job_log import JobLog
 from duetlink.errors import CallTimeout, LinkClosed, OperationFailed, RemoteProtocolError, RequestDenied
@@ -34,8 +36,7 @@ _KEPT_RECORDS = 200
 _MAX_NAME = 200  # characters, of what the owner calls a result
 _MAX_WORDS = 2_000  # characters of the owner's, in an error
 
-# A result is made before its owner can answer; the owner's limits, not this, end what takes too long.
-_RESULT_TIMEOUT_S = 7 * 24 * 3600.0
+_SENT_TIMEOUT_S = 7 * 24 * 3600.0  # the values that a program works with may come over a slow link
 
 
 class Submittable(Protocol):
@@ -45,6 +46,13 @@ class Submittable(Protocol):
         """The message that has it, good within the block."""
 
 
+class What(NamedTuple):
+    """What is asked for of what a program makes; by default, the result itself."""
+
+    statistic: bytes = b""  # a private statistic of it, as JSON
+    check: bool = False  # only whether it can be made
+
+
 class Question:
     """One request of this side's, from the question to the value. Written on the loop thread only."""
 
@@ -52,18 +60,16 @@ class Question:
         self,
         asset: AssetInfo,
         reason: str,
-        pointer: Any = None,
+        program: Program | None = None,
         expires_s: float = 0.0,
-        statistic: bytes = b"",
+        asked: What = What(),  # noqa: B008 - immutable
         job: Submittable | None = None,
     ) -> None:
         self.asset = asset
         self.reason = reason
-        # of the program that is recorded; 0: the asset itself is asked for
-        self.result: int = pointer._id if pointer is not None else 0
-        self._pointer = pointer  # a result is dropped at the owner when its last pointer is gone
+        self.program = program  # that makes what is asked for; None: it is the asset itself
         self.expires_s = expires_s
-        self.statistic = statistic  # in place of the result
+        self.asked = asked
         self.job = job  # instead of all that: a function to be run
         self.log = JobLog()  # what it prints, as far as its owner lets that out
         self.request_id = secrets.token_bytes(REQUEST_ID_BYTES)
@@ -76,9 +82,14 @@ class Question:
         return self.record.state
 
     @property
+    def is_of_asset(self) -> bool:
+        """Whether it is for what is shared, as it is."""
+        return self.program is None and self.job is None
+
+    @property
     def title(self) -> str:
         """What is asked for, in a sentence: an asset by its name, in quotes; a result as its owner does."""
-        return self.record.name if self.result or self.job is not None else repr(self.asset.name)
+        return repr(self.asset.name) if self.is_of_asset else self.record.name
 
 
 class Asking:
@@ -92,9 +103,6 @@ class Asking:
         self._asked = 0
         self.on_change: Callable[[], None] = lambda: None
         self._closed: LinkClosed | None = None
-        # what was recorded before a result is asked for goes first
-        self.before: Callable[[], Awaitable[None]] = _nothing
-        self.why_failed: Callable[[int], str] = lambda result: ""  # why the owner has not made a result
 
     def attach(self, link: Link) -> None:
         self._link = link
@@ -157,21 +165,19 @@ class Asking:
         if link is None:
             raise LinkClosed("no peer is connected yet; see duet.state, or duet.wait_connected()")
         asset = question.asset
-        if question.result or question.job is not None:
-            await self.before()
         best = link.ladder.best
         # before the call: the answer may overtake the coroutine that waits for the call's reply
         self._open[question.request_id] = question
         try:
             ask = pb.Ask(
                 request_id=question.request_id,
-                name="" if question.result or question.job is not None else asset.name,
+                name=asset.name if question.is_of_asset else "",
                 revision=asset.revision,
                 reason=question.reason,
                 path=best.name if best else "",
-                result=question.result,
                 expires_s=question.expires_s,
-                statistic=question.statistic,
+                statistic=question.asked.statistic,
+                check=question.asked.check,
             )
             answer = await self._call(link, ask, question)
             if answer.name:
@@ -189,7 +195,7 @@ class Asking:
             reason = harmless_lines(answer.reason)
             words = f": {reason}" if reason else ", without a reason"
             raise RequestDenied(f"the owner denied {visible(question.title)}{words}", reason)
-        if answer.state == pb.Answer.FAILED and question.job is not None:
+        if answer.state == pb.Answer.FAILED and not question.is_of_asset:
             raise OperationFailed(harmless_lines(answer.reason[:_MAX_WORDS]))
         if answer.state != pb.Answer.APPROVED:
             raise RemoteProtocolError(f"the peer answered a request with state {answer.state}")
@@ -197,7 +203,7 @@ class Asking:
 
         def started(transfer: Transfer) -> None:
             question.transfer = transfer
-            if question.job is None and not question.result:  # those are made again, not asked for by name
+            if question.is_of_asset:  # others are made again, not asked for by name
                 transfer.origin = question
 
         body = await link.imports.pull(
@@ -212,16 +218,17 @@ class Asking:
         return pb.Done()
 
     async def _call(self, link: Link, ask: pb.Ask, question: Question) -> pb.Answer:
-        # a result is made before the owner can answer
-        timeout_s = _RESULT_TIMEOUT_S if question.result or question.job is not None else None
-        if question.job is None:
-            try:
+        # what a program or function is has to be fetched before the owner can answer
+        timeout_s = None if question.is_of_asset else _SENT_TIMEOUT_S
+        if question.program is not None:
+            async with program_body.offered(link, question.program) as body:
+                ask.program.CopyFrom(body)
                 return await link.rpc.call(ask, pb.Answer, timeout_s=timeout_s)
-            except OperationFailed as error:  # the report came before it
-                raise OperationFailed(self.why_failed(question.result) or str(error)) from None
-        async with question.job.offered(link) as job:
-            ask.job.CopyFrom(job)
-            return await link.rpc.call(ask, pb.Answer, timeout_s=timeout_s)
+        if question.job is not None:
+            async with question.job.offered(link) as job:
+                ask.job.CopyFrom(job)
+                return await link.rpc.call(ask, pb.Answer, timeout_s=timeout_s)
+        return await link.rpc.call(ask, pb.Answer)
 
     def _logged(self, told: pb.WorkLog) -> None:
         question = self._open.get(told.request_id)
@@ -236,7 +243,3 @@ class Asking:
             question.answered.set_result(answer)
         elif answer.HasField("offer") and self._link is not None:  # withdrawn meanwhile
             self._link.rpc.tell_nowait(pb.TransferEnd(transfer_id=answer.offer.transfer_id))
-
-
-async def _nothing() -> None:
-    pass

@@ -1,9 +1,11 @@
 """What one side records of the work that the other is to do: steps, on the thread that makes them.
 
-Theory. An operation on a pointer happens at once, on mocks, and leaves a step behind. Recording must cost
-little beside the operation itself, a microsecond or so: a step is written as the JSON that it will be, and
-appended to a list, which the loop thread joins. Lists are appended to and cut by single bytecodes, so that no
-lock is needed between the two threads.
+Theory. An operation on a pointer happens at once, on mocks, and leaves a step behind. Nothing of it leaves
+this side before a result is asked for; then the steps that made it go along with the request. Recording must
+cost little beside the operation itself, a microsecond or so: a step is written as the JSON that it will be,
+and appended to a list by a single bytecode, so that threads need no lock. When there are many, the thread
+that records the next one reads them into the trace (`compute/operations/trace.py`), and lets go of all that
+no pointer needs any more.
 
 Ids only grow. A pointer that dies leaves its id behind among the steps: all that was recorded with it comes
 before.
@@ -11,6 +13,7 @@ before.
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import json
 import sys
@@ -21,40 +24,45 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetlink.compute.operations import program
 from duetlink.compute.operations.allowed import Allowed
+from duetlink.compute.operations.canonical import Program as Canonical
+from duetlink.compute.operations.canonical import Value, compacted
+from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.guards import check
 from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
+from duetlink.compute.operations.program import SEEDS, VALUE
 from duetlink.compute.operations.sizes.mask import EVERY, PUBLIC, UNCOUNTED, hidden_in, trimmed
+from duetlink.compute.operations.trace import LoggedValue, Trace
 from duetlink.data import values
-from duetlink.data.values.base import Summary
 from duetlink.duet.asking.echoes import Echoes
 from duetlink.duet.asking.iteration import is_counted
 from duetlink.duet.asking.mock_tensors import AsMocks
 from duetlink.duet.asking.recipe import library_of, recipe_of, refuse
 from duetlink.duet.asking.terms import in_terms_of_the_worker
-from duetlink.errors import OperationRefused, UnsupportedValue, WorkerUnavailable
+from duetlink.errors import OperationRefused, UnsupportedValue
 
 if TYPE_CHECKING:
+    from duetlink.duet.asking.asking import What
     from duetlink.duet.asking.pending_request import PendingRequest
 
-WAKE_STEPS = 2048  # so many are enough for a batch; to send one costs as much as a hundred steps
+MOST_STEPS = 4096  # that are not in the trace yet
+_COMPACT_STEPS = 50_000  # beyond twice as many as were needed the last time
+_COMPACT_BYTES = 256 * 1024 * 1024  # the same, of values
 write_plain = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
-MOST_STEPS = 50_000  # that wait to be taken; then the recording thread waits, too
 PLAIN = frozenset((int, float, bool, str, type(None)))  # which JSON has as well
 _TEXT_DTYPES = frozenset("biufcSUmM")  # kinds of items whose dtype is as good by its text, such as <M8[s]
 # of one argument; larger objects are placed by duet.remote, and share memory
 _MOST_VALUE_BYTES = 64 * 1024 * 1024
 
 
-class Value(NamedTuple):
-    """The step that places a value: its content goes beside the steps."""
+class Placed(NamedTuple):
+    """The step that places a value of this side's."""
 
     id: int
-    body: bytes
-    summary: Summary
+    value: Value
 
 
-Step = str | Value | int  # an id: this result is not needed any more
-Ask = Callable[[Any, str, "float | None", bytes], "PendingRequest"]
+Step = str | Placed | int  # an id: this result is not needed any more
+Ask = Callable[[Any, str, "float | None", "What"], "PendingRequest"]
 MakeResult = Callable[["Program", Any, int], Any]
 
 
@@ -66,29 +74,24 @@ class _Arguments(threading.local):
 
 
 class Program:
-    """One program, from its first step until the worker or the link ends."""
+    """All that is recorded in one duet, from its first step until the link ends."""
 
-    def __init__(
-        self,
-        allowed: Allowed,
-        wake: Callable[[bool], None],
-        wait_room: Callable[[], None],
-        ask: Ask,
-        result: MakeResult,
-    ) -> None:
-        """`wake` is told that steps are there, with True where there are many; it returns at once. `ask`
-        makes a request for a result, from a pointer, a reason, after how many seconds it expires, and the
-        private statistic. `result` makes a pointer to a result, from this program, a mock and an id.
+    def __init__(self, allowed: Allowed, ask: Ask, result: MakeResult) -> None:
+        """`ask` makes a request for a result, from a pointer, a reason, after how many seconds it expires,
+        and what of it is asked for. `result` makes a pointer to a result, from this program, a mock and an id.
         """
         self.allowed = allowed
         self.ask = ask
         self._result = result
         self.steps: list[Step] = []
         self.drop: Callable[[int], None] = self.steps.append
-        self.alarm = 0  # the result with which `notice` is to be called; 0: with the next
+        self.alarm = MOST_STEPS  # the result with which `notice` is to be called
         self.next_id = itertools.count(1).__next__
-        self._wake = wake
-        self._wait_room = wait_room
+        self._reading = threading.Lock()
+        self._trace = Trace(worst_effect, may_learn=False)
+        self._values: dict[str, Value] = {}  # by their digests
+        self._values_bytes = 0
+        self._needed = (0, 0)  # steps and bytes of values, when they were last looked through
         self._assets: dict[tuple[str, int], int] = {}
         self._makers: dict[type, Callable[[Any, int, int], Any]] = {
             type(None): lambda mock, id_, hidden: None,
@@ -99,15 +102,15 @@ class Program:
         self._gradients = True
         self.echoes = Echoes()
         self._arguments = _Arguments()
-        self.ended: str = ""
-        self.on_ended: Callable[[], None] = lambda: None  # may raise for a reason that is more than that
+        self.ended = False
+        self._check_open: Callable[[], None] = lambda: None
 
     # -- recording -------------------------------------------------------------------------------------------
 
     def append(self, step: Step) -> None:
-        """Record a step. Waits where far too many are to be taken."""
+        """Record a step."""
         self.steps.append(step)
-        if not self.alarm or len(self.steps) % WAKE_STEPS == 0:
+        if len(self.steps) >= MOST_STEPS:
             self.notice()
 
     def record(
@@ -124,20 +127,70 @@ class Program:
         self.append(text + "]")
 
     def notice(self) -> None:
-        """A step is there, and nobody has been told for a while."""
-        if len(self.steps) >= MOST_STEPS:
-            self._wait_room()
-        urgent = self.alarm > 0
-        self.alarm = self.next_id() + WAKE_STEPS  # no result has that id
-        self._wake(urgent)
+        """Many steps may be there that are not in the trace."""
+        self.alarm = self.next_id() + MOST_STEPS  # no result has that id
+        if len(self.steps) >= MOST_STEPS and not self.ended:
+            with self._reading:
+                self._read()
+
+    def asked(self, id_: int) -> Canonical:
+        """The program that makes a result, by all that is recorded by now.
+
+        Raises:
+            LimitExceeded: what this session's results are made by takes too much memory.
+            LookupError: no step makes it.
+        """
+        with self._reading:
+            self._read()
+            return Canonical.recorded(self._trace, id_, self._values)
+
+    def _read(self) -> None:
+        """Put all that is recorded by now into the trace."""
+        batch = self.steps[:]
+        del self.steps[: len(batch)]
+        texts: list[str] = []
+        for step in batch:
+            if isinstance(step, str):
+                texts.append(step)
+                continue
+            self._put(texts)
+            if isinstance(step, int):
+                self._trace.forget(step)
+            else:
+                digest = hashlib.sha256(step.value.content).hexdigest()
+                self._values[digest] = step.value
+                self._values_bytes += len(step.value.content)
+                words = f"{step.value.kind} {step.value.detail}".strip()
+                self._trace.add([[step.id, VALUE, [0]]], [LoggedValue(words, digest)])
+        self._put(texts)
+        steps, values_bytes = self._needed
+        if (
+            len(self._trace) > 2 * steps + _COMPACT_STEPS
+            or self._values_bytes > 2 * values_bytes + _COMPACT_BYTES
+        ):
+            self._compact()
+
+    def _put(self, texts: list[str]) -> None:
+        if texts:
+            self._trace.add(json.loads(f"[{','.join(texts)}]"))
+            texts.clear()
+
+    def _compact(self) -> None:
+        """Let go of the steps and values that no pointer needs any more."""
+        self._trace = compacted(self._trace)
+        self._values = {value.digest: self._values[value.digest] for value in self._trace.values.values()}
+        self._values_bytes = sum(len(value.content) for value in self._values.values())
+        self._needed = len(self._trace), self._values_bytes
 
     def asset(self, name: str, revision: int) -> int:
         """The id of an asset; it is opened by a step when it is used for the first time."""
         key = name, revision
-        if key not in self._assets:
-            id_ = self._assets[key] = self.next_id()
-            self.record(id_, program.ASSET, [write_plain(name), str(revision)])
-        return self._assets[key]
+        known = self._assets.get(key)
+        if known is None:
+            known = self.next_id()
+            self.record(known, program.ASSET, [write_plain(name), str(revision)])
+            self._assets[key] = known  # after that: another thread may use it at once
+        return known
 
     def forget_asset(self, name: str, revision: int) -> None:
         """No pointer to it is left, and it is not shared any more."""
@@ -157,7 +210,8 @@ class Program:
         id_ = self.next_id()
         self.echoes.own.add(id_)
         # copied: the object may change before it leaves
-        self.append(Value(id_, b"".join(encoded.segments), encoded.summary))
+        content, summary = b"".join(encoded.segments), encoded.summary
+        self.append(Placed(id_, Value(content, summary.kind, summary.detail)))
         if getattr(obj, "requires_grad", False):  # which values lose at the owner
             self.record(0, ".requires_grad_", [f"[{id_}]"])
         return id_
@@ -190,6 +244,8 @@ class Program:
         with AsMocks():
             hidden_then(operation, arguments, keywords, theirs)
             mock = function(*theirs, **theirs_by_name)
+            if operation in SEEDS:  # torch's returns the generator of this process
+                mock = None
             if mock is None:
                 hidden = PUBLIC
             elif isinstance(mock, Iterator):
@@ -311,8 +367,7 @@ class Program:
         if hasattr(kind, "_is_remote"):
             if argument._program is not self:
                 raise OperationRefused(
-                    f"{argument!r} belongs to another duet, or to a worker that has ended; "
-                    "results of two owners meet here, after get()"
+                    f"{argument!r} belongs to another duet; results of two owners meet here, after get()"
                 )
             return f"[{argument._id}]"
         if isinstance(argument, (tuple, list)) and kind.__module__ != "numpy":
@@ -364,25 +419,15 @@ class Program:
     def _tagged(self, tag: str, parts: Iterable[Any]) -> str:
         return ",".join((f'["{tag}"', *map(self.encode, parts))) + "]"
 
-    # -- the loop thread -------------------------------------------------------------------------------------
-
-    def take(self, most: int) -> list[Step]:
-        """The next steps, at most `most`."""
-        self.alarm = 0  # first: who records one after this says so
-        batch = self.steps[:most]
-        del self.steps[: len(batch)]
-        return batch
-
-    def end(self, why: str) -> None:
-        """Record nothing any more: what was made is gone."""
-        self.ended = why
+    def end(self, check_open: Callable[[], None]) -> None:
+        """Record nothing any more: the duet is closed, as `check_open` says by what it raises."""
+        self.ended = True
+        self._check_open = check_open
         self.steps, self.drop, self.alarm = _Ended(self), _forget, 0
 
     def check_open(self) -> None:
-        """Raise WorkerUnavailable where it has ended, LinkClosed where its duet has."""
-        if self.ended:
-            self.on_ended()
-            raise WorkerUnavailable(f"this work has ended: {self.ended}; begin anew with duet.store[…]")
+        """Raise LinkClosed where the duet is closed."""
+        self._check_open()
 
 
 class _Ended(list[Step]):

@@ -11,12 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.operations import function
+from duetlink.compute.operations.canonical import Program
 from duetlink.compute.operations.program import MAX_DEPTH
 from duetlink.compute.privacy.claim import Claim
 from duetlink.data import values
 from duetlink.data.values.base import Summary
 from duetlink.duet.asking.pointer import Pointer
 from duetlink.duet.asking.program import PLAIN, is_remote
+from duetlink.duet.objects import program_body
 from duetlink.duet.objects.preview import preview_text
 from duetlink.errors import OperationRefused, SettingError, UnsupportedValue
 from duetlink.net.flight.body import Outgoing
@@ -46,7 +48,7 @@ class Arguments:
 
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
-        self.inputs: list[Any] = []  # pointers to assets and results, and values
+        self.inputs: list[Any] = []  # pointers to assets, programs that make results, and values
         self._numbers: dict[tuple[Any, ...], int] = {}
         self._kept: list[Any] = []  # alive, so that what `id` says stays true
 
@@ -79,8 +81,9 @@ class Arguments:
                 )
             return self._input(pointer, ("asset", pointer._info.name, pointer.revision))
         if pointer._program is not self._workbench.program():
-            raise OperationRefused(f"{pointer!r} belongs to another duet, or to a worker that has ended")
-        return self._input(pointer, ("result", pointer._id))
+            raise OperationRefused(f"{pointer!r} belongs to another duet")
+        program = pointer._program.asked(pointer._id)
+        return self._input(program, ("result", program.digest))
 
     def _value(self, obj: Any) -> list[int]:
         if callable(obj):
@@ -141,13 +144,14 @@ class Submission:
             sent.epsilon, sent.delta = self.claim.epsilon, self.claim.delta
         offers: list[pb.TransferOffer] = []
         inline_bytes = 0
+        stack = contextlib.AsyncExitStack()
         try:
             for input_ in self.inputs:
                 part = sent.inputs.add()
                 if isinstance(input_, Pointer):
                     part.asset.name, part.asset.revision = input_.name, input_.revision
-                elif is_remote(input_):
-                    part.result = input_._id
+                elif isinstance(input_, Program):
+                    part.program.CopyFrom(await stack.enter_async_context(program_body.offered(link, input_)))
                 else:
                     part.value.kind, part.value.detail = input_.summary.kind, input_.summary.detail
                     inline_bytes += len(input_.body)
@@ -160,6 +164,7 @@ class Submission:
                     part.value.offer.CopyFrom(offers[-1])
             yield sent
         finally:
+            await stack.aclose()
             for offer in offers:
                 link.exports.withdraw(offer)
 

@@ -12,11 +12,9 @@ from functools import partial
 from typing import Any
 
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.operations.allowed import LIBRARIES, Allowed
 from duetlink.data import values
-from duetlink.duet.asking.asking import Asking, Question
-from duetlink.duet.asking.outbox import Outbox
+from duetlink.duet.asking.asking import Asking, Question, What
 from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.asking.program import Program
 from duetlink.duet.asking.remote import Remote, Result
@@ -42,13 +40,10 @@ class Workbench:
         self.allowed = Allowed()
         self._thread: LoopThread | None = None
         self._link: Link | None = None
-        self._outbox: Outbox | None = None
         self._program: Program | None = None
-        self._running: asyncio.Task[None] | None = None
         self.revisions = Revisions(catalogue)
         self.revisions.on_end = self._forget
         self._lock = threading.Lock()
-        self._epoch = 0
 
     def use(self, thread: LoopThread) -> None:
         """The thread on which the duet's loop runs."""
@@ -59,61 +54,32 @@ class Workbench:
     def attach(self, link: Link) -> None:
         self._link = link
         self.revisions.attach()
-        link.rpc.notice(pb.WorkReport, self._reported)
-        link.rpc.notice(pb.WorkWords, self._worded)
 
     def detach(self) -> None:
         """The link has closed, and `asking` knows why: record nothing more."""
-        if self._outbox is not None:
-            self._outbox.program.on_ended = self._asking.check_open
-            self._outbox.end("the duet is closed")
+        if self._program is not None:
+            self._program.end(self._asking.check_open)
 
     async def close(self) -> None:
-        """Stop sending what was recorded, and let go of all mocks."""
+        """Let go of all mocks."""
         self.revisions.close()
-        if self._running is not None:
-            self._running.cancel()
-            await asyncio.gather(self._running, return_exceptions=True)
-
-    def _reported(self, report: pb.WorkReport) -> None:
-        if self._outbox is not None and report.epoch == self._outbox.epoch:
-            self._outbox.report(report)
-
-    def _worded(self, words: pb.WorkWords) -> None:
-        if self._outbox is not None and words.epoch == self._outbox.epoch:
-            self._outbox.hear_words(words)
-
-    def why_failed(self, result: int) -> str:
-        """Why the owner has not made a result of the program; empty: nothing is known of that."""
-        return self._outbox.why_failed(result) if self._outbox is not None else ""
-
-    async def _begin(self) -> Program:
-        if self._link is None:
-            raise LinkClosed("no peer is connected yet; see duet.state, or duet.wait_connected()")
-        self._epoch += 1
-        self._outbox = Outbox(self._link, self._epoch, self.allowed, self._ask, Result)
-        self._running = asyncio.ensure_future(self._outbox.run())
-        return self._outbox.program
-
-    async def flushed(self) -> None:
-        """Return when all that is recorded by now is on its way."""
-        if self._outbox is not None:
-            await self._outbox.flush()
 
     # -- from any thread -------------------------------------------------------------------------------------
 
     def program(self) -> Program:
-        """The one that is recorded now; a new one where the last has ended. Raises LinkClosed."""
+        """The one that is recorded. Raises LinkClosed."""
         program = self._program
         if program is not None and not program.ended:
             return program
         self._asking.check_open()
-        assert self._thread is not None
+        if self._link is None:
+            raise LinkClosed("no peer is connected yet; see duet.state, or duet.wait_connected()")
         with self._lock:
-            if self._program is None or self._program.ended:
+            if self._program is None:
                 self.load()
-                self._program = self._thread.run(self._begin())
-                _equip(self._program)
+                program = Program(self.allowed, self._ask, Result)
+                _equip(program)
+                self._program = program
             return self._program
 
     def load(self) -> None:
@@ -197,16 +163,12 @@ class Workbench:
         assert self._thread is not None
         return self._thread, self._asking
 
-    def done(self) -> None:
-        """Return when the owner has done all that is recorded. Raises as Outbox.done."""
-        if self._outbox is not None and self._thread is not None:
-            self._thread.run(self._outbox.done())
-
-    def _ask(self, remote: Remote, reason: str, expires_s: float | None, statistic: bytes) -> PendingRequest:
+    def _ask(self, remote: Remote, reason: str, expires_s: float | None, asked: What) -> PendingRequest:
         assert self._thread is not None
         info = AssetInfo(remote._title(), 0, type(remote._mock).__name__, "", 0)
+        program = remote._program.asked(remote._id)
         question = partial(
-            Question, info, reason, pointer=remote, expires_s=expires_s or 0.0, statistic=statistic
+            Question, info, reason, program=program, expires_s=expires_s or 0.0, asked=asked
         )
         return PendingRequest(question, self._asking, self._thread)
 

@@ -1,0 +1,233 @@
+"""A program that is asked for, as a value: the steps that one result is made by, and no others.
+
+The scientist's side cuts it out of what was recorded and sends it with the request; the owner's side prints,
+digests, judges and runs this very object. The same notebook code has the same program, whatever was tried in
+between: results are called by the places of their steps, and the slice is taken again until nothing more
+falls away, since a slice has fewer relations between its results than what it was cut out of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, NamedTuple, Self
+
+from duetlink.compute.operations import body, program
+from duetlink.compute.operations.effects import worst_effect
+from duetlink.compute.operations.lineage import Lineage, lineage
+from duetlink.compute.operations.program import ASSET, VALUE, Step
+from duetlink.compute.operations.slice import Slice, slice_of
+from duetlink.compute.operations.trace import LoggedValue, Trace
+
+MAX_STEPS = 1_000_000
+MAX_TEXT_BYTES = 256 * 1024 * 1024
+DIGEST_VERSION = "v2:"  # before digests of programs and functions
+_VERSION = b"duetlink program 2\n"
+_MAX_WORDS = 200  # characters
+
+
+class Value(NamedTuple):
+    """A value of the scientist's that a program works with."""
+
+    content: memoryview | bytes
+    kind: str  # in the words of the side that sent it; checked by nobody
+    detail: str
+
+
+@dataclass(frozen=True, eq=False)
+class Program:
+    """The steps that make one result. Immutable."""
+
+    slice: Slice
+    text: bytes  # the steps as JSON
+    target: int  # the place of the step whose result is asked for
+    values: tuple[Value, ...]
+    digest: str  # the same for the same steps with the same literals and values, whatever words came with them
+
+    @classmethod
+    def recorded(cls, trace: Trace, id_: int, bodies: Mapping[str, Value]) -> Self:
+        """What makes a recorded result, by all steps up to now. `bodies` has values by their digests.
+
+        Raises:
+            LookupError: no step makes this result.
+        """
+        found = slice_of(trace, trace.node(id_))
+        return cls._settled(found, bodies, None)
+
+    @classmethod
+    def read(cls, received: memoryview, effects: Callable[[str], str] = worst_effect) -> Self:
+        """A program as the other side has sent it, which may be anything.
+
+        Raises:
+            RemoteProtocolError, LimitExceeded: it is none.
+        """
+        told = body.read(received)
+        values = [Value(value, kind, detail) for value, (kind, detail) in zip(told.values, told.words, strict=True)]
+        return cls.of_steps(told.steps, told.target, values, effects)
+
+    @classmethod
+    def of_steps(
+        cls,
+        steps: Sequence[Any],
+        target: int,
+        values: Sequence[Value] = (),
+        effects: Callable[[str], str] = worst_effect,
+    ) -> Self:
+        """A program of canonical steps, of which those fall away that do not make the target. Raises as `read`."""
+        logged = [_logged(value) for value in values]
+        trace = Trace(effects, may_learn=False)
+        trace.add_canonical(steps, logged)
+        try:
+            found = slice_of(trace, trace.node(target))
+        except LookupError:
+            raise program.RemoteProtocolError(f"no step makes result {target}, which is asked for") from None
+        bodies = {told.digest: value for told, value in zip(logged, values, strict=True)}
+        return cls._settled(found, bodies, len(steps), effects)
+
+    @classmethod
+    def _settled(
+        cls,
+        found: Slice,
+        bodies: Mapping[str, Value],
+        steps: int | None,
+        effects: Callable[[str], str] = worst_effect,
+    ) -> Self:
+        """`steps` is how many there were of the trace that the slice was taken of, where that was a program."""
+        while True:
+            text, (target,), logged = _written(found)
+            if steps == len(found):
+                break
+            trace = Trace(effects, may_learn=False)
+            trace.add_canonical(json.loads(text), logged)
+            steps, found = len(found), slice_of(trace, trace.node(target))
+        digest = hashlib.sha256(_VERSION)
+        digest.update(f"{target}\n".encode())
+        digest.update(text)
+        for value in logged:
+            digest.update(f"\n{value.digest}".encode())
+        values = tuple(bodies[value.digest] for value in logged)
+        return cls(found, text, target, values, DIGEST_VERSION + digest.hexdigest())
+
+    @property
+    def segments(self) -> list[memoryview | bytes]:
+        """How it travels, and how a room gets it, in pieces; see `body.py`."""
+        return body.write(self.target, self.text, self.values)
+
+    @property
+    def held_bytes(self) -> int:
+        """About the memory that it takes."""
+        return 8 * len(self.text) + sum(len(value.content) for value in self.values)
+
+    @property
+    def assets(self) -> list[tuple[str, int]]:
+        """Names and revisions of the objects that it is about, by first use."""
+        return list(self.lineage.assets)
+
+    @cached_property
+    def lineage(self) -> Lineage:
+        """How it is shown, and what policies look at."""
+        return lineage(self.slice, self.digest)
+
+    @cached_property
+    def steps(self) -> list[Step]:
+        """The steps, with ids. A step whose result nobody wants has the id 0."""
+        found = []
+        for place, (raw, result) in enumerate(zip(json.loads(self.text), self.slice.results, strict=True), 1):
+            step = program.read_step(raw)
+            found.append(Step(place if result else 0, step.operation, step.arguments, step.keywords))
+        return found
+
+
+def compacted(trace: Trace) -> Trace:
+    """The same without the steps that made nothing of what somebody still has."""
+    alive = trace.alive
+    made = trace.successor()
+    if alive:
+        found = slice_of(trace, *map(trace.node, alive))
+        text, places, logged = _written(found)
+        made.add_canonical(json.loads(text), logged)
+        made.rename(places, alive)
+    return made
+
+
+def _written(found: Slice) -> tuple[bytes, list[int], list[LoggedValue]]:
+    """The steps as JSON, the places of the targets, and the values by their places."""
+    writers = [_Writer(shape.operation, shape.arguments, shape.keywords, shape.gradients) for shape in found.shapes]
+    places: list[int] = [0] * (len(found) * 3 + 2)  # of results, by their numbers
+    values: dict[int, int] = {}
+    logged: list[LoggedValue] = []
+    lines: list[str] = []
+    begin = 0
+    references, draws = found.references, found.draws
+    for place, (shape, result, end) in enumerate(
+        zip(found.steps, found.results, found.reference_ends, strict=True)
+    ):
+        writer = writers[shape]
+        used = references[begin:end]
+        begin = end
+        if writer.operation == ASSET:
+            lines.append(writer.whole)
+        elif writer.operation == VALUE:
+            number = used[0]
+            if number not in values:
+                values[number] = len(logged)
+                logged.append(found.values[number])
+            lines.append(f'["{VALUE}",[{values[number]}]]')
+        else:
+            draw = draws.get(place)
+            text = writer.drawing if draw is not None else writer.plain
+            if used:
+                text %= tuple([places[number] for number in used])
+            lines.append(text if draw is None else f"{text}{json.dumps(list(draw), separators=(',', ':'))}}}]")
+        if result:
+            places[result] = place + 1
+    return f"[{','.join(lines)}]".encode(), [places[target] for target in found.targets], logged
+
+
+class _Writer:
+    """Writes the steps of one shape: as texts in which `%d` stands for each result that it names."""
+
+    def __init__(
+        self, operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any], gradients: bool
+    ) -> None:
+        self.operation = operation
+        self.whole = f"[{_dumped(operation)},{_dumped(list(arguments))}]"
+        self._names = 0
+        inner = f"{_escaped(operation)},{self._filled_all(arguments)}"
+        named = "{" + ",".join(f"{_escaped(key)}:{self._filled(item)}" for key, item in keywords.items()) + "}"
+        grad = '"grad":false' if not gradients else ""
+        if grad:
+            plain = f"[{inner},{named},{{{grad}}}]"
+        else:
+            plain = f"[{inner},{named}]" if keywords else f"[{inner}]"
+        # without `%d` nothing is put in, and what was escaped for that is to be as it was
+        self.plain = plain if self._names else plain.replace("%%", "%")
+        drawing = f'[{inner},{named},{{{grad}{"," if grad else ""}"draw":'
+        self.drawing = drawing if self._names else drawing.replace("%%", "%")
+
+    def _filled_all(self, parts: Sequence[Any]) -> str:
+        return f"[{','.join(map(self._filled, parts))}]"
+
+    def _filled(self, argument: Any) -> str:
+        if type(argument) is not list:
+            return _escaped(argument)
+        if argument and type(argument[0]) is int:
+            self._names += 1
+            return "[%d]"
+        return self._filled_all(argument)
+
+
+def _dumped(plain: Any) -> str:
+    return json.dumps(plain, separators=(",", ":"))
+
+
+def _escaped(plain: Any) -> str:
+    return _dumped(plain).replace("%", "%%")
+
+
+def _logged(value: Value) -> LoggedValue:
+    words = f"{value.kind[:_MAX_WORDS]} {value.detail[:_MAX_WORDS]}".strip()
+    return LoggedValue(words, hashlib.sha256(value.content).hexdigest())
