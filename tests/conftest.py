@@ -15,7 +15,7 @@ import hypothesis  # loaded first: its own late import inside pytest has met a C
 import pytest
 
 import duetlink
-from duetlink.duet.answering.workplace import Workplace
+from duetlink.duet.answering.programs import Programs
 from duetlink.duet.duet import Duet
 from duetlink.net.flight.certificate import Identity
 from duetlink.net.link.endpoint import Endpoint
@@ -93,8 +93,8 @@ def private_audit_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_worker_ahead_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a test shares with a mock starts no worker before somebody wants one: it costs seconds."""
-    monkeypatch.setattr(Workplace, "expect", lambda self: None)
+    """What a test shares with a mock makes no room ready before somebody wants one: it costs seconds."""
+    monkeypatch.setattr(Programs, "expect", lambda self: None)
 
 
 @pytest.fixture(autouse=True)

@@ -18,11 +18,11 @@ from duetlink.data.tuning import Compression
 from duetlink.data.values.lossy import Lossy, undone_where_it_fails
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.policies import Policies
-from duetlink.duet.answering.requests import Request, RequestTable
 from duetlink.duet.answering.programs import budget_words
+from duetlink.duet.answering.requests import Request, RequestTable
+from duetlink.duet.asking.asking import What
 from duetlink.duet.asking.own_requests import OwnRequest, OwnRequestTable
 from duetlink.duet.asking.pending_request import wait_future
-from duetlink.duet.asking.asking import What
 from duetlink.duet.asking.place import fetch, place
 from duetlink.duet.asking.pointer import Pointer
 from duetlink.duet.audit import Audit

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import pytest
+from duetlink.duet.answering.workplace import Workplace
 
 import duetlink
 from duetlink import errors
-from duetlink.duet.answering.workplace import Workplace
 from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.asking.pointer import Pointer, ReceivedObject
 from duetlink.duet.duet import Duet

@@ -16,12 +16,13 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from duetlink.compute.operations.log import ProgramLog
+from duetlink.duet.answering.workplace import Workplace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.function import Call
-from duetlink.compute.operations.log import ProgramLog
 from duetlink.compute.operations.trace import LoggedValue
 from duetlink.compute.prep.frames import PREPARE
 from duetlink.compute.prep.spec import PrepSpec
@@ -30,7 +31,6 @@ from duetlink.duet.answering.job import Input, describe
 from duetlink.duet.answering.policies.decision import decide
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import Policy
-from duetlink.duet.answering.workplace import Workplace
 from duetlink.duet.objects.asset import AssetInfo
 
 NOON = dt.datetime(2026, 3, 1, 12, tzinfo=dt.UTC)

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import xxhash
+from duetlink.compute.operations.log import ProgramLog
 
 from duetlink.base.wire import envelope
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.fragments import LAST, MORE, Reassembler, split
 from duetlink.compute.operations import program
-from duetlink.compute.operations.log import ProgramLog
 from duetlink.compute.prep.fields import Field as Column
 from duetlink.compute.prep.fields import fields_after
 from duetlink.compute.prep.spec import PrepSpec

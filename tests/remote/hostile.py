@@ -17,18 +17,18 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import torch
+from duetlink.compute.operations.log import ProgramLog
+from duetlink.duet.answering.workplace import Workplace
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.operations.allowed import Allowed
 from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.lineage import Lineage
-from duetlink.compute.operations.log import ProgramLog
 from duetlink.compute.worker import answers
 from duetlink.compute.worker.faults import Fault
 from duetlink.compute.worker.memory import map_sealed, place
 from duetlink.compute.worker.program import ProgramDesk
 from duetlink.data import values
-from duetlink.duet.answering.workplace import Workplace
 from duetlink.duet.duet import Duet
 
 Step = list[Any]

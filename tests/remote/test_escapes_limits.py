@@ -7,11 +7,11 @@ import zlib
 from collections.abc import Iterator
 
 import pytest
+from duetlink.compute.operations.log import ProgramLog
 
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.operations import program
-from duetlink.compute.operations.log import ProgramLog
 from duetlink.compute.worker import answers
 from duetlink.compute.worker import program as worker_program
 from duetlink.compute.worker.faults import Fault, error_name

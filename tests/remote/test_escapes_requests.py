@@ -12,11 +12,11 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 import pytest
+from duetlink.duet.answering.workplace import MOST_WAITING, Workplace
 
 from duetlink import Policy, errors
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.answering.policies.facts import Facts
-from duetlink.duet.answering.workplace import MOST_WAITING, Workplace
 from tests.remote.attempts import LIMITED, REFUSED, SHOWN, attempts, elsewhere
 from tests.remote.attempts import OPEN as NOT_PREVENTED
 from tests.remote.conftest import Bench

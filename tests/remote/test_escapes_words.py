@@ -7,10 +7,10 @@ import json
 import math
 
 import pytest
+from duetlink.compute.operations.log import ProgramLog
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.operations.effects import worst_effect
-from duetlink.compute.operations.log import ProgramLog
 from duetlink.compute.operations.trace import LoggedValue
 from duetlink.compute.worker.faults import Fault
 from duetlink.duet.code import Code

@@ -21,12 +21,10 @@ from duetlink.compute.operations.lineage import Lineage, lineage
 from duetlink.compute.operations.program import ASSET, VALUE, Step
 from duetlink.compute.operations.slice import Slice, slice_of
 from duetlink.compute.operations.trace import LoggedValue, Trace
+from duetlink.errors import RemoteProtocolError
 
-MAX_STEPS = 1_000_000
-MAX_TEXT_BYTES = 256 * 1024 * 1024
 DIGEST_VERSION = "v2:"  # before digests of programs and functions
 _VERSION = b"duetlink program 2\n"
-_MAX_WORDS = 200  # characters
 
 
 class Value(NamedTuple):
@@ -45,7 +43,9 @@ class Program:
     text: bytes  # the steps as JSON
     target: int  # the place of the step whose result is asked for
     values: tuple[Value, ...]
-    digest: str  # the same for the same steps with the same literals and values, whatever words came with them
+    digest: (
+        str  # the same for the same steps with the same literals and values, whatever words came with them
+    )
 
     @classmethod
     def recorded(cls, trace: Trace, id_: int, bodies: Mapping[str, Value]) -> Self:
@@ -55,7 +55,7 @@ class Program:
             LookupError: no step makes this result.
         """
         found = slice_of(trace, trace.node(id_))
-        return cls._settled(found, bodies, None)
+        return cls._settled(found, bodies, None, trace.effects)
 
     @classmethod
     def read(cls, received: memoryview, effects: Callable[[str], str] = worst_effect) -> Self:
@@ -65,7 +65,9 @@ class Program:
             RemoteProtocolError, LimitExceeded: it is none.
         """
         told = body.read(received)
-        values = [Value(value, kind, detail) for value, (kind, detail) in zip(told.values, told.words, strict=True)]
+        values = [
+            Value(value, kind, detail) for value, (kind, detail) in zip(told.values, told.words, strict=True)
+        ]
         return cls.of_steps(told.steps, told.target, values, effects)
 
     @classmethod
@@ -76,14 +78,14 @@ class Program:
         values: Sequence[Value] = (),
         effects: Callable[[str], str] = worst_effect,
     ) -> Self:
-        """A program of canonical steps, of which those fall away that do not make the target. Raises as `read`."""
+        """A program of canonical steps, without those that do not make the target. Raises as `read`."""
         logged = [_logged(value) for value in values]
         trace = Trace(effects, may_learn=False)
         trace.add_canonical(steps, logged)
         try:
             found = slice_of(trace, trace.node(target))
         except LookupError:
-            raise program.RemoteProtocolError(f"no step makes result {target}, which is asked for") from None
+            raise RemoteProtocolError(f"no step makes result {target}, which is asked for") from None
         bodies = {told.digest: value for told, value in zip(logged, values, strict=True)}
         return cls._settled(found, bodies, len(steps), effects)
 
@@ -95,7 +97,7 @@ class Program:
         steps: int | None,
         effects: Callable[[str], str] = worst_effect,
     ) -> Self:
-        """`steps` is how many there were of the trace that the slice was taken of, where that was a program."""
+        """`steps` is how many the slice was taken of, where they were canonical themselves."""
         while True:
             text, (target,), logged = _written(found)
             if steps == len(found):
@@ -112,7 +114,7 @@ class Program:
         return cls(found, text, target, values, DIGEST_VERSION + digest.hexdigest())
 
     @property
-    def segments(self) -> list[memoryview | bytes]:
+    def segments(self) -> list[memoryview]:
         """How it travels, and how a room gets it, in pieces; see `body.py`."""
         return body.write(self.target, self.text, self.values)
 
@@ -155,7 +157,9 @@ def compacted(trace: Trace) -> Trace:
 
 def _written(found: Slice) -> tuple[bytes, list[int], list[LoggedValue]]:
     """The steps as JSON, the places of the targets, and the values by their places."""
-    writers = [_Writer(shape.operation, shape.arguments, shape.keywords, shape.gradients) for shape in found.shapes]
+    writers = [
+        _Writer(shape.operation, shape.arguments, shape.keywords, shape.gradients) for shape in found.shapes
+    ]
     places: list[int] = [0] * (len(found) * 3 + 2)  # of results, by their numbers
     values: dict[int, int] = {}
     logged: list[LoggedValue] = []
@@ -181,7 +185,9 @@ def _written(found: Slice) -> tuple[bytes, list[int], list[LoggedValue]]:
             text = writer.drawing if draw is not None else writer.plain
             if used:
                 text %= tuple([places[number] for number in used])
-            lines.append(text if draw is None else f"{text}{json.dumps(list(draw), separators=(',', ':'))}}}]")
+            lines.append(
+                text if draw is None else f"{text}{json.dumps(list(draw), separators=(',', ':'))}}}]"
+            )
         if result:
             places[result] = place + 1
     return f"[{','.join(lines)}]".encode(), [places[target] for target in found.targets], logged
@@ -197,7 +203,9 @@ class _Writer:
         self.whole = f"[{_dumped(operation)},{_dumped(list(arguments))}]"
         self._names = 0
         inner = f"{_escaped(operation)},{self._filled_all(arguments)}"
-        named = "{" + ",".join(f"{_escaped(key)}:{self._filled(item)}" for key, item in keywords.items()) + "}"
+        named = (
+            "{" + ",".join(f"{_escaped(key)}:{self._filled(item)}" for key, item in keywords.items()) + "}"
+        )
         grad = '"grad":false' if not gradients else ""
         if grad:
             plain = f"[{inner},{named},{{{grad}}}]"
@@ -229,5 +237,5 @@ def _escaped(plain: Any) -> str:
 
 
 def _logged(value: Value) -> LoggedValue:
-    words = f"{value.kind[:_MAX_WORDS]} {value.detail[:_MAX_WORDS]}".strip()
+    words = f"{value.kind[: body.MAX_WORDS]} {value.detail[: body.MAX_WORDS]}".strip()
     return LoggedValue(words, hashlib.sha256(value.content).hexdigest())

@@ -4,7 +4,7 @@ A recorded step is a list `[id, operation, arguments]` or `[id, operation, argum
 the result from then on, or is 0 where nobody wants it. Beside the operations of the lists there are
 
     asset   [name, revision]      the object that the owner shares under that name
-    value   [index]               a value of the scientist's, by its place among those that are beside the steps
+    value   [index]               one of the scientist's values that are beside the steps, by its place
     drop    [id, …]               these results are not needed any more
     grad    [true or false]       whether torch records gradients from here on
 
@@ -106,7 +106,11 @@ def read_step(raw: Any) -> CanonicalStep:
         if len(raw) == 4:
             raise RemoteProtocolError("a step has modes, and there are none")
         return CanonicalStep(step.operation, raw[1], step.keywords, True, None)
-    if type(modes) is not dict or not modes.keys() <= {"grad", "draw"} or modes.get("grad", False) is not False:
+    if (
+        type(modes) is not dict
+        or not modes.keys() <= {"grad", "draw"}
+        or modes.get("grad", False) is not False
+    ):
         raise RemoteProtocolError("a step has modes that there are not")
     draw = None
     if "draw" in modes:

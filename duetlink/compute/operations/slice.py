@@ -168,9 +168,7 @@ class _Search:
                         self._watch(data, position)
 
 
-def _renumbered(
-    trace: Trace, taken: Sequence[int], needed: Sequence[int], targets: Sequence[int]
-) -> Slice:
+def _renumbered(trace: Trace, taken: Sequence[int], needed: Sequence[int], targets: Sequence[int]) -> Slice:
     numbers: dict[int, int] = {-1: 0}
     shapes: dict[int, int] = {}
     steps, results = array("q"), array("q")

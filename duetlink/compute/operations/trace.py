@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import sys
 from array import array
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
@@ -92,7 +92,7 @@ class Trace:
         self.inputs: tuple[array[int], array[int], array[int]] = (array("q"), array("i"), array("i"))
         # of each node that stands for its class: it may have the memory of gradients, to which steps add
         self.holding = bytearray()
-        self._effects = effects
+        self.effects = effects
         self._may_learn = may_learn
         self._nodes = 0
         self._node_of: dict[int, int] = {}
@@ -197,7 +197,7 @@ class Trace:
 
     def successor(self) -> Trace:
         """A trace without steps, in which what is recorded next means the same."""
-        made = Trace(self._effects, may_learn=self._may_learn)
+        made = Trace(self.effects, may_learn=self._may_learn)
         made._next_modes = self._gradients, self._draw
         return made
 
@@ -248,7 +248,7 @@ class Trace:
         known = self._known.get(operation)
         if known is None:
             known = (
-                kind_by_name(operation, self._effects),
+                kind_by_name(operation, self.effects),
                 teaches(operation, _NO_KEYWORDS),
                 may_draw(operation),
             )
@@ -442,12 +442,7 @@ class Trace:
 
 
 def _is_step(operation: Any, arguments: Any, keywords: Any) -> bool:
-    return (
-        type(operation) is str
-        and bool(operation)
-        and type(arguments) is list
-        and type(keywords) is dict
-    )
+    return type(operation) is str and bool(operation) and type(arguments) is list and type(keywords) is dict
 
 
 def _size_of(held: Any) -> int:

@@ -144,10 +144,9 @@ def _keys(slice_: Slice) -> list[int]:
         numbers.setdefault(repr(shape) if shape.operation == ASSET else outline(shape), len(numbers))
         for shape in slice_.shapes
     ]
-    # a result that is needed in some rounds only, and what failed, are something else
+    # a result that is needed in some rounds only is something else
     return [
-        4 * keys[shape] + 2 * (result > 0) + (step in slice_.failed)
-        for step, (shape, result) in enumerate(zip(slice_.steps, slice_.results, strict=True))
+        2 * keys[shape] + (result > 0) for shape, result in zip(slice_.steps, slice_.results, strict=True)
     ]
 
 

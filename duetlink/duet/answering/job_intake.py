@@ -114,9 +114,7 @@ class JobIntake:
         for input_ in inputs:
             self._programs.check_offered(input_.assets)
         await asyncio.to_thread(function.check_letters, sent.name, sent.source)
-        info = await asyncio.to_thread(
-            jobs.describe, sent.name, sent.source, call, inputs, self._tags, claim
-        )
+        info = await asyncio.to_thread(jobs.describe, sent.name, sent.source, call, inputs, self._tags, claim)
         if claim is not None:
             assert info.lineage is not None
             self._check_budgets(info.lineage.assets)

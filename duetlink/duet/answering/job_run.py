@@ -27,9 +27,7 @@ from duetlink.errors import DuetError, OperationFailed, RemoteProtocolError, Wor
 _LOOKED_AT_BYTES = 64 * 1024 * 1024  # of a result: what it is, this side finds out itself
 
 
-async def run(
-    job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding, programs: Programs
-) -> Made:
+async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding, programs: Programs) -> Made:
     """What the job makes, and of how many rows at least. Its room is gone when this returns, or was
     cancelled.
 

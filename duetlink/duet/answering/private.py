@@ -124,7 +124,11 @@ def _program(steps: Sequence[Step], target: int) -> Program:
         [
             step.operation,
             list(map(placed, step.arguments)),
-            *([{name: placed(argument) for name, argument in step.keywords.items()}] if step.keywords else ()),
+            *(
+                [{name: placed(argument) for name, argument in step.keywords.items()}]
+                if step.keywords
+                else ()
+            ),
         ]
         for step in steps
     ]

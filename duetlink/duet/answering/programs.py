@@ -1,4 +1,4 @@
-"""Runs of the peer's programs: each in a room that has the assets that the program names, and nothing else."""
+"""Runs of the peer's programs: each in a room that has the assets that it names, and nothing else."""
 
 from __future__ import annotations
 
@@ -35,9 +35,7 @@ from duetlink.settings import Settings
 
 Made = tuple[Encoded, int | None]  # a value, and of how many rows each number of it is made at least
 
-_LIBRARIES = tuple(
-    library for library in libraries.LIBRARIES if library not in libraries.OF_FUNCTIONS
-)
+_LIBRARIES = tuple(library for library in libraries.LIBRARIES if library not in libraries.OF_FUNCTIONS)
 
 
 class Programs:
@@ -173,7 +171,9 @@ class Programs:
             await room.call("asset", json.dumps(header).encode(), [fd], lasting=True)
         finally:
             os.close(fd)
-        opened = Entry(kind=entry.RUN, name=name, revision=revision, reason="opened for the peer's operations")
+        opened = Entry(
+            kind=entry.RUN, name=name, revision=revision, reason="opened for the peer's operations"
+        )
         await self._recorder.record(opened, sync=False)
 
 

@@ -28,8 +28,8 @@ from duetlink.compute.operations.canonical import Program as Canonical
 from duetlink.compute.operations.canonical import Value, compacted
 from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.guards import check
-from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
 from duetlink.compute.operations.program import SEEDS, VALUE
+from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
 from duetlink.compute.operations.sizes.mask import EVERY, PUBLIC, UNCOUNTED, hidden_in, trimmed
 from duetlink.compute.operations.trace import LoggedValue, Trace
 from duetlink.data import values
@@ -78,7 +78,8 @@ class Program:
 
     def __init__(self, allowed: Allowed, ask: Ask, result: MakeResult) -> None:
         """`ask` makes a request for a result, from a pointer, a reason, after how many seconds it expires,
-        and what of it is asked for. `result` makes a pointer to a result, from this program, a mock and an id.
+        and what of it is asked for. `result` makes a pointer to a result, from this program, a mock and an
+        id.
         """
         self.allowed = allowed
         self.ask = ask

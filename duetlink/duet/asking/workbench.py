@@ -167,9 +167,7 @@ class Workbench:
         assert self._thread is not None
         info = AssetInfo(remote._title(), 0, type(remote._mock).__name__, "", 0)
         program = remote._program.asked(remote._id)
-        question = partial(
-            Question, info, reason, program=program, expires_s=expires_s or 0.0, asked=asked
-        )
+        question = partial(Question, info, reason, program=program, expires_s=expires_s or 0.0, asked=asked)
         return PendingRequest(question, self._asking, self._thread)
 
 

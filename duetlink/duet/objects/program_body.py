@@ -1,4 +1,4 @@
-"""How a program travels: with the message where it is small, else as an object that the other side fetches."""
+"""How a program travels: with the message where it is small, else fetched by the other side."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def offered(link: Link, program: Program) -> AsyncIterator[pb.ProgramBody]
     if size_bytes <= _INLINE_BYTES:
         yield pb.ProgramBody(compressed=zlib.compress(b"".join(segments), 1))
         return
-    outgoing = await asyncio.to_thread(Outgoing, list(map(memoryview, segments)), size_bytes)
+    outgoing = await asyncio.to_thread(Outgoing, segments, size_bytes)
     best = link.ladder.best
     offer = await link.exports.offer("program", outgoing, best.name if best else "")
     try:

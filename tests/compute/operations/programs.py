@@ -10,8 +10,11 @@ from typing import Any
 import numpy as np
 
 from duetlink.compute.operations import program
+from duetlink.compute.operations.canonical import Program, Value
 from duetlink.compute.operations.lineage import Lineage
-from duetlink.compute.operations.log import LoggedValue, ProgramLog
+from duetlink.compute.operations.lineage import lineage as shown
+from duetlink.compute.operations.slice import slice_of
+from duetlink.compute.operations.trace import LoggedValue, Trace
 
 EFFECTS = {
     "elementwise": """
@@ -88,7 +91,10 @@ class Writer:
         self.steps.append(step)
 
     def lineage(self, target: Ref, effects: Callable[[str], str] = effects, **options: Any) -> Lineage:
-        return logged(self.steps, self.values, **options).lineage(target.id, effects)
+        return lineage(traced(self.steps, self.values, effects=effects, **options), target.id)
+
+    def asked(self, target: Ref) -> Program:
+        return asked(traced(self.steps, self.values, may_learn=False), target.id)
 
     def code(self, target: Ref) -> str:
         return self.lineage(target, may_learn=False).code
@@ -111,20 +117,31 @@ def encoded(argument: Any) -> Any:
     return argument
 
 
-def logged(
+def traced(
     steps: Sequence[Sequence[Any]],
     values: Sequence[LoggedValue] = (),
     *,
     batch: int = 0,
     may_learn: bool = True,
-) -> ProgramLog:
-    """A log of these steps, in one batch or in batches of so many steps; values come with the first."""
-    log = ProgramLog(may_learn=may_learn)
+    effects: Callable[[str], str] = effects,
+) -> Trace:
+    """A trace of these steps, in one batch or in batches of so many steps; values come with the first."""
+    trace = Trace(effects, may_learn=may_learn)
     for start in range(0, len(steps), batch or max(len(steps), 1)):
-        log.append(
-            json.dumps(steps[start : start + (batch or len(steps))]).encode(), values if not start else ()
-        )
-    return log
+        part = steps[start : start + (batch or len(steps))]
+        trace.add(json.loads(json.dumps(part)), values if not start else ())
+    return trace
+
+
+def lineage(trace: Trace, id_: int) -> Lineage:
+    """How the result of that id was made, by one slice. Raises LookupError."""
+    return shown(slice_of(trace, trace.node(id_)), "")
+
+
+def asked(trace: Trace, id_: int) -> Program:
+    """The program that makes the result of that id; values are what their digests say. Raises LookupError."""
+    bodies = {value.digest: Value(value.digest.encode(), "", "") for value in trace.values.values()}
+    return Program.recorded(trace, id_, bodies)
 
 
 class Worker:

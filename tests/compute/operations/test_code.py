@@ -20,8 +20,9 @@ from tests.compute.operations.programs import Ref, Writer, effects
 def sliced(writer: Writer, target: Ref) -> Slice:
     trace = Trace(effects, may_learn=False)
     for start in range(0, len(writer.steps), 10_000):
-        trace.add(json.dumps(writer.steps[start : start + 10_000]).encode(), () if start else writer.values)
-    return slice_of(trace, trace.node(target.id), trace.batch_ends[-1])
+        part = json.loads(json.dumps(writer.steps[start : start + 10_000]))
+        trace.add(part, () if start else writer.values)
+    return slice_of(trace, trace.node(target.id))
 
 
 def check(writer: Writer, target: Ref, expected: str) -> None:

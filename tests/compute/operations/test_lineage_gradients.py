@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.compute.operations.programs import Ref, Worker, Writer, effects, logged, resolved
+from tests.compute.operations.programs import Ref, Worker, Writer, lineage, resolved, traced
 from tests.compute.operations.test_lineage_soundness import NAMES, Steps, evaluated
 
 torch = pytest.importorskip("torch")
@@ -101,7 +101,7 @@ def same(one: Any, other: Any) -> bool:
 def test_what_changes_a_result_is_in_its_lineage(steps: Steps, back: int, may_learn: bool) -> None:
     ids = [step[0] for step in steps if step[0]]
     target = ids[max(len(ids) - 1 - back, 0)]
-    found = logged(steps, may_learn=may_learn).lineage(target, effects)
+    found = lineage(traced(steps, may_learn=may_learn), target)
     real, _ = outcome(steps, target, tensors())
     for name in NAMES:
         changed = tensors()
@@ -117,7 +117,7 @@ def test_the_code_makes_the_result(steps: Steps, back: int) -> None:
     steps = [step for position, step in enumerate(steps) if position not in failed]
     ids = [step[0] for step in steps if step[0]]
     target = ids[max(len(ids) - 1 - back, 0)]
-    code = logged(steps, may_learn=False).lineage(target, effects).code
+    code = lineage(traced(steps, may_learn=False), target).code
     made, failed = outcome(steps, target, tensors())
     if not failed:
         assert same(evaluated(code, {**tensors(), "torch": torch, "F": torch.nn.functional}), made), code
@@ -161,7 +161,7 @@ def test_another_training_on_the_same_data_is_another() -> None:
     x = w.asset("ages")
     one, _ = trained(w, x)
     other, _ = trained(w, x)
-    assert w.lineage(one, may_learn=False).digest == w.lineage(other, may_learn=False).digest
+    assert w.asked(one).digest == w.asked(other).digest
     # unless the data may need gradients themselves
     assert w.lineage(other, may_learn=True).steps > w.lineage(other, may_learn=False).steps
 
@@ -181,9 +181,9 @@ def test_a_gradient_read_behind_the_back_of_its_tensor() -> None:
         [8, "@grad", [[4]]],
     ]
     assert same(outcome(steps, 8, tensors())[0], tensors()["secret"])
-    assert ("secret", 1) in logged(steps, may_learn=False).lineage(8, effects).assets
+    assert ("secret", 1) in lineage(traced(steps, may_learn=False), 8).assets
     steps[8:] = [[8, "torch.autograd.grad", [[6], ["l", [4]]]]]
-    assert ("secret", 1) in logged(steps, may_learn=False).lineage(8, effects).assets
+    assert ("secret", 1) in lineage(traced(steps, may_learn=False), 8).assets
 
 
 def test_a_gradient_of_a_gradient() -> None:
@@ -201,7 +201,7 @@ def test_a_gradient_of_a_gradient() -> None:
         [0, ".backward", [[9]]],
         [10, "@grad", [[2]]],
     ]
-    assert ("secret", 1) in logged(steps, may_learn=False).lineage(10, effects).assets
+    assert ("secret", 1) in lineage(traced(steps, may_learn=False), 10).assets
 
 
 def test_gradients_that_are_added_to_an_asset() -> None:
@@ -217,10 +217,10 @@ def test_gradients_that_are_added_to_an_asset() -> None:
         [6, "torch.relu", [[1]]],
     ]
     assert same(outcome(steps, 6, tensors())[0], tensors()["ages"] + tensors()["secret"])
-    assert ("secret", 1) in logged(steps, may_learn=False).lineage(6, effects).assets
+    assert ("secret", 1) in lineage(traced(steps, may_learn=False), 6).assets
     steps[3:4] = [[7, ".sum", [[3]]], [0, ".backward", [[7]]], [8, "@grad", [[3]]], [0, "@=data", [[8], [1]]]]
     assert same(outcome(steps, 6, tensors())[0], tensors()["ages"] + tensors()["secret"])
-    assert ("secret", 1) in logged(steps, may_learn=False).lineage(6, effects).assets
+    assert ("secret", 1) in lineage(traced(steps, may_learn=False), 6).assets
 
 
 def test_backward_where_nothing_learns_is_shown_to_be_safe() -> None:
@@ -242,4 +242,4 @@ def test_a_weight_changed_between_forward_and_backward() -> None:
         [7, "@grad", [[3]]],
     ]
     assert same(outcome(steps, 7, tensors())[0], tensors()["secret"])
-    assert logged(steps, may_learn=False).lineage(7, effects).assets == (("secret", 1),)
+    assert lineage(traced(steps, may_learn=False), 7).assets == (("secret", 1),)

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from duetlink.compute.operations.loops import Item, Loop
 from duetlink.compute.operations.repetition import fold
-from tests.compute.operations.programs import Worker, effects, logged, resolved
+from tests.compute.operations.programs import Worker, lineage, resolved, traced
 from tests.compute.operations.test_lineage_soundness import evaluated, same
 
 
@@ -172,6 +172,6 @@ def test_code_with_loops_makes_the_result(steps: list[list[Any]], back: int) -> 
     assert not worker.run(steps)
     ids = [step[0] for step in steps if step[0]]
     target = ids[max(len(ids) - 1 - back, 0)]
-    code = logged(steps).lineage(target, effects).code
+    code = lineage(traced(steps), target).code
     if "in place of" not in code:  # which says in words what the other rounds do
         assert same(evaluated(code, {**assets(), "np": np}), worker.objects[target]), code
