@@ -4,30 +4,27 @@ done and once with more of what the peer may say, and with random policies.
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import dataclasses
 import datetime as dt
 import json
-from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from random import Random
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from duetlink.compute.operations.log import ProgramLog
-from duetlink.duet.answering.workplace import Workplace
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from duetlink.compute.operations.effects import worst_effect
+from duetlink.compute.operations.canonical import Program as Canonical
+from duetlink.compute.operations.canonical import Value
+from duetlink.compute.operations.effects import is_listed, worst_effect
 from duetlink.compute.operations.function import Call
-from duetlink.compute.operations.trace import LoggedValue
+from duetlink.compute.operations.trace import LoggedValue, Trace
 from duetlink.compute.prep.frames import PREPARE
 from duetlink.compute.prep.spec import PrepSpec
 from duetlink.data import values
-from duetlink.duet.answering.job import Input, describe
+from duetlink.duet.answering.job import Input, describe, unmade
 from duetlink.duet.answering.policies.decision import decide
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import Policy
@@ -43,10 +40,9 @@ Step = list[Any]
 
 @dataclasses.dataclass(frozen=True)
 class Program:
-    """What a peer sends, and which of its steps the worker has refused, or could not do."""
+    """What a peer sends."""
 
     steps: tuple[Step, ...]
-    failed: frozenset[int]
     result: int
     words: str = "float"  # about its value
     batches: int = 1  # in which it comes
@@ -55,42 +51,16 @@ class Program:
 # -- what a policy sees of it, by the code that a duet uses ------------------------------------------------
 
 
-class _AtOnce:
-    @staticmethod
-    def submit(do: Callable[..., Any], *given: Any) -> concurrent.futures.Future[Any]:
-        done: concurrent.futures.Future[Any] = concurrent.futures.Future()
-        done.set_result(do(*given))
-        return done
-
-
-def _workplace() -> Workplace:
-    workplace = Workplace.__new__(Workplace)
-    infos = {name: SimpleNamespace(info=SimpleNamespace(tags=tags)) for name, tags in TAGS.items()}
-    workplace._catalogue = SimpleNamespace(find_mine=lambda name, revision: infos[name])  # type: ignore[assignment]
-    workplace._frozen = 0
-    workplace._link = SimpleNamespace(reading=_AtOnce())  # type: ignore[assignment]
-    return workplace
-
-
-@pytest.fixture(scope="module")
-def loop() -> Iterator[asyncio.AbstractEventLoop]:
-    loop = asyncio.new_event_loop()
-    yield loop
-    loop.close()
-
-
-def facts_of(program: Program, loop: asyncio.AbstractEventLoop) -> Facts:
-    log = ProgramLog(may_learn=False)
+def facts_of(program: Program) -> Facts:
+    trace = Trace(worst_effect, may_learn=False)
     size = -(-len(program.steps) // program.batches)
     for first in range(0, len(program.steps), size):
-        batch = program.steps[first : first + size]
-        position = log.append(json.dumps(batch).encode(), [LoggedValue(program.words, "00")])
-        for number in range(len(batch)):
-            if first + number in program.failed:
-                log.fail(position, number)
-    lineage = log.lineage(program.result, worst_effect)
-    mine = loop.run_until_complete(_workplace()._mine(VALUE, 1, lineage))
-    return Facts.of(mine.info, "Sven")
+        batch = json.loads(json.dumps(program.steps[first : first + size]))
+        trace.add(batch, [LoggedValue(program.words, "00")])
+    asked = Canonical.recorded(trace, program.result, {"00": Value(b"", program.words, "")})
+    info = unmade(asked.lineage, lambda name, revision: TAGS[name])
+    made = dataclasses.replace(info, kind="float", size_bytes=VALUE.size_bytes, elements=1, group=1)
+    return Facts.of(made, "Sven")
 
 
 # -- random programs ---------------------------------------------------------------------------------------
@@ -125,7 +95,7 @@ def programs(draw: st.DrawFn) -> Program:
                 step = [len(steps) + 1, "value", [0]]
         steps.append(step)
         made.append(len(steps))
-    return Program(tuple(steps), frozenset(), draw(st.sampled_from(made)))
+    return Program(tuple(steps), draw(st.sampled_from(made)))
 
 
 FURTHER = st.sampled_from([[], [{}], [{"frame": 1}]])
@@ -133,11 +103,13 @@ FURTHER = st.sampled_from([[], [{}], [{"frame": 1}]])
 
 @st.composite
 def refused(draw: st.DrawFn, made: list[int], id_: int) -> Step:
-    """A step that the worker does not do: of a name that no list has, or with what it is not done with."""
+    """A step of a name that no list has, or that makes nothing which is asked for."""
     prefix = draw(st.sampled_from(["", ".", "@", "@=", "numpy.", "operator.", "function "]))
     operation = f"{prefix}{draw(WORD)}" or "x"
     if draw(st.integers(0, 4)) == 0:
         return [id_, PREPARE, [[draw(st.sampled_from(made))], draw(SPECS | WORD)], *draw(FURTHER)]
+    if is_listed(operation):
+        operation += "_nope"
     references = [[draw(st.sampled_from(made))] for _ in range(draw(st.integers(0, 2)))]
     arguments = [*references, *draw(st.lists(WORD | st.integers(0, 9), max_size=2))]
     keywords = draw(st.dictionaries(WORD, WORD | st.sampled_from([[number] for number in made]), max_size=2))
@@ -151,24 +123,20 @@ def refused(draw: st.DrawFn, made: list[int], id_: int) -> Step:
 
 @st.composite
 def mutated(draw: st.DrawFn, base: Program) -> Program:
-    """The same, done by the worker in the same way; the peer says more, in other words and other numbers."""
+    """The same, done in the same way; the peer says more, in other words and other numbers."""
     steps: list[Step] = []
-    failed = set()
     next_id = 1000
     for step in base.steps:
         steps.append(step)
         made = [known[0] for known in steps if known[1] != "drop"]
         for _ in range(draw(st.integers(0, 1))):
-            failed.add(len(steps))
             steps.append(draw(refused(made, next_id)))
             next_id += 1
         if draw(st.integers(0, 7)) == 0:
             steps.append([0, "drop", [next_id + 5000]])
     scale = draw(st.sampled_from([1, 3, 1 << 20]))
     steps = [_renumbered(step, scale) for step in steps]
-    return Program(
-        tuple(steps), frozenset(failed), base.result * scale, draw(WORD), draw(st.integers(1, len(steps)))
-    )
+    return Program(tuple(steps), base.result * scale, draw(WORD), draw(st.integers(1, len(steps))))
 
 
 def _renumbered(step: Step, scale: int) -> Step:
@@ -219,12 +187,10 @@ MANY = settings(max_examples=600, deadline=None, suppress_health_check=list(Heal
 
 @MANY
 @given(data=st.data())
-def test_what_the_peer_says_approves_nothing_and_evades_no_denial(
-    loop: asyncio.AbstractEventLoop, data: st.DataObject
-) -> None:
+def test_what_the_peer_says_approves_nothing_and_evades_no_denial(data: st.DataObject) -> None:
     base = data.draw(programs())
     more = data.draw(mutated(base))
-    before, after = facts_of(base, loop), facts_of(more, loop)
+    before, after = facts_of(base), facts_of(more)
     for policy in APPROVING if before.assets else ():  # else it is the peer's own
         if decide([policy], after, {}, NOON).action == "approve":
             assert decide([policy], before, {}, NOON).action == "approve", policy
@@ -233,20 +199,16 @@ def test_what_the_peer_says_approves_nothing_and_evades_no_denial(
             assert decide([policy], after, {}, NOON).action == "deny", policy
 
 
-def test_the_policies_tried_match_often_enough(loop: asyncio.AbstractEventLoop) -> None:
-    program = Program(
-        ([1, "asset", ["colours", 1]], [2, ".copy", [[1]]], [3, ".mean", [[2]]]), frozenset(), 3
-    )
-    facts = facts_of(program, loop)
+def test_the_policies_tried_match_often_enough() -> None:
+    program = Program(([1, "asset", ["colours", 1]], [2, ".copy", [[1]]], [3, ".mean", [[2]]]), 3)
+    facts = facts_of(program)
     assert sum(decide([policy], facts, {}, NOON).action == "approve" for policy in APPROVING) >= 10
     assert sum(decide([policy], facts, {}, NOON).action == "deny" for policy in DENYING) >= 20
 
 
 @pytest.mark.parametrize("name", TAGS)
-def test_an_object_that_is_asked_for_as_a_result_is_no_result_of_operations(
-    name: str, loop: asyncio.AbstractEventLoop
-) -> None:
-    facts = facts_of(Program(([1, "asset", [name, 1]],), frozenset(), 1), loop)
+def test_an_object_that_is_asked_for_as_a_result_is_no_result_of_operations(name: str) -> None:
+    facts = facts_of(Program(([1, "asset", [name, 1]],), 1))
     for policy in APPROVING:
         if decide([policy], facts, {}, NOON).action == "approve":
             assert not policy.operations
@@ -258,7 +220,13 @@ def test_an_object_that_is_asked_for_as_a_result_is_no_result_of_operations(
 def test_the_name_of_a_function_is_no_tag_and_approves_nothing(name: str) -> None:
     patients = AssetInfo("patients", 1, "numpy.ndarray", "", 8, tags=("confidential",))
     mine: Any = SimpleNamespace(info=patients)
-    info = describe(name, f"def {name}(v):\n    return v\n", Call([[0]], {}), (Input(mine),))
+    info = describe(
+        name,
+        f"def {name}(v):\n    return v\n",
+        Call([[0]], {}),
+        (Input(mine),),
+        lambda name, revision: patients.tags,
+    )
     assert info.tags == info.common_tags == ("confidential",)
     facts = Facts.of(info, "Sven")
     assert {decide([policy], facts, {}, NOON).action for policy in APPROVING} == {"wait"}
@@ -290,23 +258,21 @@ ASSET: Step = [1, "asset", ["patients", 1]]
             [[2, "value", [0]], [3, PREPARE, [[2], FIRST]], [4, "operator.add", [[3], [1]]]],
             "used without a preparation",
         ),
-        # one id for two things stands for both
-        ([[1, PREPARE, [[1], FIRST]]], "used without a preparation"),
     ],
 )
 def test_a_policy_that_names_a_preparation_approves_what_was_made_by_exactly_that(
-    steps: list[Step], why_not: str, loop: asyncio.AbstractEventLoop
+    steps: list[Step], why_not: str
 ) -> None:
-    program = Program((ASSET, *steps), frozenset(), steps[-1][0] if steps else 1)
-    decision = decide([Policy("approve", prep=PREPS[0])], facts_of(program, loop), {}, NOON)
+    program = Program((ASSET, *steps), steps[-1][0] if steps else 1)
+    decision = decide([Policy("approve", prep=PREPS[0])], facts_of(program), {}, NOON)
     assert decision.action == ("wait" if why_not else "approve"), decision
     assert why_not in decision.verdicts[0].why_not
 
 
-def test_more_preparations_than_are_read_leave_a_result_unprepared(loop: asyncio.AbstractEventLoop) -> None:
+def test_more_preparations_than_are_read_leave_a_result_unprepared() -> None:
     preps = [PrepSpec().clip("x", (0, number + 1)) for number in range(101)]
     steps = [[number + 2, PREPARE, [[number + 1], prep.to_json()]] for number, prep in enumerate(preps)]
-    facts = facts_of(Program((ASSET, *steps), frozenset(), 102), loop)
+    facts = facts_of(Program((ASSET, *steps), 102))
     assert len(facts.preparations) == 101
     assert facts.preparations[0] == ""
     assert decide([Policy("approve", prep=preps)], facts, {}, NOON).action == "wait"
@@ -315,6 +281,12 @@ def test_more_preparations_than_are_read_leave_a_result_unprepared(loop: asyncio
 def test_what_a_function_makes_of_what_was_prepared_is_not_prepared() -> None:
     patients = AssetInfo("patients", 1, "pandas.DataFrame", "", 8)
     mine: Any = SimpleNamespace(info=patients)
-    info = describe("f", "def f(v):\n    return v\n", Call([[0]], {}), (Input(mine),))
+    info = describe(
+        "f",
+        "def f(v):\n    return v\n",
+        Call([[0]], {}),
+        (Input(mine),),
+        lambda name, revision: patients.tags,
+    )
     facts = Facts.of(info, "Sven")
     assert decide([Policy("approve", prep=PREPS[0], code=facts.code)], facts, {}, NOON).action == "wait"

@@ -10,19 +10,18 @@ import functools
 import json
 import random
 import struct
-import zlib
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import xxhash
-from duetlink.compute.operations.log import ProgramLog
 
 from duetlink.base.wire import envelope
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.fragments import LAST, MORE, Reassembler, split
-from duetlink.compute.operations import program
+from duetlink.compute.operations import body as program_body
+from duetlink.compute.operations.canonical import Program
 from duetlink.compute.prep.fields import Field as Column
 from duetlink.compute.prep.fields import fields_after
 from duetlink.compute.prep.spec import PrepSpec
@@ -39,7 +38,7 @@ from duetlink.data.dedup.manifest import Manifest
 from duetlink.data.values import body as layout
 from duetlink.data.values.schema_pb2 import Array, Arrow, DType, Field, Node, Polars, Scalar
 from duetlink.data.values.touch import touch
-from duetlink.errors import CodecFailed, LocalProtocolError, RemoteProtocolError
+from duetlink.errors import CodecFailed, LocalProtocolError
 from duetlink.groups.collectives.sums.sketch_terms import HEAD_BYTES, SketchTerms, head_of
 from duetlink.groups.secure.introduction import Held, Introduction
 from duetlink.groups.secure.member_secrets import Secrets
@@ -335,8 +334,6 @@ def _use_envelope(data: bytes) -> None:
         repr(AssetInfo.from_wire(body))
     elif isinstance(body, pb.Failure):
         str(failures.from_wire(body))
-    elif isinstance(body, pb.Work):
-        program.read(program.inflate(body.steps))
 
 
 def _fed_bytes(data: bytes) -> int:
@@ -349,22 +346,21 @@ _NAMES = (
     *("operator.add", "operator.getitem", "operator.setitem", "numpy.mean", ".copy", ".fit", "@T", "@=x"),
     *(
         "numpy.copyto",
-        "torch.manual_seed",
         ".backward",
-        "asset",
-        "value",
-        "drop",
-        "grad",
+        ".bernoulli",
         "public",
         "x" * 200,
     ),
 )
 
 
-def _argument(rng: random.Random, depth: int = 0) -> Any:
+def _argument(rng: random.Random, made: int, depth: int = 0) -> Any:
+    """One of a step before which there are `made` results."""
     kind = rng.randrange(10 if depth < 4 else 4)
     if kind < 2:
-        return [rng.randrange(1, 30)]
+        return [
+            rng.randrange(1, made + 1) if rng.random() < 0.99 else rng.choice((0, -1, made + 1, 1.0, True))
+        ]
     if kind < 4:
         scalar = (None, True, -1, 1.5, 2**70, "text", "a\nb", "é" * 50, rng.choice(mutate.EDGES))
         return rng.choice(scalar)
@@ -372,63 +368,48 @@ def _argument(rng: random.Random, depth: int = 0) -> Any:
     if tag in "cf":
         return [tag, rng.choice(_NAMES)]
     count = {"s": 3, "z": 2, "e": 0}.get(tag, rng.randrange(5))
-    return [tag, *(_argument(rng, depth + 1) for _ in range(count))]
+    return [tag, *(_argument(rng, made, depth + 1) for _ in range(count))]
 
 
 def _make_program(rng: random.Random) -> bytes:
-    steps: list[Any] = [[1, "asset", ["patients", 1]], [2, "value", [0]]]
-    for number in range(rng.choice((3, 10, 40))):
-        arguments = [_argument(rng) for _ in range(rng.randrange(4))]
-        step: list[Any] = [rng.choice((0, number + 3)), rng.choice(_NAMES), arguments]
-        if rng.random() < 0.2:
-            step.append({rng.choice(("out", "axis", "1 = 2")): _argument(rng)})
+    steps: list[Any] = [["asset", ["patients", 1]], ["value", [0]]]
+    for _ in range(rng.choice((3, 10, 40))):
+        arguments = [_argument(rng, len(steps)) for _ in range(rng.randrange(4))]
+        step: list[Any] = [rng.choice(_NAMES), arguments]
+        if rng.random() < 0.3:
+            step.append({rng.choice(("out", "axis", "1 = 2")): _argument(rng, len(steps))})
+            if rng.random() < 0.5:
+                modes = ({"grad": False}, {"draw": [None, 3]}, {"draw": [7, 0]}, {"draw": [7, -1]}, {"x": 1})
+                step.append(rng.choices(modes, (8, 8, 8, 1, 1))[0])
         steps.append(step)
     if rng.random() < 0.05:
-        steps.append([rng.choice((98, -1, 2**53, "1")), "x" * rng.choice((0, 3, 300)), [], {"x" * 250: 1}])
+        steps.append([rng.choice(("x" * 300, "", "drop", "grad", "torch.manual_seed")), [], {"x" * 250: 1}])
     if rng.random() < 0.1:
         deep: Any = [1]
         for _ in range(rng.choice((19, 21, 500, 5000))):
             deep = ["l", deep]
-        steps.append([99, "operator.add", [deep]])
+        steps.append(["operator.add", [deep]])
     try:
         content = json.dumps(steps).encode()
     except RecursionError:
-        content = b'[[1,"x",[' + b'["l",' * 50_000 + b"1"
+        content = b'[["x",[' + b'["l",' * 50_000 + b"1"
     if rng.random() < 0.3:
         content = mutate.octets(rng, content)
-    compressed = zlib.compress(content, 1)
-    return mutate.octets(rng, compressed) if rng.random() < 0.1 else compressed
+    target = rng.choice((len(steps), 1, 3, 0))
+    written = b"".join(program_body.write(target, content, [(b"abc", "list", "3 items")]))
+    return mutate.octets(rng, written) if rng.random() < 0.1 else written
 
 
 def _program_samples() -> list[bytes]:
-    steps = [[1, "asset", ["patients", 1]], [2, ".copy", [[1]]], [3, "numpy.mean", [[2]], {"axis": 0}]]
-    return [zlib.compress(json.dumps(steps).encode(), 1)]
+    steps = b'[["asset",["patients",1]],[".copy",[[1]]],["numpy.mean",[[2]],{"axis":0}]]'
+    return [b"".join(program_body.write(3, steps, []))]
 
 
 def _use_program(data: bytes) -> None:
-    from duetlink.compute.operations.effects import worst_effect
-
-    content = program.inflate(data)
-    program.assets(content)
-    steps = program.read(content)
-    for step in steps:
-        program.references(step)
-    log = ProgramLog()
-    log.append(content)
-    for step in steps[-10:]:
-        if step.id:
-            try:
-                log.lineage(step.id, worst_effect)
-            except LookupError as error:
-                raise RemoteProtocolError("no step makes it") from error
-
-
-def _whole(data: bytes) -> int:
-    """A batch counts as it is when it is inflated."""
-    try:
-        return len(program.inflate(data))
-    except RemoteProtocolError:
-        return len(data)
+    program = Program.read(memoryview(data))
+    again = Program.read(memoryview(b"".join(program.segments)))
+    assert (again.digest, again.lineage) == (program.digest, program.lineage)
+    repr(program.steps)
 
 
 _LIBRARY_SLACK_BYTES = 48 << 20
@@ -668,7 +649,7 @@ TARGETS: dict[str, Target] = {
     "chunks": Target(_make_chunk, _use_chunk, _chunks, _LIBRARY_SLACK_BYTES),
     "manifests": Target(_make_manifest, _use_manifest, _manifests),
     "fragments": Target(_make_fragments, _use_fragments, _fragment_samples, 4 << 20, _fed_bytes),
-    "programs": Target(_make_program, _use_program, _program_samples, size_bytes=_whole),
+    "programs": Target(_make_program, _use_program, _program_samples),
     "preparations": Target(_make_prep, _use_prep, _prep_samples),
     "gossip": Target(gossip.make, gossip.use, gossip.samples, time_share=0.15),
     "sums": Target(_make_sum, _use_sum, _sum_samples, time_share=0.15),
