@@ -96,6 +96,10 @@ def step_of(step: Any) -> Step:
 
 def read_step(raw: Any) -> CanonicalStep:
     """One step of a program that is asked for. Raises RemoteProtocolError."""
+    if type(raw) is list and len(raw) == 2:
+        operation, arguments = raw
+        if type(operation) is str and 0 < len(operation) <= _MAX_NAME and type(arguments) is list:
+            return CanonicalStep(operation, arguments, _NO_KEYWORDS, True, None)
     if type(raw) is not list or not 2 <= len(raw) <= 4:
         raise RemoteProtocolError("a step is no list of an operation, its arguments, named ones, and modes")
     modes = raw[3] if len(raw) == 4 else _NO_KEYWORDS

@@ -51,6 +51,7 @@ _INTEGER_BYTES = sys.getsizeof(1 << 30)
 _PAIR_BYTES = sys.getsizeof((0, 0))
 
 _NO_KEYWORDS: dict[str, Any] = {}
+_ATTRIBUTES = frozenset((DROP, GRAD, *SEEDS))
 
 
 class LoggedValue(NamedTuple):
@@ -104,6 +105,7 @@ class Trace:
         self._known: dict[str, tuple[int, bool, bool]] = {}
         self._gradients = True
         self._draw = Draw(None, 0)  # the next one
+        self._last = 0  # references, before the step at hand
         self._next_modes: tuple[bool, Draw] | None = None  # behind a whole program
         self._texts_bytes = 0  # of all that is held in other objects than numbers
         self._is_full = False
@@ -153,7 +155,7 @@ class Trace:
             keywords = raw[3] if len(raw) == 4 else _NO_KEYWORDS
             if not _is_step(operation, arguments, keywords) or type(id_) is not int:
                 self._put(NOTHING, -1, -1, ())
-            elif operation in (DROP, GRAD, *SEEDS):
+            elif operation in _ATTRIBUTES:
                 if operation == GRAD and arguments:
                     self._gradients = arguments[0] is True
                 elif operation in SEEDS and len(arguments) == 1 and type(arguments[0]) is int:
@@ -178,13 +180,13 @@ class Trace:
         opened: dict[int, int] = {}
         for place, raw in enumerate(steps, 1):
             step = program.read_step(raw)
-            if step.operation in (DROP, GRAD, *SEEDS):
+            if step.operation in _ATTRIBUTES:
                 raise RemoteProtocolError(f"step {place}, {step.operation}, is an attribute of other steps")
-            for mentioned in program.references(step):
-                if not 0 < mentioned < place:
-                    raise RemoteProtocolError(f"step {place} uses result {mentioned}, which is not made yet")
             self._gradients = step.gradients
             self._add(place, step.operation, step.arguments, step.keywords, values, opened, step.draw)
+            if self.kinds[-1] == NOTHING or -1 in self.references[self._last :]:
+                raise RemoteProtocolError(f"step {place}, {step.operation}, uses what there is not")
+            self._last = len(self.references)
 
     def forget(self, id_: int) -> None:
         """Nobody has this result any more. What was made with it stays as it is."""

@@ -28,7 +28,7 @@ from duetlink.compute.operations.canonical import Program as Canonical
 from duetlink.compute.operations.canonical import Value, compacted
 from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.guards import check
-from duetlink.compute.operations.program import SEEDS, VALUE
+from duetlink.compute.operations.program import SEEDS
 from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
 from duetlink.compute.operations.sizes.mask import EVERY, PUBLIC, UNCOUNTED, hidden_in, trimmed
 from duetlink.compute.operations.trace import LoggedValue, Trace
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from duetlink.duet.asking.pending_request import PendingRequest
 
 MOST_STEPS = 4096  # that are not in the trace yet
-_COMPACT_STEPS = 50_000  # beyond twice as many as were needed the last time
+_COMPACT_STEPS = 200_000  # beyond twice as many as were needed the last time
 _COMPACT_BYTES = 256 * 1024 * 1024  # the same, of values
 write_plain = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 PLAIN = frozenset((int, float, bool, str, type(None)))  # which JSON has as well
@@ -153,16 +153,11 @@ class Program:
         for step in batch:
             if isinstance(step, str):
                 texts.append(step)
-                continue
-            self._put(texts)
-            if isinstance(step, int):
-                self._trace.forget(step)
+            elif isinstance(step, int):
+                texts.append(f'[0,"{program.DROP}",[{step}]]')
             else:
-                digest = hashlib.sha256(step.value.content).hexdigest()
-                self._values[digest] = step.value
-                self._values_bytes += len(step.value.content)
-                words = f"{step.value.kind} {step.value.detail}".strip()
-                self._trace.add([[step.id, VALUE, [0]]], [LoggedValue(words, digest)])
+                self._put(texts)
+                self._put_value(step)
         self._put(texts)
         steps, values_bytes = self._needed
         if (
@@ -175,6 +170,14 @@ class Program:
         if texts:
             self._trace.add(json.loads(f"[{','.join(texts)}]"))
             texts.clear()
+
+    def _put_value(self, placed: Placed) -> None:
+        value = placed.value
+        digest = hashlib.sha256(value.content).hexdigest()
+        self._values[digest] = value
+        self._values_bytes += len(value.content)
+        words = f"{value.kind} {value.detail}".strip()
+        self._trace.add([[placed.id, program.VALUE, [0]]], [LoggedValue(words, digest)])
 
     def _compact(self) -> None:
         """Let go of the steps and values that no pointer needs any more."""
