@@ -157,31 +157,56 @@ class Attacker:
     """The scientist's side of a link, with a program of its own. The scientist must have recorded nothing."""
 
     def __init__(self, owner: Duet, scientist: Duet) -> None:
-        self.workplace: Workplace = owner._life.workplace
+        self.inbox: Inbox = owner._life.inbox
         link = scientist._life.link
         assert link is not None
         self.rpc = link.rpc
         self.thread = scientist._thread
-        self._number = 0
-        self.reports: list[pb.WorkReport] = []
-        self.rpc.notice(pb.WorkReport, self.reports.append)
+        self._trace = Trace(worst_effect, may_learn=False)
+        self._answers: dict[bytes, pb.Answer] = {}
+        self.rpc.handle(pb.Answer, self._hear)
+        self.rpc.notice(pb.Answer, self._note)
 
-    def send(self, *steps: Step, epoch: int = 1, number: int | None = None, raw: bytes | None = None) -> None:
-        """Send a batch, with whatever numbers."""
-        self._number = self._number + 1 if number is None else number
-        steps_ = packed(steps) if raw is None else raw
-        self._tell(pb.Work(epoch=epoch, number=self._number, steps=steps_))
+    def record(self, *steps: Step) -> None:
+        """Have steps, with whatever numbers, for programs to come."""
+        self._trace.add(json.loads(json.dumps(steps)))
 
-    def ask(self, **fields: Any) -> pb.Answer:
-        """Ask for something, past our client. Raises the failure that the owner answers with."""
+    def body(self, result: int) -> pb.ProgramBody:
+        """The program that makes a result of the recorded steps."""
+        return sent(b"".join(Program.recorded(self._trace, result, {}).segments))
+
+    def ask(self, result: int = 0, **fields: Any) -> pb.Answer:
+        """Ask for something, past our client; the answer, `PENDING` where a person is to give it. Raises the
+        failure that the owner answers with.
+        """
+        if result:
+            fields["program"] = self.body(result)
         ask = pb.Ask(request_id=os.urandom(16), **fields)
-        return self.thread.run(self.rpc.call(ask, pb.Answer))
+        answer: pb.Answer = self.call(ask, pb.Answer)
+        return self.settled(ask.request_id) if answer.state == pb.Answer.PENDING else answer
+
+    def settled(self, number: bytes) -> pb.Answer:
+        """What is answered by the time that nothing is run for a question any more."""
+        deadline_s = time.monotonic() + 60
+        while number not in self._answers:
+            waiting = [request for request in self.inbox.pending if number in request.waiting]
+            if waiting and (waiting[0].job is None or not waiting[0].job.busy):
+                return pb.Answer(request_id=number, state=pb.Answer.PENDING)
+            assert time.monotonic() < deadline_s, "no answer, and no end of the run"
+            threading.Event().wait(0.005)
+        return self._answers[number]
 
     def call(self, message: Any, reply: Any) -> Any:
         return self.thread.run(self.rpc.call(message, reply))
 
-    def _tell(self, message: Any) -> None:
-        async def tell() -> None:
-            self.rpc.tell_nowait(message)
+    async def _hear(self, answer: pb.Answer) -> pb.Done:
+        self._note(answer)
+        return pb.Done()
 
-        self.thread.run(tell())
+    def _note(self, answer: pb.Answer) -> None:
+        self._answers[answer.request_id] = answer
+
+
+def sent(body: bytes) -> pb.ProgramBody:
+    """A program as it travels, whatever is in it."""
+    return pb.ProgramBody(compressed=zlib.compress(body, 1))
