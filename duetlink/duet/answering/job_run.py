@@ -8,8 +8,7 @@ import json
 import os
 
 from duetlink.compute.operations import function
-from duetlink.compute.worker import answers, endings
-from duetlink.compute.worker.faults import MESSAGE
+from duetlink.compute.worker import answers
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.process import OnEvent, Worker
 from duetlink.data import values
@@ -33,14 +32,12 @@ async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding) -
     try:
         return await _work(worker, job, decoding)
     except WorkerUnavailable as error:  # in words of this side
-        told = worker.told_ending
-        why = endings.words(told) if told is not None else "what it gave is no value"
-        job.failure = Failure(stopped=str(error), told=why, traceback=worker.last_words)
-        raise OperationFailed(f"{job.name} did not come to its end: {error}") from None
+        job.failure = Failure(stopped=str(error), traceback=worker.last_words)
+        raise OperationFailed(job.failure.owner_words(job.name)) from None
     except DuetError as error:
         if job.failure is None:  # in the worker's, which has run the function
             job.failure = Failure(type(error).__name__, message=str(error))
-        raise OperationFailed(job.failure.words(job.name, MESSAGE)) from None
+        raise OperationFailed(job.failure.owner_words(job.name)) from None
     finally:
         await worker.close()
 
@@ -64,7 +61,7 @@ async def _work(worker: Worker, job: Job, decoding: Decoding) -> Encoded:
     outcome = answers.read_outcome(reply.content, reply.fds)
     if not isinstance(outcome, Encoded):
         job.failure = Failure.of(outcome, job.source.count("\n") + 1)
-        raise OperationFailed(job.failure.words(job.name, MESSAGE))
+        raise OperationFailed(job.failure.owner_words(job.name))
     return await _looked_at(outcome, decoding)
 
 
