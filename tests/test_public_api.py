@@ -51,9 +51,9 @@ MEMBERS = {
     ),
     "duetlink.duet.asking.own_requests:OwnRequestTable": "pending table",
     "duetlink.duet.answering.requests:Request": (
-        "answer_reason answered approve arrived asset by charges code deny expires function group like_this "
-        "lineage log mock_result number operations peer preview privacy progress reason refusal run state "
-        "times"
+        "answer_reason answered approve arrived asset by charges code deny expires fail failure function "
+        "group like_this lineage log mock_result number operations peer preview privacy progress reason "
+        "refusal run state stop times"
     ),
     "duetlink.duet.answering.requests:RequestTable": "pending table to_pandas",
     "duetlink.duet.transfers:SharedTransfer": (
@@ -74,8 +74,8 @@ MEMBERS = {
         "add apply clear explain move remove replay table usage"
     ),
     "duetlink:Policy": (
-        "action after announce assets code count hours kinds lineage log max_bytes max_elements min_group "
-        "name no_other_tags operations peers prep rate reason tags total_bytes total_elements until words"
+        "action after announce assets code count failures hours kinds lineage log max_bytes max_elements "
+        "min_group name no_other_tags operations peers prep rate reason tags total_bytes total_elements until words"
     ),
     "duetlink.duet.audit:Audit": "export filter latest_lines table verify",
     "duetlink.duet.compression:SharedCompression": (

@@ -439,7 +439,8 @@ def test_what_it_makes_is_decided_about_when_it_is_there(two: Pairing) -> None:
     until(lambda: two.runs(request) == ["begun", "complete"] and request.state == "pending")
     assert two.owner.wait_request(10).number == request.number
     assert request.asset.elements == 40
-    assert two.owner.policies.usage("small") == ""
+    # that it is pending tells the peer something of its size
+    assert two.owner.policies.usage("small") == "1 time, 0 elements"
     assert "it has 40 elements, over 39" in repr(two.owner.policies.explain(request))
     request.approve()
     assert len(pending.result(10)) == 40
@@ -493,22 +494,21 @@ def looks_up(numbers):
 
 
 @pytest.mark.parametrize(
-    ("detail", "words"),
+    ("tell", "words"),
     [
-        ("silent", "looks_up failed on the real data; its owner can tell more"),
+        ("that", "looks_up failed on the real data; its owner can tell more"),
         ("type", "looks_up failed on the real data, in line 4: KeyError"),
         ("message", "looks_up failed on the real data, in line 4: KeyError: 10007"),
     ],
 )
-def test_the_peer_hears_of_a_failure_what_the_owner_allows(
-    two: Pairing, monkeypatch: pytest.MonkeyPatch, detail: str, words: str
-) -> None:
-    jobs = two.owner._life.inbox.jobs
-    monkeypatch.setattr(jobs, "settings", dataclasses.replace(jobs.settings, failure_detail=detail))
+def test_the_peer_hears_of_a_failure_what_the_owner_tells(two: Pairing, tell: str, words: str) -> None:
     pending, request = two.submit(looks_up, two.ages)
     with pytest.raises(errors.OperationFailed, match="in line 4: KeyError: 10007"):
         request.approve()
-    assert request.state == "failed"
+    assert (request.state, pending.state) == ("pending", "pending")
+    assert request.failure == "KeyError in line 4"
+    request.fail(tell)
+    assert (request.state, request.by, request.failure) == ("failed", "person", "")
     assert request.log[0] == "Traceback (most recent call last):"
     assert "    return table[first * 1000 + 7] if first > 5 else 0.0" in list(request.log)
     assert request.log[-1] == "KeyError: 10007"
@@ -527,6 +527,56 @@ def test_the_peer_hears_nothing_of_a_run_that_the_owner_only_tries(two: Pairing)
             request.run()
     assert (request.state, pending.state) == ("pending", "pending")
     two.ran(request, "begun", "failed", "begun", "failed")
+    assert "and failed here: KeyError in line 4; reason" in repr(request)
+    (row,) = [row for row in two.owner.requests.table().rows if row[0] == str(request.number)]
+    assert row[4] == "it failed here: KeyError in line 4"
+    assert "it failed here: KeyError in line 4. The peer knows nothing of it" in request._repr_html_()
+    assert "10007" not in repr(request) + request._repr_html_()
+
+
+def test_what_has_failed_can_be_denied_and_tells_only_that(two: Pairing) -> None:
+    pending, request = two.submit(looks_up, two.ages)
+    with pytest.raises(errors.OperationFailed):
+        request.run()
+    request.deny("not this")
+    with pytest.raises(errors.RequestDenied, match=r"the owner denied .*: not this$"):
+        pending.result(10)
+
+
+def test_a_failure_is_told_in_the_least_detail_unless_asked_for_more(two: Pairing) -> None:
+    pending, request = two.submit(looks_up, two.ages)
+    with pytest.raises(errors.OperationFailed):
+        request.run()
+    request.fail()
+    with pytest.raises(
+        errors.OperationFailed, match=r"^looks_up failed on the real data; its owner can tell"
+    ):
+        pending.result(10)
+    with pytest.raises(errors.RequestAnswered):
+        request.fail()
+
+
+def test_only_what_has_failed_can_be_told_to_have_failed(two: Pairing) -> None:
+    pending, request = two.submit(count, two.ages)
+    with pytest.raises(errors.SettingError, match="has not failed here"):
+        request.fail()
+    with pytest.raises(errors.SettingError, match="tell is one of that, type, message, got 'all'"):
+        request.fail("all")
+    request.run()
+    with pytest.raises(errors.SettingError, match="has not failed here"):
+        request.fail()
+    assert (request.state, request.failure) == ("pending", "")
+    request.approve()
+    assert pending.result(10) == 4
+
+
+def test_what_failed_once_can_be_run_again_and_approved(two: Pairing) -> None:
+    pending, request = two.submit(above_or_forever, two.share(REAL[:2], "few", MOCK))
+    with pytest.raises(errors.OperationFailed, match="took over"):
+        request.run(timeout_s=1e-6)
+    assert request.failure.startswith("a command took over")
+    request.approve()
+    assert (request.state, request.failure, pending.result(10)) == ("approved", "", 1)
 
 
 def test_a_class_of_errors_that_is_its_own_tells_nothing_by_its_name(two: Pairing) -> None:
@@ -538,6 +588,7 @@ def test_a_class_of_errors_that_is_its_own_tells_nothing_by_its_name(two: Pairin
     pending, request = two.submit(sneaky, two.ages)
     with pytest.raises(errors.OperationFailed):
         request.approve()
+    request.fail("type")
     with pytest.raises(
         errors.OperationFailed, match=r"^sneaky failed on the real data, in line 3: LookupError$"
     ):
@@ -562,6 +613,7 @@ def test_what_it_gives_has_to_be_what_can_travel_on_the_real_data_as_well(two: P
     pending, request = two.submit(odd, two.ages)
     with pytest.raises(errors.OperationFailed, match="UnsupportedValue"):
         request.approve()
+    request.fail("type")
     with pytest.raises(errors.OperationFailed, match=r"odd failed on the real data: UnsupportedValue$"):
         pending.result(10)
 
@@ -576,20 +628,120 @@ def test_a_result_that_is_too_large_is_refused(two: Pairing, monkeypatch: pytest
     pending, request = two.submit(huge, two.ages)
     with pytest.raises(errors.OperationFailed, match="the result has 8,000,"):
         request.approve()
-    with pytest.raises(errors.OperationFailed, match=r"huge failed on the real data: LimitExceeded$"):
+    request.fail("message")
+    with pytest.raises(errors.OperationFailed, match=rf"^huge {NOT_MADE}$"):
         pending.result(10)
 
 
-def test_a_failing_run_by_policy_is_told_and_counts(two: Pairing) -> None:
+NOT_MADE = "was not made at the owner: it came to a limit of time, memory or size"
+
+
+def test_every_limit_is_one_outcome_to_the_peer() -> None:
+    ended = [
+        Failure(stopped="a command took over 5 s, and the worker was ended"),
+        Failure("MemoryError", 3, "Unable to allocate 8.00 TiB"),
+        Failure("OutOfMemoryError", 3),
+        Failure("LimitExceeded", message="the result has 8,000,128 bytes"),
+        Failure.of_step(7, "frame.merge", "MemoryError", "10"),
+    ]
+    for tell in ("type", "message"):
+        assert {failure.words("f", tell) for failure in ended} == {f"f {NOT_MADE}"}
+    assert {failure.words("f", "that") for failure in ended} == {
+        "f failed on the real data; its owner can tell more"
+    }
+
+
+def test_a_failed_step_of_a_program_is_told_by_its_place() -> None:
+    failure = Failure.of_step(7, "series.mean", "TypeError", "cannot average 'Olga'")
+    assert failure.summary == "TypeError in step 7, series.mean"
+    assert failure.words("ages.mean()", "type") == (
+        "ages.mean() failed on the real data, in step 7, series.mean: TypeError"
+    )
+    assert failure.words("ages.mean()", "message").endswith("TypeError: cannot average 'Olga'")
+
+
+@pytest.mark.parametrize("failures", ["that", "type", "message"])
+def test_a_failing_run_by_policy_tells_what_the_policy_says_and_counts(two: Pairing, failures: str) -> None:
     pending, request = two.submit(looks_up, two.ages)
     assert request.lineage is not None
-    two.owner.policies.add(Policy("approve", code=(request.lineage.digest,), count=1, name="once"))
-    with pytest.raises(errors.OperationFailed, match="KeyError"):
+    two.owner.policies.add(
+        Policy("approve", code=(request.lineage.digest,), count=1, name="once", failures=failures)
+    )
+    with pytest.raises(errors.OperationFailed) as caught:
         pending.result(20)
+    assert (
+        str(caught.value)
+        == {
+            "that": "looks_up failed on the real data; its owner can tell more",
+            "type": "looks_up failed on the real data, in line 4: KeyError",
+            "message": "looks_up failed on the real data, in line 4: KeyError: 10007",
+        }[failures]
+    )
     assert (request.state, request.by) == ("failed", "policy once")
     assert two.owner.policies.usage("once").startswith("1 time,")
     _, waiting = two.submit(looks_up, two.ages)
     assert waiting.state == "pending"
+
+
+def test_a_failing_run_by_a_policy_that_says_nothing_of_failures_waits_for_the_person(two: Pairing) -> None:
+    pending, request = two.submit(looks_up, two.ages)
+    assert request.lineage is not None
+    two.owner.policies.add(Policy("approve", code=(request.lineage.digest,), count=3, name="thrice"))
+    two.ran(request, "begun", "failed")
+    assert two.owner.wait_request(10).number == request.number
+    until(lambda: request.failure == "KeyError in line 4")
+    assert (request.state, pending.state) == ("pending", "pending")
+    # that it is pending tells the peer that it was not approved
+    assert two.owner.policies.usage("thrice").startswith("1 time,")
+    two.owner.policies.apply()  # it would only fail again
+    assert two.runs(request) == ["begun", "failed"]
+    request.fail("type")
+    with pytest.raises(errors.OperationFailed, match=r"in line 4: KeyError$"):
+        pending.result(10)
+    assert request.by == "person"
+
+
+def test_a_policy_that_is_removed_while_its_run_goes_on_tells_nothing(
+    two: Pairing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    jobs = two.owner._life.inbox.jobs
+    monkeypatch.setattr(jobs, "settings", dataclasses.replace(jobs.settings, worker_timeout_s=2.0))
+    pending, request = two.submit(above_or_forever, two.ages)
+    assert request.lineage is not None
+    two.owner.policies.add(Policy("approve", code=(request.lineage.digest,), name="gone", failures="type"))
+    until(lambda: request.state == "running")
+    two.owner.policies.remove("gone")
+    until(lambda: "took over 2 s" in request.failure)
+    assert two.owner.wait_request(10).number == request.number
+    assert (request.state, pending.state) == ("pending", "pending")
+
+
+def test_a_person_stops_what_a_policy_has_run(two: Pairing) -> None:
+    pending, request = two.submit(above_or_forever, two.ages)
+    assert request.lineage is not None
+    digest = request.lineage.digest
+    two.owner.policies.add(Policy("approve", code=(digest,), name="runs", failures="type"))
+    until(lambda: list(request.log) == ["begun"])
+    request.stop()
+    assert two.owner.wait_request(10).number == request.number
+    assert (request.state, pending.state, request.failure) == ("pending", "pending", "")
+    two.ran(request, "begun", "killed")
+    assert two.owner.policies.usage("runs") == ""  # nobody has heard anything of it
+    request.stop()  # there is nothing to stop
+    request.deny("no")
+    with pytest.raises(errors.RequestAnswered):
+        request.stop()
+
+
+def test_who_withdraws_what_a_policy_runs_has_paid_for_the_run(two: Pairing) -> None:
+    pending, request = two.submit(above_or_forever, two.ages)
+    assert request.lineage is not None
+    two.owner.policies.add(Policy("approve", code=(request.lineage.digest,), name="runs"))
+    until(lambda: list(request.log) == ["begun"])
+    pending.withdraw()
+    two.ran(request, "begun", "killed")
+    # how long it waited may have told something
+    assert two.owner.policies.usage("runs") == "1 time, 0 elements"
 
 
 # -- shut in, and ended --------------------------------------------------------------------------------------
@@ -637,6 +789,7 @@ def test_the_owner_sees_what_it_has_tried(two: Pairing) -> None:
     pending, request = two.submit(opens_a_file, two.ages)
     with pytest.raises(errors.OperationFailed, match="OperationRefused: open is not possible"):
         request.approve()
+    request.fail("type")
     assert "open is not possible where private data is worked on" in str(request.log)
     with pytest.raises(errors.OperationFailed, match=r"in line 2: OperationRefused$"):
         pending.result(10)
@@ -646,9 +799,8 @@ def test_it_may_take_so_long(two: Pairing) -> None:
     pending, request = two.submit(above_or_forever, two.ages)
     with pytest.raises(errors.OperationFailed, match=r"took over 0\.5 s"):
         request.approve(timeout_s=0.5)
-    with pytest.raises(
-        errors.OperationFailed, match=r"did not come to its end at the owner: .* took over 0\.5 s"
-    ):
+    request.fail("message")
+    with pytest.raises(errors.OperationFailed, match=rf"^above_or_forever {NOT_MADE}$"):
         pending.result(10)
     two.ran(request, "begun", "killed")
 

@@ -47,6 +47,7 @@ QUOTA = "a quota is charged before a release, and given back where nothing left"
 ONCE = "each request ends once"
 AUDITED = "an audit line is on the disk before what it tells"
 TAKEN_BACK = "after a withdrawal nothing leaves"
+NO_WORD = "a failure is told where a person or a policy says so"
 WAITS = "what takes time comes last, and never after an interrupt"
 
 
@@ -70,7 +71,8 @@ class World:
         self.yes: events.Yes | None = None
         self.charged: set[Charged] = set()
         self.waits: list[Any] = []
-        self.function_runs = self.function_failed = False
+        self.function_runs = self.function_ended = self.made = False
+        self.may_tell_failure = False
         self.asked: list[bytes] = []
         self.withdrawn: set[bytes] = set()
         self.recorded: set[bytes] = set()  # the release to this asker is on the disk
@@ -136,10 +138,15 @@ class World:
             self.happen(self.rng.choice([events.Expired("late"), events.Retired("gone")]))
         elif chosen == 8 and self.function_runs:
             self.function_runs = False
+            told = self.rng.choice([None, events.Fail("policy p", "it failed")])
             ended = self.rng.choice(
-                [events.FunctionMade(), events.FunctionFailed("policy p", "it failed"), events.FunctionLost()]
+                [events.FunctionMade(), events.FunctionFailed(told), events.FunctionLost()]
             )
-            self.function_failed = isinstance(ended, events.FunctionFailed)
+            self.function_ended = True
+            if isinstance(ended, events.FunctionFailed):
+                self.charged.discard(Charged.RUN)  # for good
+                self.may_tell_failure |= told is not None
+            self.made |= isinstance(ended, events.FunctionMade)
             self.happen(ended)
 
     def decided(self, by: str) -> None:
@@ -149,7 +156,12 @@ class World:
             return
         if self.rng.random() < 0.6:
             yes = events.Yes(by, is_charged=by != PERSON)
-            self.happen(events.Answered(yes), yes)
+            runs = by != PERSON and not self.made and not self.function_runs and self.rng.random() < 0.5
+            if by == PERSON or not self.function_runs:  # a policy's run is answered when it has ended
+                self.happen(events.Answered(yes, is_unmade=runs), yes)
+        elif by == PERSON and self.rng.random() < 0.5:
+            self.may_tell_failure = True
+            self.happen(events.Answered(events.Fail(by, "it failed")))
         else:
             self.happen(events.Answered(events.No(by, "no")))
 
@@ -237,6 +249,8 @@ class World:
             return
         check(asker not in self.final, ONCE)
         self.final[asker] = state
+        if state == FAILED:
+            check(self.may_tell_failure, NO_WORD)
         if state == APPROVED:
             self.check_yes(Charged.RELEASE)
             check(asker in self.recorded, AUDITED)
@@ -256,7 +270,9 @@ class World:
         assert not self.waits
         check("made" not in self.offers.values(), TAKEN_BACK)
         check(Charged.RELEASE not in self.charged or self.left, QUOTA)
-        check(Charged.RUN not in self.charged or self.function_runs or self.function_failed, QUOTA)
+        check(Charged.RUN not in self.charged or self.function_runs or self.function_ended, QUOTA)
+        # a run counts where it was not answered by a person, and a release in place of its run
+        check(not {Charged.RUN, Charged.RELEASE} <= self.charged, QUOTA)
         if self.ended:
             check(self.case.phase is Phase.ENDED, ONCE)
             waiting = set(self.asked) - self.withdrawn - set(self.final)
@@ -350,6 +366,16 @@ PLANTED = {
         "        case Release(asker):\n            now = replace(now, askers=tuple({*now.askers, asker}))\n"
         "            if False:",
         TAKEN_BACK,
+    ),
+    "a release is charged beside its run": (
+        "now, back = replace(now, run_is_charged=False), (ChargeBack(Charged.RUN),)",
+        "back = ()",
+        QUOTA,
+    ),
+    "a failed run is told without a word of its policy": (
+        "waits = CallPerson() if event.told is None else KeepFailure(event.told.by, event.told.reason)",
+        "waits = KeepFailure('policy p', 'it failed')",
+        NO_WORD,
     ),
     "an offer that nobody was told of stays": (
         "back = (TakeBackOffer(asker),) if asker in now.offered else ()",
@@ -544,7 +570,75 @@ def test_a_policy_has_a_function_run_and_decides_anew_about_what_it_made() -> No
             do.Record(Entries.ASKED, A, is_first=True),
         ),
         (do.Reply(A, PENDING),),
-        (do.ChargeBack(Charged.RUN), do.Decide()),
+        (do.Decide(),),
         (do.CallPerson(),),
     ]
-    assert (case.phase, case.askers) == (Phase.PENDING, (A,))
+    assert (case.phase, case.askers, case.run_is_charged) == (Phase.PENDING, (A,), True)
+
+
+def run_by_policy(*happened: Any) -> tuple[Case, list[tuple[Any, ...]]]:
+    """The case after a policy has had a function run and these events, and the actions of these."""
+    asked = events.Asked(A, BY_POLICY, is_unmade=True)
+    recorded = events.Done(do.Record(Entries.ASKED, A, is_first=True))
+    case, done = lived(asked, recorded, *happened)
+    return case, done[2:]
+
+
+def test_what_a_policy_approves_is_charged_once_for_its_run_and_its_release() -> None:
+    _, done = run_by_policy(events.FunctionMade(), events.Answered(BY_POLICY))
+    assert done[1] == (
+        do.ChargeBack(Charged.RUN),
+        do.Settle(APPROVED, "policy p"),
+        do.Charge(Charged.RELEASE),
+        do.Keep(),
+    )
+
+
+def test_a_failure_that_its_policy_tells_is_kept_before_it_is_told() -> None:
+    case, done = run_by_policy(
+        events.FunctionFailed(events.Fail("policy p", "it failed")),
+        events.Done(do.KeepFailure("policy p", "it failed")),
+    )
+    assert done == [
+        (do.KeepFailure("policy p", "it failed"),),
+        (
+            do.Settle(FAILED, "policy p", "it failed"),
+            do.Note(Entries.ANSWERED),
+            do.Tell(A, FAILED, "it failed"),
+        ),
+    ]
+    assert case.phase is Phase.TELLING
+
+
+def test_a_failure_that_no_policy_tells_waits_for_a_person_who_says_how_much() -> None:
+    case, done = run_by_policy(
+        events.FunctionFailed(),
+        events.Answered(events.Fail(PERSON, "in line 4")),
+        events.Done(do.Tell(A, FAILED, "in line 4")),
+    )
+    assert done == [
+        (do.CallPerson(),),
+        (do.Settle(FAILED, PERSON, "in line 4"), do.Note(Entries.ANSWERED), do.Tell(A, FAILED, "in line 4")),
+        (do.LetGo(),),
+    ]
+    assert (case.phase, case.outcome) == (Phase.ENDED, FAILED)
+
+
+def test_a_failed_run_is_tried_again_and_charged_again() -> None:
+    case, done = run_by_policy(events.FunctionFailed(), events.Answered(BY_POLICY, is_unmade=True))
+    assert done == [(do.CallPerson(),), (do.Charge(Charged.RUN), do.StartFunction("policy p"))]
+    assert case.phase is Phase.PENDING
+
+
+@pytest.mark.parametrize("ended", [events.FunctionMade(), events.FunctionFailed(), events.FunctionLost()])
+def test_who_withdraws_while_it_runs_has_paid_for_the_run(ended: Any) -> None:
+    _, done = run_by_policy(events.Withdrawn(A), ended)
+    assert done[1] == ()
+
+
+def test_what_a_person_stops_or_cannot_be_run_is_given_back() -> None:
+    case, done = run_by_policy(events.FunctionLost())
+    assert done == [(do.ChargeBack(Charged.RUN), do.CallPerson())]
+    assert case.phase is Phase.PENDING
+    _, done = run_by_policy(events.Answered(events.No(PERSON, "no")), events.FunctionLost())
+    assert done[1] == (do.ChargeBack(Charged.RUN),)

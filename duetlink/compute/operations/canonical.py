@@ -133,6 +133,10 @@ class Program:
         """How it is shown, and what policies look at."""
         return lineage(self.slice, self.digest)
 
+    def operation(self, step: int) -> str:
+        """What the step of this number does, from 1 on; empty: there is none."""
+        return self.slice.shapes[self.slice.steps[step - 1]].operation if 0 < step <= len(self.slice) else ""
+
     @cached_property
     def steps(self) -> list[Step]:
         """The steps, with ids. A step whose result nobody wants has the id 0."""

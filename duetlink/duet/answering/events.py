@@ -32,6 +32,14 @@ class No:
 
 
 @dataclass(frozen=True, slots=True)
+class Fail:
+    """What was asked for has failed, and the peer is told so in these words."""
+
+    by: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class Asked:
     """For the first time, or again after a restart. `answer` is a policy's or a budget's; None: a person is
     to answer. What has to be run first and was not `is_unmade`; a program `runs` in any case, to be looked
@@ -63,7 +71,7 @@ class Joined:
 class Answered:
     """A person has decided, or the policies have looked again."""
 
-    answer: Yes | No | None
+    answer: Yes | No | Fail | None
     is_unmade: bool = False
 
 
@@ -74,8 +82,9 @@ class FunctionMade:
 
 @dataclass(frozen=True, slots=True)
 class FunctionFailed:
-    by: str  # who has had it run
-    reason: str
+    """One that a policy has had run has failed; `told` where that policy says so, else a person decides."""
+
+    told: Fail | None = None
 
 
 @dataclass(frozen=True, slots=True)

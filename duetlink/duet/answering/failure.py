@@ -1,7 +1,8 @@
-"""Why a function has failed at its owner, and how much of that the one who sent it hears.
+"""Why a run has failed at its owner, and how much of that the one who asked for it hears.
 
-The worker that tells of it has run the function, which may say what it likes: what is not one of a few known
-names, or a line of its own text, goes to the peer only where the owner lets messages out.
+Nobody hears anything before a person or a policy says how much. The worker that tells of it has run the
+peer's code, which may say what it likes: what is not one of a few known names, or a place in its own text,
+goes to the peer only where the owner lets messages out.
 """
 
 from __future__ import annotations
@@ -11,10 +12,14 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from duetlink import errors
-from duetlink.compute.worker.faults import MESSAGE, SILENT
+
+# How much is told: that it failed, also where and by which class of errors, also the message, which may
+# quote the data.
+THAT, TYPE, MESSAGE = FAILURES = ("that", "type", "message")
 
 _MAX_MESSAGE = 500  # characters
 _MAX_TEXT = 20_000
+_LIMITS = ("LimitExceeded", "MemoryError", "OutOfMemoryError")  # of a library, or of the size of a result
 # so many names, that a class of the function's own tells nothing by what it is called
 _KNOWN = frozenset(
     name
@@ -57,7 +62,8 @@ class Failure:
     message: str = ""  # may quote the data, as
     traceback: str = ""  # does
     stopped: str = ""  # instead of all that: why it did not come to an end, for the owner
-    told: str = ""  # the same for the peer, in words of a closed list
+    step: int = 0  # of a program, from 1 on, which failed first; 0: none, or it is a function
+    operation: str = ""  # of that step, in this side's words
 
     @classmethod
     def of(cls, told: Any, lines: int) -> Self:
@@ -70,14 +76,53 @@ class Failure:
         kind = next((kind for kind in kinds if kind in _KNOWN), "Exception")
         return cls(kind, line if 0 < line <= lines else 0, message[:_MAX_TEXT], trace[-_MAX_TEXT:])
 
-    def words(self, name: str, detail: str) -> str:
-        """For a peer who may have this much detail, of `settings.FAILURE_DETAILS`."""
-        if detail == SILENT:
-            return f"{name} failed on the real data; its owner can tell more"
+    @classmethod
+    def of_step(cls, step: int, operation: str, kind: str, message: str = "") -> Self:
+        """Of a program whose step of this number has failed by an error of the class `kind`."""
+        return cls(
+            kind if kind in _KNOWN else "Exception",
+            message=message[:_MAX_TEXT],
+            traceback=message[:_MAX_TEXT],
+            step=step,
+            operation=operation,
+        )
+
+    @property
+    def is_limit(self) -> bool:
+        """Whether time, memory or the size of the result ended it: to the peer all are one outcome."""
+        return bool(self.stopped) or self.kind in _LIMITS
+
+    @property
+    def where(self) -> str:
+        """The place in the peer's own text, in words; empty where none is known."""
+        if self.step:
+            return f"in step {self.step}" + (f", {self.operation}" if self.operation else "")
+        return f"in line {self.line}" if self.line else ""
+
+    @property
+    def summary(self) -> str:
+        """The place and the class, for the owner: nothing of it quotes the data."""
         if self.stopped:
-            return f"{name} did not come to its end at the owner: {self.told}"
-        where = f", in line {self.line}" if self.line else ""
+            return self.stopped
+        return f"{self.kind} {self.where}".rstrip()
+
+    def words(self, name: str, tell: str) -> str:
+        """For a peer who is told this much, one of `FAILURES`."""
+        if tell == THAT:
+            return f"{name} failed on the real data; its owner can tell more"
+        if self.is_limit:
+            return f"{name} was not made at the owner: it came to a limit of time, memory or size"
+        return self._words(name, with_message=tell == MESSAGE)
+
+    def owner_words(self, name: str) -> str:
+        """For the owner, with the message."""
+        if self.stopped:
+            return f"{name} did not come to its end: {self.stopped}"
+        return self._words(name, with_message=True)
+
+    def _words(self, name: str, *, with_message: bool) -> str:
+        where = f", {self.where}" if self.where else ""
         words = f"{name} failed on the real data{where}: {self.kind}"
-        if detail == MESSAGE and self.message:
+        if with_message and self.message:
             words += f": {self.message[:_MAX_MESSAGE]}"
         return words

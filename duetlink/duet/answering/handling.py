@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from duetlink.base.audit.entry import Entry
@@ -10,8 +9,10 @@ from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.answering.actions import Charged, Entries
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.machine import Case, Phase
+from duetlink.duet.answering.policies.book import Charging
 from duetlink.duet.answering.policies.decision import Decision
 from duetlink.duet.answering.policies.facts import Facts
+from duetlink.duet.answering.policies.policy import Policy
 from duetlink.duet.answering.states import PENDING
 from duetlink.duet.objects.asset import Content
 from duetlink.net.flight.body import Outgoing
@@ -40,7 +41,8 @@ class Handling:
     askers: dict[bytes, Asker] = field(default_factory=dict)
     decision: Decision | None = None  # of the policies, if they have answered
     facts: Facts | None = None  # what they have looked at
-    charges: dict[Charged, Callable[[], None]] = field(default_factory=dict)  # what takes them back
+    charges: dict[Charged, Charging] = field(default_factory=dict)
+    run_by: Policy | None = None  # it has the function run now; its run has not been answered yet
     is_again: bool = False  # the request was granted before, and this is a case of its own
     again_content: Content | None = None  # what leaves then
 

@@ -17,7 +17,7 @@ from duetlink.duet.answering.events import (
     Asked,
     AskedAgain,
     Event,
-    FunctionFailed,
+    Fail,
     Joined,
     No,
     Retired,
@@ -286,11 +286,13 @@ class Inbox:
         finally:
             await self._persistence.written()
 
-    async def fail(self, request: Incoming, by: str) -> None:
-        """Tell the peer that its function has failed. Raises RequestAnswered, LinkClosed."""
+    async def fail(self, request: Incoming, reason: str) -> None:
+        """Tell the peer in these words that it has failed. Raises RequestAnswered, LinkClosed."""
         request.check_pending()
-        failed = FunctionFailed(by, self.jobs.words(request))
-        await self._runner.run(self._queue[request.number], failed)
+        try:
+            await self._runner.run(self._queue[request.number], Answered(Fail(PERSON, reason)))
+        finally:
+            await self._persistence.written()
 
     async def examine(self) -> None:
         """Let the policies answer what waits. What they cannot answer still waits."""
@@ -299,14 +301,26 @@ class Inbox:
                 continue
             handling = self._queue[request.number]
             answered = self._runner.decide(handling)
-            runs = request.job is not None and request.job.busy
-            if answered.answer is None or (isinstance(answered.answer, Yes) and answered.is_unmade and runs):
+            if answered.answer is None or not self._may_answer(handling, answered):
                 continue
             try:
                 await self._runner.run(handling, answered)
             except DuetError as error:
                 by = answered.answer.by
                 _log.warning("request %d was not answered by %s: %s", request.number, by, error)
+
+    def _may_answer(self, handling: Handling, answered: Answered) -> bool:
+        """Whether what the policies say now is an answer: not while a policy's own run goes on, or again by a
+        run that would only fail.
+        """
+        job, is_yes = handling.request.job, isinstance(answered.answer, Yes)
+        if handling.run_by is not None:
+            return answered.is_unmade and not is_yes
+        if job is None or not answered.is_unmade or not is_yes:
+            return True
+        assert handling.decision is not None
+        assert handling.decision.policy is not None
+        return not job.busy and (job.failure is None or handling.decision.policy.failures != "")
 
     # -- what ends a request otherwise -----------------------------------------------------------------------
 

@@ -10,8 +10,9 @@ from collections.abc import Sequence
 
 from duetlink.compute.operations import function
 from duetlink.compute.operations.canonical import Program
-from duetlink.compute.worker import answers, endings
-from duetlink.compute.worker.faults import MESSAGE, Fault
+from duetlink.compute.operations.literal import harmless
+from duetlink.compute.worker import answers
+from duetlink.compute.worker.faults import Fault, error_name
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import place
 from duetlink.compute.worker.process import OnEvent, Worker
@@ -45,11 +46,12 @@ async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding, p
         try:
             return await _function(room, job, inputs, decoding), 1 if job.info.group else None
         except WorkerUnavailable as error:  # in words of this side
-            raise _ended(job, room, error) from None
+            job.failure = Failure(stopped=str(error), traceback=room.last_words)
+            raise OperationFailed(job.failure.owner_words(job.name)) from None
         except DuetError as error:
             if job.failure is None:  # in the room's, which has run the function
                 job.failure = Failure(type(error).__name__, message=str(error))
-            raise OperationFailed(job.failure.words(job.name, MESSAGE)) from None
+            raise OperationFailed(job.failure.owner_words(job.name)) from None
         finally:
             await room.close()
     finally:
@@ -78,11 +80,14 @@ async def _run_program(
     try:
         made = await programs.run(program, limits, on_event, private)
     except WorkLimit as error:
-        job.failure = Failure(stopped=str(error), told=endings.NOT_MADE)
-        raise OperationFailed(f"{job.name} was not made: {error}") from None
+        made = None
+        job.failure = Failure(stopped=str(error))
     if isinstance(made, Fault):
-        job.failure = Failure.of_fault(made, program)
-        raise OperationFailed(job.failure.words(job.name, MESSAGE))
+        operation = harmless(program.operation(made.step)) if made.step else ""
+        job.failure = Failure.of_step(made.step, operation, error_name(made.error), made.words)
+    if made is None or isinstance(made, Fault):
+        assert job.failure is not None
+        raise OperationFailed(job.failure.owner_words(job.name))
     return made
 
 
@@ -97,13 +102,6 @@ async def _placed(job: Job, input_: Input, limits: Limits, programs: Programs) -
     else:
         pieces, size_bytes = [input_.body], len(input_.body)
     return await asyncio.to_thread(place, pieces, size_bytes), size_bytes
-
-
-def _ended(job: Job, room: Worker, error: WorkerUnavailable) -> OperationFailed:
-    told = room.told_ending
-    why = endings.words(told) if told is not None else "what it gave is no value"
-    job.failure = Failure(stopped=str(error), told=why, traceback=room.last_words)
-    return OperationFailed(f"{job.name} did not come to its end: {error}")
 
 
 async def _function(
@@ -123,7 +121,7 @@ async def _function(
     outcome = answers.read_outcome(reply.content, reply.fds)
     if not isinstance(outcome, Encoded):
         job.failure = Failure.of(outcome, job.source.count("\n") + 1)
-        raise OperationFailed(job.failure.words(job.name, MESSAGE))
+        raise OperationFailed(job.failure.owner_words(job.name))
     return await _looked_at(outcome, decoding)
 
 

@@ -107,19 +107,20 @@ class Jobs:
             raise WorkerUnavailable(f"{job.name} was stopped")
         task.result()
 
-    def words(self, request: Incoming) -> str:
-        """What the peer hears of a function that has failed."""
-        job = request.job
-        assert job is not None
-        assert job.failure is not None
-        return job.failure.words(job.name, self.settings.failure_detail)
-
     def start(self, request: Incoming, by: str, timeout_s: float | None = None) -> None:
         """Have the function run; `make` waits for it. From here on the request does not wait for a person."""
         job = request.job
         assert job is not None
         job.task = asyncio.ensure_future(self._run(request, job, by, timeout_s))
         self._begun.add(job)
+
+    async def stop(self, request: Incoming) -> None:
+        """End the run of a request, if there is one; the request stays pending."""
+        request.check_pending()
+        job = request.job
+        if job is not None and job.task is not None and job.busy:
+            job.cancel()
+            await asyncio.wait((job.task,))
 
     async def _run(self, request: Incoming, job: Job, by: str, timeout_s: float | None) -> None:
         settings, recorder = self.settings, self._recorder

@@ -23,14 +23,20 @@ machine decides after each wait anew whether to go on. An example, a policy appr
 | pending  | Joined                             | pending  | Count, Record asked                             |
 | pending  | Answered yes, function not run     | pending  | Charge run, StartFunction                       |
 | pending  | Answered yes                       | granting | Settle approved, Grant or Charge, Keep          |
+| pending  | Answered yes, and its run charged  | granting | ChargeBack run, Settle approved, Charge, Keep   |
 | pending  | Answered no                        | telling  | Settle denied, Note answered, Tell              |
-| pending  | FunctionMade                       | pending  | ChargeBack run, Decide                          |
-| pending  | FunctionFailed                     | pending  | KeepFailure; it stays charged                   |
+| pending  | Answered fail                      | telling  | Settle failed, Note answered, Tell              |
+| pending  | FunctionMade                       | pending  | Decide; its run stays charged until a yes       |
+| pending  | FunctionFailed, the policy tells   | pending  | KeepFailure; its run stays charged              |
+| pending  | FunctionFailed, nothing is told    | pending  | CallPerson; its run stays charged               |
 | pending  | Done KeepFailure                   | telling  | Settle failed, Note answered, Tell              |
 | pending  | FunctionLost                       | pending  | ChargeBack run, CallPerson                      |
 | pending  | Withdrawn by the last asker        | ended    | Settle withdrawn, Note withdrawn, LetGo         |
 | pending  | Expired                            | ended    | Settle expired, Note withdrawn, Notify, LetGo   |
 | pending  | Retired                            | ended    | Settle denied, Note answered, Notify, LetGo     |
+| any      | FunctionMade, FunctionLost, and a  | same     | ChargeBack run                                  |
+|          |   person has answered meanwhile    |          |                                                 |
+| ended    | Function…, withdrawn or expired    | ended    | its run stays charged                           |
 | any      | Done Record asked                  | same     | Reply pending                                   |
 | pending  | Failed Record asked, the first     | ended    | Settle denied, LetGo, Reply denied              |
 | pending  | Failed Record asked, one more      | pending  | Reply denied; it no longer waits                |
@@ -102,6 +108,7 @@ from duetlink.duet.answering.events import (
     Done,
     Event,
     Expired,
+    Fail,
     Failed,
     FunctionFailed,
     FunctionLost,
@@ -220,10 +227,15 @@ def _while_pending(now: Case, event: Event) -> Step:
             return now, (Count(), Record(Entries.ASKED, asker))
         case Answered(No(by, reason)):
             return _refuse(now, DENIED, by, reason)
+        case Answered(Fail(by, reason)):
+            return _refuse(now, FAILED, by, reason)
         case Answered(Yes() as yes, is_unmade):
             if is_unmade:
                 return _run(now, yes)
-            return _grant(replace(now, way=Way.MESSAGE if now.askers else Way.NOBODY), yes)
+            back: tuple[Action, ...] = ()
+            if yes.is_charged and now.run_is_charged:  # the release costs what its run did
+                now, back = replace(now, run_is_charged=False), (ChargeBack(Charged.RUN),)
+            return _grant(replace(now, way=Way.MESSAGE if now.askers else Way.NOBODY), yes, *back)
         case Answered(None):
             return now, (CallPerson(),)
     return now, ()
@@ -243,15 +255,20 @@ def _refuse(
 
 
 def _function(now: Case, event: FunctionMade | FunctionFailed | FunctionLost) -> Step:
-    """What a policy has had run has ended."""
+    """What a policy has had run has ended. Whether it is answered tells the peer a bit about what was made,
+    and so does when it is withdrawn: a run counts, unless it was none, or a person has answered meanwhile.
+    """
+    is_pending = now.phase is Phase.PENDING
     if isinstance(event, FunctionFailed):
-        now = replace(now, run_is_charged=False)  # for good: that it fails tells the peer something, too
-        return now, (KeepFailure(event.by, event.reason),) if now.phase is Phase.PENDING else ()
-    back = (ChargeBack(Charged.RUN),) if now.run_is_charged else ()
+        now = replace(now, run_is_charged=False)  # for good: another run is charged anew
+        waits = CallPerson() if event.told is None else KeepFailure(event.told.by, event.told.reason)
+        return now, (waits,) if is_pending else ()
+    if isinstance(event, FunctionMade) and is_pending:
+        return now, (Decide(),)
+    if not now.run_is_charged or now.outcome in (WITHDRAWN, EXPIRED):
+        return now, (CallPerson(),) if is_pending else ()
     now = replace(now, run_is_charged=False)
-    if now.phase is not Phase.PENDING:
-        return now, back
-    return now, (*back, Decide() if isinstance(event, FunctionMade) else CallPerson())
+    return now, (ChargeBack(Charged.RUN), *((CallPerson(),) if is_pending else ()))
 
 
 # -- a yes ---------------------------------------------------------------------------------------------------

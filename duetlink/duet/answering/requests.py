@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import html
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
@@ -13,6 +14,7 @@ from duetlink.base.wire.text import harmless, harmless_lines
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.duet.answering import review
 from duetlink.duet.answering.charge import Charge, refusal
+from duetlink.duet.answering.failure import THAT
 from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.policy import Policy, literal
@@ -143,6 +145,16 @@ class Request:
         return LogLines((*job.log.lines, *failure))
 
     @property
+    def failure(self) -> str:
+        """Where and by which class of errors the last run here has failed, while nobody has answered; empty
+        where it has not. `log` has the message and the traceback. The peer knows nothing of it.
+        """
+        job = self._incoming.job
+        if job is None or job.failure is None or job.running or self._incoming.state != PENDING:
+            return ""
+        return job.failure.summary
+
+    @property
     def progress(self) -> float | None:
         """How far the function has told that it is, from 0 to 1; None where it has told nothing."""
         return self._incoming.job.log.fraction if self._incoming.job is not None else None
@@ -210,14 +222,14 @@ class Request:
     ) -> None:
         """Let this revision of the object leave to the peer, now and when it asks again.
 
-        A function is run first, if it has not been, as `run` does; where it fails, the peer is told, in as
-        much detail as the settings allow. It is approved this once, for what it has made. With `times` or
-        `until` a policy is added that answers the same code with the same arguments again: so many times,
+        A function is run first, if it has not been, as `run` does; where it fails, the request stays pending
+        and the peer is told nothing: see `fail`. It is approved this once, for what it has made. With `times`
+        or `until` a policy is added that answers the same code with the same arguments again: so many times,
         with this one, and until then; each time it is run anew, on what is shared then. With `logs` the peer
         gets what it prints and how far it is.
 
         Raises:
-            OperationFailed: the function has failed, and the peer was told; `log` has the traceback.
+            OperationFailed: the function has failed; `log` has the traceback.
             SettingError: `times`, `until`, `logs` or `timeout_s` cannot be used, or not for this request.
             RequestAnswered: answered or withdrawn before.
             AssetNotFound, AssetChanged: what was asked for is no longer shared.
@@ -235,6 +247,25 @@ class Request:
         if not isinstance(reason, str):
             raise SettingError(f"a reason is a text, got {type(reason).__name__}")
         self._thread.run(self._inbox.deny(self._incoming, reason))
+
+    def fail(self, tell: str = THAT) -> None:
+        """Answer that what was asked for has failed here, as the last run has. The peer hears `"that"` it
+        did; or also the `"type"`: in which step or line, and by which class of errors; or also the
+        `"message"`, which may quote the data. A limit of time, of memory or of the size of the result is
+        one outcome, whichever it was.
+
+        Raises:
+            SettingError: it has not failed, or `tell` is none of these.
+            RequestAnswered: answered or withdrawn before.
+            LinkClosed: the peer is gone.
+        """
+        self._thread.run(review.fail(self._inbox, self._incoming, tell))
+
+    def stop(self) -> None:
+        """End its run here, whoever has begun it: the request stays pending, and the peer hears nothing. Does
+        nothing where it does not run. Raises RequestAnswered.
+        """
+        self._thread.run(self._inbox.jobs.stop(self._incoming))
 
     def like_this(self, **changes: Any) -> Policy:
         """A policy that would approve this request, and as little else as a policy can: this object in any
@@ -268,9 +299,11 @@ class Request:
     def __repr__(self) -> str:
         asset = self._incoming.asset
         if self.function:
+            failed = f" and failed here: {visible(self.failure)}" if self.failure else ""
             return (
                 f"<Request {self.number} ({self.state}): {visible(self.peer)} asks to run "
-                f"{visible(asset.name)}, which has made of mocks {visible(self.mock_result)}; "
+                f"{visible(asset.name)}, which has made of mocks {visible(self.mock_result)}"
+                f"{failed}; "
                 f"reason: {visible(self.reason) or 'none given'}>"
             )
         return (
@@ -282,7 +315,13 @@ class Request:
         shown = RequestTable([self])._repr_html_()
         if self.lineage is not None:
             shown += f"<div>how it is made, {_rows(self.group)}:</div>{self.code._repr_html_()}"
-        if self._incoming.state == PENDING:  # an output is saved with the notebook: the value is not in it
+        if self.failure:
+            shown += (
+                f"<div>it failed here: {html.escape(visible(self.failure))}. The peer knows nothing of it: "
+                "<code>.log</code> has the traceback, <code>.run()</code> tries it again, "
+                "<code>.fail()</code> tells the peer, <code>.deny()</code> refuses</div>"
+            )
+        elif self._incoming.state == PENDING:  # an output is saved with the notebook: the value is not in it
             shown += "<div>what would leave: see <code>.preview()</code>, or the panel</div>"
         return shown
 
@@ -378,7 +417,7 @@ class RequestTable(Sequence[Request]):
                 request.state,
                 request.peer,
                 request.asset.name,
-                _words(request.asset),
+                f"it failed here: {request.failure}" if request.failure else _words(request.asset),
                 request.reason,
                 by_words(request.by),
                 request.answer_reason,

@@ -6,13 +6,14 @@ import datetime
 
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
+from duetlink.duet.answering.failure import FAILURES
 from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.decision import Decision
 from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import Policy, literal
 from duetlink.duet.answering.states import PERSON
-from duetlink.errors import OperationFailed, SettingError
+from duetlink.errors import SettingError
 
 
 async def run(inbox: Inbox, request: Incoming, timeout_s: float | None) -> None:
@@ -42,17 +43,24 @@ async def approve(
     if request.job is not None:
         if logs:
             await inbox.jobs.share_log(request)
-        try:
-            await inbox.jobs.make(request, PERSON, timeout_s)
-        except OperationFailed:
-            await inbox.fail(request, PERSON)
-            raise
+        await inbox.jobs.make(request, PERSON, timeout_s)
     elif logs or timeout_s is not None:
         raise SettingError("logs and timeout_s are for the function of a request, and this one has none")
     facts = Facts.of(request.asset, request.peer_name)
     await inbox.approve(request)
     if again is not None:
         await _put_in_force(inbox, again, facts)
+
+
+async def fail(inbox: Inbox, request: Incoming, tell: str) -> None:
+    """Tell the peer that what it asks for has failed here. Raises as Request.fail."""
+    request.check_pending()
+    if tell not in FAILURES:
+        raise SettingError(f"tell is one of {', '.join(FAILURES)}, got {tell!r}")
+    job = request.job
+    if job is None or job.failure is None:
+        raise SettingError(f"request {request.number} has not failed here; run() tries it, deny() refuses it")
+    await inbox.fail(request, job.failure.words(job.name, tell))
 
 
 def _again(

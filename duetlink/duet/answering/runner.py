@@ -9,7 +9,7 @@ from typing import Any
 
 from duetlink.duet.answering import actions as do
 from duetlink.duet.answering import events
-from duetlink.duet.answering.actions import Reply
+from duetlink.duet.answering.actions import Charged, Reply
 from duetlink.duet.answering.events import Event, Why
 from duetlink.duet.answering.grants import Grants
 from duetlink.duet.answering.handling import Handling
@@ -122,7 +122,12 @@ class Runner:
             if granted is not None and granted.by == PERSON:
                 return events.Answered(events.Yes(PERSON))
         handling.facts = Facts.of(request.asset, request.peer_name)
+        run = handling.charges.get(Charged.RUN)
+        if run is not None:  # what it has cost already is not in the way of its own release
+            run.take_back()
         handling.decision = self._policies.decide(handling.facts)
+        if run is not None:
+            run.charge()
         return events.Answered(answer_of(handling.decision), handling.is_unmade)
 
     def _step(self, handling: Handling, event: Event) -> tuple[do.Action, ...]:
@@ -180,7 +185,7 @@ class Runner:
                 assert handling.facts is not None
                 handling.charges[what] = self._policies.charge(handling.decision, handling.facts)
             case do.ChargeBack(what):
-                handling.charges.pop(what)()
+                handling.charges.pop(what).take_back()
             case do.Grant(by):
                 self._grants.put(request, by)
             case do.TakeBackGrant():
@@ -201,6 +206,7 @@ class Runner:
             case do.StartTimer():
                 self.start_timer(handling)
             case do.StartFunction(by):
+                handling.run_by = handling.decision.policy if handling.decision is not None else None
                 self._jobs.start(request, by)
                 self._in_background(self._function(handling, by))
             case do.LetGo():
@@ -238,15 +244,26 @@ class Runner:
             await self._jobs.make(request, by)
             following = events.FunctionMade()
         except OperationFailed:
-            following = events.FunctionFailed(by, self._jobs.words(request))
+            following = events.FunctionFailed(self._told(handling, by))
+            handling.charges.pop(Charged.RUN, None)  # for good
         except RequestAnswered:
             pass
         except DuetError as error:
             _log.warning("request %d was not answered by %s: %s", request.number, by, error)
+        handling.run_by = None
         try:
             await self.run(handling, following)
         except DuetError as error:
             _log.warning("request %d was not answered by %s: %s", request.number, by, error)
+
+    def _told(self, handling: Handling, by: str) -> events.Fail | None:
+        """What the peer hears of a run that has failed: as much as the policy says that has had it run."""
+        policy, job = handling.run_by, handling.request.job
+        if policy is None or not policy.failures or policy not in self._policies.policies:
+            return None
+        assert job is not None
+        assert job.failure is not None
+        return events.Fail(by, job.failure.words(job.name, policy.failures))
 
     def _in_background(self, coroutine: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(coroutine)

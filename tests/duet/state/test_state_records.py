@@ -56,6 +56,7 @@ def policies(draw: st.DrawFn) -> Policy:
     fields["until"] = st.none() | moments.filter(lambda moment: moment.year > 2100)
     if action == "approve":
         fields |= {name: st.none() | whole for name in ("count", "total_bytes", "total_elements")}
+        fields["failures"] = st.sampled_from(["", "that", "type", "message"])
         fields["rate"] = st.none() | st.tuples(
             st.integers(1, 10**6), st.floats(0, 1e9, exclude_min=True, exclude_max=True)
         )

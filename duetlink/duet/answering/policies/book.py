@@ -11,6 +11,7 @@ import dataclasses
 import datetime
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 
 from duetlink.duet.answering.persistence import Persistence
 from duetlink.duet.answering.policies.decision import Decision, decide
@@ -23,6 +24,25 @@ from duetlink.errors import SettingError, UnknownPolicy
 def local_now() -> datetime.datetime:
     """With the time zone of this machine, whose hours count."""
     return datetime.datetime.now().astimezone()
+
+
+@dataclass(frozen=True, slots=True)
+class Charging:
+    """What one release, or one run, has cost a policy."""
+
+    policy: Policy
+    usage: Usage  # of the policy, which may have been removed since
+    facts: Facts
+    moment: datetime.datetime
+    kept: Callable[[Policy, Usage], None]
+
+    def charge(self) -> None:
+        self.usage.charge(self.policy, self.facts, self.moment)
+        self.kept(self.policy, self.usage)
+
+    def take_back(self) -> None:
+        self.usage.charge_back(self.policy, self.facts, self.moment)
+        self.kept(self.policy, self.usage)
 
 
 class PolicyBook:
@@ -112,27 +132,21 @@ class PolicyBook:
         Raises:
             StateUnavailable: it cannot be kept.
         """
-        charge_back = self.charge(decision, facts)
+        charging = self.charge(decision, facts)
         try:
             await self._persistence.written()
             yield
         except BaseException:
-            charge_back()
+            charging.take_back()
             raise
 
-    def charge(self, decision: Decision, facts: Facts) -> Callable[[], None]:
-        """Count what `decision` approves at once; returns what takes it back."""
+    def charge(self, decision: Decision, facts: Facts) -> Charging:
+        """Count what `decision` approves at once; returns what can be taken back."""
         policy = decision.policy
         assert policy is not None
-        now, usage = self.now(), self.usage[policy.name]
-        usage.charge(policy, facts, now)
-        self._keep_usage(policy, usage)
-
-        def charge_back() -> None:
-            usage.charge_back(policy, facts, now)
-            self._keep_usage(policy, usage)
-
-        return charge_back
+        charging = Charging(policy, self.usage[policy.name], facts, self.now(), self._keep_usage)
+        charging.charge()
+        return charging
 
     def _keep_usage(self, policy: Policy, usage: Usage) -> None:
         if self.usage.get(policy.name) is usage:  # not removed meanwhile

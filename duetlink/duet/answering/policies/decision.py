@@ -142,7 +142,7 @@ def _lineage(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime)
         yield from _prep(policy, facts)
     if facts.is_function and policy.action == APPROVE and not policy.code:
         yield "it is what a whole function makes, and the policy does not name its code"
-    if policy.min_group is not None:
+    if policy.min_group is not None and (facts.is_made or facts.is_function):
         if facts.group is None and policy.action == APPROVE:
             yield "no row of an object is in it, as far as can be seen"
         elif facts.group is not None and facts.group < policy.min_group:

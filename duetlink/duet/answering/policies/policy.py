@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from duetlink.base.quantities import count_text, size_text
 from duetlink.compute.prep.spec import PrepSpec
+from duetlink.duet.answering.failure import FAILURES
 from duetlink.duet.objects.asset import MAX_NAME
 from duetlink.errors import SettingError
 
@@ -56,6 +57,11 @@ class Policy:
     `count` times, `total_bytes`, `total_elements`, and to no more than `rate`, so many in so many seconds.
     When that is used up it fits no longer, and the next policy may.
 
+    What a policy approves may have to be run first. Where that fails, the request waits for the person, and
+    the peer is told nothing; with `failures` it is answered by as much as that says: `"that"` it failed, also
+    the `"type"` and the place, also the `"message"`, which may quote the data. A run counts as an approval
+    does, whatever comes of it, unless a person stops it.
+
     It is in force from `after` on and before `until`, and during `hours` of the day on this machine, from the
     first on and before the second; they may reach over midnight.
 
@@ -91,6 +97,7 @@ class Policy:
     reason: str = ""
     announce: bool = False
     log: bool = False
+    failures: str = ""
 
     if TYPE_CHECKING:  # a pattern may be given alone
 
@@ -121,6 +128,7 @@ class Policy:
             reason: str = "",
             announce: bool = False,
             log: bool = False,
+            failures: str = "",
         ) -> None: ...
 
     def __post_init__(self) -> None:
@@ -140,6 +148,7 @@ class Policy:
         object.__setattr__(self, "hours", _hours(self.hours))
         self._check_times()
         self._check_reason()
+        self._check_failures()
         used = [name for name in _QUOTAS if getattr(self, name) is not None]
         if used and self.action != APPROVE:
             raise SettingError(
@@ -161,6 +170,14 @@ class Policy:
             raise SettingError(f"a reason is a text of at most {MAX_REASON} characters")
         if self.reason and self.action != DENY:
             raise SettingError("a reason is told to the peer with a denial; approve and ask have none")
+
+    def _check_failures(self) -> None:
+        if self.failures not in ("", *FAILURES):
+            raise SettingError(f"failures is one of {', '.join(FAILURES)}, or empty; got {self.failures!r}")
+        if self.failures and self.action != APPROVE:
+            raise SettingError(
+                f"failures says what is told of runs; a policy that says {self.action} has nothing run"
+            )
 
     def words(self) -> str:
         """What it says beside its name and action: `tags loss; up to 1 kB; 10 times`."""
@@ -187,6 +204,8 @@ class Policy:
                 parts.append(f"{name} {moment.isoformat(' ', 'seconds')}")
         if self.hours is not None:
             parts.append("{:%H:%M} to {:%H:%M}".format(*self.hours))
+        if self.failures:
+            parts.append(f"failures told: {self.failures}")
         for name, text in (("announce", "announced"), ("log", "logged")):
             if getattr(self, name):
                 parts.append(text)
