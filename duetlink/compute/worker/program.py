@@ -1,6 +1,8 @@
-"""What the worker does with steps: a table of objects, and one step after the other.
+"""What a room does with a program: one step after the other, and its target as a value.
 
-All that it says of the steps is which of them failed, in the closed vocabulary of `faults.py`.
+The objects that the program names are there, and nothing else. A step that only makes something, and fails,
+leaves a fault in the place of its result, which whoever uses it meets. A step that was to change something,
+and fails, ends the run: what it was to change is in no known state.
 """
 
 from __future__ import annotations
@@ -8,13 +10,14 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
-import re
 import sys
+import time
 import warnings
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.operations import body as bodies
 from duetlink.compute.operations import program as wire
 from duetlink.compute.operations.allowed import (
     AGGREGATE,
@@ -27,12 +30,14 @@ from duetlink.compute.operations.allowed import (
 from duetlink.compute.operations.effects import is_listed, worst_effect
 from duetlink.compute.operations.guards import check
 from duetlink.compute.operations.items import check_items
-from duetlink.compute.operations.program import Step
+from duetlink.compute.operations.program import CanonicalStep
 from duetlink.compute.privacy.release import FAILED, plan
 from duetlink.compute.privacy.statistic import Statistic
-from duetlink.compute.worker import answers, groups, separation, spoiled
+from duetlink.compute.worker import answers, faults, groups, separation
 from duetlink.compute.worker.console import KernelGone
-from duetlink.compute.worker.faults import MESSAGE, TYPE, Fault, error_of
+from duetlink.compute.worker.desks import Emit
+from duetlink.compute.worker.failures import is_memory_error
+from duetlink.compute.worker.faults import Fault, error_of
 from duetlink.compute.worker.groups import EVERYBODY
 from duetlink.compute.worker.memory import map_sealed
 from duetlink.compute.worker.quick import operators
@@ -40,7 +45,6 @@ from duetlink.data import values
 from duetlink.errors import (
     AssetNotFound,
     DuetError,
-    LimitExceeded,
     OperationFailed,
     OperationRefused,
     PrepError,
@@ -49,11 +53,8 @@ from duetlink.errors import (
     WorkLimit,
 )
 
-MOST_OBJECTS = 1_000_000
-_MAX_MESSAGE = 500  # characters of a library's error, where the owner lets messages out
-
-
-_RETIRED = Fault(0, 0, pb.WorkFailure.NOT_SHARED)  # in place of an asset that is no longer shared
+_PROGRESS_S = 0.25
+_MAX_MESSAGE = 500  # characters of a library's error
 
 
 class _Unmade(Exception):
@@ -64,201 +65,193 @@ class _Unmade(Exception):
 
 
 class ProgramDesk:
-    """The objects of one program, from its first step to the end of the worker."""
+    """Runs one program."""
 
-    def __init__(self, allowed: Allowed | None = None, detail: str = TYPE) -> None:
+    def __init__(self, allowed: Allowed | None = None) -> None:
         self._allowed = allowed if allowed is not None else Allowed.installed()
-        self._detail = detail
         self._assets: dict[tuple[str, int], memoryview] = {}
-        self._untouched: dict[tuple[str, int], memoryview] = {}  # the same, which no step can write to
         self._objects: dict[int, Any] = {}
         # of results, see groups.py; what is not there may be one row's
         self._groups: dict[int, groups.Group] = {}
-        self._operate = operators(self._allowed, self._objects, self._groups)
         # what was written in place can be seen from anywhere; what a model, say, keeps, from all that holds
         # it
         self._most: groups.Group = EVERYBODY
         self._kept: groups.Group = EVERYBODY
-        self._draws = 0
-        self._shared: dict[int, tuple[str, int]] = {}  # assets, which nothing may change, by their ids
-        # From a way to an object, such as `frame.loc`, which writes to the frame, to that object; also from a
-        # step that failed to make such a way.
-        self._parts: dict[int, int] = {}
-        self._handlers: dict[str, Callable[[bytes, Sequence[int]], tuple[bytes, Sequence[int]]]] = {
+        self._shared: set[int] = set()  # assets, which nothing may change, by their numbers
+        self._values: list[memoryview] = []
+        self._gradients = True
+        self._salt = b""
+        self._handlers: dict[str, Callable[[bytes, Sequence[int], Emit], tuple[bytes, Sequence[int]]]] = {
             "asset": self._take_asset,
-            "retire": self._retire,
             "run": self._run,
-            "take": self._give,
             "release": self._release,
-            "detail": self._set_detail,
         }
 
     def handle(
-        self, command: str, content: bytes, fds: Sequence[int], emit: Callable[[str, bytes], None]
+        self, command: str, content: bytes, fds: Sequence[int], emit: Emit
     ) -> tuple[bytes, Sequence[int]]:
         """Do one command of the owner's kernel. Raises RemoteProtocolError, OperationFailed, …"""
         try:
             handler = self._handlers[command]
         except KeyError:
-            raise RemoteProtocolError(f"the worker knows no command {command!r}") from None
+            raise RemoteProtocolError(f"a room knows no command {command!r}") from None
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            return handler(content, fds)
+            return handler(content, fds, emit)
 
     # -- commands --------------------------------------------------------------------------------------------
 
-    def _set_detail(self, content: bytes, fds: Sequence[int]) -> tuple[bytes, Sequence[int]]:
-        self._detail = content.decode()
-        return b"", ()
-
-    def _take_asset(self, content: bytes, fds: Sequence[int]) -> tuple[bytes, Sequence[int]]:
-        """The memory of an asset, for steps to come."""
+    def _take_asset(self, content: bytes, fds: Sequence[int], emit: Emit) -> tuple[bytes, Sequence[int]]:
+        """The memory of an asset of the program to come."""
         asset = json.loads(content)
         (fd,) = fds
-        body = map_sealed(fd, asset["size_bytes"], writable_copy=True)
-        self._assets[asset["name"], asset["revision"]] = body
-        untouched = map_sealed(fd, asset["size_bytes"], writable_copy=False)
-        self._untouched[asset["name"], asset["revision"]] = untouched
+        mapped = map_sealed(fd, asset["size_bytes"], writable_copy=True)
+        self._assets[asset["name"], asset["revision"]] = mapped
         return b"", ()
 
-    def _retire(self, content: bytes, fds: Sequence[int]) -> tuple[bytes, Sequence[int]]:
-        """Let go of revisions that are no longer shared; what was made from them stays."""
-        for name, revision in json.loads(content):
-            which = name, revision
-            self._assets.pop(which, None)
-            self._untouched.pop(which, None)
-            for id_ in [id_ for id_, asset in self._shared.items() if asset == which]:
-                del self._shared[id_]
-                self._groups.pop(id_, None)
-                self._objects[id_] = _RETIRED
-        return b"", ()
-
-    def _run(self, content: bytes, fds: Sequence[int]) -> tuple[bytes, Sequence[int]]:
-        """Do a batch; the answer says what has failed."""
-        work = pb.Work.FromString(content)
-        bodies: list[memoryview] = []
-        large = iter(fds)
-        for value in work.values:
-            if value.HasField("offer"):
-                bodies.append(map_sealed(next(large), value.offer.size_bytes, writable_copy=True))
-            else:
-                bodies.append(memoryview(bytearray(value.body)))  # to be written to, as the mock can be
-        faults: list[tuple[int, Fault]] = []  # with the number of the result that is not made
-        failed: list[int] = []  # by their place in the batch
-        steps = wire.parse(wire.inflate(work.steps))
-        if len(self._objects) + len(steps) > MOST_OBJECTS:
-            raise LimitExceeded(f"{MOST_OBJECTS:,} results are held; let go of some pointers")
-        operate = self._operate
-        for position, raw in enumerate(steps):
-            if operate(raw):
-                continue
-            step = wire.step_of(raw)
-            fault = self._do(step, bodies, work.number, position)
-            if fault is not None:
-                failed.append(position)
-                faults.append((step.id, fault))
-        return answers.batch(faults, failed)
-
-    def _give(self, content: bytes, fds: Sequence[int]) -> tuple[bytes, Sequence[int]]:
-        """A result as bytes in memory, with what a person wants to know of it."""
+    def _run(self, content: bytes, fds: Sequence[int], emit: Emit) -> tuple[bytes, Sequence[int]]:
+        """Do a program, and give what it makes, with what a person wants to know of it; or the fault."""
         asked = json.loads(content)
-        id_ = asked["id"]
         try:
-            obj = self._result(id_)
-            encoded = values.encode(obj, plain_nan=True)
+            made = self._made(asked, fds, emit)
+            encoded = values.encode(made, plain_nan=True)
         except _Unmade as unmade:
             return answers.not_given(unmade.fault)
-        except RemoteProtocolError:
-            return answers.not_given(Fault(0, 0, pb.WorkFailure.MALFORMED))
         except UnsupportedValue as error:
-            words = f"a {type(obj).__name__} cannot travel; ask for its parts: {error}"
-            return answers.not_given(self._fault(0, 0, pb.WorkFailure.CANNOT_TRAVEL, words=words))
-        too_large = answers.not_given(Fault(0, 0, pb.WorkFailure.TOO_LARGE))
+            words = f"a {type(made).__name__} cannot travel; ask for its parts: {error}"
+            return answers.not_given(Fault(0, faults.CANNOT_TRAVEL, words=words))
+        except RemoteProtocolError as error:
+            return answers.not_given(Fault(0, faults.MALFORMED, words=str(error)))
+        except MemoryError:
+            return answers.not_given(Fault(0, faults.NOT_MADE, words="it needs more memory than is allowed"))
+        target = asked["target"]
+        group = min(self._groups.get(target, 1), self._most)
         if encoded.size_bytes > asked["max_bytes"]:
-            return too_large
-        group = min(self._groups.get(id_, 1), self._most)
+            words = f"the result has {encoded.size_bytes:,} bytes, over the {asked['max_bytes']:,} allowed"
+            return answers.not_given(Fault(0, faults.NOT_MADE, words=words))
         try:
             return answers.result(encoded, group)
-        except WorkLimit:
-            return too_large
+        except WorkLimit as error:
+            return answers.not_given(Fault(0, faults.NOT_MADE, words=str(error)))
 
-    def _release(self, content: bytes, fds: Sequence[int]) -> tuple[bytes, Sequence[int]]:
-        """A private statistic of a result. It is paid for already."""
+    def _release(self, content: bytes, fds: Sequence[int], emit: Emit) -> tuple[bytes, Sequence[int]]:
+        """A private statistic of what a program makes. It is paid for already. Its noise is the system's: a
+        program that draws is refused before it gets here.
+        """
         asked = json.loads(content)
         statistic = Statistic.from_json(asked["statistic"].encode())
         bounds = tuple(asked["bounds"]) if asked["bounds"] is not None else None
         planned = plan(statistic, bounds, max_contributions=asked["rows_per_person"])
-        # of the asset as it was shared, by these steps alone, whatever else the program has done
-        fresh = ProgramDesk(self._allowed)
-        fresh._assets = self._untouched
         try:
-            for raw in asked["steps"]:
-                fresh._step(wire.step_of(raw), ())
-            column = fresh._result(asked["id"])
-        except (KeyboardInterrupt, SystemExit):
+            column = self._made(asked, fds, emit, seeded=False)
+        except (KeyboardInterrupt, SystemExit, KernelGone):
             raise
         except BaseException:  # which would tell of the data; a panic of a library in Rust is no Exception
             raise OperationFailed(FAILED) from None
         released = planned.release(column)
         return answers.result(values.encode(dataclasses.asdict(released), plain_nan=True), EVERYBODY)
 
+    # -- a program -------------------------------------------------------------------------------------------
+
+    def _made(self, asked: dict[str, Any], fds: Sequence[int], emit: Emit, *, seeded: bool = True) -> Any:
+        """Its target. Raises _Unmade, RemoteProtocolError."""
+        (fd,) = fds
+        found = bodies.read(map_sealed(fd, asked["size_bytes"], writable_copy=True))
+        asked["target"] = found.target
+        self._values = found.values
+        steps = [wire.read_step(raw) for raw in found.steps]
+        if seeded:
+            self._salt = asked["salt"].encode()
+            self._seed(wire.Draw(None, -1))
+        last = _last_uses(steps, found.target)
+        next_told_s = time.monotonic() + _PROGRESS_S
+        operate = operators(self._allowed, self._objects, self._groups)
+        for number, step in enumerate(steps, 1):
+            if step.gradients is not self._gradients:
+                self._gradients = step.gradients
+                sys.modules["torch"].set_grad_enabled(step.gradients)
+            if not operate(number, step):
+                self._do(number, step, seeded=seeded)
+            for used in last[number]:
+                self._objects.pop(used, None)
+                self._groups.pop(used, None)
+            if time.monotonic() >= next_told_s:
+                next_told_s = time.monotonic() + _PROGRESS_S
+                emit("progress", json.dumps(number / len(steps)).encode())
+        return self._result(found.target)
+
+    def _seed(self, draw: wire.Draw) -> None:
+        """What a step draws follows from the last seed that the program has set, or from the salt, and from
+        how many have drawn since.
+        """
+        origin = self._salt if draw.seed is None else str(draw.seed).encode()
+        digest = hashlib.sha256(b"%d %s" % (draw.number, origin)).digest()
+        seed = int.from_bytes(digest[:4], "little")
+        if (torch := sys.modules.get("torch")) is not None:
+            torch.default_generator.manual_seed(seed)
+        if (numpy := sys.modules.get("numpy")) is not None:
+            numpy.random.seed(seed)
+            # what a generator without a seed is given in place of the system's entropy
+            entropy: Any = sys.modules["numpy.random.bit_generator"]
+            entropy.randbits = lambda bits: (
+                int.from_bytes(hashlib.shake_256(digest).digest((bits + 7) // 8), "little") >> (-bits % 8)
+            )
+
     # -- one step --------------------------------------------------------------------------------------------
 
-    def _do(self, step: Step, bodies: Sequence[memoryview], batch: int, position: int) -> Fault | None:
-        """Do a step; None: it is done."""
+    def _do(self, number: int, step: CanonicalStep, *, seeded: bool) -> None:
+        """Do a step. Raises _Unmade where that ends the run."""
         try:
-            self._step(step, bodies)
+            if seeded and step.draw is not None:
+                self._seed(step.draw)
+            self._step(number, step)
         except _Unmade as unmade:
-            return self._fail(step, unmade.fault)
+            fault = unmade.fault
         except PrepError as error:  # as a library's ValueError, of the data
-            fault = self._fault(
-                batch, position, pb.WorkFailure.RAISED, error_of(error), words=f"{_shown(step)}: {error}"
-            )
-            return self._fail(step, fault)
+            fault = Fault(number, faults.RAISED, error_of(error), str(error))
         except DuetError as error:
-            code = next((code for kind, code in _CODES if isinstance(error, kind)), pb.WorkFailure.REFUSED)
-            words = f"{_shown(step)}: {error}"
-            return self._fail(step, self._fault(batch, position, code, words=words))
+            code = next((code for kind, code in _CODES if isinstance(error, kind)), faults.REFUSED)
+            fault = Fault(number, code, words=str(error))
         except (KeyboardInterrupt, SystemExit, KernelGone):
             raise
         except BaseException as error:  # a panic of a library in Rust is no Exception
-            fault = self._fault(batch, position, pb.WorkFailure.RAISED, error_of(error))
-            if self._detail == MESSAGE:
-                why = f"{type(error).__name__}: {str(error)[:_MAX_MESSAGE]}"
-                fault = dataclasses.replace(fault, words=f"{_shown(step)} failed on the real data: {why}")
-            return self._fail(step, fault)
-        return None
-
-    def _fault(
-        self, batch: int, position: int, code: int, error: int = pb.WorkFailure.EXCEPTION, words: str = ""
-    ) -> Fault:
-        return Fault(batch, position, code, error, words if self._detail == MESSAGE else "")
-
-    def _step(self, step: Step, bodies: Sequence[memoryview]) -> None:
-        id_, operation = step.id, step.operation
-        if id_ in self._objects:
-            raise RemoteProtocolError(f"result {id_} is there already")
-        if operation == wire.DROP:
-            for dropped in step.arguments:
-                if type(dropped) is int and dropped not in self._shared:
-                    self._objects.pop(dropped, None)
-                    self._groups.pop(dropped, None)
-                    self._parts.pop(dropped, None)
+            code = faults.NOT_MADE if is_memory_error(error) else faults.RAISED
+            words = f"{type(error).__name__}: {str(error)[:_MAX_MESSAGE]}"
+            fault = Fault(number, code, error_of(error), words)
+        else:
             return
-        if operation in (wire.VALUE, wire.ASSET) and not id_:
-            raise RemoteProtocolError(f"a step {operation} has no number for its result")
+        self._objects[number] = fault
+        if fault.code == faults.NOT_MADE or (self._writes(step) and not self._was_unmade(step)):
+            raise _Unmade(fault)
+
+    def _writes(self, step: CanonicalStep) -> bool:
+        """Whether a step was to change something, for some class of objects."""
+        operation = step.operation
+        return (
+            worst_effect(operation) in (IN_PLACE, BACKWARD) if is_listed(operation) else operation[:2] == "@="
+        )
+
+    def _was_unmade(self, step: CanonicalStep) -> bool:
+        """Whether there is nothing that it could have changed, since that was never made."""
+        target = step.arguments[0] if step.arguments else None
+        return (
+            type(target) is list
+            and len(target) == 1
+            and type(target[0]) is int
+            and type(self._objects.get(target[0])) is Fault
+        )
+
+    def _step(self, number: int, step: CanonicalStep) -> None:
+        operation = step.operation
         if operation == wire.VALUE:
             (index,) = step.arguments
-            self._objects[id_] = values.decode(bodies[index], gradients=False)
-            self._groups[id_] = EVERYBODY
+            if type(index) is not int or not 0 <= index < len(self._values):
+                raise RemoteProtocolError(f"there is no value {index!r}")
+            self._objects[number] = values.decode(self._values[index], gradients=False)
+            self._groups[number] = EVERYBODY
             return
         if operation == wire.ASSET:
-            self._open(step)
-            return
-        if operation == wire.GRAD:
-            import torch
-
-            torch.set_grad_enabled(step.arguments[0] is True)
+            self._open(number, step)
             return
         used: list[int] = []
         arguments = [
@@ -282,15 +275,12 @@ class ProgramDesk:
                 group = groups.of_aggregate(operation, private, arguments, keywords, result)
             else:
                 group = groups.of_rows(operation, effect, private, arguments, result)
-        if id_:
-            self._objects[id_] = result
-            if operation[0] == "@":
-                self._parts[id_] = used[0]
-            if group != 1:
-                self._groups[id_] = group
+        self._objects[number] = result
+        if group != 1:
+            self._groups[number] = group
 
     def _call(
-        self, step: Step, arguments: list[Any], keywords: dict[str, Any], group: groups.Group
+        self, step: CanonicalStep, arguments: list[Any], keywords: dict[str, Any], group: groups.Group
     ) -> tuple[str, Any]:
         """Its effect, and what it has made of arguments of which the smallest group is given."""
         operation = step.operation
@@ -298,8 +288,7 @@ class ProgramDesk:
             function = self._allowed.function(operation)
             if function.effect in (IN_PLACE, BACKWARD):
                 self._check_own(step, function.changes)
-            draws = function.random or _MODULES.match(operation) is not None
-            done = self._done(step, function.call, function.effect, arguments, keywords, group, draws)
+            done = self._done(step, function.call, function.effect, arguments, keywords, group)
             return function.effect, done
         if not arguments:
             raise RemoteProtocolError(f"{operation} is done to nothing")
@@ -313,8 +302,7 @@ class ProgramDesk:
                 )
             if effect in (IN_PLACE, BACKWARD):
                 self._check_own(step)
-            draws = self._allowed.draws(type(target), name)
-            return effect, self._done(step, _method(name), effect, arguments, keywords, group, draws)
+            return effect, self._done(step, _method(name), effect, arguments, keywords, group)
         if operation.startswith("@="):
             name = operation[2:]
             if not self._allowed.settable(type(target), name) or len(arguments) != 2:
@@ -332,13 +320,12 @@ class ProgramDesk:
 
     def _done(
         self,
-        step: Step,
+        step: CanonicalStep,
         call: Callable[..., Any],
         effect: str,
         arguments: list[Any],
         keywords: dict[str, Any],
         group: groups.Group,
-        draws: bool,
     ) -> Any:
         """What comes of a call that the lists allow, if the arguments are allowed as well."""
         operation = step.operation
@@ -353,36 +340,23 @@ class ProgramDesk:
             others = [separation.own(argument, maker) for argument in arguments[len(target) :]]
             arguments = [*target, *others]
             keywords = {name: separation.own(argument, maker) for name, argument in keywords.items()}
-        try:
-            result = _finished(call(*arguments, **keywords))
-        finally:
-            if draws and min(group, self._most, self._kept) < EVERYBODY:
-                self._stir()
+        result = _finished(call(*arguments, **keywords))
         given = (*arguments, *keywords.values())
         result = separation.apart(result, maker, given, fresh=effect in (ELEMENTWISE, AGGREGATE))
         check_items(operation, arguments[0] if effect == IN_PLACE else result)
         return result
 
-    def _stir(self) -> None:
-        """Let the random numbers to come not depend on how many the data have made it draw."""
-        self._draws += 1
-        seed = int.from_bytes(hashlib.sha256(str(self._draws).encode()).digest()[:4])
-        if "torch" in sys.modules:
-            sys.modules["torch"].default_generator.manual_seed(seed)
-        if "numpy" in sys.modules:
-            sys.modules["numpy"].random.seed(seed)
-
-    def _open(self, step: Step) -> None:
+    def _open(self, number: int, step: CanonicalStep) -> None:
         name, revision = step.arguments
         try:
-            body = self._assets[name, revision]
+            mapped = self._assets[name, revision]
         except KeyError:
             raise AssetNotFound(f"{name!r}, revision {revision}, is not there to be worked on") from None
-        self._objects[step.id] = values.decode(body, gradients=False)  # the log relies on it
-        self._groups[step.id] = groups.ROWS
-        self._shared[step.id] = name, revision
+        self._objects[number] = values.decode(mapped, gradients=False)  # the trace relies on it
+        self._groups[number] = groups.ROWS
+        self._shared.add(number)
 
-    def _check_own(self, step: Step, changes: Sequence[int] = (0,)) -> None:
+    def _check_own(self, step: CanonicalStep, changes: Sequence[int] = (0,)) -> None:
         """Refuse to change an asset. A view of one may be changed, of this program's own copy of it."""
         changed = [step.arguments[place] for place in changes if place < len(step.arguments)]
         if len(changed) < len(changes):
@@ -392,10 +366,10 @@ class ProgramDesk:
                 raise OperationRefused("what is shared cannot be changed; work on a copy, such as x.copy()")
         if not step.arguments:
             raise OperationRefused("what it changes is to be given first, and not by name")
-        if step.operation.endswith("seed") and any(type(argument) is list for argument in step.arguments):
-            raise OperationRefused("a seed is a number, and no result")
+        if step.operation in wire.SEEDS:
+            raise OperationRefused("a seed is an attribute of steps, and no step")
 
-    def _changed(self, step: Step, arguments: Sequence[Any], group: groups.Group) -> None:
+    def _changed(self, step: CanonicalStep, arguments: Sequence[Any], group: groups.Group) -> None:
         """What is changed, also by what fails half-way, may be seen through other results."""
         target = step.arguments[0]
         group = 1 if group == groups.ROWS else group
@@ -427,52 +401,16 @@ class ProgramDesk:
             found = self._objects[id_]
         except (KeyError, TypeError):
             raise RemoteProtocolError(f"there is no result {id_!r}") from None
-        if found is _RETIRED:
-            raise AssetNotFound("the object is no longer shared in this revision; take it from duet.store")
         if type(found) is Fault:
             raise _Unmade(found)
         return found
 
-    def _fail(self, step: Step, fault: Fault) -> Fault:
-        """Let a fault stand in place of what the step was to make, and of all that it was to change."""
-        target = step.arguments[0] if step.arguments else None
-        of = target[0] if type(target) is list and len(target) == 1 and type(target[0]) is int else 0
-        if step.id and step.id not in self._objects:
-            self._objects[step.id] = fault
-            # what would be written by way of it, as by `frame.loc(axis=0)`, would be written there
-            if of in self._objects and worst_effect(step.operation) not in (ELEMENTWISE, AGGREGATE):
-                self._parts[step.id] = of
-        if self._writes(step):
-            self._spoil(of, fault)
-            if step.operation == ".backward":
-                for id_ in spoiled.learning(self._objects):
-                    self._spoil(id_, fault)
-        return fault
-
-    def _writes(self, step: Step) -> bool:
-        """Whether a step was to change its first argument."""
-        if not step.id:  # it makes nothing
-            return True
-        return is_listed(step.operation) and worst_effect(step.operation) in (IN_PLACE, BACKWARD)
-
-    def _spoil(self, id_: int, fault: Fault) -> None:
-        """Let a fault stand in place of a result that is not what it should be, and of all that look at its
-        memory: also an asset, of which this program has written to a view.
-        """
-        while id_ in self._objects and id_ not in self._shared:
-            written = self._objects[id_]
-            self._objects[id_] = fault
-            for other in spoiled.spoiled_by(written, self._objects):
-                self._objects[other] = fault
-            id_ = self._parts.pop(id_, 0)
-
 
 # what an error of ours says of a step; any other refuses it
 _CODES = (
-    (AssetNotFound, pb.WorkFailure.NOT_SHARED),
-    (RemoteProtocolError, pb.WorkFailure.MALFORMED),
+    (AssetNotFound, faults.NOT_SHARED),
+    (RemoteProtocolError, faults.MALFORMED),
 )
-_MODULES = re.compile(r"torch\.nn\.[A-Z]")  # their first weights are random
 
 
 def _method(name: str) -> Callable[..., Any]:
@@ -491,5 +429,17 @@ def _finished(result: Any) -> Any:
     return list(result) if isinstance(result, Iterator) else result
 
 
-def _shown(step: Step) -> str:
-    return f"step {step.id} ({step.operation})" if step.id else step.operation
+def _last_uses(steps: Sequence[CanonicalStep], target: int) -> list[array[int] | tuple[()]]:
+    """After each step, which results nobody uses any more."""
+    last: dict[int, int] = {}
+    for number, step in enumerate(steps, 1):
+        last[number] = number
+        for used in wire.references(step):
+            last[used] = number
+    last.pop(target, None)
+    gone: list[array[int] | tuple[()]] = [()] * (len(steps) + 1)
+    for number, after in last.items():
+        if not gone[after]:
+            gone[after] = array("q")
+        gone[after].append(number)  # type: ignore[union-attr]
+    return gone

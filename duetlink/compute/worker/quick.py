@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from duetlink.compute.operations.allowed import ELEMENTWISE, Allowed
+from duetlink.compute.operations.program import CanonicalStep
 from duetlink.compute.worker import groups
 from duetlink.compute.worker.groups import EVERYBODY
 
 
 def operators(
     allowed: Allowed, objects: dict[int, Any], groups_: dict[int, groups.Group]
-) -> Callable[[Any], bool]:
+) -> Callable[[int, CanonicalStep], bool]:
     """A function that does such a step in a quarter of the time that another takes. It returns False where
     it is another, or fails: then nothing has been done.
     """
@@ -23,11 +24,11 @@ def operators(
         if function.effect == ELEMENTWISE and function.name.startswith("operator.")
     }
 
-    def operate(raw: Any) -> bool:
+    def operate(number: int, step: CanonicalStep) -> bool:
         try:
-            id_, operation, (one, other) = raw
-            call = calls[operation]
-            if type(id_) is not int or not 0 < id_ < 1 << 53 or id_ in objects:
+            call = calls[step.operation]
+            one, other = step.arguments
+            if step.keywords:
                 return False
             group: groups.Group = EVERYBODY
             private = again = None
@@ -52,9 +53,9 @@ def operators(
             result = call(one, other)
         except Exception:  # done once more, the long way, which tells why
             return False
-        objects[id_] = result
+        objects[number] = result
         if group != 1 and (group != groups.ROWS or _is_row_by_row(private, again, result)):
-            groups_[id_] = group
+            groups_[number] = group
         return True
 
     return operate

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from duetlink.compute.operations import function
 from duetlink.compute.operations.canonical import Program
 from duetlink.compute.operations.literal import harmless
-from duetlink.compute.worker import answers
+from duetlink.compute.worker import answers, faults
 from duetlink.compute.worker.faults import Fault, error_name
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import place
@@ -83,12 +83,26 @@ async def _run_program(
         made = None
         job.failure = Failure(stopped=str(error))
     if isinstance(made, Fault):
-        operation = harmless(program.operation(made.step)) if made.step else ""
-        job.failure = Failure.of_step(made.step, operation, error_name(made.error), made.words)
+        job.failure = _failure(made, program)
     if made is None or isinstance(made, Fault):
         assert job.failure is not None
         raise OperationFailed(job.failure.owner_words(job.name))
     return made
+
+
+def _failure(fault: Fault, program: Program) -> Failure:
+    if fault.code == faults.NOT_MADE:
+        return Failure(stopped=fault.words)
+    kind = _KINDS.get(fault.code) or error_name(fault.error)
+    return Failure.of_step(fault.step, harmless(program.operation(fault.step)), kind, fault.words)
+
+
+_KINDS = {
+    faults.REFUSED: "OperationRefused",
+    faults.NOT_SHARED: "AssetNotFound",
+    faults.MALFORMED: "RemoteProtocolError",
+    faults.CANNOT_TRAVEL: "UnsupportedValue",
+}
 
 
 async def _placed(job: Job, input_: Input, limits: Limits, programs: Programs) -> tuple[int, int]:
