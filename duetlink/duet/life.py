@@ -15,6 +15,7 @@ from duetlink.base.audit.entry import Entry
 from duetlink.base.audit.log import AuditLog
 from duetlink.base.runtime.holdings import HeldStatus
 from duetlink.compute.privacy.ledger import Ledger
+from duetlink.compute.worker import rooms
 from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.persistence import NothingKept, Persistence
 from duetlink.duet.answering.policies.book import PolicyBook
@@ -117,6 +118,7 @@ class Life:
         resumed = f", resuming {self.persistence.name}" if self.persistence.name else ""
         await self.recorder.record(Entry(kind=entry.OPENED, reason=f"as {role}{resumed}"), sync=False)
         self._recording = True
+        self.at_end(rooms.use())
         self.at_end(self.inbox.close)  # also of a duet that nobody joins: requests of before may expire
         self.inbox.on_change = self.catalogue.on_change = self.changed
         if self._resumed is not None:

@@ -84,6 +84,11 @@ class Allowed:
                 allowed.load(library)
         return allowed
 
+    @property
+    def classes(self) -> list[type]:
+        """Those that the lists name."""
+        return list(self._members)
+
     def load(self, library: str) -> None:
         """Add the list of one of LIBRARIES. Names that the installed version lacks are left out.
 

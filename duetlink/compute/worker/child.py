@@ -12,24 +12,39 @@ import os
 import select
 import threading
 import traceback
-from typing import NoReturn
+from collections.abc import Callable
+from typing import Any, NoReturn
 
 from duetlink.compute.worker import desks, libraries, memory
 from duetlink.compute.worker.console import Console, KernelGone
 from duetlink.compute.worker.frames import Frame
+from duetlink.compute.worker.isolation import Isolation
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.sandbox.lockdown import Lockdown
+
+Ready = tuple[desks.Desk, Isolation, list[str]]  # and which libraries there are
 
 
 def main(fd: int) -> NoReturn:
     """Serve the kernel at the other end of this socket. A defect leaves a traceback on standard error."""
     faulthandler.enable()  # a crash tells the owner in which function, and nothing of values
     lockdown = Lockdown(fd, libraries.LIBRARIES)
-    threading.Thread(target=_end_with_kernel, args=(fd,), name="kernel", daemon=True).start()
+    threading.Thread(target=end_with_kernel, args=(fd,), name="kernel", daemon=True).start()
+
+    def ready(start: dict[str, Any]) -> Ready:
+        loaded = libraries.load(start["libraries"])
+        libraries.prepare(loaded, start["limits"]["threads"])
+        return made_ready(start, loaded, lockdown, None)
+
+    serve(fd, ready)
+
+
+def serve(fd: int, ready: Callable[[dict[str, Any]], Ready]) -> NoReturn:
+    """Be a room: `ready` shuts this process in, by what the kernel says of it. Then do what it asks."""
     console = Console(fd)
     status = 1
     try:
-        desk = _start(console, lockdown)
+        desk = _start(console, ready)
         while True:
             _serve(console, desk, console.receive())
     except KernelGone:
@@ -40,21 +55,31 @@ def main(fd: int) -> NoReturn:
     os._exit(status)
 
 
-def _start(console: Console, lockdown: Lockdown) -> desks.Desk:
+def _start(console: Console, ready: Callable[[dict[str, Any]], Ready]) -> desks.Desk:
     start = console.receive().header["start"]
-    kind, limits = desks.DESKS[start["desk"]], Limits(**start["limits"])
     try:
-        loaded = libraries.load(start["libraries"], limits.threads)
-        desk = desks.make(kind)
+        desk, isolation, loaded = ready(start)
     except Exception as error:
         traceback.print_exc()
         console.send({"unready": type(error).__name__})
         os._exit(1)
-    isolation = lockdown.complete(limits, libraries.functions_of(loaded), runs_code=kind.runs_code)
-    libraries.settle(loaded)
     memory.made_by(console.want)
     console.send({"ready": isolation.to_wire() | {"libraries": loaded}})
     return desk
+
+
+def made_ready(start: dict[str, Any], loaded: list[str], lockdown: Lockdown, used_bytes: int | None) -> Ready:
+    """The desk that is wanted, in a process that can do nothing but compute from here on. `used_bytes` is the
+    memory that it was forked with; None: it was not forked.
+    """
+    kind, limits = desks.DESKS[start["desk"]], Limits(**start["limits"])
+    desk = desks.make(kind)
+    if used_bytes is not None:
+        libraries.set_threads(loaded, limits.threads)
+    functions = libraries.functions_of(loaded)
+    isolation = lockdown.complete(limits, functions, runs_code=kind.runs_code, forked_bytes=used_bytes)
+    libraries.settle(loaded)
+    return desk, isolation, loaded
 
 
 def _serve(console: Console, desk: desks.Desk, frame: Frame) -> None:
@@ -73,7 +98,7 @@ def _serve(console: Console, desk: desks.Desk, frame: Frame) -> None:
         console.fail(number, error)
 
 
-def _end_with_kernel(fd: int) -> None:
+def end_with_kernel(fd: int) -> None:
     """Wait until the other end is closed, in whatever way the kernel ended."""
     poll = select.poll()
     poll.register(fd, 0)  # POLLHUP is always reported

@@ -42,6 +42,10 @@ class Console:
     def fileno(self) -> int:
         return self._socket.fileno()
 
+    def detach(self) -> None:
+        """Let go of the socket, which stays open."""
+        self._socket.detach()
+
     def receive(self) -> Frame:
         """The next command. Raises KernelGone."""
         with contextlib.suppress(MemoryError):

@@ -9,7 +9,7 @@ import os
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 
 # the modules that are imported from each; others come with them, or on first use
@@ -41,7 +41,7 @@ LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
 OF_FUNCTIONS = frozenset(("duetlink",))
 
 
-def load(libraries: Iterable[str], threads: int) -> list[str]:
+def load(libraries: Iterable[str]) -> list[str]:
     """Import those that are installed, and numpy; returns which. One that cannot be imported is left out.
 
     Raises:
@@ -60,12 +60,30 @@ def load(libraries: Iterable[str], threads: int) -> list[str]:
             traceback.print_exc()
         else:
             loaded.append(library)
+    if "sklearn" in loaded:
+        _look_up_for_sklearn()
+    return loaded
+
+
+def prepare(loaded: Iterable[str], threads: int) -> None:
+    """Let the libraries have their threads, before the process is locked down. Not to be done where rooms are
+    forked from.
+    """
+    set_threads(loaded, threads)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for library in loaded:
-            if library in _PREPARE:
-                _PREPARE[library](threads)
-    return loaded
+        if "polars" in loaded:
+            _start_polars()
+
+
+def set_threads(loaded: Iterable[str], threads: int) -> None:
+    """How many threads the libraries may use. None is started by that."""
+    if "torch" in loaded:
+        sys.modules["torch"].set_num_threads(threads)
+    if "pyarrow" in loaded:
+        sys.modules["pyarrow"].set_cpu_count(threads)
+    # its threads are made on first use, as many as the environment says
+    os.environ["POLARS_MAX_THREADS"] = str(threads)
 
 
 def functions_of(loaded: Collection[str]) -> frozenset[str]:
@@ -84,38 +102,22 @@ def settle(loaded: Collection[str]) -> None:
         os.environ["TORCHINDUCTOR_CACHE_DIR"] = "/"
 
 
-def _prepare_torch(threads: int) -> None:
-    import torch
-
-    torch.set_num_threads(threads)
-
-
-def _prepare_arrow(threads: int) -> None:
-    import pyarrow as pa
-
-    pa.set_cpu_count(threads)
-
-
-def _prepare_polars(threads: int) -> None:
-    """Its threads are made on first use, as many as the environment says."""
+def _start_polars() -> None:
+    """Its threads are made on first use."""
     import polars as pl
 
     pl.DataFrame({"a": [1, 2]}).lazy().filter(pl.col("a") > 1).collect()
 
 
-def _prepare_sklearn(threads: int) -> None:
-    """It loads once more what others have loaded, to limit their threads, and counts processors."""
-    from sklearn.cluster import KMeans
-
+def _look_up_for_sklearn() -> None:
+    """It looks up the functions of what others have loaded, to limit their threads, and counts processors.
+    Nothing is computed: no pool of threads is left behind.
+    """
     with contextlib.suppress(Exception):  # it may do without
-        KMeans(1, n_init=1).fit([[0.0], [1.0]])
+        importlib.import_module("sklearn.cluster")
+        controller = importlib.import_module("sklearn.utils.parallel")._get_threadpool_controller()
+        controller.info()
+        with controller.limit(limits=1):
+            pass
     with contextlib.suppress(Exception):
         importlib.import_module("joblib").cpu_count(only_physical_cores=True)
-
-
-_PREPARE: Mapping[str, Callable[[int], None]] = {
-    "polars": _prepare_polars,
-    "pyarrow": _prepare_arrow,
-    "sklearn": _prepare_sklearn,
-    "torch": _prepare_torch,
-}

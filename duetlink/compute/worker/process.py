@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from asyncio.subprocess import Process
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Self
@@ -21,7 +20,8 @@ from duetlink.compute.worker.isolation import Isolation
 from duetlink.compute.worker.libraries import LIBRARIES
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import close_all
-from duetlink.compute.worker.rooms import Rooms
+from duetlink.compute.worker.result_memory import ResultMemory
+from duetlink.compute.worker.rooms import Process, forked
 from duetlink.compute.worker.spawn import BOOTSTRAP, spawn
 from duetlink.errors import RemoteProtocolError, SettingError, WorkerUnavailable, WorkLimit
 
@@ -56,7 +56,7 @@ class Worker:
         self._watching: asyncio.Task[None] | None = None
         self._ending: Ending | None = None
         self._calls = Calls(self._late)
-        self._rooms = Rooms(limits.result_bytes)
+        self._memory = ResultMemory(limits.result_bytes)
         self._errors = bytearray()
 
     @classmethod
@@ -186,7 +186,8 @@ class Worker:
     # -- the process -----------------------------------------------------------------------------------------
 
     async def _open(self, desk: str, libraries: Sequence[str], bootstrap: str) -> None:
-        self._process, sock = await spawn(bootstrap, self.limits.threads)
+        found = await forked() if bootstrap == BOOTSTRAP else None
+        self._process, sock = found or await spawn(bootstrap, self.limits.threads)
         self._channel = Channel(sock, self._heard, self._cut)
         self._watching = asyncio.ensure_future(self._watch(self._process, self._channel))
         start = {"desk": desk, "libraries": list(libraries), "limits": asdict(self.limits)}
@@ -228,7 +229,7 @@ class Worker:
                 self._process.kill()
         if self._channel is not None:
             self._channel.close()
-        self._rooms.clear()
+        self._memory.clear()
         if not self._ready.done():
             self._ready.set_exception(self._error())
             self._ready.exception()  # it may be that nobody waits for it
@@ -272,11 +273,11 @@ class Worker:
             self._make_room(header["want"], header.get("size_bytes"))
         elif "failure" in header:
             call, error = self._calls.first(header["failure"]), failures.from_wire(header)
-            self._rooms.clear()
+            self._memory.clear()
             self._calls.answer(call, error)
         else:
             call = self._calls.first(header.get("reply"))
-            self._calls.answer(call, Reply(frame.content, self._rooms.take(header.get("rooms"))))
+            self._calls.answer(call, Reply(frame.content, self._memory.take(header.get("rooms"))))
 
     def _started(self, header: dict[str, Any]) -> None:
         if type(header.get("unready")) is str:
@@ -292,7 +293,7 @@ class Worker:
         if not self._calls.memory:
             raise RemoteProtocolError("it wants memory for nothing")
         try:
-            fds = [self._rooms.make(number, size_bytes)]
+            fds = [self._memory.make(number, size_bytes)]
             refused = ""
         except WorkLimit as error:
             fds, refused = [], str(error)

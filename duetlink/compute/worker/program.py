@@ -7,7 +7,9 @@ and fails, ends the run: what it was to change is in no known state.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
+import functools
 import hashlib
 import json
 import sys
@@ -57,6 +59,41 @@ _PROGRESS_S = 0.25
 _MAX_MESSAGE = 500  # characters of a library's error
 
 
+@functools.cache
+def installed() -> Allowed:
+    """The lists of all that is installed."""
+    return Allowed.installed()
+
+
+def rehearse() -> None:
+    """Do small steps, so that what is looked up once is looked up already. Nothing of it uses threads."""
+    desk = ProgramDesk()
+    steps: list[tuple[str, list[Any]]] = [
+        ("numpy.array", [["l", 1.0, 2.0, 2.0]]),
+        (".mean", [[1]]),
+        ("operator.mul", [[1], 2.0]),
+        ("operator.getitem", [[1], ["s", 0, 2, None]]),
+        ("numpy.mean", [[1]]),
+        ("pandas.DataFrame", [["d", "a", [1], "b", ["l", "x", "y", "y"]]]),
+        ("operator.getitem", [[6], "a"]),
+        ("operator.mul", [[7], 2.0]),
+        (".mean", [[8]]),
+        (".groupby", [[6], "b"]),
+        (".mean", [[10]]),
+        ("operator.gt", [[7], 1.0]),
+        ("operator.getitem", [[6], [12]]),
+        (".describe", [[7]]),
+    ]
+    for number, (operation, arguments) in enumerate(steps, 1):
+        with contextlib.suppress(Exception):
+            desk._step(number, CanonicalStep(operation, arguments, {}, True, None))
+            made = values.encode(desk._objects[number])
+            values.decode(memoryview(bytearray(b"".join(made.segments))))
+    for kind in list(desk._allowed.classes):
+        with contextlib.suppress(Exception):
+            desk._allowed.method(kind, "mean")
+
+
 class _Unmade(Exception):
     """An argument of a step is what an earlier one failed to make."""
 
@@ -68,7 +105,7 @@ class ProgramDesk:
     """Runs one program."""
 
     def __init__(self, allowed: Allowed | None = None) -> None:
-        self._allowed = allowed if allowed is not None else Allowed.installed()
+        self._allowed = allowed if allowed is not None else installed()
         self._assets: dict[tuple[str, int], memoryview] = {}
         self._objects: dict[int, Any] = {}
         # of results, see groups.py; what is not there may be one row's

@@ -22,6 +22,8 @@ from duetlink.compute.worker.child import main
 main(int(sys.argv[1]))
 """
 
+FORKING = BOOTSTRAP.replace("worker.child", "worker.zygote")
+
 # what an interpreter of some installations needs to find its own shared objects
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "NIX_LD_LIBRARY_PATH")
 _FIXED = {

@@ -18,7 +18,7 @@ from duetlink.compute.privacy.account import Amount
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.privacy.ledger import Ledger
 from duetlink.compute.privacy.table import Rows
-from duetlink.compute.worker import answers, libraries
+from duetlink.compute.worker import answers, libraries, rooms
 from duetlink.compute.worker.faults import Fault
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import place
@@ -50,6 +50,7 @@ class Programs:
 
     def expect(self) -> None:
         """Something with a mock is shared with a peer who is there: a room may be wanted soon."""
+        rooms.warm()
 
     # -- before a run ----------------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import pytest
 from duetlink.base.runtime import shared_memory
 from duetlink.compute.worker import memory
 from duetlink.compute.worker.memory import map_sealed, place
-from duetlink.compute.worker.rooms import Rooms
+from duetlink.compute.worker.result_memory import ResultMemory
 from duetlink.errors import RemoteProtocolError, WorkLimit
 
 sealed_only = pytest.mark.skipif(sys.platform != "linux", reason="nothing is sealed here")
@@ -110,7 +110,7 @@ def test_without_memfds_it_is_a_file_without_a_name(monkeypatch: pytest.MonkeyPa
 
 
 def test_what_is_taken_is_sealed_and_the_rest_is_closed() -> None:
-    rooms = Rooms(most_bytes=100)
+    rooms = ResultMemory(most_bytes=100)
     fds = [rooms.make(number, 10) for number in (1, 2)]
     os.pwrite(fds[1], b"0123456789", 0)
     (taken,) = rooms.take([2])
@@ -122,7 +122,7 @@ def test_what_is_taken_is_sealed_and_the_rest_is_closed() -> None:
 
 
 def test_all_of_one_command_is_limited_together() -> None:
-    rooms = Rooms(most_bytes=100)
+    rooms = ResultMemory(most_bytes=100)
     rooms.make(1, 60)
     with pytest.raises(WorkLimit, match="result of 120 bytes is over the 100"):
         rooms.make(2, 60)
@@ -133,7 +133,7 @@ def test_all_of_one_command_is_limited_together() -> None:
 
 @pytest.mark.parametrize("numbers", [[2], [1, 1], [1, 2]])
 def test_what_was_not_made_cannot_be_taken(numbers: list[int]) -> None:
-    rooms = Rooms(most_bytes=100)
+    rooms = ResultMemory(most_bytes=100)
     rooms.make(1, 10)
     with pytest.raises(RemoteProtocolError, match="not given"):
         rooms.take(numbers)
@@ -141,7 +141,7 @@ def test_what_was_not_made_cannot_be_taken(numbers: list[int]) -> None:
 
 
 def test_a_number_is_used_once_and_a_size_is_not_negative() -> None:
-    rooms = Rooms(most_bytes=100)
+    rooms = ResultMemory(most_bytes=100)
     rooms.make(1, 10)
     for number, size_bytes in ((1, 10), (2, -1)):
         with pytest.raises(RemoteProtocolError, match="memory of a number"):
@@ -150,7 +150,7 @@ def test_a_number_is_used_once_and_a_size_is_not_negative() -> None:
 
 
 def test_room_is_not_asked_for_without_end() -> None:
-    rooms = Rooms(most_bytes=100)
+    rooms = ResultMemory(most_bytes=100)
     for number in range(1000):
         with pytest.raises(WorkLimit):
             rooms.make(number, 101)
@@ -160,7 +160,7 @@ def test_room_is_not_asked_for_without_end() -> None:
 
 @sealed_only
 def test_the_size_of_room_is_fixed() -> None:
-    rooms = Rooms(most_bytes=100)
+    rooms = ResultMemory(most_bytes=100)
     fd = rooms.make(1, 10)
     for size_bytes in (5, 20):
         with pytest.raises(PermissionError):

@@ -47,17 +47,38 @@ class Lockdown:
                     landlock.restrict(self._readable, version)
                     self._landlock = version
 
-    def complete(self, limits: Limits, functions_of: frozenset[str], *, runs_code: bool) -> Isolation:
-        """Nothing but computing is possible when this returns. For the arguments see `audit_hook.refuse`."""
+    def half_done(self) -> Isolation:
+        """What holds before `complete`, in a process that others are forked from."""
+        return self._isolation(False, "none")
+
+    def used_bytes(self) -> int:
+        """The memory that this process takes. Linux only."""
+        return self._meter.used_bytes()
+
+    def complete(
+        self,
+        limits: Limits,
+        functions_of: frozenset[str],
+        *,
+        runs_code: bool,
+        forked_bytes: int | None = None,
+    ) -> Isolation:
+        """Nothing but computing is possible when this returns. For the arguments see `audit_hook.refuse`. A
+        process that was forked says how much memory that gave it.
+        """
         os.environ.clear()
         filtered = False
         memory = "none"
         if sys.platform == "linux":
             libc.clear_environment()
             machine = seccomp.machine()
-            rlimits.restrict(limits, self._meter.used_bytes())
+            rlimits.restrict(limits, self._meter.used_bytes() if forked_bytes is None else forked_bytes)
             self._meter.close()
             memory = "RLIMIT_DATA"
+            if forked_bytes is not None and self._landlock:
+                with contextlib.suppress(OSError):
+                    # a domain of its own: else rooms could signal each other, and what they are forked from
+                    landlock.restrict(self._readable, self._landlock)
             with contextlib.suppress(OSError):
                 if machine is not None:
                     seccomp.install(machine, os.getpid())

@@ -1,0 +1,146 @@
+"""The process that rooms are forked from: all libraries are imported, nothing has been computed, and neither
+data nor programs get here.
+
+A fork has one thread. What a library computes on threads of its own leaves a pool behind that waits, in a
+fork, for threads that are not there: so nothing here may enter a parallel region or do a query of Polars. To
+import, to look functions up and to compute with one thread is harmless.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import faulthandler
+import gc
+import importlib
+import json
+import os
+import pkgutil
+import select
+import signal
+import threading
+import traceback
+from typing import NoReturn
+
+from duetlink.compute.worker import child, desks, libraries
+from duetlink.compute.worker.console import Console, KernelGone
+from duetlink.compute.worker.sandbox import libc
+from duetlink.compute.worker.sandbox.lockdown import Lockdown
+
+_STATUS_BYTES = 100
+
+
+def main(fd: int) -> NoReturn:
+    """Fork rooms for the kernel at the other end of this socket, until that closes."""
+    faulthandler.enable()
+    lockdown = Lockdown(fd, libraries.LIBRARIES)
+    console = Console(fd)
+    status = 1
+    try:
+        start = console.receive().header["start"]
+        loaded = _import(start["libraries"])
+        _fill_caches()
+        gc.collect()
+        gc.freeze()  # no collection of garbage writes to these pages in a room
+        console.send({"ready": lockdown.half_done().to_wire() | {"libraries": loaded}})
+        _Forking(console, lockdown, loaded, fd).serve()
+    except KernelGone:
+        status = 0
+    except BaseException:
+        traceback.print_exc()
+    os._exit(status)
+
+
+def _import(wanted: list[str]) -> list[str]:
+    loaded = libraries.load(wanted)
+    for kind in desks.DESKS.values():
+        importlib.import_module(kind.module)
+    values = importlib.import_module("duetlink.data.values")
+    for module in pkgutil.walk_packages(values.__path__, "duetlink.data.values."):
+        with contextlib.suppress(ImportError):
+            importlib.import_module(module.name)
+    libraries.settle(loaded)
+    if "torch" in loaded:
+        with contextlib.suppress(Exception):  # then the first optimiser of a room imports its 800 modules
+            importlib.import_module("torch._dynamo")
+    return loaded
+
+
+def _fill_caches() -> None:
+    """Do small programs of one thread, which look up what the first of a room would look up."""
+    from duetlink.compute.worker.program import rehearse
+
+    rehearse()
+
+
+class _Forking:
+    """The loop of the zygote."""
+
+    def __init__(self, console: Console, lockdown: Lockdown, loaded: list[str], fd: int) -> None:
+        self._console = console
+        self._lockdown = lockdown
+        self._loaded = loaded
+        self._fd = fd
+        self._wake, self._woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._watched: dict[int, int] = {}  # by the process of a room: where its end is told
+
+    def serve(self) -> NoReturn:
+        """Raises KernelGone."""
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
+        poll = select.poll()
+        poll.register(self._fd, select.POLLIN)
+        poll.register(self._wake, select.POLLIN)
+        while True:
+            ready = dict(poll.poll())
+            if self._wake in ready:
+                with contextlib.suppress(BlockingIOError):
+                    os.read(self._wake, 4096)
+                self._reap()
+            if self._fd in ready:
+                self._fork()
+
+    def _reap(self) -> None:
+        while self._watched:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+            if not pid:
+                return
+            told = self._watched.pop(pid, -1)
+            if told >= 0:
+                with contextlib.suppress(OSError):
+                    os.write(told, str(os.waitstatus_to_exitcode(status)).encode()[:_STATUS_BYTES])
+                os.close(told)
+
+    def _fork(self) -> None:
+        frame = self._console.receive()
+        sock, errors, told = frame.fds
+        used_bytes = self._lockdown.used_bytes()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self._forget(told)
+                os.dup2(errors, 2)
+                os.close(errors)
+                _room(sock, self._lockdown, self._loaded, used_bytes)
+            finally:
+                os._exit(1)
+        self._watched[pid] = told
+        os.close(sock)
+        os.close(errors)
+        self._console.reply(frame.header["call"], json.dumps(pid).encode(), ())
+
+    def _forget(self, told: int) -> None:
+        """In a room: nothing of the zygote's own stays open."""
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        self._console.detach()
+        for fd in (told, self._fd, self._wake, self._woken, *self._watched.values()):
+            os.close(fd)
+
+
+def _room(fd: int, lockdown: Lockdown, loaded: list[str], used_bytes: int) -> NoReturn:
+    zygote = os.getppid()
+    libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != zygote:  # it has ended before that
+        os._exit(0)
+    threading.Thread(target=child.end_with_kernel, args=(fd,), name="kernel", daemon=True).start()
+    child.serve(fd, lambda start: child.made_ready(start, loaded, lockdown, used_bytes))
