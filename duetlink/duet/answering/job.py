@@ -175,7 +175,8 @@ def describe(
     expression = shown if len(shown) <= MAX_EXPRESSION else f"{shown[: MAX_EXPRESSION - 1]}…"
     digest = function.digest_of(name, source, call, known_by)
     if claim is not None:  # whoever has allowed the same at another cost has not allowed this
-        digest = hashlib.sha256(f"{digest} {claim.epsilon!r} {claim.delta!r}".encode()).hexdigest()
+        claimed = f"{digest} {claim.epsilon!r} {claim.delta!r}".encode()
+        digest = f"v2:{hashlib.sha256(claimed).hexdigest()}"
     lineage = Lineage(tuple(assets), did, 1, code.lstrip("\n"), digest, expression)
     any_has, common_tags = inherited_tags(tags)
     return AssetInfo(
