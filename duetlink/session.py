@@ -198,7 +198,12 @@ def _resumed(settings: Settings, resume: str | bool | None) -> State | None:
     from duetlink.duet.state.state import State
 
     name = DEFAULT if resume is True else resume
-    return State.open(settings.state_directory, name, grants=settings.resume_grants)
+    return State.open(
+        settings.state_directory,
+        name,
+        grants=settings.resume_grants,
+        work_limit_bytes=settings.max_received_bytes,
+    )
 
 
 def _settings(settings: Settings | None, signaling: str | None) -> Settings:

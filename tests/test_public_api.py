@@ -75,7 +75,8 @@ MEMBERS = {
     ),
     "duetlink:Policy": (
         "action after announce assets code count failures hours kinds lineage log max_bytes max_elements "
-        "min_group name no_other_tags operations peers prep rate reason tags total_bytes total_elements until words"
+        "min_group name no_other_tags operations peers prep rate reason tags total_bytes total_elements "
+        "until words"
     ),
     "duetlink.duet.audit:Audit": "export filter latest_lines table verify",
     "duetlink.duet.compression:SharedCompression": (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import datetime
+import re
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -292,7 +293,7 @@ def test_its_digest_is_of_code_and_inputs_and_of_no_revision(two: Pairing) -> No
 
     first = two.share(REAL, "table", MOCK)
     code = digest(above, first, 20)
-    assert len(code) == 64
+    assert re.fullmatch("v2:[0-9a-f]{64}", code)
     assert digest(above, first, 20) == code
     assert digest(above, two.share(REAL * 2, "table", MOCK), 20) == code
     first = two.scientist.store["table"]
@@ -426,6 +427,15 @@ def test_only_a_policy_that_names_the_code_runs_it(two: Pairing) -> None:
     )
     assert pending.result(10) == 20.0
     two.ran(request, "begun", "complete")
+
+
+@pytest.mark.parametrize("fields", [{"min_group": 5}, {"assets": "other"}, {"count": 0}, {"code": "ab" * 32}])
+def test_a_policy_that_could_never_approve_it_does_not_run_it(two: Pairing, fields: dict[str, Any]) -> None:
+    pending, request = two.submit(count, two.ages)
+    assert request.lineage is not None
+    two.owner.policies.add(Policy("approve", **{"code": request.lineage.digest, "kinds": "int", **fields}))
+    assert (request.state, pending.state, two.runs(request)) == ("pending", "pending", [])
+    assert two.owner._life.inbox.requests[-1].job.task is None
 
 
 def test_what_it_makes_is_decided_about_when_it_is_there(two: Pairing) -> None:

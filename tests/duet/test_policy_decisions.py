@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime as dt
 from typing import Any
 
@@ -296,3 +297,102 @@ def test_a_policy_is_a_value() -> None:
     assert len({Policy("approve", assets="x"), Policy("approve", assets=["x"])}) == 1
     with pytest.raises(AttributeError):
         Policy("approve").count = 3  # type: ignore[misc]
+
+
+# -- what has not been run -----------------------------------------------------------------------------------
+
+NEW, OLD = "v2:" + "ab" * 32, "cd" * 32
+PROGRAM = Facts(
+    "ages.mean()",
+    "",
+    ("ages",),
+    "Sven",
+    0,
+    None,
+    ("mean",),
+    ("ages",),
+    NEW,
+    "ages.mean()",
+    None,
+    is_made=False,
+    common_tags=("ages",),
+)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"kinds": "float"},
+        {"max_bytes": 8},
+        {"max_elements": 1},
+        {"min_group": 5},
+        {"operations": "mean", "assets": "ages", "tags": "ages", "code": NEW, "lineage": "ages.mean()"},
+        {"total_bytes": 8, "total_elements": 1, "count": 1, "rate": (1, 60)},
+    ],
+)
+def test_a_program_is_run_by_a_policy_that_may_approve_what_it_makes(fields: dict[str, Any]) -> None:
+    assert ruled(Policy("approve", **fields), PROGRAM).action == "approve"
+
+
+@pytest.mark.parametrize(
+    ("fields", "why_not"),
+    [
+        ({"operations": "sum"}, "it was made by mean, not only by sum"),
+        ({"assets": "names"}, "it is made from 'ages', not names"),
+        ({"tags": "loss"}, "the object has no tag loss"),
+        ({"tags": "ages", "no_other_tags": True}, "it was made by mean, which is none of the tags"),
+        ({"peers": "Olga"}, "the peer is called 'Sven', not Olga"),
+        ({"prep": "ab" * 32}, "no preparation of an object made it"),
+        ({"lineage": "ages.sum()"}, "it was made by other code than ages.sum()"),
+        ({"code": "v2:" + "0" * 64}, "its code has the digest v2:abababababab, not v2:000000000000"),
+        ({"total_elements": 0}, "it may let out 0 elements more, not 0 elements"),
+        ({"count": 0}, "it has answered 0 times, of 0"),
+    ],
+)
+def test_a_program_is_not_run_by_a_policy_that_could_never_approve_it(
+    fields: dict[str, Any], why_not: str
+) -> None:
+    decision = ruled(Policy("approve", max_bytes=8, min_group=5, **fields), PROGRAM)
+    assert (decision.action, decision.verdicts[0].why_not) == ("wait", why_not)
+
+
+@pytest.mark.parametrize(
+    "fields", [{"kinds": "float"}, {"max_bytes": 8}, {"max_elements": 1}, {"min_group": 5}]
+)
+def test_a_denial_by_what_is_not_known_yet_waits_for_the_run(fields: dict[str, Any]) -> None:
+    decision = ruled(Policy("deny", **fields), PROGRAM)
+    assert (decision.action, decision.verdicts[0].why_not) == (
+        "wait",
+        "nobody knows what it makes before it has been run",
+    )
+
+
+def test_a_denial_by_what_is_known_is_given_before_anything_runs() -> None:
+    policies = [Policy("deny", name="no", operations="mean"), Policy("approve", name="yes", max_bytes=8)]
+    assert decide(policies, PROGRAM, {}, NOON).by == "policy no"
+
+
+def test_the_group_of_a_function_is_known_before_it_is_run() -> None:
+    facts = dataclasses.replace(PROGRAM, is_function=True, group=1)
+    decision = ruled(Policy("approve", code=NEW, min_group=5), facts)
+    assert decision.verdicts[0].why_not == "it may be made of 1 row, fewer than 5"
+
+
+# -- digests of earlier versions -----------------------------------------------------------------------------
+
+OUTDATED = "is of an earlier version, which named programs otherwise: take the new one from a request"
+
+
+@pytest.mark.parametrize("action", ["approve", "deny", "ask"])
+def test_a_digest_of_an_earlier_version_names_nothing_and_says_so(action: str) -> None:
+    policy = Policy(action, code=OLD)
+    decision = ruled(policy, PROGRAM)
+    assert decision.action == "wait"
+    assert decision.verdicts[0].why_not == f"its digest cdcdcdcdcdcd… {OUTDATED}"
+    assert policy.words() == f"code {OLD}; the digest cdcdcdcdcdcd… {OUTDATED}"
+
+
+def test_a_new_digest_beside_an_old_one_fits() -> None:
+    assert ruled(Policy("approve", code=(OLD, NEW)), PROGRAM).action == "approve"
+    other = dataclasses.replace(PROGRAM, code="v2:" + "0" * 64)
+    assert ruled(Policy("approve", code=(OLD, NEW)), other).action == "wait"

@@ -182,11 +182,11 @@ def input_names(hints: Sequence[str], function: str) -> list[str]:
 
 
 def digest_of(name: str, source: str, call: Call, inputs: Sequence[tuple[str, str]]) -> str:
-    """SHA-256, hexadecimal: the same for the same text, the same call, and inputs that are the same to a
-    person: each is what it is, and by what it is known.
+    """A version, and SHA-256 in hexadecimal: the same for the same text, the same call, and inputs that are
+    the same to a person: each is what it is, and by what it is known.
     """
     content = [_VERSION, name, source, write_call(call.arguments, call.keywords).decode(), inputs]
-    return hashlib.sha256(json.dumps(content, separators=(",", ":")).encode()).hexdigest()
+    return f"v2:{hashlib.sha256(json.dumps(content, separators=(',', ':')).encode()).hexdigest()}"
 
 
 def _check(argument: Argument, inputs: int, used: set[int], depth: int) -> None:

@@ -251,8 +251,9 @@ def describe(
     expression = shown if len(shown) <= MAX_EXPRESSION else f"{shown[: MAX_EXPRESSION - 1]}…"
     digest = function.digest_of(name, source, call, known_by)
     if claim is not None:  # whoever has allowed the same at another cost has not allowed this
-        digest = hashlib.sha256(f"{digest} {claim.epsilon!r} {claim.delta!r}".encode()).hexdigest()
-    lineage = Lineage(tuple(assets), did, 1, code.lstrip("\n"), DIGEST_VERSION + digest, expression)
+        claimed = f"{digest} {claim.epsilon!r} {claim.delta!r}".encode()
+        digest = DIGEST_VERSION + hashlib.sha256(claimed).hexdigest()
+    lineage = Lineage(tuple(assets), did, 1, code.lstrip("\n"), digest, expression)
     return unmade(lineage, tags_of, group=1 if assets else None)
 
 

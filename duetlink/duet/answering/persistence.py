@@ -45,6 +45,22 @@ class Persistence(AssetPersistence, Protocol):
     def forgotten(self, request: Incoming) -> None:
         """It was answered long ago, and need not come back."""
 
+    def keep_work(self, request: Incoming, pieces: Sequence[bytes | bytearray | memoryview]) -> None:
+        """A request that waits needs these bytes, one behind the other, to be run after a restart: they are
+        on the disk before its record is, and with it once `written` returns. Leave the pieces as they are.
+
+        Raises:
+            ValueRefused: those that wait take up too much already.
+        """
+
+    def work(self, request: Incoming) -> bytes | None:
+        """What `keep_work` was given for it, by this kernel or the one before; None where there is nothing,
+        or it is not as it was written. Blocks, and may be called on any thread.
+        """
+
+    def drop_work(self, request: Incoming) -> None:
+        """It has ended, and needs it no longer."""
+
     def granted(self, request: Incoming) -> None:
         """A person lets this peer have this revision, now and when it asks again."""
 
@@ -81,6 +97,15 @@ class NothingKept:
         pass
 
     def forgotten(self, request: Incoming) -> None:
+        pass
+
+    def keep_work(self, request: Incoming, pieces: Sequence[bytes | bytearray | memoryview]) -> None:
+        pass
+
+    def work(self, request: Incoming) -> bytes | None:
+        return None
+
+    def drop_work(self, request: Incoming) -> None:
         pass
 
     def granted(self, request: Incoming) -> None:

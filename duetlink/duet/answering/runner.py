@@ -9,7 +9,7 @@ from typing import Any
 
 from duetlink.duet.answering import actions as do
 from duetlink.duet.answering import events
-from duetlink.duet.answering.actions import Charged, Reply
+from duetlink.duet.answering.actions import Charged, Entries, Reply
 from duetlink.duet.answering.events import Event, Why
 from duetlink.duet.answering.grants import Grants
 from duetlink.duet.answering.handling import Handling
@@ -166,8 +166,19 @@ class Runner:
                 await self._releases.record(handling, handling.askers[asker], with_question)
             case do.Record(what, asker):
                 await self._recorder.record(*handling.entries(what, asker))
+                if what is Entries.ASKED and handling.request.job is not None:
+                    await self._work_kept(handling)
             case do.Tell(asker, state, reason):
                 await self._releases.tell(handling, Reply(asker, state, reason))
+
+    async def _work_kept(self, handling: Handling) -> None:
+        """Return when what the request needs after a restart is kept. Where it cannot be, it is pending all
+        the same, and lost with this kernel: the status of the duet says that nothing is written.
+        """
+        try:
+            await self._persistence.written()
+        except DuetError as error:
+            _log.warning("request %d would not come back: %s", handling.request.number, error)
 
     # -- what is done at once --------------------------------------------------------------------------------
 
@@ -211,6 +222,8 @@ class Runner:
                 self._in_background(self._function(handling, by))
             case do.LetGo():
                 handling.release()
+                if not handling.is_again:
+                    self._persistence.drop_work(handling.request)
             case _:
                 raise AssertionError(f"{action} cannot be done at once")
 

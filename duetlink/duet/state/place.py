@@ -19,6 +19,7 @@ DEFAULT = "default"  # the name behind `resume=True`
 # no name that hides, climbs, or that a file system would write otherwise
 _NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,62}[A-Za-z0-9_-])?")
 _LOCK, _HOLDER, _FILE, _LEDGER = "lock", "in-use-by", "state.sqlite", "privacy.jsonl"
+_WORKS = "work"
 _FORGOTTEN = "_forgotten-"  # no name begins like this
 _LOCK_TIMEOUT_S = 0.3  # so that a launch is not refused because somebody looks whether it is held
 
@@ -41,6 +42,7 @@ class StatePlace:
         self.directory = states / name
         self.file = self.directory / _FILE
         self.ledger = self.directory / _LEDGER
+        self.works = self.directory / _WORKS
         # released by the thread that writes, acquired by another one
         self._lock = filelock.FileLock(
             self.directory / _LOCK, timeout=_LOCK_TIMEOUT_S, mode=0o600, thread_local=False

@@ -22,8 +22,11 @@ from duetlink.duet.state.place import StatePlace
 from duetlink.duet.state.policy_record import policy_to_json, usage_to_json
 from duetlink.duet.state.records import ASSET, GRANT, ORDER, POLICY, REQUEST, Key, dump, key
 from duetlink.duet.state.request_record import is_of_asset, request_to_json
+from duetlink.duet.state.works import Pieces, Works
 from duetlink.duet.state.writer import StateWriter
+from duetlink.errors import ValueRefused
 
+WORK_LIMIT_BYTES = 4 * 1024**3  # that all requests that wait may take up on the disk
 LOST = "its kernel has ended"  # of requests for results, and of functions
 
 # How long `share` waits for the fingerprint of a large object, and the end of a duet for those under way.
@@ -34,20 +37,40 @@ _LAST_FINGERPRINTS_S = 5.0
 class State:
     """Holds the lock from `open` to `close`. Without its content, an asset waits to be shared again."""
 
-    def __init__(self, place: StatePlace, file: StateFile, contents: Contents, *, grants: bool) -> None:
+    def __init__(
+        self,
+        place: StatePlace,
+        file: StateFile,
+        contents: Contents,
+        works: Works,
+        *,
+        grants: bool,
+        work_limit_bytes: int,
+    ) -> None:
         self.name, self.ledger = place.name, place.ledger
+        self._works = works
+        self._work_bytes = works.sizes()  # by the numbers of the requests
+        self._work_limit_bytes = work_limit_bytes
         self._contents: Contents | None = contents  # until they are put back
         self._granted: dict[Grant, int] = dict(contents.grants)  # the number of the request
         self._kept_policies = frozenset(contents.usage)
         self._revisions = {name: record.info.revision for name, record in contents.assets.items()}
         self._grants_hold = grants
         self._reading: set[asyncio.Task[None]] = set()
-        self._writer = StateWriter(file, place.release)
+        self._writer = StateWriter(file, place.release, works)
 
     @classmethod
-    def open(cls, states: Path, name: str, *, grants: bool = True) -> Self:
+    def open(
+        cls,
+        states: Path,
+        name: str,
+        *,
+        grants: bool = True,
+        work_limit_bytes: int = WORK_LIMIT_BYTES,
+    ) -> Self:
         """The state of that name, a new one where there is none. With `grants`, what a person has granted to
-        a peer holds for one that gives itself the same name. Blocks.
+        a peer holds for one that gives itself the same name. What requests need that wait for a run takes
+        up `work_limit_bytes` at most. Blocks.
 
         Raises:
             SettingError: it cannot be called like this.
@@ -69,7 +92,9 @@ class State:
                         for request in contents.requests
                         if key(REQUEST, request.number) not in outdated
                     ]
-                return cls(place, file, contents, grants=grants)
+                works = Works(place.works)
+                works.keep_only(contents.lost)
+                return cls(place, file, contents, works, grants=grants, work_limit_bytes=work_limit_bytes)
             except BaseException:
                 file.close()
                 raise
@@ -90,7 +115,7 @@ class State:
         book.resume(contents.policies, contents.usage)
         by_number = {request.number: request for request in contents.requests}
         granted = contents.grants.values() if self._grants_hold else ()
-        for number in sorted(contents.lost):
+        for number in sorted(contents.lost - self._work_bytes.keys()):
             request = by_number[number]
             request.settle(WITHDRAWN, "", LOST)
             self.request(request)
@@ -146,6 +171,24 @@ class State:
     def forgotten(self, request: Incoming) -> None:
         if request.number not in self._granted.values():
             self._writer.put({key(REQUEST, request.number): None})
+
+    def keep_work(self, request: Incoming, pieces: Pieces) -> None:
+        size_bytes = sum(memoryview(piece).nbytes for piece in pieces)
+        others_bytes = sum(self._work_bytes.values()) - self._work_bytes.get(request.number, 0)
+        if others_bytes + size_bytes > self._work_limit_bytes:
+            raise ValueRefused(
+                f"requests that wait may take up {self._work_limit_bytes:,} bytes of the owner's disk, and "
+                f"{others_bytes:,} are taken; wait for an answer, or withdraw some"
+            )
+        self._work_bytes[request.number] = size_bytes
+        self._writer.put({}, {request.number: pieces})
+
+    def work(self, request: Incoming) -> bytes | None:
+        return self._works.read(request.number) if request.number in self._work_bytes else None
+
+    def drop_work(self, request: Incoming) -> None:
+        if self._work_bytes.pop(request.number, None) is not None:
+            self._writer.put({}, {request.number: None})
 
     def granted(self, request: Incoming) -> None:
         if is_of_asset(request):

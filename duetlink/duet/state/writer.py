@@ -13,11 +13,12 @@ import logging
 import queue
 import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from duetlink.duet.state.file import StateFile
 from duetlink.duet.state.place import unavailable
 from duetlink.duet.state.records import Key
+from duetlink.duet.state.works import Pieces, Works
 from duetlink.errors import StateUnavailable
 
 _log = logging.getLogger(__name__)
@@ -26,6 +27,7 @@ _log = logging.getLogger(__name__)
 @dataclass(frozen=True, slots=True)
 class _Batch:
     changes: Mapping[Key, str | None]
+    works: Mapping[int, Pieces | None] = field(default_factory=dict)  # None: it is no longer needed
     sync: bool = False
     written: concurrent.futures.Future[None] | None = None
 
@@ -33,22 +35,28 @@ class _Batch:
 class StateWriter:
     """Owns the file from here on. `ended` is called on the thread, when the file is closed."""
 
-    def __init__(self, file: StateFile, ended: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self, file: StateFile, ended: Callable[[], None] = lambda: None, works: Works | None = None
+    ) -> None:
         self.failure = ""  # of the last write, in words
         self._file = file
+        self._works = works
         self._ended = ended
         self._waiting: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
         self._unwritten: dict[Key, str | None] = {}
+        self._unwritten_works: dict[int, Pieces | None] = {}
         self._closed: concurrent.futures.Future[None] = concurrent.futures.Future()
         self._closing = False
         # no pool: those take no more work when the interpreter is ending, and an ending is put down too
         self._thread = threading.Thread(target=self._work, name="duetlink-state", daemon=True)
         self._thread.start()
 
-    def put(self, changes: Mapping[Key, str | None]) -> None:
-        """Write these records, or (None) take them out. After `close` nothing is written any more."""
+    def put(self, changes: Mapping[Key, str | None], works: Mapping[int, Pieces | None] = {}) -> None:
+        """Write these records and works, or (None) take them out. After `close` nothing is written any more.
+        A work is on the disk before the records that come with it, and goes after them.
+        """
         if not self._closing:
-            self._waiting.put(_Batch(changes))
+            self._waiting.put(_Batch(changes, works))
 
     async def written(self, *, sync: bool = True) -> None:
         """Return when all that was put before is written; with `sync`, when it is on the disk. Otherwise it
@@ -60,7 +68,7 @@ class StateWriter:
         if self._closing:
             raise StateUnavailable("this duet is closed, and what it keeps is")
         written: concurrent.futures.Future[None] = concurrent.futures.Future()
-        self._waiting.put(_Batch({}, sync, written))
+        self._waiting.put(_Batch({}, {}, sync, written))
         await asyncio.wrap_future(written)
 
     async def close(self) -> None:
@@ -91,12 +99,15 @@ class StateWriter:
     def _write(self, batches: list[_Batch]) -> None:
         for batch in batches:
             self._unwritten |= batch.changes
+            self._unwritten_works |= batch.works
         sync = any(batch.sync for batch in batches)
         failure = ""
-        if sync or self._unwritten:
+        if sync or self._unwritten or self._unwritten_works:
             try:
+                self._write_works()
                 self._file.write(self._unwritten, sync=sync)
                 self._unwritten = {}
+                self._remove_works()
             except StateUnavailable as error:
                 failure = str(error)
             except Exception as error:  # whoever waits must not wait for ever
@@ -105,6 +116,23 @@ class StateWriter:
         if failure and not self.failure:
             _log.error("%s", failure)
         self.failure = failure
+        self._tell(batches, failure)
+
+    def _write_works(self) -> None:
+        """Those that are needed. A piece is held until then."""
+        assert self._works is not None or not self._unwritten_works
+        for number, pieces in list(self._unwritten_works.items()):
+            if pieces is not None and self._works is not None:
+                self._works.write(number, pieces)
+                del self._unwritten_works[number]
+
+    def _remove_works(self) -> None:
+        for number in list(self._unwritten_works):
+            if self._works is not None:
+                self._works.remove(number)
+            del self._unwritten_works[number]
+
+    def _tell(self, batches: list[_Batch], failure: str) -> None:
         for batch in batches:
             if batch.written is None or not batch.written.set_running_or_notify_cancel():
                 continue

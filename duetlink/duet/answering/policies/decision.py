@@ -12,7 +12,7 @@ from duetlink.compute.operations.lineage import UNKNOWN
 from duetlink.compute.operations.preparations import UNPREPARED
 from duetlink.duet.answering.policies.code_pattern import code_fits, is_whole
 from duetlink.duet.answering.policies.facts import Facts
-from duetlink.duet.answering.policies.policy import APPROVE, Policy
+from duetlink.duet.answering.policies.policy import APPROVE, OUTDATED, Policy, short_digest
 from duetlink.duet.answering.policies.usage import Usage
 from duetlink.duet.display import Table
 
@@ -137,12 +137,17 @@ def _lineage(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime)
     if policy.lineage:
         yield from _code(policy, facts)
     if policy.code and facts.code not in policy.code:
-        yield f"its code has the digest {facts.code[:12] or 'of no code'}, not {_digests(policy.code)}"
+        for digest in policy.outdated_code:
+            yield f"its digest {digest[:12]}… {OUTDATED}"
+        found = short_digest(facts.code) or "of no code"
+        yield f"its code has the digest {found}, not {_digests(policy.code)}"
     if policy.prep:
         yield from _prep(policy, facts)
     if facts.is_function and policy.action == APPROVE and not policy.code:
         yield "it is what a whole function makes, and the policy does not name its code"
-    if policy.min_group is not None and (facts.is_made or facts.is_function):
+    if policy.min_group is not None and not facts.is_group_known:
+        yield from _not_made(policy)
+    elif policy.min_group is not None:
         if facts.group is None and policy.action == APPROVE:
             yield "no row of an object is in it, as far as can be seen"
         elif facts.group is not None and facts.group < policy.min_group:
@@ -193,12 +198,12 @@ def _in_the_way(policy: Policy, texts: Sequence[str], patterns: Sequence[str]) -
 
 
 def _digests(digests: Sequence[str]) -> str:
-    return " or ".join(digest[:12] for digest in digests)
+    return " or ".join(map(short_digest, digests))
 
 
 def _not_made(policy: Policy) -> Iterator[str]:
     if policy.action != APPROVE:  # that is decided once more, when the function has been run
-        yield "nobody knows what the function makes before it has been run"
+        yield "nobody knows what it makes before it has been run"
 
 
 def _size(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime) -> Iterator[str]:

@@ -35,6 +35,11 @@ class Facts:
     # otherwise. Empty: it is an asset, or what a function makes
     preparations: tuple[str, ...] = ()
 
+    @property
+    def is_group_known(self) -> bool:
+        """Of a function it is, before it has been run; of a program it is counted as that runs."""
+        return self.is_made or self.is_function
+
     @classmethod
     def of(cls, info: AssetInfo, peer: str) -> Self:
         """About an object of this side's that `peer` asks for, or what it has made of some."""

@@ -18,7 +18,8 @@ from duetlink.errors import SettingError
 APPROVE, DENY, ASK = ACTIONS = ("approve", "deny", "ask")
 MAX_REASON = 2000  # characters, as of a request's
 
-_DIGEST = re.compile("[0-9a-f]{64}")  # SHA-256
+_DIGEST = re.compile("[0-9a-f]{64}")  # SHA-256; of code, as versions of duetlink before 2 named it
+OUTDATED = "is of an earlier version, which named programs otherwise: take the new one from a request"
 _PATTERNS = ("assets", "tags", "kinds", "operations", "lineage", "code", "peers")
 _NUMBERS = ("min_group", "max_bytes", "max_elements", "count", "total_bytes", "total_elements")
 _QUOTAS = ("count", "total_bytes", "total_elements", "rate")
@@ -41,8 +42,8 @@ class Policy:
     such as `mean`; an operation that no list has, or that has failed, fits none. `lineage` are patterns for
     the code as the request shows it, in which `*`, `?` and `[!…]` stand for characters of one name, number or
     text; code that leaves something out, such as the content of a value that the peer sent, fits none.
-    `code` are digests of how it was made. A policy that denies or asks needs one asset, tag or operation that
-    fits, and its `lineage` are ordinary patterns.
+    `code` are digests of how it was made; one of an earlier version of duetlink fits none. A policy that
+    denies or asks needs one asset, tag or operation that fits, and its `lineage` are ordinary patterns.
 
     `prep` are preparations, or their digests. A result is approved when each object that it was made from
     went through one of them first, as `people.prep(spec)`, and nothing through any other; what was done
@@ -179,11 +180,17 @@ class Policy:
                 f"failures says what is told of runs; a policy that says {self.action} has nothing run"
             )
 
+    @property
+    def outdated_code(self) -> tuple[str, ...]:
+        """Those of `code` that name nothing any more."""
+        return tuple(digest for digest in self.code if _DIGEST.fullmatch(digest))
+
     def words(self) -> str:
         """What it says beside its name and action: `tags loss; up to 1 kB; 10 times`."""
         parts = [f"{name} {', '.join(getattr(self, name))}" for name in _PATTERNS if getattr(self, name)]
         if self.prep:
             parts.append(f"prep {', '.join(digest[:12] for digest in self.prep)}")
+        parts += [f"the digest {digest[:12]}… {OUTDATED}" for digest in self.outdated_code]
         if self.no_other_tags:
             parts.append("no other tags")
         for name, text in (("max_bytes", "up to {}"), ("total_bytes", "{} in all")):
@@ -218,6 +225,12 @@ class Policy:
             if field.name != "action" and getattr(self, field.name) != field.default
         )
         return f"Policy({self.action!r}{shown})"
+
+
+def short_digest(digest: str) -> str:
+    """The beginning of a digest of code, as a person compares it."""
+    version, colon, digits = digest.rpartition(":")
+    return f"{version}{colon}{digits[:12]}"
 
 
 def literal(text: str) -> str:
