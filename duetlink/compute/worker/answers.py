@@ -19,37 +19,8 @@ from duetlink.errors import RemoteProtocolError, WorkerUnavailable
 
 MAX_TEXT = 2_000  # characters
 MAX_WORDS = 200
-_MOST_FAULTS = 100  # told of one batch
 
 Answer = tuple[bytes, Sequence[int]]
-Faults = list[tuple[int, Fault]]
-
-
-# -- a batch of steps ----------------------------------------------------------------------------------------
-
-
-def batch(faults: Sequence[tuple[int, Fault]], failed: Sequence[int]) -> Answer:
-    """The numbers of results that were not made (0: of a step that makes none) with why, for the first of
-    them; and the places of all failed steps in the batch.
-    """
-    told = [(result, fault.to_list()) for result, fault in faults[:_MOST_FAULTS]]
-    return json.dumps({"faults": told, "failed": failed}).encode(), ()
-
-
-def read_batch(content: bytes) -> tuple[Faults, list[int]]:
-    """Raises WorkerUnavailable."""
-    try:
-        told = json.loads(content)
-        faults = [(_result(id_), Fault.from_list(fault)) for id_, fault in told["faults"][:_MOST_FAULTS]]
-        return faults, [int(position) for position in told["failed"]]
-    except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
-        raise WorkerUnavailable("the worker's answer is no list of failures") from None
-
-
-def _result(id_: Any) -> int:
-    if type(id_) is int and 0 <= id_ < 1 << 53:
-        return id_
-    raise ValueError("no step makes such a result")
 
 
 # -- a result of steps ---------------------------------------------------------------------------------------

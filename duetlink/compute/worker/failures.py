@@ -41,7 +41,7 @@ def to_wire(error: BaseException) -> dict[str, str]:
         error, errors.WorkLimit
     ):  # told like this it means that the worker is gone, which it is not
         return {"kind": "OperationFailed", "text": str(error)[:MAX_TEXT]}
-    if isinstance(error, MemoryError) or _is_torch_memory_error(error):
+    if is_memory_error(error):
         return {"kind": "OperationFailed", "text": "it needs more memory than the owner allows (MemoryError)"}
     return {"kind": "RemoteFailure", "text": f"{type(error).__name__} in the worker"}
 
@@ -54,6 +54,9 @@ def from_wire(header: Mapping[str, Any]) -> errors.DuetError:
     return _CLASSES[kind](text[:MAX_TEXT])
 
 
-def _is_torch_memory_error(error: BaseException) -> bool:
+def is_memory_error(error: BaseException) -> bool:
+    """Whether a library says that there is no memory left."""
+    if isinstance(error, MemoryError):
+        return True
     # torch's allocator of ordinary memory says it by a RuntimeError
     return isinstance(error, RuntimeError) and "DefaultCPUAllocator: " in str(error)[:400]

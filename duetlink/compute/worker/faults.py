@@ -1,95 +1,110 @@
-"""Why a step failed, in a closed vocabulary.
+"""Why a program did not make its result, in a closed vocabulary, with words for the owner.
 
-The worker has seen the owner's data, and a step is the peer's: any word that the worker chose freely could
-carry a value. So what it says of a failure is a place in the peer's own program, a code, and the nearest
-builtin class of an exception. The exact words of a library exist only where the owner has set
-`failure_detail="message"`, and travel in a message of their own.
+A room has seen the owner's data, and the steps are the peer's: which step failed, and any word of a library,
+may carry a value. So all of it stays with the owner's kernel until its owner, or a policy, has decided how
+much of it leaves; `told` cuts it down to that.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Self
 
 from duetlink.base.wire import schema_pb2 as pb
+from duetlink.base.wire.text import harmless
 
-SILENT, TYPE, MESSAGE = "silent", "type", "message"  # `settings.FAILURE_DETAILS`: how much the peer is told
+Failure = pb.WorkFailure  # on the wire
+
+# How much is told of a failure: that there was one; the step, the code and the class of the error; the words
+SILENT, TYPE, MESSAGE = "silent", "type", "message"
 MAX_WORDS = 2_000  # characters
 
+UNTOLD = Failure.UNTOLD
+RAISED = Failure.RAISED
+REFUSED = Failure.REFUSED
+NOT_SHARED = Failure.NOT_SHARED
+MALFORMED = Failure.MALFORMED
+CANNOT_TRAVEL = Failure.CANNOT_TRAVEL
+NOT_MADE = Failure.TOO_LARGE  # a limit was reached, of whatever kind: which one would tell of the data
+MAX_STEP = 1 << 31
+_MAX_TEXT = 500  # characters of a library's error
+
 _ERRORS: dict[type[BaseException], int] = {
-    Exception: pb.WorkFailure.EXCEPTION,
-    ArithmeticError: pb.WorkFailure.ARITHMETIC_ERROR,
-    AssertionError: pb.WorkFailure.ASSERTION_ERROR,
-    AttributeError: pb.WorkFailure.ATTRIBUTE_ERROR,
-    BufferError: pb.WorkFailure.BUFFER_ERROR,
-    FloatingPointError: pb.WorkFailure.FLOATING_POINT_ERROR,
-    ImportError: pb.WorkFailure.IMPORT_ERROR,
-    IndexError: pb.WorkFailure.INDEX_ERROR,
-    KeyError: pb.WorkFailure.KEY_ERROR,
-    LookupError: pb.WorkFailure.LOOKUP_ERROR,
-    MemoryError: pb.WorkFailure.MEMORY_ERROR,
-    NotImplementedError: pb.WorkFailure.NOT_IMPLEMENTED_ERROR,
-    OSError: pb.WorkFailure.OS_ERROR,
-    OverflowError: pb.WorkFailure.OVERFLOW_ERROR,
-    RecursionError: pb.WorkFailure.RECURSION_ERROR,
-    RuntimeError: pb.WorkFailure.RUNTIME_ERROR,
-    TypeError: pb.WorkFailure.TYPE_ERROR,
-    UnicodeError: pb.WorkFailure.UNICODE_ERROR,
-    ValueError: pb.WorkFailure.VALUE_ERROR,
-    ZeroDivisionError: pb.WorkFailure.ZERO_DIVISION_ERROR,
+    Exception: Failure.EXCEPTION,
+    ArithmeticError: Failure.ARITHMETIC_ERROR,
+    AssertionError: Failure.ASSERTION_ERROR,
+    AttributeError: Failure.ATTRIBUTE_ERROR,
+    BufferError: Failure.BUFFER_ERROR,
+    FloatingPointError: Failure.FLOATING_POINT_ERROR,
+    ImportError: Failure.IMPORT_ERROR,
+    IndexError: Failure.INDEX_ERROR,
+    KeyError: Failure.KEY_ERROR,
+    LookupError: Failure.LOOKUP_ERROR,
+    MemoryError: Failure.MEMORY_ERROR,
+    NotImplementedError: Failure.NOT_IMPLEMENTED_ERROR,
+    OSError: Failure.OS_ERROR,
+    OverflowError: Failure.OVERFLOW_ERROR,
+    RecursionError: Failure.RECURSION_ERROR,
+    RuntimeError: Failure.RUNTIME_ERROR,
+    TypeError: Failure.TYPE_ERROR,
+    UnicodeError: Failure.UNICODE_ERROR,
+    ValueError: Failure.VALUE_ERROR,
+    ZeroDivisionError: Failure.ZERO_DIVISION_ERROR,
 }
 _NAMES = {number: error.__name__ for error, number in _ERRORS.items()}
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a step could not be done: where the step that failed first stands, and what happened there."""
+    """Why there is no result: which step failed first, and what happened there."""
 
-    batch: int  # from 1 on; 0: it is no step that failed, but a request for a result
-    position: int  # of the step in its batch, from 0 on
-    code: int  # of pb.WorkFailure.Code
-    error: int = pb.WorkFailure.EXCEPTION  # of pb.WorkFailure.Error, where `code` is RAISED
-    words: str = ""  # may quote the data; empty unless the owner lets messages out
+    step: int  # the number of the step, from 1 on; 0: all of them were done
+    code: int  # of Failure.Code
+    error: int = Failure.EXCEPTION  # of Failure.Error, where `code` is RAISED
+    words: str = ""  # for the owner: they may quote the data
 
     def to_list(self) -> list[Any]:
         """For the owner's kernel, as JSON."""
-        return [self.batch, self.position, self.code, self.error, self.words]
+        return [self.step, self.code, self.error, self.words]
 
     @classmethod
     def from_list(cls, told: Sequence[Any]) -> Self:
-        """Raises ValueError, TypeError: the worker tells of no such thing."""
-        batch, position, code, error, words = told
-        numbers = (batch, position, code, error)
-        if any(type(number) is not int or number < 0 for number in numbers) or type(words) is not str:
-            raise ValueError("a fault is four numbers and a text")
-        if batch >= 1 << 63 or position >= 1 << 31:
-            raise ValueError("there is no such batch or step")
-        if code not in pb.WorkFailure.Code.values() or error not in pb.WorkFailure.Error.values():
+        """Raises ValueError, TypeError: the room tells of no such thing."""
+        step, code, error, words = told
+        if any(type(number) is not int for number in (step, code, error)) or type(words) is not str:
+            raise ValueError("a fault is three numbers and a text")
+        if not 0 <= step < MAX_STEP:
+            raise ValueError("there is no such step")
+        if code not in Failure.Code.values() or error not in Failure.Error.values():
             raise ValueError("a fault has a code and an error of the closed lists")
-        return cls(batch, position, code, error, words[:MAX_WORDS])
+        return cls(step, code, error, in_one_line(words))
 
     def told(self, detail: str) -> Fault:
         """What the peer may know of it, with this much detail."""
-        if detail == SILENT:
-            return Fault(self.batch, self.position, pb.WorkFailure.UNTOLD)
-        error = self.error if self.code == pb.WorkFailure.RAISED else pb.WorkFailure.EXCEPTION
-        return replace(self, error=error, words=self.words if detail == MESSAGE else "")
+        if detail not in (TYPE, MESSAGE):
+            return Fault(0, UNTOLD)
+        error = self.error if self.code == RAISED else Failure.EXCEPTION
+        return Fault(self.step, self.code, error, self.words if detail == MESSAGE else "")
 
-    def to_wire(self, result: int) -> pb.WorkFailure:
-        """As the peer gets it, of the step that makes `result`, or 0. The words do not go along."""
-        return pb.WorkFailure(
-            result=result,
-            batch=self.batch,
-            position=self.position,
-            code=self.code,  # type: ignore[arg-type]
-            error=self.error,  # type: ignore[arg-type]
-        )
+
+def in_one_line(words: str) -> str:
+    """The words of a library, or of a room, as they may be shown."""
+    return harmless(" ".join(words[:MAX_WORDS].split()))[:MAX_WORDS]
+
+
+def text_of(error: BaseException) -> str:
+    """What a library says, cut short: it may print a whole table."""
+    try:
+        text = str(error)[:_MAX_TEXT]
+    except Exception:  # a library's error that cannot be printed
+        text = ""
+    return f"{type(error).__name__}: {text}"
 
 
 def error_of(error: BaseException) -> int:
-    """The nearest builtin class of an exception: a number of pb.WorkFailure.Error."""
-    return next((_ERRORS[kind] for kind in type(error).__mro__ if kind in _ERRORS), pb.WorkFailure.EXCEPTION)
+    """The nearest builtin class of an exception: a number of Failure.Error."""
+    return next((_ERRORS[kind] for kind in type(error).__mro__ if kind in _ERRORS), Failure.EXCEPTION)
 
 
 def error_name(number: int) -> str:
