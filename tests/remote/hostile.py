@@ -76,7 +76,8 @@ class Sliced:
     @property
     def assets(self) -> set[tuple[str, int]]:
         """Those that it names, which are all that its room gets."""
-        return {tuple(step[1]) for step in self.steps if step[0] == program.ASSET and len(step[1]) == 2}
+        opened = [step[1] for step in self.steps if step[0] == program.ASSET and len(step[1]) == 2]
+        return {(name, revision) for name, revision in opened if type(name) is str and type(revision) is int}
 
     def to_body(self, values_: Sequence[bytes] = ()) -> bytes:
         pieces, size_bytes = body.write(self.target, body.steps_text(self.steps), values_)
@@ -105,7 +106,7 @@ def numbered(steps: Sequence[Step], result: int, taken: Sequence[int] | None = N
     seed, drawn, records = None, 0, True
     numbers: dict[Any, int] = {}
     found: list[Any] = []
-    for place, (id_, operation, arguments, *named) in enumerate(steps):
+    for position, (id_, operation, arguments, *named) in enumerate(steps):
         if operation == program.GRAD:
             records = arguments[0] is True
         elif operation in SEEDS and len(arguments) == 1 and type(arguments[0]) is int:
@@ -115,7 +116,7 @@ def numbered(steps: Sequence[Step], result: int, taken: Sequence[int] | None = N
             if operation in drawing():
                 modes["draw"] = [seed, drawn]
                 drawn += 1
-            if place in wanted:
+            if position in wanted:
                 raw = [operation, [_renumbered(argument, numbers) for argument in arguments]]
                 keywords = {name: _renumbered(each, numbers) for name, each in (named or [{}])[0].items()}
                 if operation in (program.ASSET, program.VALUE):
@@ -159,8 +160,8 @@ class Room:
     def __init__(self, assets: Mapping[str, Any], sliced: Sliced, lists: Allowed | None = None) -> None:
         self.desk = ProgramDesk(allowed() if lists is None else lists)
         self.body = sliced.to_body()
-        for name, revision in sorted(sliced.assets, key=repr):
-            if type(name) is str and name in assets and revision == 1:
+        for name, revision in sorted(sliced.assets):
+            if name in assets and revision == 1:
                 encoded = encoded_of(assets[name])
                 header = {"name": name, "revision": 1, "size_bytes": encoded.size_bytes}
                 fd = place(encoded.segments, encoded.size_bytes)
