@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Iterable
+import time
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from duetlink.base.quantities import size_text
@@ -104,6 +105,10 @@ class Job:
     failure: Failure | None = None  # of the last time that it was run
     made: bool = False  # it has been run, and what came of it is there
     running: bool = False  # the worker is at it
+    steps: int = 0  # of a program; 0: a function has none
+    steps_done: int = 0
+    started_s: float = 0.0  # when it began to run, by time.monotonic
+    memory_bytes: Callable[[], int | None] = lambda: None  # what its worker takes up now
     task: asyncio.Task[None] | None = None
     shared_lines: int | None = None  # of the log, that the peer has; None: it has none and gets none
 
@@ -126,6 +131,17 @@ class Job:
         """Those that its worker should have before it is locked down; others it may find later, or not."""
         kinds = [input_.kind.partition(".")[0] for input_ in self.inputs]
         return tuple(library for library in LIBRARIES if library in kinds or library in self.source)
+
+    @property
+    def course(self) -> str:
+        """How far its run is, for a person: `step 3 of 10, 3.2 s, 120 MB`. Empty where it does not run."""
+        if not self.running:
+            return ""
+        parts = [f"step {min(self.steps_done + 1, self.steps):,} of {self.steps:,}"] if self.steps else []
+        parts.append(f"{time.monotonic() - self.started_s:.1f} s")
+        if (taken := self.memory_bytes()) is not None:
+            parts.append(size_text(taken))
+        return ", ".join(parts)
 
     def stop(self) -> None:
         """It has been answered: end it where it runs, and let its inputs go."""

@@ -29,6 +29,7 @@ async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding) -
         WorkerUnavailable: no worker can be started here.
     """
     worker = await Worker.start(limits, desk="job", libraries=job.libraries, on_event=on_event)
+    job.memory_bytes = worker.memory_bytes
     try:
         return await _work(worker, job, decoding)
     except WorkerUnavailable as error:  # in words of this side

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import time
 import weakref
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
@@ -140,6 +141,7 @@ class Jobs:
                 job.is_charged = True  # it is run with that paid, and paid once
             await recorder.record(put_down(state=BEGUN, reason=why), sync=False)
             job.failure, job.running = None, True
+            job.started_s, job.steps_done = time.monotonic(), 0
             self._changed()
             state = FAILED
             try:

@@ -155,6 +155,13 @@ class Request:
         return job.failure.summary
 
     @property
+    def running(self) -> str:
+        """How far its run here is: the step of a program, the time, the memory that it takes; empty where
+        nothing runs. See `stop`.
+        """
+        return self._incoming.job.course if self._incoming.job is not None else ""
+
+    @property
     def progress(self) -> float | None:
         """How far the function has told that it is, from 0 to 1; None where it has told nothing."""
         return self._incoming.job.log.fraction if self._incoming.job is not None else None
@@ -296,12 +303,17 @@ class Request:
             unknown = ", ".join(changes)
             raise SettingError(f"a policy has no such field: one of {unknown}") from None
 
+    @property
+    def _state_words(self) -> str:
+        course = self.running
+        return f"running: {course}" if course else self.state
+
     def __repr__(self) -> str:
         asset = self._incoming.asset
         if self.function:
             failed = f" and failed here: {visible(self.failure)}" if self.failure else ""
             return (
-                f"<Request {self.number} ({self.state}): {visible(self.peer)} asks to run "
+                f"<Request {self.number} ({self._state_words}): {visible(self.peer)} asks to run "
                 f"{visible(asset.name)}, which has made of mocks {visible(self.mock_result)}"
                 f"{failed}; "
                 f"reason: {visible(self.reason) or 'none given'}>"
@@ -414,7 +426,7 @@ class RequestTable(Sequence[Request]):
         rows = [
             (
                 str(request.number),
-                request.state,
+                request._state_words,
                 request.peer,
                 request.asset.name,
                 f"it failed here: {request.failure}" if request.failure else _words(request.asset),
