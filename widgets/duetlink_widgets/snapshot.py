@@ -182,6 +182,8 @@ def _request_row(request: Request) -> RequestRow:
         one_number=asset.is_number,
         made=not asset.is_unmade,
         progress=request.progress if request.state == "running" else None,
+        running=request.running,
+        failure=_cut(request.failure),
         privacy=request.privacy,
         budgets=_cut(budgets),
         refusal=_cut(refused),

@@ -138,7 +138,8 @@ class Job:
         if not self.running:
             return ""
         parts = [f"step {min(self.steps_done + 1, self.steps):,} of {self.steps:,}"] if self.steps else []
-        parts.append(f"{time.monotonic() - self.started_s:.1f} s")
+        taken_s = time.monotonic() - self.started_s
+        parts.append(f"{taken_s:.1f} s" if taken_s < 10 else f"{taken_s:,.0f} s")
         if (taken := self.memory_bytes()) is not None:
             parts.append(size_text(taken))
         return ", ".join(parts)
