@@ -19,6 +19,7 @@ import duetlink
 from duetlink import Policy, errors
 from duetlink.duet.answering.failure import Failure
 from duetlink.duet.answering.pace import Pace
+from duetlink.duet.answering.persistence import NothingKept
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.duet import Duet
@@ -778,6 +779,23 @@ def test_what_a_policy_has_run_waits_for_the_grid_and_meanwhile_for_a_person(
     assert pending.result(10) == 4
     assert request.by == "policy runs"
     until(lambda: two.owner.policies.usage("runs") == "1 time, 1 element")
+
+
+def test_it_is_pending_once_what_it_needs_is_kept(two: Pairing, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Disk(NothingKept):
+        async def written(self, *, sync: bool = True) -> None:
+            asked.set()
+            while not kept.is_set():
+                await asyncio.sleep(0.01)
+            raise errors.StateUnavailable("no space is left")  # it is pending all the same
+
+    asked, kept = threading.Event(), threading.Event()
+    monkeypatch.setattr(two.owner._life.inbox._runner, "_persistence", Disk())
+    pending = two.scientist.remote(count)(two.ages).submit("why")
+    assert asked.wait(20)
+    assert pending.state == "asking"
+    kept.set()
+    until(lambda: pending.state == "pending")
 
 
 def test_who_withdraws_what_a_policy_runs_has_paid_for_the_run(two: Pairing) -> None:
