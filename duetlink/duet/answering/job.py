@@ -1,4 +1,4 @@
-"""A function of the peer's that is to be run here: what it is, what it gets, and how it gets on."""
+"""What is to be run here for the peer: what it is, what it gets, and how it gets on."""
 
 from __future__ import annotations
 
@@ -111,6 +111,11 @@ class Job:
     memory_bytes: Callable[[], int | None] = lambda: None  # what its worker takes up now
     task: asyncio.Task[None] | None = None
     shared_lines: int | None = None  # of the log, that the peer has; None: it has none and gets none
+
+    @property
+    def is_function(self) -> bool:
+        """Whether a whole function is run, and not a program of listed steps."""
+        return bool(self.source)
 
     @property
     def busy(self) -> bool:
