@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
@@ -134,6 +134,7 @@ class Programs:
         limits: Limits,
         on_event: OnEvent = lambda name, content: None,
         private: Private | None = None,
+        on_room: Callable[[Worker], None] = lambda room: None,
     ) -> Made | Fault:
         """What a program makes, or why it cannot be made; with `private`, that statistic of it. The room is
         gone when this returns, or was cancelled.
@@ -143,6 +144,7 @@ class Programs:
             AssetNotFound, AssetChanged, NoMock: an object is no longer there to be worked on.
         """
         room = await Worker.start(limits, desk="program", libraries=_LIBRARIES, on_event=on_event)
+        on_room(room)
         try:
             for name, revision in program.assets:
                 await self._map(room, name, revision)

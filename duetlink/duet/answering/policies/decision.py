@@ -12,7 +12,7 @@ from duetlink.compute.operations.lineage import UNKNOWN
 from duetlink.compute.operations.preparations import UNPREPARED
 from duetlink.duet.answering.policies.code_pattern import code_fits, is_whole
 from duetlink.duet.answering.policies.facts import Facts
-from duetlink.duet.answering.policies.policy import APPROVE, OUTDATED, Policy, short_digest
+from duetlink.duet.answering.policies.policy import APPROVE, OUTDATED, Policy, outdated_code, short_digest
 from duetlink.duet.answering.policies.usage import Usage
 from duetlink.duet.display import Table
 
@@ -137,7 +137,7 @@ def _lineage(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime)
     if policy.lineage:
         yield from _code(policy, facts)
     if policy.code and facts.code not in policy.code:
-        for digest in policy.outdated_code:
+        for digest in outdated_code(policy):
             yield f"its digest {digest[:12]}… {OUTDATED}"
         found = short_digest(facts.code) or "of no code"
         yield f"its code has the digest {found}, not {_digests(policy.code)}"
