@@ -12,6 +12,10 @@ attribute that is set).
 
 A list tells what an operation does with arrays, tensors and frames whose items are plain values. Arguments
 that would make it do something else are refused by `guards.py`, and so is an array that came to hold objects.
+
+What may be called at all, and which operations keep rows apart or average them, is a promise. What is said of
+writes and of random numbers is a matter of right values: a program runs alone with the objects that it names,
+and where a step is missing from it, its result is wrong.
 """
 
 from __future__ import annotations
