@@ -135,6 +135,11 @@ class Settings:
         600.0, "how long one batch of them, or one function, may take", "DUETLINK_WORKER_TIMEOUT_S"
     )
     worker_result_bytes: int = _setting(1 * GIB, "largest result that the peer may ask for")
+    check_on_mocks: bool = _setting(
+        True,
+        "whether a program is run alone on the mocks, beside its request, and has to make what is shown here",
+        "DUETLINK_CHECK_ON_MOCKS",
+    )
     failure_detail: str = _setting(
         "type",
         "what the peer hears of an operation that failed on real data: silent, type (of the error), message",
