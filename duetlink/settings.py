@@ -25,7 +25,6 @@ GIB = 1024 * MIB
 PATHS = ("local", "tcp", "punched", "udp", "relay", "channel")
 
 # how much the peer is told of an operation that failed on real data
-FAILURE_DETAILS = ("silent", "type", "message")
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,10 +139,10 @@ class Settings:
         "whether a program is run alone on the mocks, beside its request, and has to make what is shown here",
         "DUETLINK_CHECK_ON_MOCKS",
     )
-    failure_detail: str = _setting(
-        "type",
-        "what the peer hears of an operation that failed on real data: silent, type (of the error), message",
-        "DUETLINK_FAILURE_DETAIL",
+    answer_grid_s: float = _setting(
+        0.0,
+        "answers of policies that need a run leave 1, 2, 4, … times as long after the ask; 0: at once",
+        "DUETLINK_ANSWER_GRID_S",
     )
     budget_path: str | None = _setting(
         None,
@@ -172,10 +171,10 @@ class Settings:
             raise SettingError(
                 f"listen {self.listen!r} is no IP address of this machine, such as '192.168.1.2'"
             )
-        if self.failure_detail not in FAILURE_DETAILS:
-            raise SettingError(f"failure_detail {self.failure_detail!r}: one of {', '.join(FAILURE_DETAILS)}")
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
+            if field.name == "answer_grid_s" and value == 0:
+                continue
             if field.name.endswith(("_s", "_bytes")) and not value > 0:
                 raise SettingError(f"{field.name} must be positive, got {value!r}")
 

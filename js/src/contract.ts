@@ -115,6 +115,8 @@ export interface RequestRow {
   one_number: boolean;
   made: boolean;
   progress: number | null;
+  running: string;
+  failure: string;
   privacy: string;
   budgets: string;
   refusal: string;
@@ -405,6 +407,9 @@ export interface Poll {
  * A click. Answered with an Ack of the same `command_id`, once.
  * 
  * approve            {number, revision}            the revision that was seen
+ * run_request        {number, revision}            here, and only here
+ * stop_request       {number}                      its run
+ * fail               {number, tell}                tells "that" it failed, the "type", the "message"
  * deny               {number, reason}
  * request_detail     {number}                      -> RequestDetail
  * policy_like        {number, count}               -> PolicyDraft: what `add_policy_like` would add

@@ -28,7 +28,7 @@ def message(**changes: Any) -> pb.Job:
     return pb.Job(**fields | changes)
 
 
-INLINE = pb.JobInput(value=pb.WorkValue(body=b"x"))
+INLINE = pb.JobInput(value=pb.JobValue(body=b"x"))
 HOSTILE = {
     "no name": (message(name=""), errors.OperationRefused),
     "a name that is none": (message(name="os.system"), errors.OperationRefused),
@@ -85,13 +85,13 @@ HOSTILE = {
         errors.RemoteProtocolError,
     ),
     "a large value": (
-        message(call=b"[[[0]],{}]", inputs=[pb.JobInput(value=pb.WorkValue(body=bytes(1024 * 1024 + 1)))]),
+        message(call=b"[[[0]],{}]", inputs=[pb.JobInput(value=pb.JobValue(body=bytes(1024 * 1024 + 1)))]),
         errors.LimitExceeded,
     ),
     "a value larger than anything": (
         message(
             call=b"[[[0]],{}]",
-            inputs=[pb.JobInput(value=pb.WorkValue(offer=pb.TransferOffer(size_bytes=1 << 62)))],
+            inputs=[pb.JobInput(value=pb.JobValue(offer=pb.TransferOffer(size_bytes=1 << 62)))],
         ),
         errors.ValueRefused,
     ),
@@ -162,7 +162,7 @@ async def test_a_long_stretch_of_empty_lines_is_shown_as_one_line_that_says_so()
 
 async def test_what_the_peer_says_of_its_mocks_and_values_is_shown_harmless() -> None:
     body = b"y" * 100
-    value = pb.JobInput(value=pb.WorkValue(body=body, kind="k\n\x1b[2J" + "k" * 10_000, detail="\u202e"))
+    value = pb.JobInput(value=pb.JobValue(body=body, kind="k\n\x1b[2J" + "k" * 10_000, detail="\u202e"))
     sent = message(
         call=json.dumps([[[0], "\ud800\n'", float("nan")], {}]).encode(),
         inputs=[value],
@@ -216,11 +216,11 @@ def test_inputs_have_names_of_their_own() -> None:
     assert input_names(["print", "__x", "x"], "f") == ["input_0", "input_1", "x"]
 
 
-def test_the_digest_is_what_it_was_in_earlier_versions() -> None:
+def test_the_digest_is_what_it_was_in_earlier_versions_with_its_own_version_before_it() -> None:
     call = Call([1, [0]], {"a": 2.5, "b": "x"})
     known = [("asset", "ages")]
     digest = digest_of("f", "def f(): pass\n", call, known)
-    assert digest == "2b1951f44b5346f1bf068a03a821482913e3bc60ee9720d3dba1e6fb99f23f28"
+    assert digest == "v2:2b1951f44b5346f1bf068a03a821482913e3bc60ee9720d3dba1e6fb99f23f28"
     others = [
         digest_of("g", "def f(): pass\n", call, known),
         digest_of("f", "def f(): pass", call, known),

@@ -18,6 +18,8 @@ import pytest
 import duetlink
 from duetlink import Policy, errors
 from duetlink.duet.answering.failure import Failure
+from duetlink.duet.answering.pace import Pace
+from duetlink.duet.answering.persistence import NothingKept
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.duet import Duet
@@ -732,7 +734,10 @@ def test_a_person_stops_what_a_policy_has_run(two: Pairing) -> None:
     digest = request.lineage.digest
     two.owner.policies.add(Policy("approve", code=(digest,), name="runs", failures="type"))
     until(lambda: list(request.log) == ["begun"])
+    assert re.fullmatch(r"\d+\.\d s, \d+(\.\d+)? [kM]B", request.running)
+    assert re.search(r"\(running: \d+\.\d s, .* [kM]B\): Sven asks to run", repr(request))
     request.stop()
+    assert request.running == ""
     assert two.owner.wait_request(10).number == request.number
     assert (request.state, pending.state, request.failure) == ("pending", "pending", "")
     two.ran(request, "begun", "killed")
@@ -741,6 +746,56 @@ def test_a_person_stops_what_a_policy_has_run(two: Pairing) -> None:
     request.deny("no")
     with pytest.raises(errors.RequestAnswered):
         request.stop()
+
+
+def test_what_a_policy_has_run_waits_for_the_grid_and_meanwhile_for_a_person(
+    two: Pairing, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    due, waits = threading.Event(), threading.Event()
+
+    async def sleep(wait_s: float) -> None:
+        waits.set()
+        while not due.is_set():
+            await asyncio.sleep(0.01)
+
+    runner = two.owner._life.inbox._runner
+    monkeypatch.setattr(runner, "_pace", Pace(3600.0, lambda: 7200.0 if due.is_set() else 0.0, sleep))
+    pending, request = two.submit(count, two.ages)
+    by_hand, other = two.submit(count, two.share(REAL[:3], "three", MOCK))
+    assert request.lineage is not None
+    assert other.lineage is not None
+    codes = request.lineage.digest, other.lineage.digest
+    two.owner.policies.add(Policy("approve", code=codes, name="runs"))
+    until(lambda: two.runs(other) == ["begun", "complete"])
+    assert waits.wait(20)
+    two.owner.policies.apply()
+    assert [(one.state, one.preview()) for one in (request, other)] == [("pending", "4"), ("pending", "3")]
+    assert (pending.state, by_hand.state) == ("pending", "pending")
+    assert two.owner.policies.usage("runs") == "2 times, 0 elements"
+    other.approve()
+    assert by_hand.result(10) == 3
+    assert other.by == "person"
+    due.set()
+    assert pending.result(10) == 4
+    assert request.by == "policy runs"
+    until(lambda: two.owner.policies.usage("runs") == "1 time, 1 element")
+
+
+def test_it_is_pending_once_what_it_needs_is_kept(two: Pairing, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Disk(NothingKept):
+        async def written(self, *, sync: bool = True) -> None:
+            asked.set()
+            while not kept.is_set():
+                await asyncio.sleep(0.01)
+            raise errors.StateUnavailable("no space is left")  # it is pending all the same
+
+    asked, kept = threading.Event(), threading.Event()
+    monkeypatch.setattr(two.owner._life.inbox._runner, "_persistence", Disk())
+    pending = two.scientist.remote(count)(two.ages).submit("why")
+    assert asked.wait(20)
+    assert pending.state == "asking"
+    kept.set()
+    until(lambda: pending.state == "pending")
 
 
 def test_who_withdraws_what_a_policy_runs_has_paid_for_the_run(two: Pairing) -> None:

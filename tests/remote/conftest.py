@@ -1,4 +1,4 @@
-"""One pairing with a worker for all tests of a module: to start a worker takes seconds."""
+"""One pairing for all tests of a module: to import what rooms are forked from takes seconds."""
 
 from __future__ import annotations
 
@@ -36,10 +36,12 @@ class Bench:
         while True:
             try:
                 request = self.owner.wait_request()
-                if self.answer is None:
-                    request.approve()
-                else:
+                if self.answer is not None:
                     self.answer(request)
+                elif request.failure:
+                    request.fail("message")
+                else:
+                    request.approve()
             except DuetError:
                 if self.owner.state.startswith("closed"):
                     return
@@ -53,7 +55,6 @@ def shared_bench(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bench]:
         settings = Settings(
             audit_path=str(directory / "audit.jsonl"),
             budget_path=str(directory / "privacy.jsonl"),
-            failure_detail="message",
         )
         owner = duetlink.launch(name="Olga", settings=settings)
         scientist = duetlink.join(str(owner.code), name="Sven", settings=settings)

@@ -1,5 +1,4 @@
-"""A client that is not ours: hostile steps, done by a desk of the worker here, or sent over a link.
-link.
+"""A client that is not ours: hostile steps, done in rooms here, or sent over a link.
 
 What our own client would refuse is of no matter here: nothing of it runs.
 """
@@ -10,28 +9,39 @@ import functools
 import json
 import os
 import pickle
+import threading
+import time
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
-from duetlink.compute.operations.log import ProgramLog
-from duetlink.duet.answering.workplace import Workplace
 
 from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.operations import body, program
 from duetlink.compute.operations.allowed import Allowed
-from duetlink.compute.operations.effects import worst_effect
+from duetlink.compute.operations.canonical import Program
+from duetlink.compute.operations.effects import may_draw, worst_effect
 from duetlink.compute.operations.lineage import Lineage
+from duetlink.compute.operations.program import SEEDS
+from duetlink.compute.operations.trace import Trace
 from duetlink.compute.worker import answers
+from duetlink.compute.worker.draws import Draws
 from duetlink.compute.worker.faults import Fault
+from duetlink.compute.worker.interpreter import Interpreter
 from duetlink.compute.worker.memory import map_sealed, place
 from duetlink.compute.worker.program import ProgramDesk
+from duetlink.compute.worker.progress import Progress
 from duetlink.data import values
+from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.duet import Duet
 
 Step = list[Any]
+Effects = Callable[[str], str]
+_UNUSED = (1 << 50) + 1  # an id that no test gives
 
 # what the steps of the tables begin with: the owner's array, frame, text and tensor
 X, FRAME, NAME, TENSOR = [1], [2], [3], [4]
@@ -53,55 +63,214 @@ def allowed() -> Allowed:
     return Allowed.installed()
 
 
-def packed(steps: Sequence[Step]) -> bytes:
-    return zlib.compress(json.dumps(steps).encode(), 1)
+@dataclass(frozen=True)
+class Sliced:
+    """A program as it travels: its steps are numbered from 1 on."""
+
+    target: int
+    steps: list[Any]
+
+    @property
+    def assets(self) -> set[tuple[str, int]]:
+        """Those that it names, which are all that its room gets."""
+        opened = [step[1] for step in self.steps if step[0] == program.ASSET and len(step[1]) == 2]
+        return {(name, revision) for name, revision in opened if type(name) is str and type(revision) is int}
+
+    def to_body(self, values_: Sequence[bytes] = ()) -> bytes:
+        pieces, size_bytes = body.write(self.target, body.steps_text(self.steps), values_)
+        content = b"".join(pieces)
+        assert len(content) == size_bytes
+        return content
+
+
+def asked_for(steps: Sequence[Step], result: int, effects: Effects = worst_effect) -> Program:
+    """The program of a result, of steps as a scientist records them. Raises LookupError: nothing makes it."""
+    trace = Trace(effects, may_learn=False)
+    trace.add(json.loads(json.dumps(steps)))
+    return Program.recorded(trace, result, {})
+
+
+def slice_of(steps: Sequence[Step], result: int, effects: Effects = worst_effect) -> Sliced:
+    """The same as it travels."""
+    asked = asked_for(steps, result, effects)
+    return Sliced(asked.target, json.loads(asked.text))
+
+
+def numbered(steps: Sequence[Step], result: int, taken: Sequence[int] | None = None) -> Sliced:
+    """The steps at these places alone, or all of them, with the numbers, seeds and modes that they have in a
+    program.
+    """
+    wanted = range(len(steps)) if taken is None else frozenset(taken)
+    seed, drawn, records = None, 0, True
+    numbers: dict[Any, int] = {}
+    found: list[Any] = []
+    for position, (id_, operation, arguments, *named) in enumerate(steps):
+        if operation == program.GRAD:
+            records = arguments[0] is True
+        elif operation in SEEDS and len(arguments) == 1 and type(arguments[0]) is int:
+            seed, drawn = arguments[0], 0
+        elif operation != program.DROP:
+            modes: dict[str, Any] = {} if records else {"grad": False}
+            if may_draw(operation):
+                modes["draw"] = [seed, drawn]
+                drawn += 1
+            if position in wanted:
+                raw = [operation, [_renumbered(argument, numbers) for argument in arguments]]
+                keywords = {name: _renumbered(each, numbers) for name, each in (named or [{}])[0].items()}
+                if operation in (program.ASSET, program.VALUE):
+                    raw[1], modes = arguments, {}
+                found.append([*raw, keywords, modes] if modes else [*raw, keywords] if keywords else raw)
+                if id_:
+                    numbers[id_] = len(found)
+    return Sliced(numbers[result], found)
+
+
+def _renumbered(argument: Any, numbers: dict[Any, int]) -> Any:
+    if type(argument) is not list:
+        return argument
+    if len(argument) == 1 and type(argument[0]) is int:
+        return [numbers.get(argument[0], 0)]  # no step makes 0
+    return [_renumbered(part, numbers) for part in argument]
+
+
+class Room:
+    """A fresh desk, with the assets that a program names and no others, that runs it."""
+
+    def __init__(self, assets: Mapping[str, Any], sliced: Sliced, lists: Allowed | None = None) -> None:
+        self.desk = ProgramDesk(allowed() if lists is None else lists)
+        self.body = sliced.to_body()
+        for name, revision in sorted(sliced.assets):
+            if name in assets and revision == 1:
+                encoded = encoded_of(assets[name])
+                header = {"name": name, "revision": 1, "size_bytes": encoded.size_bytes}
+                fd = place(encoded.segments, encoded.size_bytes)
+                self._handle("asset", header, fd)
+
+    def run(self, max_bytes: int = 1 << 30, salt: str = "00") -> tuple[bytes, Sequence[int]]:
+        """The reply to `run`."""
+        return self._handle("run", {"max_bytes": max_bytes, "salt": salt} | self._sized(), self._placed())
+
+    def release(self, asked: dict[str, Any], salt: str = "00") -> tuple[bytes, Sequence[int]]:
+        return self._handle("release", asked | {"salt": salt} | self._sized(), self._placed())
+
+    def told(self, max_bytes: int = 1 << 30, salt: str = "00") -> bytes:
+        """All that comes out: what is told of a value with its bytes, or why there is none."""
+        content, fds = self.run(max_bytes, salt)
+        return content + b"".join(bytes(_bytes(content, fds)) for _ in fds)
+
+    def object(self, salt: str = "00") -> Any:
+        """The target itself, also one that cannot travel. Raises Unmade."""
+        content = memoryview(bytearray(self.body))
+        with Draws(salt) as draws, Progress(lambda name, content: None) as progress:
+            run = Interpreter(self.desk._allowed, self.desk._assets, body.read(content), draws)
+            return run.run(progress)[0]
+
+    def _sized(self) -> dict[str, int]:
+        return {"size_bytes": len(self.body)}
+
+    def _placed(self) -> int:
+        return place([self.body], len(self.body))
+
+    def _handle(self, command: str, header: dict[str, Any], fd: int) -> tuple[bytes, Sequence[int]]:
+        try:
+            return self.desk.handle(command, json.dumps(header).encode(), [fd], lambda name, content: None)
+        finally:
+            os.close(fd)
+
+
+def _bytes(content: bytes, fds: Sequence[int]) -> memoryview:
+    try:
+        return map_sealed(fds[0], json.loads(content)["size_bytes"], writable_copy=True)
+    finally:
+        os.close(fds[0])
+
+
+def encoded_of(asset: Any) -> values.Encoded:
+    return asset if isinstance(asset, values.Encoded) else values.encode(asset)
+
+
+class Told(Mapping[int, Fault]):
+    """Which of some steps fail, by their place among them, and why. Found out when somebody looks."""
+
+    def __init__(self, desk: HostileDesk, first: int, count: int) -> None:
+        self._desk, self._first, self._count = desk, first, count
+
+    @functools.cached_property
+    def _faults(self) -> dict[int, Fault]:
+        found = {place: self._desk.fault_at(self._first + place) for place in range(self._count)}
+        return {place: fault for place, fault in found.items() if fault is not None}
+
+    def __getitem__(self, place: int) -> Fault:
+        return self._faults[place]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._faults)
+
+    def __len__(self) -> int:
+        return len(self._faults)
+
+    def __repr__(self) -> str:
+        return repr(self._faults)
 
 
 class HostileDesk:
-    """The worker's desk, with the real lists and guards, and the owner's log of what it was sent."""
+    """What a scientist records, with whatever ids; and the owner, who runs the program of each result that is
+    asked for in a room of its own, with the real lists and guards.
+    """
 
-    def __init__(self, assets: dict[str, Any] | None = None, detail: str = "type") -> None:
-        self._desk = ProgramDesk(allowed(), detail)
-        self._log = ProgramLog()
-        self._batches = 0
-        for name, asset in (secrets() if assets is None else assets).items():
-            encoded = asset if isinstance(asset, values.Encoded) else values.encode(asset)
-            fd = place(encoded.segments, encoded.size_bytes)
-            header = {"name": name, "revision": 1, "size_bytes": encoded.size_bytes}
-            self._handle("asset", json.dumps(header).encode(), [fd])
-            os.close(fd)
+    def __init__(self, assets: Mapping[str, Any] | None = None) -> None:
+        shared = secrets() if assets is None else assets
+        self.assets = {name: encoded_of(asset) for name, asset in shared.items()}
+        self.steps: list[Step] = []
 
-    def run(self, *steps: Step) -> dict[int, Fault]:
-        """Do a batch; what failed by its place in the batch, and what the worker says of that."""
-        position = self._log.append(json.dumps(steps).encode())
-        faults, failed = self.batch(self.work(steps))
-        for number in failed:
-            self._log.fail(position, number)
-        return dict(zip(failed, (fault for _, fault in faults), strict=False))
+    def run(self, *steps: Step) -> Told:
+        """Record steps; which of them fail where somebody asks for what they make. Raises RemoteProtocolError
+        for what is no step.
+        """
+        for step in steps:
+            program.step_of(step)
+        told = Told(self, len(self.steps), len(steps))
+        self.steps += steps
+        return told
 
-    def work(self, steps: Sequence[Step]) -> pb.Work:
-        """The next batch."""
-        self._batches += 1
-        return pb.Work(number=self._batches, steps=packed(steps))
+    def sliced(self, result: int) -> Sliced:
+        return slice_of(self.steps, result)
 
-    def batch(self, work: pb.Work) -> tuple[answers.Faults, list[int]]:
-        """Do a batch as it came; the reply. Raises RemoteProtocolError for one that is none."""
-        return answers.read_batch(self._handle("run", work.SerializeToString())[0])
+    def whole(self, result: int) -> Sliced:
+        """All steps, with those that the result does not need: what no owner runs."""
+        return numbered(self.steps, result)
+
+    def room(self, result: int) -> Room:
+        return Room(self.assets, self.sliced(result))
+
+    def fault_at(self, place: int) -> Fault | None:
+        """Why a step fails in a room that has what it needs; None: it does not. A step without a result is
+        asked for as if it had one.
+        """
+        step = self.steps[place]
+        if step[1] in (program.DROP, program.GRAD) or (step[1] in SEEDS and type(step[2][0]) is int):
+            return None
+        steps = [*self.steps[:place], [_UNUSED, *step[1:]]]
+        try:
+            sliced = slice_of(steps, _UNUSED)
+        except LookupError:  # it is in no slice, as it is malformed
+            sliced = numbered(steps, _UNUSED)
+        fault = _fault(Room(self.assets, sliced).run())
+        return fault if fault is not None and fault.step else None
 
     def taken(self, result: int, max_bytes: int = 1 << 30) -> tuple[Any, dict[str, Any]]:
         """What the owner's kernel gets of a result, and what it is told of it."""
-        content, fds = self._take(result, max_bytes)
-        told = json.loads(content)
-        return self._decoded(told, fds), told
+        content, fds = self.room(result).run(max_bytes)
+        return values.decode(_bytes(content, fds)), json.loads(content)
 
     def asked(self, result: int, max_bytes: int = 1 << 30) -> Fault | None:
         """Why the owner's kernel does not get a result; None: it does."""
-        taken = answers.read_result(*self._take(result, max_bytes))
-        return taken if isinstance(taken, Fault) else None
+        return _fault(self.room(result).run(max_bytes))
 
     def is_there(self, result: int) -> bool:
-        """Whether a result has been made, and nothing has spoiled it."""
-        return type(self._desk._objects.get(result, Fault)) is not Fault
+        """Whether a result is made, though it may not travel."""
+        fault = self.asked(result)
+        return fault is None or not fault.step
 
     def not_given(self, result: int, max_bytes: int = 1 << 30) -> Fault:
         """Why the owner's kernel does not get a result."""
@@ -109,22 +278,12 @@ class HostileDesk:
         assert fault is not None
         return fault
 
-    def _take(self, result: int, max_bytes: int) -> tuple[bytes, Sequence[int]]:
-        return self._handle("take", json.dumps({"id": result, "max_bytes": max_bytes}).encode())
-
     def value(self, result: int) -> Any:
         return self.taken(result)[0]
 
     def state(self, result: int) -> bytes:
         """All that a result holds, also of a model, which cannot be taken."""
-        found = self._desk._objects[result]
-        if hasattr(found, "state_dict"):
-            found = {name: part.tolist() for name, part in found.state_dict().items()}
-        elif hasattr(found, "get_params"):
-            found = repr(vars(found))
-        elif hasattr(found, "tolist"):
-            found = found.tolist()
-        return pickle.dumps(found)
+        return state_of(self.room(result))
 
     def group(self, result: int) -> int | None:
         found: int | None = self.taken(result)[1]["group"]
@@ -132,25 +291,31 @@ class HostileDesk:
 
     def released(self, planned: bytes) -> dict[str, Any]:
         """A private statistic, that was planned and charged."""
-        content, fds = self._handle("release", planned)
-        found: dict[str, Any] = self._decoded(json.loads(content), fds)
+        asked = json.loads(planned)
+        sliced = numbered(asked.pop("steps"), asked.pop("id"))
+        content, fds = Room(self.assets, sliced).release(asked)
+        found: dict[str, Any] = values.decode(_bytes(content, fds))
         return found
 
     def lineage(self, result: int) -> Lineage:
-        return self._log.lineage(result, worst_effect)
+        return asked_for(self.steps, result).lineage
 
-    def logged(self) -> list[bytes]:
-        return [batch.content for batch in self._log.batches()]
 
-    def _handle(self, command: str, content: bytes, fds: Sequence[int] = ()) -> tuple[bytes, Sequence[int]]:
-        return self._desk.handle(command, content, fds, lambda name, content: None)
+def state_of(room: Room) -> bytes:
+    """All that the target of a room holds."""
+    found = room.object()
+    if hasattr(found, "state_dict"):
+        found = {name: part.tolist() for name, part in found.state_dict().items()}
+    elif hasattr(found, "get_params"):
+        found = repr(vars(found))
+    elif hasattr(found, "tolist"):
+        found = found.tolist()
+    return pickle.dumps(found)
 
-    @staticmethod
-    def _decoded(told: dict[str, Any], fds: Sequence[int]) -> Any:
-        try:
-            return values.decode(map_sealed(fds[0], told["size_bytes"], writable_copy=True))
-        finally:
-            os.close(fds[0])
+
+def _fault(reply: tuple[bytes, Sequence[int]]) -> Fault | None:
+    taken = answers.read_result(*reply)
+    return taken if isinstance(taken, Fault) else None
 
 
 class Attacker:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import pytest
 
 import duetlink
-from duetlink.errors import RequestDenied
+from duetlink.errors import OperationFailed, RequestDenied
 from duetlink_widgets import contract, pages
 from duetlink_widgets.contract import SCHEMA, TRAIT_LIMIT_BYTES
 from tests.conftest import DuetPair, MakeDuets
@@ -322,3 +323,52 @@ def test_a_function_is_run_and_looked_at_before_it_is_approved(duets: DuetPair, 
     assert detail["code"].startswith("# ages: the asset 'ages'")
     assert page.command("approve", number=0, revision=row["revision"])["ok"]
     assert pending.result(20) == 15.0
+
+
+def test_a_function_that_fails_is_told_as_far_as_the_person_says(duets: DuetPair, show: ShowPanel) -> None:
+    owner, scientist = duets
+    page = show(owner)
+    owner.share(np.arange(6.0), "ages", mock=np.zeros(6))
+    ages = scientist.wait_object("ages", 10)
+
+    @scientist.remote
+    def looks_up(numbers: Any) -> float:
+        return {0.0: 1.0}[float(numbers[-1])]
+
+    pending = looks_up(ages).submit("for table 1")
+    (row,) = page.trait("requests", lambda requests: requests["pending"] == 1)["rows"]
+    assert not page.command("fail", number=0, tell="that")["ok"]
+    assert not page.command("run_request", number=0, revision=row["revision"])["ok"]
+    (row,) = page.trait("requests", lambda requests: requests["rows"][0]["failure"])["rows"]
+    assert (row["failure"], row["state"], row["made"]) == ("KeyError in line 2", "pending", False)
+    assert page.command("request_detail", number=0)["result"]["log"].endswith("KeyError: 5.0")
+    assert page.command("fail", number=0, tell="type")["ok"]
+    with pytest.raises(OperationFailed, match=r"^looks_up failed on the real data, in line 2: KeyError$"):
+        pending.result(20)
+    (row,) = page.trait("requests", lambda requests: requests["rows"][0]["state"] == "failed")["rows"]
+    assert row["failure"] == ""
+
+
+def test_a_run_tells_how_far_it_is_until_it_is_stopped(duets: DuetPair, show: ShowPanel) -> None:
+    owner, scientist = duets
+    page = show(owner)
+    owner.share(np.arange(6.0), "ages", mock=np.zeros(2))
+    ages = scientist.wait_object("ages", 10)
+
+    @scientist.remote
+    def forever(numbers: Any) -> int:
+        while len(numbers) > 2:
+            pass
+        return 1
+
+    pending = forever(ages).submit("for table 1")
+    (row,) = page.trait("requests", lambda requests: requests["pending"] == 1)["rows"]
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(page.command, "run_request", number=0, revision=row["revision"])
+        first = page.trait("requests", lambda requests: requests["rows"][0]["running"])["rows"][0]["running"]
+        page.trait("requests", lambda requests: requests["rows"][0]["running"] not in ("", first))
+        assert page.command("stop_request", number=0)["ok"]
+        assert not run.result(20)["ok"]
+    (row,) = page.trait("requests", lambda requests: not requests["rows"][0]["running"])["rows"]
+    assert (row["state"], row["failure"], pending.state) == ("pending", "", "pending")
+    pending.withdraw()

@@ -53,6 +53,10 @@ def _run_request(duet: Duet, args: Args) -> None:
     _seen(duet, args).run()
 
 
+def _fail(duet: Duet, args: Args) -> None:
+    duet.requests[_number(args)].fail(_text(args, "tell"))
+
+
 def _deny(duet: Duet, args: Args) -> None:
     duet.requests[_number(args)].deny(args.get("reason", ""))
 
@@ -125,6 +129,8 @@ def _number(args: Args) -> int:
 COMMANDS: dict[str, Callable[[Duet, Args], Any]] = {
     "approve": _approve,
     "run_request": _run_request,
+    "stop_request": lambda duet, args: duet.requests[_number(args)].stop(),
+    "fail": _fail,
     "deny": _deny,
     "request_detail": _request_detail,
     "policy_like": _policy_like,

@@ -142,6 +142,8 @@ class RequestRow:
     one_number: bool = False
     made: bool = True  # what would leave is known: an object is there, or the function has been run
     progress: float | None = None  # how far a function is by its own word, from 0 to 1
+    running: str = ""  # how far its run is, in words: step, time, memory; empty: it does not run
+    failure: str = ""  # where and how its last run here failed, without the data; the peer does not know
     privacy: str = ""  # what it claims to cost, "epsilon 2 at delta 1e-05"; empty: it claims nothing
     budgets: str = ""  # of the assets that pay for it, in words: before and after
     refusal: str = ""  # why it cannot be approved; empty: it can
@@ -488,6 +490,9 @@ class Command:
     """A click. Answered with an Ack of the same `command_id`, once.
 
     approve            {number, revision}            the revision that was seen
+    run_request        {number, revision}            here, and only here
+    stop_request       {number}                      its run
+    fail               {number, tell}                tells "that" it failed, the "type", the "message"
     deny               {number, reason}
     request_detail     {number}                      -> RequestDetail
     policy_like        {number, count}               -> PolicyDraft: what `add_policy_like` would add

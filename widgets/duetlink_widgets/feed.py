@@ -105,6 +105,8 @@ class Feed(Pages):
         self._say_decisions(self._decisions, reset=True)
 
     def _tick(self) -> None:
+        if any(request.state == "running" for request in self._duet.requests):  # its time goes on
+            self._outlet.publish({"requests": snapshot.as_trait(snapshot.requests_state(self._duet))})
         now = self._duet.statistics()
         running = [
             Running(

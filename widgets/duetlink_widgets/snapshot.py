@@ -161,7 +161,8 @@ def _policy_rows(duet: Duet) -> Iterator[PolicyRow]:
 def _request_row(request: Request) -> RequestRow:
     asset = request.asset
     budgets, refused = _budgets(request)
-    detail = asset.detail if not asset.is_unmade else f"{asset.detail}; of mocks: {request.mock_result}"
+    has_run = asset.is_unmade and request.function
+    detail = f"{asset.detail}; of mocks: {request.mock_result}" if has_run else asset.detail
     return RequestRow(
         number=request.number,
         state=cast(Any, request.state),
@@ -182,6 +183,8 @@ def _request_row(request: Request) -> RequestRow:
         one_number=asset.is_number,
         made=not asset.is_unmade,
         progress=request.progress if request.state == "running" else None,
+        running=request.running,
+        failure=_cut(request.failure),
         privacy=request.privacy,
         budgets=_cut(budgets),
         refusal=_cut(refused),

@@ -491,7 +491,7 @@ class ProgramBody(_message.Message):
     offer: TransferOffer
     def __init__(self, compressed: _Optional[bytes] = ..., offer: _Optional[_Union[TransferOffer, _Mapping]] = ...) -> None: ...
 
-class WorkValue(_message.Message):
+class JobValue(_message.Message):
     __slots__ = ("body", "offer", "kind", "detail")
     BODY_FIELD_NUMBER: _ClassVar[int]
     OFFER_FIELD_NUMBER: _ClassVar[int]
@@ -502,110 +502,6 @@ class WorkValue(_message.Message):
     kind: str
     detail: str
     def __init__(self, body: _Optional[bytes] = ..., offer: _Optional[_Union[TransferOffer, _Mapping]] = ..., kind: _Optional[str] = ..., detail: _Optional[str] = ...) -> None: ...
-
-class WorkFailure(_message.Message):
-    __slots__ = ("result", "batch", "position", "code", "error")
-    class Code(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        UNTOLD: _ClassVar[WorkFailure.Code]
-        RAISED: _ClassVar[WorkFailure.Code]
-        REFUSED: _ClassVar[WorkFailure.Code]
-        NOT_SHARED: _ClassVar[WorkFailure.Code]
-        MALFORMED: _ClassVar[WorkFailure.Code]
-        CANNOT_TRAVEL: _ClassVar[WorkFailure.Code]
-        TOO_LARGE: _ClassVar[WorkFailure.Code]
-    UNTOLD: WorkFailure.Code
-    RAISED: WorkFailure.Code
-    REFUSED: WorkFailure.Code
-    NOT_SHARED: WorkFailure.Code
-    MALFORMED: WorkFailure.Code
-    CANNOT_TRAVEL: WorkFailure.Code
-    TOO_LARGE: WorkFailure.Code
-    class Error(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        EXCEPTION: _ClassVar[WorkFailure.Error]
-        ARITHMETIC_ERROR: _ClassVar[WorkFailure.Error]
-        ASSERTION_ERROR: _ClassVar[WorkFailure.Error]
-        ATTRIBUTE_ERROR: _ClassVar[WorkFailure.Error]
-        BUFFER_ERROR: _ClassVar[WorkFailure.Error]
-        FLOATING_POINT_ERROR: _ClassVar[WorkFailure.Error]
-        IMPORT_ERROR: _ClassVar[WorkFailure.Error]
-        INDEX_ERROR: _ClassVar[WorkFailure.Error]
-        KEY_ERROR: _ClassVar[WorkFailure.Error]
-        LOOKUP_ERROR: _ClassVar[WorkFailure.Error]
-        MEMORY_ERROR: _ClassVar[WorkFailure.Error]
-        NOT_IMPLEMENTED_ERROR: _ClassVar[WorkFailure.Error]
-        OS_ERROR: _ClassVar[WorkFailure.Error]
-        OVERFLOW_ERROR: _ClassVar[WorkFailure.Error]
-        RECURSION_ERROR: _ClassVar[WorkFailure.Error]
-        RUNTIME_ERROR: _ClassVar[WorkFailure.Error]
-        TYPE_ERROR: _ClassVar[WorkFailure.Error]
-        UNICODE_ERROR: _ClassVar[WorkFailure.Error]
-        VALUE_ERROR: _ClassVar[WorkFailure.Error]
-        ZERO_DIVISION_ERROR: _ClassVar[WorkFailure.Error]
-    EXCEPTION: WorkFailure.Error
-    ARITHMETIC_ERROR: WorkFailure.Error
-    ASSERTION_ERROR: WorkFailure.Error
-    ATTRIBUTE_ERROR: WorkFailure.Error
-    BUFFER_ERROR: WorkFailure.Error
-    FLOATING_POINT_ERROR: WorkFailure.Error
-    IMPORT_ERROR: WorkFailure.Error
-    INDEX_ERROR: WorkFailure.Error
-    KEY_ERROR: WorkFailure.Error
-    LOOKUP_ERROR: WorkFailure.Error
-    MEMORY_ERROR: WorkFailure.Error
-    NOT_IMPLEMENTED_ERROR: WorkFailure.Error
-    OS_ERROR: WorkFailure.Error
-    OVERFLOW_ERROR: WorkFailure.Error
-    RECURSION_ERROR: WorkFailure.Error
-    RUNTIME_ERROR: WorkFailure.Error
-    TYPE_ERROR: WorkFailure.Error
-    UNICODE_ERROR: WorkFailure.Error
-    VALUE_ERROR: WorkFailure.Error
-    ZERO_DIVISION_ERROR: WorkFailure.Error
-    RESULT_FIELD_NUMBER: _ClassVar[int]
-    BATCH_FIELD_NUMBER: _ClassVar[int]
-    POSITION_FIELD_NUMBER: _ClassVar[int]
-    CODE_FIELD_NUMBER: _ClassVar[int]
-    ERROR_FIELD_NUMBER: _ClassVar[int]
-    result: int
-    batch: int
-    position: int
-    code: WorkFailure.Code
-    error: WorkFailure.Error
-    def __init__(self, result: _Optional[int] = ..., batch: _Optional[int] = ..., position: _Optional[int] = ..., code: _Optional[_Union[WorkFailure.Code, str]] = ..., error: _Optional[_Union[WorkFailure.Error, str]] = ...) -> None: ...
-
-class WorkEnd(_message.Message):
-    __slots__ = ("why", "limit")
-    class Why(int, metaclass=_enum_type_wrapper.EnumTypeWrapper):
-        __slots__ = ()
-        UNSPECIFIED: _ClassVar[WorkEnd.Why]
-        CLOSED: _ClassVar[WorkEnd.Why]
-        MEMORY: _ClassVar[WorkEnd.Why]
-        TIME: _ClassVar[WorkEnd.Why]
-        PROCESSOR_TIME: _ClassVar[WorkEnd.Why]
-        KILLED: _ClassVar[WorkEnd.Why]
-        CRASHED: _ClassVar[WorkEnd.Why]
-        REFUSED: _ClassVar[WorkEnd.Why]
-        UNAVAILABLE: _ClassVar[WorkEnd.Why]
-        DEFECT: _ClassVar[WorkEnd.Why]
-        UNRECORDED: _ClassVar[WorkEnd.Why]
-    UNSPECIFIED: WorkEnd.Why
-    CLOSED: WorkEnd.Why
-    MEMORY: WorkEnd.Why
-    TIME: WorkEnd.Why
-    PROCESSOR_TIME: WorkEnd.Why
-    KILLED: WorkEnd.Why
-    CRASHED: WorkEnd.Why
-    REFUSED: WorkEnd.Why
-    UNAVAILABLE: WorkEnd.Why
-    DEFECT: WorkEnd.Why
-    UNRECORDED: WorkEnd.Why
-    WHY_FIELD_NUMBER: _ClassVar[int]
-    LIMIT_FIELD_NUMBER: _ClassVar[int]
-    why: WorkEnd.Why
-    limit: float
-    def __init__(self, why: _Optional[_Union[WorkEnd.Why, str]] = ..., limit: _Optional[float] = ...) -> None: ...
 
 class Job(_message.Message):
     __slots__ = ("name", "source", "call", "inputs", "mock_kind", "mock_detail", "mock_text", "epsilon", "delta")
@@ -636,8 +532,8 @@ class JobInput(_message.Message):
     VALUE_FIELD_NUMBER: _ClassVar[int]
     asset: JobAsset
     program: ProgramBody
-    value: WorkValue
-    def __init__(self, asset: _Optional[_Union[JobAsset, _Mapping]] = ..., program: _Optional[_Union[ProgramBody, _Mapping]] = ..., value: _Optional[_Union[WorkValue, _Mapping]] = ...) -> None: ...
+    value: JobValue
+    def __init__(self, asset: _Optional[_Union[JobAsset, _Mapping]] = ..., program: _Optional[_Union[ProgramBody, _Mapping]] = ..., value: _Optional[_Union[JobValue, _Mapping]] = ...) -> None: ...
 
 class JobAsset(_message.Message):
     __slots__ = ("name", "revision")

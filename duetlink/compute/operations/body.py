@@ -1,13 +1,19 @@
-"""The bytes of a program: how it travels, and how a room has it in its memory.
+"""A program as bytes: what travels, and what is mapped into the process that runs it.
 
-    8 bytes   `duetprg2`
-    8 bytes   the length of the header, little-endian
-    header    JSON: {"target": number, "steps": length, "values": [[length, kind, detail], …]}
-    steps     JSON, see `program.py`
-    values    each as `data/values` encodes it; each begins at a multiple of 64 bytes
+    8 bytes   MAGIC
+    8 bytes   length of the header, little-endian
+    header    JSON {"target": t, "steps": S, "values": [[size_bytes, kind, detail], …]}
+    S bytes   the steps: a JSON list, one step after the other
+    values    each begins at a multiple of 64 bytes from the start; zeros are in between
 
-`target` is the place of the step whose result is asked for. Kind and detail are words of the side that made
-the value, for a person; nobody checks them.
+A step is `[operation, arguments]`, `[operation, arguments, keywords]` or `[operation, arguments, keywords,
+modes]`. The number of its result is its place, from 1 on, and an argument `[n]` names the result of an
+earlier step. `asset` has `[name, revision]`, `value` has `[index]` into the values of the header; all else is
+as in `program.py`. The modes are a JSON object of
+
+    "grad": false           torch records no gradients in this step
+    "draw": [seed, k]       it is the k-th step, from 0 on, that may draw random numbers since the program has
+                            set this seed; null: it has set none
 """
 
 from __future__ import annotations
@@ -18,108 +24,187 @@ from typing import Any, NamedTuple
 
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 
+MAGIC = b"duetprg2"
+ALIGNMENT_BYTES = 64  # of values: what an array needs to be looked at without a copy
+MAX_HEADER_BYTES = 64 * 1024 * 1024
+MAX_STEPS_BYTES = 256 * 1024 * 1024
 MAX_STEPS = 1_000_000
-MAX_TEXT_BYTES = 256 * 1024 * 1024
-MAX_VALUES = 1_000_000
-MAX_WORDS = 200  # characters, of a kind and of a detail
-_MAGIC = b"duetprg2"
-_MAX_HEADER_BYTES = 64 * 1024 * 1024
-_ALIGNMENT_BYTES = 64
+MAX_VALUES = 100_000
+MAX_WORDS = 10_000  # characters that describe one value
+MAX_NAME = 200  # characters of an operation and of a keyword
+MAX_DRAWS = 1 << 53
+_PREFIX_BYTES = len(MAGIC) + 8
+_HEADER_KEYS = frozenset(("target", "steps", "values"))
+_MODES = frozenset(("grad", "draw"))
+
+Raw = list[Any]  # a step, as JSON has it
+
+
+class Words(NamedTuple):
+    """What the sender says of a value. Nothing depends on it."""
+
+    kind: str
+    detail: str
 
 
 class Body(NamedTuple):
-    """A program as it was written. Nothing is known of its steps."""
+    """A program. Its values are views of the bytes that it was read from."""
 
-    target: int
-    steps: list[Any]
+    target: int  # the number of the result that is asked for
+    steps: list[Any]  # as JSON; `step_of` reads one
     values: list[memoryview]
-    words: list[tuple[str, str]]  # of the values
+    words: list[Words]  # of each value
+
+
+class Draw(NamedTuple):
+    """Which random numbers a step gets."""
+
+    seed: int | None
+    number: int
+
+
+class BodyStep(NamedTuple):
+    """One step. What its operation and its arguments name has not been looked up."""
+
+    operation: str
+    arguments: list[Any]
+    keywords: dict[str, Any]
+    records: bool  # whether torch records gradients
+    draw: Draw | None
 
 
 def write(
-    target: int, steps: bytes, values: Sequence[tuple[memoryview | bytes, str, str]]
-) -> list[memoryview]:
-    """The pieces of a program, whose steps are written already. A value has its bytes, kind and detail."""
-    told = [[len(content), kind[:MAX_WORDS], detail[:MAX_WORDS]] for content, kind, detail in values]
-    header = json.dumps(
-        {"target": target, "steps": len(steps), "values": told}, separators=(",", ":")
-    ).encode()
-    pieces = [memoryview(b"".join((_MAGIC, len(header).to_bytes(8, "little"), header))), memoryview(steps)]
-    size_bytes = len(pieces[0]) + len(steps)
-    for content, _, _ in values:
-        padding = -size_bytes % _ALIGNMENT_BYTES
-        if padding:
-            pieces.append(memoryview(bytes(padding)))
-        pieces.append(memoryview(content).cast("B"))
-        size_bytes += padding + len(content)
-    return pieces
+    target: int, steps: bytes, values: Sequence[memoryview | bytes] = (), words: Sequence[Words] = ()
+) -> tuple[list[memoryview | bytes], int]:
+    """A body as pieces, one behind the other, with its size in bytes. `steps` is what `steps_text` makes. The
+    values are not copied; `words` are theirs, or none.
+    """
+    sizes = [memoryview(value).nbytes for value in values]
+    described = [*words, *[Words("", "")] * (len(sizes) - len(words))]
+    table = [[size, *told] for size, told in zip(sizes, described, strict=True)]
+    header = _json({"target": target, "steps": len(steps), "values": table})
+    pieces: list[memoryview | bytes] = [MAGIC + len(header).to_bytes(8, "little"), header, steps]
+    position = _PREFIX_BYTES + len(header) + len(steps)
+    for value, size in zip(values, sizes, strict=True):
+        gap = -position % ALIGNMENT_BYTES
+        pieces += [bytes(gap), value]
+        position += gap + size
+    return pieces, position
+
+
+def steps_text(steps: Sequence[Any]) -> bytes:
+    """The one form of these steps as bytes."""
+    return _json(steps)
 
 
 def read(body: memoryview) -> Body:
-    """A program as `write` has written it. The values are parts of `body`.
+    """The program in `body`, which must hold nothing else.
 
     Raises:
-        RemoteProtocolError: it is none.
-        LimitExceeded: it is too long.
+        LimitExceeded: it has too many steps or values.
+        RemoteProtocolError: it is no program.
     """
-    size_bytes = len(body)
-    if size_bytes < 16 or bytes(body[:8]) != _MAGIC:
-        raise RemoteProtocolError("a program does not begin like one")
-    header_bytes = int.from_bytes(body[8:16], "little")
-    if header_bytes > _MAX_HEADER_BYTES:
-        raise LimitExceeded(f"the header of a program has {header_bytes:,} bytes, over {_MAX_HEADER_BYTES:,}")
-    position = 16 + header_bytes
-    target, steps_bytes, told = _header(_json(body[16:position], "header"))
-    if steps_bytes > MAX_TEXT_BYTES:
-        raise LimitExceeded(f"a program of {steps_bytes:,} bytes is over {MAX_TEXT_BYTES:,}")
-    end = position + steps_bytes
-    if end > size_bytes:
-        raise RemoteProtocolError("a program is cut short")
-    steps = _json(body[position:end], "list of steps")
+    body = body.cast("B")
+    if len(body) < _PREFIX_BYTES or body[: len(MAGIC)] != MAGIC:
+        raise RemoteProtocolError("a program does not begin as one of this version does")
+    header_bytes = int.from_bytes(body[len(MAGIC) : _PREFIX_BYTES], "little")
+    if header_bytes > MAX_HEADER_BYTES:
+        raise LimitExceeded(f"a program's header is over {MAX_HEADER_BYTES:,} bytes")
+    steps_at = _PREFIX_BYTES + header_bytes
+    if steps_at > len(body):
+        raise RemoteProtocolError("a program is cut short in its header")
+    target, steps_bytes, table = _header(_parsed(body[_PREFIX_BYTES:steps_at], "a program's header"))
+    if steps_bytes > MAX_STEPS_BYTES:
+        raise LimitExceeded(f"a program's steps are over {MAX_STEPS_BYTES:,} bytes")
+    values, words = _values(body, steps_at + steps_bytes, table)
+    steps = _parsed(body[steps_at : steps_at + steps_bytes], "a program's steps")
     if type(steps) is not list:
-        raise RemoteProtocolError("the steps of a program are no list")
+        raise RemoteProtocolError("a program's steps are no list")
     if len(steps) > MAX_STEPS:
         raise LimitExceeded(f"a program of {len(steps):,} steps is over {MAX_STEPS:,}")
-    if not 0 < target <= len(steps):
-        raise RemoteProtocolError(f"a program of {len(steps):,} steps has no step {target}")
-    values = []
-    for value_bytes, _, _ in told:
-        start = end + -end % _ALIGNMENT_BYTES
-        end = start + value_bytes
-        values.append(body[start:end])
-    if end != size_bytes:
-        raise RemoteProtocolError(f"a program has {size_bytes:,} bytes, and says that it has {end:,}")
-    return Body(target, steps, values, [(kind, detail) for _, kind, detail in told])
+    if not 1 <= target <= len(steps):
+        raise RemoteProtocolError(f"a program of {len(steps)} steps makes no result {target}")
+    return Body(target, steps, values, words)
 
 
-def _json(text: memoryview, what: str) -> Any:
+_NO_KEYWORDS: dict[str, Any] = {}
+
+
+def step_of(raw: Any) -> BodyStep:
+    """One step of a body. Raises RemoteProtocolError."""
+    if type(raw) is list and 2 <= len(raw) <= 4:
+        operation, arguments = raw[:2]
+        keywords = raw[2] if len(raw) > 2 else _NO_KEYWORDS
+        if (
+            type(operation) is str
+            and 0 < len(operation) <= MAX_NAME
+            and type(arguments) is list
+            and type(keywords) is dict
+            and (not keywords or max(map(len, keywords)) <= MAX_NAME)
+        ):
+            if len(raw) < 4:
+                return BodyStep(operation, arguments, keywords, True, None)
+            modes = raw[3]
+            if type(modes) is dict and modes and modes.keys() <= _MODES and modes.get("grad", False) is False:
+                draw = _draw(modes["draw"]) if "draw" in modes else None
+                return BodyStep(operation, arguments, keywords, "grad" not in modes, draw)
+    raise RemoteProtocolError("a step is no list of an operation, its arguments, named ones, and modes")
+
+
+def _draw(told: Any) -> Draw:
+    if type(told) is list and len(told) == 2:
+        seed, number = told
+        if (seed is None or (type(seed) is int and -(1 << 63) <= seed < 1 << 64)) and (
+            type(number) is int and 0 <= number < MAX_DRAWS
+        ):
+            return Draw(seed, number)
+    raise RemoteProtocolError("a draw is no seed with a number")
+
+
+def _header(header: Any) -> tuple[int, int, list[Any]]:
+    if type(header) is not dict or header.keys() != _HEADER_KEYS:
+        raise RemoteProtocolError("a program's header is no object of target, steps and values")
+    target, steps_bytes, table = header["target"], header["steps"], header["values"]
+    if type(target) is not int or type(steps_bytes) is not int or type(table) is not list or steps_bytes < 0:
+        raise RemoteProtocolError("a program's header has something else than numbers and a list of values")
+    if len(table) > MAX_VALUES:
+        raise LimitExceeded(f"a program of {len(table):,} values is over {MAX_VALUES:,}")
+    return target, steps_bytes, table
+
+
+def _values(body: memoryview, position: int, table: list[Any]) -> tuple[list[memoryview], list[Words]]:
+    """The values behind the steps, which end at `position`."""
+    values: list[memoryview] = []
+    words: list[Words] = []
+    for entry in table:
+        if type(entry) is not list or len(entry) != 3:
+            raise RemoteProtocolError("a value is not described by its size, kind and detail")
+        size, *told = entry
+        if type(size) is not int or size < 0 or any(type(text) is not str for text in told):
+            raise RemoteProtocolError("a value is not described by its size, kind and detail")
+        if max(map(len, told)) > MAX_WORDS:
+            raise LimitExceeded(f"a value is described in more than {MAX_WORDS:,} characters")
+        start = position + -position % ALIGNMENT_BYTES
+        if start + size > len(body):
+            raise RemoteProtocolError("a program is cut short in its values")
+        if any(body[position:start]):
+            raise RemoteProtocolError("there is something between two values of a program")
+        values.append(body[start : start + size])
+        words.append(Words(*told))
+        position = start + size
+    if position != len(body):
+        raise RemoteProtocolError(
+            f"a program of {position:,} bytes by its header has {len(body):,} bytes; send it whole, alone"
+        )
+    return values, words
+
+
+def _parsed(text: memoryview, what: str) -> Any:
     try:
         return json.loads(bytes(text))
     except (ValueError, RecursionError):
-        raise RemoteProtocolError(f"the {what} of a program is no JSON") from None
+        raise RemoteProtocolError(f"{what} is no JSON") from None
 
 
-def _header(told: Any) -> tuple[int, int, list[tuple[int, str, str]]]:
-    try:
-        target, steps, values = told["target"], told["steps"], told["values"]
-    except (TypeError, KeyError, IndexError):
-        raise RemoteProtocolError("the header of a program does not say what is in it") from None
-    if (
-        len(told) != 3
-        or type(target) is not int
-        or type(steps) is not int
-        or type(values) is not list
-        or steps < 0
-    ):
-        raise RemoteProtocolError("the header of a program does not say what is in it")
-    if len(values) > MAX_VALUES:
-        raise LimitExceeded(f"a program has {len(values):,} values, over {MAX_VALUES:,}")
-    found = []
-    for value in values:
-        if type(value) is not list or list(map(type, value)) != [int, str, str]:
-            raise RemoteProtocolError("a value of a program is no length, kind and detail")
-        size_bytes, kind, detail = value
-        if size_bytes < 0 or len(kind) > MAX_WORDS or len(detail) > MAX_WORDS:
-            raise RemoteProtocolError("a value of a program has no such length, or too many words")
-        found.append((size_bytes, kind, detail))
-    return target, steps, found
+def _json(value: Any) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
-from duetlink.compute.operations import body, program
+from duetlink.compute.operations import body
 from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.lineage import Lineage, lineage
 from duetlink.compute.operations.program import ASSET, VALUE, Step
@@ -25,6 +25,7 @@ from duetlink.errors import RemoteProtocolError
 
 DIGEST_VERSION = "v2:"  # before digests of programs and functions
 _VERSION = b"duetlink program 2\n"
+_MAX_WORDS = 200  # characters
 
 
 class Value(NamedTuple):
@@ -116,7 +117,10 @@ class Program:
     @property
     def segments(self) -> list[memoryview]:
         """How it travels, and how a room gets it, in pieces; see `body.py`."""
-        return body.write(self.target, self.text, self.values)
+        contents = [value.content for value in self.values]
+        words = [body.Words(value.kind, value.detail) for value in self.values]
+        pieces, _ = body.write(self.target, self.text, contents, words)
+        return [memoryview(piece) for piece in pieces if len(piece)]
 
     @property
     def held_bytes(self) -> int:
@@ -142,7 +146,7 @@ class Program:
         """The steps, with ids. A step whose result nobody wants has the id 0."""
         found = []
         for place, (raw, result) in enumerate(zip(json.loads(self.text), self.slice.results, strict=True), 1):
-            step = program.read_step(raw)
+            step = body.step_of(raw)
             found.append(Step(place if result else 0, step.operation, step.arguments, step.keywords))
         return found
 
@@ -241,5 +245,5 @@ def _escaped(plain: Any) -> str:
 
 
 def _logged(value: Value) -> LoggedValue:
-    words = f"{value.kind[: body.MAX_WORDS]} {value.detail[: body.MAX_WORDS]}".strip()
+    words = f"{value.kind[:_MAX_WORDS]} {value.detail[:_MAX_WORDS]}".strip()
     return LoggedValue(words, hashlib.sha256(value.content).hexdigest())

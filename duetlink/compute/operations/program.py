@@ -19,39 +19,28 @@ are:
     ["c", name]                   a constant of the lists, such as numpy.float32
     ["f", name]                   a function of the lists
 
-In a program that is asked for (`canonical.py`), a step has no id: its result is called by its place, from 1
-on. It is `[operation, arguments]`, or that with keywords, or with keywords and *modes*, a JSON object with
-
-    "grad": false                 torch records no gradients in this step
-    "draw": [seed, number]        the step may draw random numbers. It is the draw of this number, from 0 on,
-                                  since the program set that seed last; null: it has set none
-
-so that drop, grad and the operations that set a seed are no steps of it.
+The steps of a program that is asked for have no ids, and neither drop nor grad nor seeds among them: see
+`body.py`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetlink.errors import RemoteProtocolError
+
+if TYPE_CHECKING:
+    from duetlink.compute.operations.body import BodyStep
 
 ASSET, VALUE, DROP, GRAD = "asset", "value", "drop", "grad"
 SEEDS = frozenset(("torch.manual_seed",))  # which set the seed of the draws after them
 
 MAX_DEPTH = 20  # of an argument
 _MAX_NAME = 200
-_MOST_SEED = 1 << 64
 
 Argument = Any  # JSON, as above
 TAGS = frozenset("tldsezcf")
-
-
-class Draw(NamedTuple):
-    """From which random numbers a step draws."""
-
-    seed: int | None  # that the program has set; None: it has set none
-    number: int  # how many steps have drawn since
 
 
 class Step(NamedTuple):
@@ -61,16 +50,6 @@ class Step(NamedTuple):
     operation: str
     arguments: Sequence[Argument]
     keywords: dict[str, Argument]
-
-
-class CanonicalStep(NamedTuple):
-    """One step of a program that is asked for."""
-
-    operation: str
-    arguments: list[Argument]
-    keywords: dict[str, Argument]
-    gradients: bool
-    draw: Draw | None
 
 
 _NO_KEYWORDS: dict[str, Argument] = {}
@@ -94,43 +73,7 @@ def step_of(step: Any) -> Step:
     raise RemoteProtocolError("a step is no list of an id, an operation, its arguments, and named ones")
 
 
-def read_step(raw: Any) -> CanonicalStep:
-    """One step of a program that is asked for. Raises RemoteProtocolError."""
-    if type(raw) is list and len(raw) == 2:
-        operation, arguments = raw
-        if type(operation) is str and 0 < len(operation) <= _MAX_NAME and type(arguments) is list:
-            return CanonicalStep(operation, arguments, _NO_KEYWORDS, True, None)
-    if type(raw) is not list or not 2 <= len(raw) <= 4:
-        raise RemoteProtocolError("a step is no list of an operation, its arguments, named ones, and modes")
-    modes = raw[3] if len(raw) == 4 else _NO_KEYWORDS
-    step = step_of([1, *raw[:3]])
-    if not step.keywords and len(raw) == 3:
-        raise RemoteProtocolError("a step has keywords, and there are none")
-    if not modes:
-        if len(raw) == 4:
-            raise RemoteProtocolError("a step has modes, and there are none")
-        return CanonicalStep(step.operation, raw[1], step.keywords, True, None)
-    if (
-        type(modes) is not dict
-        or not modes.keys() <= {"grad", "draw"}
-        or modes.get("grad", False) is not False
-    ):
-        raise RemoteProtocolError("a step has modes that there are not")
-    draw = None
-    if "draw" in modes:
-        told = modes["draw"]
-        if type(told) is not list or len(told) != 2:
-            raise RemoteProtocolError("a draw is a seed and a number")
-        seed, number = told
-        if not (seed is None or (type(seed) is int and abs(seed) < _MOST_SEED)) or type(number) is not int:
-            raise RemoteProtocolError("a draw is a seed and a number")
-        if not 0 <= number < 1 << 53:
-            raise RemoteProtocolError("a draw has no such number")
-        draw = Draw(seed, number)
-    return CanonicalStep(step.operation, raw[1], step.keywords, "grad" not in modes, draw)
-
-
-def references(step: Step | CanonicalStep) -> list[int]:
+def references(step: Step | BodyStep) -> list[int]:
     """The results that a step's arguments name, in order. Raises RemoteProtocolError for what is none."""
     found: list[int] = []
 

@@ -21,6 +21,7 @@ from array import array
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from duetlink.compute.operations.body import Draw
 from duetlink.compute.operations.kinds import (
     BACK,
     CHANGES_FIRST,
@@ -29,7 +30,6 @@ from duetlink.compute.operations.kinds import (
     NOTHING,
     READS_GRAPH,
 )
-from duetlink.compute.operations.program import Draw
 from duetlink.compute.operations.trace import LoggedValue, Shape, Trace
 
 

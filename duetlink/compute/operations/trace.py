@@ -24,7 +24,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
-from duetlink.compute.operations import program
+from duetlink.compute.operations import body
+from duetlink.compute.operations.body import Draw
 from duetlink.compute.operations.effects import may_draw
 from duetlink.compute.operations.kinds import (
     BACK,
@@ -41,7 +42,7 @@ from duetlink.compute.operations.kinds import (
     writes,
 )
 from duetlink.compute.operations.partition import Partition
-from duetlink.compute.operations.program import ASSET, DROP, GRAD, MAX_DEPTH, SEEDS, VALUE, Draw
+from duetlink.compute.operations.program import ASSET, DROP, GRAD, MAX_DEPTH, SEEDS, VALUE
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 
 # Of memory, for one program: some three million steps. A step takes about 170 bytes; one that differs from
@@ -175,7 +176,7 @@ class Trace:
 
     def add_canonical(self, steps: Sequence[Any], values: Sequence[LoggedValue]) -> None:
         """Take in a whole program, whose results are called by the places of their steps, from 1 on; see
-        `program.py`.
+        `body.py`.
 
         Raises:
             RemoteProtocolError: these are no such steps.
@@ -184,10 +185,10 @@ class Trace:
         self._check_room(len(steps))
         opened: dict[int, int] = {}
         for place, raw in enumerate(steps, 1):
-            step = program.read_step(raw)
+            step = body.step_of(raw)
             if step.operation in _ATTRIBUTES:
                 raise RemoteProtocolError(f"step {place}, {step.operation}, is an attribute of other steps")
-            self._gradients = step.gradients
+            self._gradients = step.records
             self._add(place, step.operation, step.arguments, step.keywords, values, opened, step.draw)
             if self.kinds[-1] == NOTHING or -1 in self.references[self._last :]:
                 raise RemoteProtocolError(f"step {place}, {step.operation}, uses what there is not")

@@ -23,7 +23,7 @@ MAX_WORDS = 200
 Answer = tuple[bytes, Sequence[int]]
 
 
-# -- what a program makes ------------------------------------------------------------------------------------
+# -- a result of steps ---------------------------------------------------------------------------------------
 
 
 def result(encoded: Encoded, group: Group) -> Answer:

@@ -1,11 +1,10 @@
-"""Why a worker has ended: in full for its owner, and from a closed list for the peer whose steps it did."""
+"""Why a room has ended, in words for its owner. The peer hears nothing of it without a yes."""
 
 from __future__ import annotations
 
 import signal
 from typing import NamedTuple
 
-from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.worker.limits import Limits
 
 # what runtimes other than Python's write before they give up; on which system is the same
@@ -16,44 +15,18 @@ _OUT_OF_MEMORY = (
     b"annot allocate memory",
     b"MemoryError",
 )
-_WORDS = {
-    pb.WorkEnd.CLOSED: "its owner has ended it",
-    pb.WorkEnd.MEMORY: "the worker needed more than its {:,.0f} bytes of memory, and ended",
-    pb.WorkEnd.TIME: "a command took over {:g} s, and the worker was ended",
-    pb.WorkEnd.PROCESSOR_TIME: "the worker took over {:g} s of processor time, and was ended",
-    pb.WorkEnd.KILLED: "the worker was ended by the system or a person: most likely memory ran out, or its "
-    "{:g} s of processor time",
-    pb.WorkEnd.CRASHED: "the worker has crashed",
-    pb.WorkEnd.REFUSED: "a batch of steps could not be done at all; the owner's log has the reason",
-    pb.WorkEnd.UNAVAILABLE: "no worker can be started there; the owner's log has the reason",
-    pb.WorkEnd.UNRECORDED: "the owner's audit log cannot be written, and no object is worked on without it; "
-    "try again later",
-    pb.WorkEnd.DEFECT: "a defect on the owner's side, whose log has the details",
-}
-_LIMITS = frozenset((pb.WorkEnd.MEMORY, pb.WorkEnd.TIME, pb.WorkEnd.PROCESSOR_TIME, pb.WorkEnd.KILLED))
 
 
 class Ending(NamedTuple):
-    """How a worker ended."""
+    """How a room ended."""
 
-    why: str  # for the owner: with what the worker itself gave away, such as its exit status
-    told: pb.WorkEnd  # for the peer
-
-    @property
-    def is_limit(self) -> bool:
-        """Whether it was a limit of the owner's."""
-        return self.told.why in _LIMITS
+    why: str  # with what the room itself gave away, such as its exit status
+    is_limit: bool = False  # whether it was a limit of the owner's
 
 
-def ending(why: pb.WorkEnd.Why, limit: float = 0.0) -> Ending:
-    """One of the closed list, in the same words for both sides."""
-    told = pb.WorkEnd(why=why, limit=limit)
-    return Ending(words(told), told)
-
-
-def words(told: pb.WorkEnd) -> str:
-    """What the peer reads. Total: a code that this version does not know has words as well."""
-    return _WORDS.get(told.why, "the worker has ended").format(told.limit)
+def late(timeout_s: float) -> Ending:
+    """Of a room that took too long."""
+    return Ending(f"a command took over {timeout_s:g} s, and the worker was ended", is_limit=True)
 
 
 def of_status(status: int, last_words: bytes, limits: Limits) -> Ending:
@@ -62,13 +35,20 @@ def of_status(status: int, last_words: bytes, limits: Limits) -> Ending:
         signal.SIGKILL,
         signal.SIGXCPU,
     ):
-        return ending(pb.WorkEnd.MEMORY, limits.memory_bytes)
+        memory = f"the worker needed more than its {limits.memory_bytes:,.0f} bytes of memory, and ended"
+        return Ending(memory, is_limit=True)
     if -status == signal.SIGXCPU:
-        return ending(pb.WorkEnd.PROCESSOR_TIME, limits.cpu_s)
+        return Ending(
+            f"the worker took over {limits.cpu_s:g} s of processor time, and was ended", is_limit=True
+        )
     if -status == signal.SIGKILL:
-        return ending(pb.WorkEnd.KILLED, limits.cpu_s)
+        killed = (
+            "the worker was ended by the system or a person: most likely memory ran out, or its "
+            f"{limits.cpu_s:g} s of processor time"
+        )
+        return Ending(killed, is_limit=True)
     how = f"ended by itself, with status {status}" if status >= 0 else f"crashed ({_name(-status)})"
-    return Ending(f"the worker {how}", pb.WorkEnd(why=pb.WorkEnd.CRASHED))
+    return Ending(f"the worker {how}")
 
 
 def _name(number: int) -> str:

@@ -55,7 +55,8 @@ def from_wire(header: Mapping[str, Any]) -> errors.DuetError:
 
 
 def is_memory_error(error: BaseException) -> bool:
-    """Whether there was not enough memory for something."""
+    """Whether a library says that there is no memory left."""
+    if isinstance(error, MemoryError):
+        return True
     # torch's allocator of ordinary memory says it by a RuntimeError
-    is_torch = isinstance(error, RuntimeError) and "DefaultCPUAllocator: " in str(error)[:400]
-    return isinstance(error, MemoryError) or is_torch
+    return isinstance(error, RuntimeError) and "DefaultCPUAllocator: " in str(error)[:400]

@@ -1,9 +1,8 @@
-"""Why a step failed, in a closed vocabulary, for the owner's kernel.
+"""Why a program did not make its result, in a closed vocabulary, with words for the owner.
 
-A room has seen the owner's data, and a step is the peer's: any word that the room chose freely could carry a
-value. What it says of a failure is a place in the program, a code, the nearest builtin class of an exception,
-and words, which quote the data. The owner sees all of that; what the peer is told of it, and whether, the
-owner decides.
+A room has seen the owner's data, and the steps are the peer's: which step failed, and any word of a library,
+may carry a value. So all of it stays with the owner's kernel until its owner, or a policy, has decided how
+much of it leaves.
 """
 
 from __future__ import annotations
@@ -11,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Self
+
+from duetlink.base.wire.text import harmless
 
 MAX_WORDS = 2_000  # characters
 
@@ -20,8 +21,10 @@ REFUSED = 2  # the lists do not allow it for the real object
 NOT_SHARED = 3  # the object is not shared any more, or has no mock
 MALFORMED = 4  # the step names what is not there
 CANNOT_TRAVEL = 5  # what was made is no value
-NOT_MADE = 6  # it takes more time or memory, or is larger, than the owner allows
+NOT_MADE = 6  # a limit was reached, of whatever kind: which one would tell of the data
 _CODES = frozenset((RAISED, REFUSED, NOT_SHARED, MALFORMED, CANNOT_TRAVEL, NOT_MADE))
+MAX_STEP = 1 << 31
+_MAX_TEXT = 500  # characters of a library's error
 
 _ERRORS: tuple[type[BaseException], ...] = (
     Exception,
@@ -50,12 +53,12 @@ _NUMBERS = {error: number for number, error in enumerate(_ERRORS)}
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """Why a program was not done: the step that failed first, and what happened there."""
+    """Why there is no result: which step failed first, and what happened there."""
 
-    step: int  # from 1 on; 0: all were done, and what was made cannot be had
+    step: int  # the number of the step, from 1 on; 0: all of them were done
     code: int
     error: int = 0  # the class, where `code` is RAISED; see `error_of`
-    words: str = ""  # may quote the data
+    words: str = ""  # for the owner: they may quote the data
 
     def to_list(self) -> list[Any]:
         """For the owner's kernel, as JSON."""
@@ -65,12 +68,27 @@ class Fault:
     def from_list(cls, told: Sequence[Any]) -> Self:
         """Raises ValueError, TypeError: the room tells of no such thing."""
         step, code, error, words = told
-        numbers = (step, code, error)
-        if any(type(number) is not int or number < 0 for number in numbers) or type(words) is not str:
+        if any(type(number) is not int for number in (step, code, error)) or type(words) is not str:
             raise ValueError("a fault is three numbers and a text")
-        if step >= 1 << 31 or code not in _CODES or error >= len(_ERRORS):
-            raise ValueError("a fault has a step, a code and an error of the closed lists")
-        return cls(step, code, error, words[:MAX_WORDS])
+        if not 0 <= step < MAX_STEP:
+            raise ValueError("there is no such step")
+        if code not in _CODES or not 0 <= error < len(_ERRORS):
+            raise ValueError("a fault has a code and an error of the closed lists")
+        return cls(step, code, error, in_one_line(words))
+
+
+def in_one_line(words: str) -> str:
+    """The words of a library, or of a room, as they may be shown."""
+    return harmless(" ".join(words[:MAX_WORDS].split()))[:MAX_WORDS]
+
+
+def text_of(error: BaseException) -> str:
+    """What a library says, cut short: it may print a whole table."""
+    try:
+        text = str(error)[:_MAX_TEXT]
+    except Exception:  # a library's error that cannot be printed
+        text = ""
+    return f"{type(error).__name__}: {text}"
 
 
 def error_of(error: BaseException) -> int:

@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Self
 
-from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.worker import allowance, endings, failures, usage
 from duetlink.compute.worker.calls import Call, Calls, Reply
 from duetlink.compute.worker.channel import Channel
@@ -112,11 +111,6 @@ class Worker:
         return self._process.pid
 
     @property
-    def told_ending(self) -> pb.WorkEnd | None:
-        """Why it has ended, for the peer; None while it works."""
-        return self._ending.told if self._ending is not None else None
-
-    @property
     def last_words(self) -> str:
         """The end of its standard error, for the owner only: it may quote the data."""
         return self._errors.decode(errors="replace")
@@ -177,7 +171,7 @@ class Worker:
 
     def kill(self, why: str) -> None:
         """End it now; what waits for it raises WorkerUnavailable with this reason."""
-        self._end(Ending(why, pb.WorkEnd(why=pb.WorkEnd.CLOSED)))
+        self._end(Ending(why))
 
     async def close(self) -> None:
         """End it; the process is gone when this returns. Safe to call twice."""
@@ -237,7 +231,7 @@ class Worker:
 
     def _cut(self, why: str, broken: bool) -> None:
         """The channel has ended; where the process has too, its status says more."""
-        crashed = Ending(why, pb.WorkEnd(why=pb.WorkEnd.CRASHED))
+        crashed = Ending(why)
         if broken:
             self._end(crashed)
         elif self._ending is None:
@@ -252,7 +246,7 @@ class Worker:
         if self._channel is not None:
             self._channel.drain()
         if self._calls.is_first(call):
-            self._end(endings.ending(pb.WorkEnd.TIME, call.timeout_s))
+            self._end(endings.late(call.timeout_s))
 
     # -- what it says ----------------------------------------------------------------------------------------
 
@@ -282,7 +276,7 @@ class Worker:
     def _started(self, header: dict[str, Any]) -> None:
         if type(header.get("unready")) is str:
             why = f"the worker could not start ({header['unready'][:100]})"
-            self._end(Ending(why, pb.WorkEnd(why=pb.WorkEnd.UNAVAILABLE)))
+            self._end(Ending(why))
             return
         ready = header.get("ready")
         if type(ready) is not dict or type(ready.get("libraries")) is not list:

@@ -30,6 +30,7 @@ from duetlink.duet.answering.incoming import Incoming, utc_now
 from duetlink.duet.answering.job_intake import JobIntake
 from duetlink.duet.answering.jobs import Jobs
 from duetlink.duet.answering.machine import Phase
+from duetlink.duet.answering.pace import Pace
 from duetlink.duet.answering.persistence import Persistence
 from duetlink.duet.answering.policies.book import PolicyBook
 from duetlink.duet.answering.policies.facts import Facts
@@ -92,6 +93,7 @@ class Inbox:
             self.jobs,
             self._grants,
             persistence,
+            Pace(settings.answer_grid_s),
             self.changed,
             self._call_person,
             self._ended,
@@ -153,7 +155,8 @@ class Inbox:
         """The oldest request without an answer, waiting for one."""
         while True:
             for request in self.pending:
-                if request.job is None or not request.job.busy:  # then nobody need look at it now
+                by_policy = self._queue[request.number].run_by is not None
+                if request.job is None or not (request.job.busy or by_policy):  # then nobody need look at it
                     return request
             self._arrived.clear()
             await self._arrived.wait()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import ClassVar
@@ -96,6 +97,9 @@ class Job:
     failure: Failure | None = field(default=None, kw_only=True)  # of the last time that it was run
     made: bool = field(default=False, kw_only=True)  # it has been run, and what came of it is there
     running: bool = field(default=False, kw_only=True)  # a room is at it
+    steps_done: int = field(default=0, kw_only=True)
+    started_s: float = field(default=0.0, kw_only=True)  # when it began to run, by time.monotonic
+    memory_bytes: Callable[[], int | None] = field(default=lambda: None, kw_only=True)  # what its room takes
     task: asyncio.Task[None] | None = field(default=None, kw_only=True)
     # of the log, that the peer has; None: it has none and gets none
     shared_lines: int | None = field(default=None, kw_only=True)
@@ -116,6 +120,28 @@ class Job:
     def claim(self) -> Claim | None:
         """What it claims to cost, and is charged when it is run."""
         return None
+
+    @property
+    def is_function(self) -> bool:
+        """Whether a whole function is run, and not a program of listed steps."""
+        return False
+
+    @property
+    def steps(self) -> int:
+        """How many a program has; a function has none."""
+        return 0
+
+    @property
+    def course(self) -> str:
+        """How far its run is, for a person: `step 3 of 10, 3.2 s, 120 MB`. Empty where it does not run."""
+        if not self.running:
+            return ""
+        parts = [f"step {min(self.steps_done + 1, self.steps):,} of {self.steps:,}"] if self.steps else []
+        taken_s = time.monotonic() - self.started_s
+        parts.append(f"{taken_s:.1f} s" if taken_s < 10 else f"{taken_s:,.0f} s")
+        if (taken := self.memory_bytes()) is not None:
+            parts.append(size_text(taken))
+        return ", ".join(parts)
 
     @property
     def busy(self) -> bool:
@@ -157,6 +183,11 @@ class ProgramJob(Job):
         return self.info.name
 
     @property
+    def steps(self) -> int:
+        """How many it has."""
+        return len(self.program.slice)
+
+    @property
     def held_bytes(self) -> int:
         """The memory that is held for it."""
         return self.program.held_bytes
@@ -177,6 +208,11 @@ class FunctionJob(Job):
     def name(self) -> str:
         """Of the function."""
         return self.function
+
+    @property
+    def is_function(self) -> bool:
+        """Whether a whole function is run, and not a program of listed steps."""
+        return True
 
     @property
     def mock(self) -> str:

@@ -44,6 +44,7 @@ async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding, p
     inputs = [await _placed(job, input_, limits, programs) for input_ in job.inputs]
     try:
         room = await Worker.start(limits, desk="job", libraries=job.libraries, on_event=on_event)
+        job.memory_bytes = room.memory_bytes
         try:
             return await _function(room, job, inputs, decoding), 1 if job.info.group else None
         except WorkerUnavailable as error:  # in words of this side
@@ -78,8 +79,11 @@ async def _run_program(
     on_event: OnEvent = lambda name, content: None,
     private: Private | None = None,
 ) -> Made:
+    def watch(room: Worker) -> None:
+        job.memory_bytes = room.memory_bytes
+
     try:
-        made = await programs.run(program, limits, on_event, private)
+        made = await programs.run(program, limits, on_event, private, watch)
     except WorkLimit as error:
         made = None
         job.failure = Failure(stopped=str(error))

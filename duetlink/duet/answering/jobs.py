@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import json
+import time
 import weakref
 from collections.abc import Callable
 from functools import partial
@@ -139,6 +140,7 @@ class Jobs:
                 job.is_charged = True  # it is run with that paid, and paid once
             await recorder.record(put_down(state=BEGUN, reason=why), sync=False)
             job.failure, job.running = None, True
+            job.started_s, job.steps_done = time.monotonic(), 0
             self._changed()
             state = FAILED
             try:
@@ -216,9 +218,13 @@ class Jobs:
             job.log.add(content.decode(errors="replace").split("\n", _MAX_EVENT_LINES)[:_MAX_EVENT_LINES])
         elif name == "progress":
             try:
-                job.log.tell(json.loads(content))
+                told = json.loads(content)
             except (ValueError, RecursionError):
                 return
+            if job.is_function:
+                job.log.tell(told)
+            elif type(told) is int:  # the step that it is at
+                job.steps_done = max(0, min(told - 1, job.steps))
         self._tell_log(request, job)
         self._changed()
 

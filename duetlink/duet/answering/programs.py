@@ -8,7 +8,7 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
@@ -74,7 +74,7 @@ class Programs:
     async def rows(self, program: Program) -> Rows | str:
         """Which rows of which asset a result has; else why that is not known."""
         opened = self._opened()
-        return await asyncio.to_thread(lambda: rows_found(program.steps, program.target, opened))
+        return await asyncio.to_thread(lambda: rows_found(program, opened))
 
     def _opened(self) -> dict[tuple[str, int], Open]:
         """The assets with a budget, by name and revision."""
@@ -130,6 +130,7 @@ class Programs:
         limits: Limits,
         on_event: OnEvent = lambda name, content: None,
         private: Private | None = None,
+        on_room: Callable[[Worker], None] = lambda room: None,
     ) -> Made | Fault:
         """What a program makes, or why it cannot be made; with `private`, that statistic of it. The room is
         gone when this returns, or was cancelled.
@@ -139,6 +140,7 @@ class Programs:
             AssetNotFound, AssetChanged, NoMock: an object is no longer there to be worked on.
         """
         room = await runs.opened(limits, on_event)
+        on_room(room)
         try:
             for name, revision in program.assets:
                 await self._map(room, name, revision)

@@ -17,6 +17,7 @@ from duetlink.duet.answering.charge import Charge, refusal
 from duetlink.duet.answering.failure import THAT
 from duetlink.duet.answering.inbox import Inbox
 from duetlink.duet.answering.incoming import Incoming
+from duetlink.duet.answering.policies.facts import Facts
 from duetlink.duet.answering.policies.policy import Policy, literal
 from duetlink.duet.answering.states import PENDING
 from duetlink.duet.code import Code
@@ -95,10 +96,11 @@ class Request:
 
     @property
     def function(self) -> str:
-        """The name of the function that the peer wants to be run; empty where it asks for what is there
-        already.
+        """The name of the function that the peer wants to be run; empty where it asks for an object, or for a
+        result of listed steps.
         """
-        return self._incoming.job.name if self._incoming.job is not None else ""
+        job = self._incoming.job
+        return job.name if job is not None and job.is_function else ""
 
     @property
     def privacy(self) -> str:
@@ -155,6 +157,13 @@ class Request:
         return job.failure.summary
 
     @property
+    def running(self) -> str:
+        """How far its run here is: the step of a program, the time, the memory that it takes; empty where
+        nothing runs. See `stop`.
+        """
+        return self._incoming.job.course if self._incoming.job is not None else ""
+
+    @property
     def progress(self) -> float | None:
         """How far the function has told that it is, from 0 to 1; None where it has told nothing."""
         return self._incoming.job.log.fraction if self._incoming.job is not None else None
@@ -193,12 +202,13 @@ class Request:
         if self.asset.lineage is None:
             content = self._inbox.catalogue.check_mine(self.asset.name, self.asset.revision).content
         if content is None and self.asset.is_unmade:
-            return "not known: run() runs the function here, and only here"
+            does = "runs the function" if self.function else "makes it"
+            return f"not known: run() {does} here, and only here"
         return preview_of(content) if content is not None else "not kept: the request has been answered"
 
     def run(self, *, timeout_s: float | None = None) -> None:
-        """Run the function that was asked for, here, in a process of its own that is shut in. Nothing of it
-        leaves: the request stays pending, `preview()` shows what it makes, `log` what it prints. Does nothing
+        """Run what was asked for, here, in a process of its own that is shut in. Nothing of it leaves: the
+        request stays pending, `preview()` shows what it makes, `log` what it prints. Does nothing
         where that has been done. If interrupted, it is ended. `timeout_s` is how long it may take, instead of
         the settings' time.
 
@@ -208,7 +218,7 @@ class Request:
             AssetNotFound, AssetChanged: what it works on is no longer shared.
             WorkerUnavailable: there can be no such process here.
             AuditUnavailable: the audit log cannot be written; it is not run.
-            SettingError: there is no function.
+            SettingError: there is nothing to run.
         """
         self._thread.run(review.run(self._inbox, self._incoming, timeout_s))
 
@@ -222,11 +232,11 @@ class Request:
     ) -> None:
         """Let this revision of the object leave to the peer, now and when it asks again.
 
-        A function is run first, if it has not been, as `run` does; where it fails, the request stays pending
-        and the peer is told nothing: see `fail`. It is approved this once, for what it has made. With `times`
-        or `until` a policy is added that answers the same code with the same arguments again: so many times,
-        with this one, and until then; each time it is run anew, on what is shared then. With `logs` the peer
-        gets what it prints and how far it is.
+        What has to be run is run first, if it has not been, as `run` does; where it fails, the request stays
+        pending and the peer is told nothing: see `fail`. It is approved this once, for what it has made. With
+        `times` or `until` a policy is added that answers the same code with the same arguments again: so many
+        times, with this one, and until then; each time it is run anew, on what is shared then. With `logs`
+        the peer gets what it prints and how far it is.
 
         Raises:
             OperationFailed: the function has failed; `log` has the traceback.
@@ -296,25 +306,29 @@ class Request:
             unknown = ", ".join(changes)
             raise SettingError(f"a policy has no such field: one of {unknown}") from None
 
+    @property
+    def _state_words(self) -> str:
+        course = self.running
+        return f"running: {course}" if course else self.state
+
     def __repr__(self) -> str:
         asset = self._incoming.asset
+        what = f"asks for {visible(asset.name)!r}, "
+        what += asset.detail if asset.is_unmade else size_text(asset.size_bytes)
         if self.function:
-            failed = f" and failed here: {visible(self.failure)}" if self.failure else ""
-            return (
-                f"<Request {self.number} ({self.state}): {visible(self.peer)} asks to run "
-                f"{visible(asset.name)}, which has made of mocks {visible(self.mock_result)}"
-                f"{failed}; "
-                f"reason: {visible(self.reason) or 'none given'}>"
-            )
+            what = f"asks to run {visible(asset.name)}, which has made of mocks {visible(self.mock_result)}"
+        failed = f" and failed here: {visible(self.failure)}" if self.failure else ""
         return (
-            f"<Request {self.number} ({self.state}): {visible(self.peer)} asks for {visible(asset.name)!r}, "
-            f"{size_text(asset.size_bytes)}; reason: {visible(self.reason) or 'none given'}>"
+            f"<Request {self.number} ({self._state_words}): {visible(self.peer)} {what}{failed}; "
+            f"reason: {visible(self.reason) or 'none given'}>"
         )
 
     def _repr_html_(self) -> str:
         shown = RequestTable([self])._repr_html_()
         if self.lineage is not None:
-            shown += f"<div>how it is made, {_rows(self.group)}:</div>{self.code._repr_html_()}"
+            is_known = Facts.of(self.asset, self.peer).is_group_known
+            rows = f", {_rows(self.group)}" if is_known else ""
+            shown += f"<div>how it is made{rows}:</div>{self.code._repr_html_()}"
         if self.failure:
             shown += (
                 f"<div>it failed here: {html.escape(visible(self.failure))}. The peer knows nothing of it: "
@@ -414,7 +428,7 @@ class RequestTable(Sequence[Request]):
         rows = [
             (
                 str(request.number),
-                request.state,
+                request._state_words,
                 request.peer,
                 request.asset.name,
                 f"it failed here: {request.failure}" if request.failure else _words(request.asset),

@@ -17,6 +17,7 @@ from duetlink.duet.answering.incoming import utc_now
 from duetlink.duet.answering.job import ProgramJob
 from duetlink.duet.answering.jobs import Jobs
 from duetlink.duet.answering.machine import step
+from duetlink.duet.answering.pace import Pace
 from duetlink.duet.answering.persistence import Persistence
 from duetlink.duet.answering.policies.announcement import announce
 from duetlink.duet.answering.policies.book import PolicyBook
@@ -49,6 +50,7 @@ class Runner:
         jobs: Jobs,
         grants: Grants,
         persistence: Persistence,
+        pace: Pace,
         changed: Callable[[], None],
         call_person: Callable[[], None],
         ended: Callable[[Handling], None],
@@ -62,6 +64,7 @@ class Runner:
         self._jobs = jobs
         self._grants = grants
         self._persistence = persistence
+        self._pace = pace
         self._changed = changed
         self._call_person = call_person
         self._ended = ended
@@ -251,23 +254,28 @@ class Runner:
 
     async def _function(self, handling: Handling, by: str) -> None:
         """Wait for a function that a policy has had started."""
-        request = handling.request
+        request, turn = handling.request, self._pace.begin()
         following: Event = events.FunctionLost()
         try:
-            await self._jobs.make(request, by)
-            following = events.FunctionMade()
-        except OperationFailed:
-            following = events.FunctionFailed(self._told(handling, by))
-            handling.charges.pop(Charged.RUN, None)  # for good
-        except RequestAnswered:
-            pass
-        except DuetError as error:
-            _log.warning("request %d was not answered by %s: %s", request.number, by, error)
-        handling.run_by = None
-        try:
+            try:
+                await self._jobs.make(request, by)
+                following = events.FunctionMade()
+            except OperationFailed:
+                following = events.FunctionFailed(self._told(handling, by))
+                handling.charges.pop(Charged.RUN, None)  # for good
+            except RequestAnswered:
+                pass
+            except DuetError as error:
+                _log.warning("request %d was not answered by %s: %s", request.number, by, error)
+            if following not in (events.FunctionLost(), events.FunctionFailed()):
+                await self._pace.wait(turn)
+            handling.run_by = None
             await self.run(handling, following)
         except DuetError as error:
             _log.warning("request %d was not answered by %s: %s", request.number, by, error)
+        finally:
+            handling.run_by = None
+            self._pace.end(turn)
 
     def _told(self, handling: Handling, by: str) -> events.Fail | None:
         """What the peer hears of a run that has failed: as much as the policy says that has had it run."""

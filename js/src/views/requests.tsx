@@ -20,7 +20,22 @@ const DEAD_MS = 500;
 /** So little is read before it is approved: the oldest request of this size unfolds by itself. */
 const SMALL_BYTES = 1000;
 
-const COMMANDS = ["approve", "run_request", "deny", "add_policy_like", "request_detail"];
+const COMMANDS = [
+  "approve",
+  "run_request",
+  "stop_request",
+  "fail",
+  "deny",
+  "add_policy_like",
+  "request_detail",
+];
+
+/** How much the peer may hear of a failure, the least first. */
+const TELLINGS = [
+  ["that", "That it failed"],
+  ["type", "Also where, and the class of error"],
+  ["message", "Also the message, which may quote the data"],
+] as const;
 
 /** Puts the focus on the oldest request, on what opens it: never on an answer. Where none waits, on the tab's content. */
 export function focusFirstRequest({ root }: View): void {
@@ -91,7 +106,7 @@ function Pending({ row, first, dead, onMove }: PendingProps) {
   const { id } = view;
   const chosen = useSignal<boolean | null>(null); // by a click; else its size decides
   const open = chosen.value ?? (first && row.made && row.size_bytes <= SMALL_BYTES);
-  const answering = useSignal<"" | "deny" | "like">("");
+  const answering = useSignal<"" | "deny" | "like" | "fail">("");
   const item = useRef<HTMLLIElement>(null);
   useLayoutEffect(() => {
     const shown = item.current!;
@@ -187,12 +202,18 @@ function Pending({ row, first, dead, onMove }: PendingProps) {
       )}
       {row.state === "running" && (
         <p class="dim" role="status">
-          It runs here{row.progress === null ? "…" : `: ${Math.round(row.progress * 100)} %`}
+          It runs here{course(row)}
+        </p>
+      )}
+      {row.failure && (
+        <p class="refusal" role="status">
+          It failed here: <Words text={row.failure} limit={200} />. The peer knows nothing of it.
         </p>
       )}
       {open && <Detail row={row} id={detailId} />}
       {answering.value === "deny" && <Denial row={row} dead={dead} onCancel={cancel} />}
       {answering.value === "like" && <PolicyLike row={row} dead={dead} onMove={onMove} onCancel={cancel} />}
+      {answering.value === "fail" && <Telling row={row} dead={dead} onCancel={cancel} />}
       {!answering.value && (
         <div class="answers">
           <CommandButton
@@ -202,6 +223,7 @@ function Pending({ row, first, dead, onMove }: PendingProps) {
             inert={dead || refused}
             why={refused ? refusalId : undefined}
             label={`${row.made ? "Approve" : "Run and approve"} ${visible(row.name)}`}
+            onAck={(ack) => !ack.ok && !row.made && forget(row.number)}
           >
             {row.made ? "Approve" : "Run and approve"}
           </CommandButton>
@@ -216,6 +238,27 @@ function Pending({ row, first, dead, onMove }: PendingProps) {
             >
               Run here
             </CommandButton>
+          )}
+          {row.state === "running" && (
+            <CommandButton
+              command="stop_request"
+              args={{ number: row.number }}
+              inert={dead}
+              label={`Stop the run of ${visible(row.name)}`}
+            >
+              Stop
+            </CommandButton>
+          )}
+          {row.failure && (
+            <button
+              type="button"
+              class="plain"
+              data-opens="fail"
+              aria-label={`Tell the peer that ${visible(row.name)} failed…`}
+              onClick={() => (answering.value = "fail")}
+            >
+              Tell the peer…
+            </button>
           )}
           <button type="button" class="plain" data-opens="deny" onClick={() => (answering.value = "deny")}>
             Deny…
@@ -238,7 +281,42 @@ function Pending({ row, first, dead, onMove }: PendingProps) {
   );
 }
 
-function Denial({ row, dead, onCancel }: { row: RequestRow; dead: boolean; onCancel: () => void }) {
+/** How far a run is, by what is measured here and by the function's own word. */
+function course({ running, progress }: RequestRow): string {
+  const parts = [running, progress === null ? "" : `${Math.round(progress * 100)} %`].filter(Boolean);
+  return parts.length > 0 ? `: ${parts.join(", ")}` : "…";
+}
+
+interface AnswerProps {
+  row: RequestRow;
+  dead: boolean;
+  onCancel: () => void;
+}
+
+function Telling({ row, dead, onCancel }: AnswerProps) {
+  const group = useRef<HTMLDivElement>(null);
+  useEffect(() => group.current?.querySelector("button")?.focus(), []);
+  return (
+    <div
+      ref={group}
+      class="answers"
+      role="group"
+      aria-label={`What the peer hears of the failure of ${visible(row.name)}`}
+      onKeyDown={(event) => event.key === "Escape" && onCancel()}
+    >
+      {TELLINGS.map(([tell, words]) => (
+        <CommandButton key={tell} command="fail" args={{ number: row.number, tell }} inert={dead}>
+          {words}
+        </CommandButton>
+      ))}
+      <button type="button" class="plain" onClick={onCancel}>
+        Cancel
+      </button>
+    </div>
+  );
+}
+
+function Denial({ row, dead, onCancel }: AnswerProps) {
   const { connection } = useView().panel;
   const reason = useSignal("");
   const field = useRef<HTMLInputElement>(null);

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from duetlink.compute.operations.trace import LoggedValue
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from duetlink.compute.operations.lineage import operation_name
+from duetlink.compute.operations.trace import LoggedValue
 from tests.compute.operations.programs import Writer, asked, effects, lineage, traced
 
 

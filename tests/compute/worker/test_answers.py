@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duetlink.base.wire import schema_pb2 as pb
-from duetlink.compute.worker import answers
+from duetlink.compute.worker import answers, faults
 from duetlink.compute.worker.faults import Fault
 from duetlink.compute.worker.groups import EVERYBODY
 from duetlink.compute.worker.memory import place
@@ -52,21 +51,7 @@ def test_a_result_of_everybody_has_no_smallest_group() -> None:
     assert answers.read_result(*answers.result(values.encode(1), EVERYBODY))[1] is None
 
 
-WHY = Fault(1, 7, pb.WorkFailure.RAISED, pb.WorkFailure.KEY_ERROR)
-
-
-def test_failures_of_a_batch() -> None:
-    faults = [(3, WHY), (0, Fault(2, 0, pb.WorkFailure.REFUSED, words="why"))]
-    content, fds = answers.batch(faults, [1, 2])
-    assert answers.read_batch(content) == (faults, [1, 2])
-    assert not fds
-
-
-def test_of_many_failures_the_first_are_told_and_all_are_counted() -> None:
-    content, _ = answers.batch([(id_, WHY) for id_ in range(1, 301)], list(range(300)))
-    faults, failed = answers.read_batch(content)
-    assert faults == [(id_, WHY) for id_ in range(1, 101)]
-    assert failed == list(range(300))
+WHY = Fault(7, faults.RAISED, faults.Failure.KEY_ERROR, "why")
 
 
 def test_in_place_of_a_result_comes_why_it_is_not_there() -> None:
@@ -78,17 +63,18 @@ def test_in_place_of_a_result_comes_why_it_is_not_there() -> None:
     [
         None,
         [],
-        [1, 2, 3, 4],
-        [1, 2, 99, 0, ""],
-        [1, 2, 1, 99, ""],
-        [1, 2, 1, 0, 5],
-        [-1, 0, 1, 0, ""],
-        "12340",
+        [1, 2, 3],
+        [1, 2, 3, "", ""],
+        [1, 99, 0, ""],
+        [1, 1, 99, ""],
+        [1, 1, 0, 5],
+        [-1, 1, 0, ""],
+        [1 << 31, 1, 0, ""],
+        [True, 1, 0, ""],
+        "1234",
     ],
 )
 def test_a_fault_is_of_the_closed_lists(told: object) -> None:
-    with pytest.raises(WorkerUnavailable):
-        answers.read_batch(json.dumps({"faults": [[1, told]], "failed": []}).encode())
     with pytest.raises(WorkerUnavailable):
         answers.read_result(json.dumps({"fault": told}).encode(), ())
 
@@ -123,12 +109,20 @@ def test_what_is_no_result_is_refused_and_its_memory_closed(told: Any) -> None:
         assert is_closed(fd)
 
 
-@pytest.mark.parametrize(
-    "told", [[], {}, {"failures": [], "failed": [1e400]}, {"failures": [[1]], "failed": []}]
-)
-def test_what_is_no_list_of_failures_is_refused(told: Any) -> None:
-    with pytest.raises(WorkerUnavailable, match="is no list of failures"):
-        answers.read_batch(json.dumps(told).encode())
+def test_the_words_of_a_room_are_one_line_of_bounded_length() -> None:
+    content = json.dumps({"fault": [1, 1, 0, "a\nb\x1b[2J\u202e" + "c" * 5_000]}).encode()
+    fault = answers.read_result(content, ())
+    assert isinstance(fault, Fault)
+    assert fault.words.startswith("a b\\x1b[2J\\u202ec")
+    assert len(fault.words) == 2_000
+
+
+def test_of_a_fault_as_much_is_told_as_its_owner_lets_out() -> None:
+    assert WHY.told("silent") == Fault(0, faults.UNTOLD)
+    assert WHY.told("type") == Fault(7, faults.RAISED, faults.Failure.KEY_ERROR)
+    assert WHY.told("message") == WHY
+    # the class of an error is told of what a library has raised
+    assert Fault(7, faults.REFUSED, 5, "why").told("type") == Fault(7, faults.REFUSED)
 
 
 def test_memory_of_a_failure_is_closed() -> None:
@@ -161,5 +155,3 @@ def test_anything_else_is_worker_unavailable(content: bytes) -> None:
         with contextlib.suppress(WorkerUnavailable):
             read(content, [fd])
         assert is_closed(fd)
-    with contextlib.suppress(WorkerUnavailable):
-        answers.read_batch(content)

@@ -294,6 +294,61 @@ def test_a_function_that_runs_says_how_far_it_is(show: Show) -> None:
     expect(view.get_by_role("button", name="Deny")).to_be_visible()
 
 
+def test_a_run_says_its_step_time_and_memory_and_can_be_stopped(show: Show) -> None:
+    shown = show(traits=with_function(state="running", running="step 3 of 10, 3.2 s, 120 MB", progress=0.5))
+    view = open_requests(shown)
+    expect(view.locator(".request").get_by_role("status")).to_have_text(
+        "It runs here: step 3 of 10, 3.2 s, 120 MB, 50 %"
+    )
+    view.get_by_role("button", name="Stop the run of total(ages)").click()
+    command = shown.command()
+    assert (command["name"], command["args"]) == ("stop_request", {"number": 28})
+
+
+def test_nothing_that_does_not_run_can_be_stopped_and_nothing_that_has_not_failed_told(show: Show) -> None:
+    view = open_requests(show(traits=with_function()))
+    expect(view.get_by_role("button", name="Stop the run of total(ages)")).to_have_count(0)
+    expect(view.get_by_role("button", name="Tell the peer that total(ages) failed…")).to_have_count(0)
+
+
+@pytest.mark.parametrize(
+    ("button", "tell"),
+    [
+        ("That it failed", "that"),
+        ("Also where, and the class of error", "type"),
+        ("Also the message, which may quote the data", "message"),
+    ],
+)
+def test_a_failure_is_shown_here_and_told_as_far_as_the_person_chooses(
+    show: Show, button: str, tell: str
+) -> None:
+    shown = show(traits=with_function(failure="KeyError in line 4"))
+    view = open_requests(shown)
+    expect(view.locator(".request").get_by_role("status")).to_have_text(
+        "It failed here: KeyError in line 4. The peer knows nothing of it."
+    )
+    expect(view.get_by_role("button", name="Run total(ages) here, and only here")).to_be_visible()
+    view.get_by_role("button", name="Tell the peer that total(ages) failed…").click()
+    shown.settle()
+    choices = view.get_by_role("group", name="What the peer hears of the failure of total(ages)")
+    expect(choices.get_by_role("button").first).to_be_focused()
+    choices.get_by_role("button", name=button).click()
+    command = shown.command()
+    assert (command["name"], command["args"]) == ("fail", {"number": 28, "tell": tell})
+
+
+def test_what_the_peer_would_hear_of_a_failure_can_be_thought_over(show: Show) -> None:
+    shown = show(traits=with_function(failure="KeyError in line 4"))
+    view = open_requests(shown)
+    opener = view.get_by_role("button", name="Tell the peer that total(ages) failed…")
+    opener.click()
+    shown.settle()
+    shown.page.keyboard.press("Escape")
+    shown.settle()
+    expect(opener).to_be_focused()
+    expect(view.get_by_role("button", name="Deny…")).to_be_visible()
+
+
 def test_a_private_function_says_what_it_costs_and_what_is_left(show: Show) -> None:
     traits = with_function(
         privacy="epsilon 2 at delta 1e-05", budgets="epsilon 3 is left for 'people', 1 after it"

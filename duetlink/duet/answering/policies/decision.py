@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from duetlink.compute.operations.lineage import UNKNOWN
 from duetlink.compute.operations.preparations import UNPREPARED
 from duetlink.duet.answering.policies.code_pattern import code_fits, is_whole
 from duetlink.duet.answering.policies.facts import Facts
-from duetlink.duet.answering.policies.policy import APPROVE, OUTDATED, Policy, short_digest
+from duetlink.duet.answering.policies.policy import APPROVE, OUTDATED, Policy, outdated_code, short_digest
 from duetlink.duet.answering.policies.usage import Usage
 from duetlink.duet.display import Table
 
@@ -66,13 +67,21 @@ class Decision:
 def decide(
     policies: Sequence[Policy], facts: Facts, usage: Mapping[str, Usage], now: datetime.datetime
 ) -> Decision:
-    """The first of `policies` that matches. `usage` is by name; hours are those of the time zone of `now`."""
+    """The first of `policies` that matches. `usage` is by name; hours are those of the time zone of `now`.
+
+    Where one that denies or asks could match but for a digest that names nothing any more, a person decides:
+    what it was to keep back is not let out by a policy behind it.
+    """
     verdicts = []
     for policy in policies:
         why_not = next(_mismatches(policy, facts, usage.get(policy.name) or Usage(), now), "")
         verdicts.append(Verdict(policy, why_not))
         if not why_not:
             return Decision(policy, tuple(verdicts))
+        if policy.action != APPROVE and outdated_code(policy):
+            others = dataclasses.replace(policy, code=())
+            if not any(_mismatches(others, facts, Usage(), now)):
+                break
     return Decision(None, tuple(verdicts))
 
 
@@ -137,7 +146,7 @@ def _lineage(policy: Policy, facts: Facts, usage: Usage, now: datetime.datetime)
     if policy.lineage:
         yield from _code(policy, facts)
     if policy.code and facts.code not in policy.code:
-        for digest in policy.outdated_code:
+        for digest in outdated_code(policy):
             yield f"its digest {digest[:12]}… {OUTDATED}"
         found = short_digest(facts.code) or "of no code"
         yield f"its code has the digest {found}, not {_digests(policy.code)}"

@@ -180,17 +180,12 @@ class Policy:
                 f"failures says what is told of runs; a policy that says {self.action} has nothing run"
             )
 
-    @property
-    def outdated_code(self) -> tuple[str, ...]:
-        """Those of `code` that name nothing any more."""
-        return tuple(digest for digest in self.code if _DIGEST.fullmatch(digest))
-
     def words(self) -> str:
         """What it says beside its name and action: `tags loss; up to 1 kB; 10 times`."""
         parts = [f"{name} {', '.join(getattr(self, name))}" for name in _PATTERNS if getattr(self, name)]
         if self.prep:
             parts.append(f"prep {', '.join(digest[:12] for digest in self.prep)}")
-        parts += [f"the digest {digest[:12]}… {OUTDATED}" for digest in self.outdated_code]
+        parts += [f"the digest {digest[:12]}… {OUTDATED}" for digest in outdated_code(self)]
         if self.no_other_tags:
             parts.append("no other tags")
         for name, text in (("max_bytes", "up to {}"), ("total_bytes", "{} in all")):
@@ -225,6 +220,11 @@ class Policy:
             if field.name != "action" and getattr(self, field.name) != field.default
         )
         return f"Policy({self.action!r}{shown})"
+
+
+def outdated_code(policy: Policy) -> tuple[str, ...]:
+    """Those digests of its code that name nothing any more."""
+    return tuple(digest for digest in policy.code if _DIGEST.fullmatch(digest))
 
 
 def short_digest(digest: str) -> str:
