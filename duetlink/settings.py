@@ -134,6 +134,11 @@ class Settings:
         600.0, "how long one batch of them, or one function, may take", "DUETLINK_WORKER_TIMEOUT_S"
     )
     worker_result_bytes: int = _setting(1 * GIB, "largest result that the peer may ask for")
+    check_on_mocks: bool = _setting(
+        True,
+        "whether a program is run alone on the mocks, beside its request, and has to make what is shown here",
+        "DUETLINK_CHECK_ON_MOCKS",
+    )
     answer_grid_s: float = _setting(
         0.0,
         "answers of policies that need a run leave 1, 2, 4, … times as long after the ask; 0: at once",
