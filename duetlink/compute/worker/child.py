@@ -82,7 +82,8 @@ def made_ready(start: dict[str, Any], loaded: list[str], lockdown: Lockdown, use
     desk = desks.make(kind)
     if used_bytes is not None:
         libraries.set_threads(loaded, limits.threads)
-    functions = libraries.functions_of([name for name in loaded if name in start["libraries"]])
+    loaded = [name for name in loaded if name == "numpy" or name in start["libraries"]]  # what it is given
+    functions = libraries.functions_of(loaded)
     isolation = lockdown.complete(limits, functions, runs_code=kind.runs_code, forked_bytes=used_bytes)
     libraries.settle(loaded, limits.threads)
     return desk, isolation, loaded
