@@ -69,7 +69,11 @@ class Place:
         rooms.SPARE_S = self._spare_s
 
     async def _use(self) -> Callable[[], Awaitable[None]]:
-        return rooms.use(BOOTSTRAP)
+        leave = rooms.use(BOOTSTRAP)
+        await (
+            await Worker.start(desk="probe", bootstrap=BOOTSTRAP)
+        ).close()  # its zygote is there from now on
+        return leave
 
     async def _left(self, leave: Callable[[], Awaitable[None]]) -> None:
         await leave()
