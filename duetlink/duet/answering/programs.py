@@ -18,12 +18,12 @@ from duetlink.compute.privacy.account import Amount
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.privacy.ledger import Ledger
 from duetlink.compute.privacy.table import Rows
-from duetlink.compute.worker import answers, libraries, rooms
+from duetlink.compute.worker import rooms, runs
 from duetlink.compute.worker.faults import Fault
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import place
 from duetlink.compute.worker.process import OnEvent, Worker
-from duetlink.data.values.base import Encoded
+from duetlink.compute.worker.runs import Made
 from duetlink.duet.answering.charge import Charge, planned_charges, refusal
 from duetlink.duet.answering.private import Private, planned, rows_found
 from duetlink.duet.objects.budget import Open
@@ -32,10 +32,6 @@ from duetlink.duet.objects.recorder import Recorder
 from duetlink.errors import BudgetExceeded, NoMock
 from duetlink.net.flight.body import Outgoing
 from duetlink.settings import Settings
-
-Made = tuple[Encoded, int | None]  # a value, and of how many rows each number of it is made at least
-
-_LIBRARIES = tuple(library for library in libraries.LIBRARIES if library not in libraries.OF_FUNCTIONS)
 
 
 class Programs:
@@ -78,7 +74,7 @@ class Programs:
     async def rows(self, program: Program) -> Rows | str:
         """Which rows of which asset a result has; else why that is not known."""
         opened = self._opened()
-        return await asyncio.to_thread(lambda: rows_found(program.steps, program.target, opened))
+        return await asyncio.to_thread(lambda: rows_found(program, opened))
 
     def _opened(self) -> dict[tuple[str, int], Open]:
         """The assets with a budget, by name and revision."""
@@ -143,23 +139,14 @@ class Programs:
             WorkerUnavailable: the room has ended, or there is none; WorkLimit: over a limit.
             AssetNotFound, AssetChanged, NoMock: an object is no longer there to be worked on.
         """
-        room = await Worker.start(limits, desk="program", libraries=_LIBRARIES, on_event=on_event)
+        room = await runs.opened(limits, on_event)
         on_room(room)
         try:
             for name, revision in program.assets:
                 await self._map(room, name, revision)
-            segments = program.segments
-            size_bytes = sum(map(len, segments))
-            fd = await asyncio.to_thread(place, segments, size_bytes)
-            asked = {"size_bytes": size_bytes, "max_bytes": limits.result_bytes, "salt": self._salt}
-            command = "run"
-            if private is not None:
-                command, asked = "release", asked | json.loads(private.to_json())
-            try:
-                reply = await room.call(command, json.dumps(asked).encode(), [fd], memory=True)
-            finally:
-                os.close(fd)
-            return answers.read_result(reply.content, reply.fds)
+            if private is None:
+                return await runs.run(room, program, self._salt)
+            return await runs.run(room, program, self._salt, "release", json.loads(private.to_json()))
         finally:
             await room.close()
 
@@ -170,8 +157,7 @@ class Programs:
         fd = await asyncio.to_thread(place, list(outgoing.pieces()), outgoing.size_bytes)
         try:
             await asyncio.to_thread(_verify, outgoing)
-            header = {"name": name, "revision": revision, "size_bytes": outgoing.size_bytes}
-            await room.call("asset", json.dumps(header).encode(), [fd], lasting=True)
+            await runs.map_asset(room, name, revision, fd, outgoing.size_bytes)
         finally:
             os.close(fd)
         opened = Entry(
