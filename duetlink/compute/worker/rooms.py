@@ -240,12 +240,14 @@ def _task(work: Coroutine[Any, Any, _T]) -> asyncio.Task[_T]:
 
 
 async def _thrown_away(making: asyncio.Task[Made]) -> None:
-    with contextlib.suppress(WorkerUnavailable):
-        process, sock = await making
-        sock.close()
-        with contextlib.suppress(ProcessLookupError):
-            process.kill()
-        await process.wait()
+    await asyncio.wait((making,))  # it was cancelled if its zygote was
+    if making.cancelled() or making.exception() is not None:
+        return
+    process, sock = making.result()
+    sock.close()
+    with contextlib.suppress(ProcessLookupError):
+        process.kill()
+    await process.wait()
 
 
 _here: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Rooms] = weakref.WeakKeyDictionary()

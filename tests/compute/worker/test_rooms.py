@@ -166,3 +166,12 @@ async def test_where_forks_cannot_compute_a_room_is_a_process_that_is_ready(
     assert parent(worker.pid) == os.getpid()
     assert worker.isolation.enforced
     await worker.close()
+
+
+async def test_rooms_are_closed_while_the_zygote_of_a_spare_one_starts() -> None:
+    leave = rooms.use(BOOTSTRAP)
+    rooms.warm()
+    await asyncio.sleep(0)
+    async with asyncio.timeout(60):
+        await leave()
+    assert rooms.here() is None
