@@ -152,7 +152,7 @@ class Request:
         where it has not. `log` has the message and the traceback. The peer knows nothing of it.
         """
         job = self._incoming.job
-        if job is None or job.failure is None or job.running or self._incoming.state != PENDING:
+        if job is None or job.failure is None or job.made or job.running or self._incoming.state != PENDING:
             return ""
         return job.failure.summary
 

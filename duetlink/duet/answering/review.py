@@ -58,7 +58,7 @@ async def fail(inbox: Inbox, request: Incoming, tell: str) -> None:
     if tell not in FAILURES:
         raise SettingError(f"tell is one of {', '.join(FAILURES)}, got {tell!r}")
     job = request.job
-    if job is None or job.failure is None:
+    if job is None or job.failure is None or job.made:  # of a check, that it has failed is what was made
         raise SettingError(f"request {request.number} has not failed here; run() tries it, deny() refuses it")
     await inbox.fail(request, job.failure.words(job.name, tell))
 
