@@ -3,7 +3,8 @@
 Theory. A step that only makes something and fails leaves a fault in place of its result; whoever uses it has
 the same fault. A step that writes and fails ends the run: what it should have changed is not what the program
 says that it is, and neither is anything that shares memory with it. It is passed over only where what it was
-to change was itself never made. So no value is ever made of an object that is half-way, and which objects a
+to change was itself never made, which a backward step never is: it changes gradients of all that its loss was
+made of. So no value is ever made of an object that is half-way, and which objects a
 fault stands for follows from the steps alone. Where a limit is reached the run ends as well: how much memory
 there is, is no property of the program.
 """
@@ -30,7 +31,7 @@ from duetlink.compute.operations.body import Body, BodyStep
 from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.guards import check
 from duetlink.compute.operations.items import check_items
-from duetlink.compute.operations.kinds import CHANGES_FIRST, kind_by_name, writes
+from duetlink.compute.operations.kinds import BACK, CHANGES_FIRST, kind_by_name, writes
 from duetlink.compute.worker import faults, groups, separation
 from duetlink.compute.worker.console import KernelGone
 from duetlink.compute.worker.draws import Draws
@@ -302,6 +303,8 @@ class Interpreter:
 
     def _changes_what_is_unmade(self, step: BodyStep) -> bool:
         """Whether an object that a writing step was to change was never made."""
+        if kind_by_name(step.operation, worst_effect) >= BACK:
+            return False
         places: Sequence[int] = (0,)
         if step.operation[0] not in ".@":
             with contextlib.suppress(OperationRefused):
