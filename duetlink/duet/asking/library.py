@@ -6,6 +6,7 @@ themselves.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -34,11 +35,13 @@ class RemoteLibrary:
         if self._module.__name__ == "patsy" and name in ("dmatrices", "dmatrix"):
             return FormulaMatrices(name, self._workbench)
         allowed = self._workbench.allowed
+        within = f"{self._name}.{name}"
+        if callable(found) and allowed.name_of(plain := inspect.unwrap(found)) == within:
+            found = plain  # torch wraps some of its own when an optimiser is used for the first time
         if allowed.constant_name(found) is not None and allowed.names(type(found)):
             return RemoteConstant(found, self._workbench)
         if allowed.name_of(found) is not None:
             return RemoteFunction(found, self._workbench)
-        within = f"{self._name}.{name}"
         if allowed.has_members(within):  # a distribution, of which functions are listed
             return RemoteLibrary(found, self._workbench, within)
         if allowed.constant_name(found) is not None or isinstance(found, (int, float, str)):
