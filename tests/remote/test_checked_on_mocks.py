@@ -218,6 +218,14 @@ def test_a_view_of_a_mock_that_the_notebook_writes_into_is_found(bench: Bench, x
         (middle * 1).get(reason="view")
 
 
+def test_a_tensor_that_the_notebook_writes_into_is_found(bench: Bench) -> None:
+    tensor = bench.share(torch.ones(3), "tensor", mock=torch.arange(3.0))
+    tensor.sum()
+    tensor.mock[1] = 7
+    with pytest.raises(errors.ProgramDiffers, match=r"7\.0 at \[1\] in this session, and 1\.0 at \[1\]"):
+        (tensor * 1).get(reason="tensor")
+
+
 def test_a_frame_that_the_notebook_writes_into_is_found(bench: Bench) -> None:
     frame = bench.share(FRAME, "frame", mock=pd.DataFrame({"town": list("abcd"), "age": [1.0, 2, 3, 4]}))
     frame.age.sum()
@@ -285,7 +293,7 @@ def test_a_step_that_fails_alone_is_an_error(tmp_path: Path) -> None:
     with pair(tmp_path) as bench:
         frame = bench.share(FRAME, "frame").copy()
         frame["old"] = frame.age > 35
-        words = r"old.* is a pandas\.Series 4 rows, bool in this session; .* alone .* fails: KeyError: 'old'"
+        words = r"old.* is a pandas\.Series 4 rows, bool in this session; .* alone .* failed: KeyError: 'old'"
         with pytest.raises(errors.ProgramDiffers, match=words):
             frame["old"].get(reason="old")
 
