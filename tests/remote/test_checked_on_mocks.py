@@ -311,6 +311,16 @@ def test_it_is_not_done_where_nothing_is_cut(tmp_path: Path, rooms: Rooms) -> No
         assert len(rooms.workers) == 1
 
 
+def test_it_is_done_where_what_was_cut_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duetlink.duet.asking.program._COMPACT_STEPS", 0)
+    with pair(tmp_path) as bench:
+        x = bench.share(REAL, "x", mock=MOCK)
+        x + 1
+        x.mock[:] = 0
+        with pytest.raises(errors.ProgramDiffers):
+            x.sum().get(reason="sum")
+
+
 def test_it_is_not_done_where_the_settings_say_so(tmp_path: Path, rooms: Rooms) -> None:
     with pair(tmp_path, check_on_mocks=False) as bench:
         x = bench.share(REAL, "x", mock=MOCK)
@@ -318,6 +328,17 @@ def test_it_is_not_done_where_the_settings_say_so(tmp_path: Path, rooms: Rooms) 
         x + 1
         assert x.sum().get() == 15
         assert rooms.workers == []
+
+
+def test_it_is_not_done_where_a_mock_could_not_be_kept(
+    bench: Bench, rooms: Rooms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetlink.duet.asking.workbench.unaltered", lambda body: None)
+    unkept = bench.share(REAL, "unkept", mock=MOCK)
+    unkept.mock[:] = 0
+    unkept + 1
+    assert unkept.sum().get() == 15
+    assert rooms.workers == []
 
 
 def test_it_is_not_done_where_no_room_can_be_had(
