@@ -19,8 +19,8 @@ from duetlink.compute.worker.isolation import Isolation
 from duetlink.compute.worker.libraries import LIBRARIES
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import close_all
+from duetlink.compute.worker.ready import Process, taken
 from duetlink.compute.worker.result_memory import ResultMemory
-from duetlink.compute.worker.rooms import Process, taken
 from duetlink.compute.worker.spawn import BOOTSTRAP, spawn
 from duetlink.errors import RemoteProtocolError, SettingError, WorkerUnavailable, WorkLimit
 

@@ -20,17 +20,17 @@ import sys
 import time
 import weakref
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from duetlink.base.runtime.forks import in_child
+from duetlink.compute.worker import ready
 from duetlink.compute.worker.libraries import LIBRARIES
 from duetlink.compute.worker.limits import Limits
+from duetlink.compute.worker.process import Worker
+from duetlink.compute.worker.ready import Made
 from duetlink.compute.worker.room_process import RoomProcess
 from duetlink.compute.worker.spawn import BOOTSTRAP, ahead, forking, spawn
 from duetlink.errors import WorkerUnavailable
-
-if TYPE_CHECKING:
-    from duetlink.compute.worker.process import Worker
 
 SPARE_S = 0.03  # after a room was taken: not amid its work
 _FORK_TIMEOUT_S = 20.0  # a zygote that is stopped is ended after that
@@ -38,29 +38,6 @@ _FORK_TIMEOUT_S = 20.0  # a zygote that is stopped is ended after that
 _T = TypeVar("_T")
 
 _log = logging.getLogger(__name__)
-
-
-class Process(Protocol):
-    """A child process, as `asyncio.subprocess` has it."""
-
-    @property
-    def pid(self) -> int: ...
-
-    @property
-    def stderr(self) -> asyncio.StreamReader | None: ...
-
-    @property
-    def returncode(self) -> int | None:
-        """None as long as it is not known to have ended."""
-
-    def kill(self) -> None:
-        """Raises ProcessLookupError."""
-
-    async def wait(self) -> int:
-        """Its exit status, or the number of the signal below 0."""
-
-
-Made = tuple[Process, socket.socket]  # that nobody has used, and our end of its socket
 
 
 class Zygote:
@@ -79,8 +56,6 @@ class Zygote:
     @classmethod
     async def start(cls, bootstrap: str) -> Zygote:
         """Raises WorkerUnavailable, also where its forks cannot compute."""
-        from duetlink.compute.worker.process import Worker
-
         limits = Limits(threads=1)  # so that no library starts threads which its forks would miss
         return cls(await Worker.start(limits, libraries=tuple(LIBRARIES), bootstrap=forking(bootstrap)))
 
@@ -162,6 +137,16 @@ class Rooms:
         """None: there is none, or not yet."""
         zygote = _made(self._zygote)
         return zygote.pid if zygote is not None and not zygote.has_ended else None
+
+    async def offer(self, bootstrap: str) -> Made | None:
+        """A process for a room of this program; None: there is none at the moment."""
+        if bootstrap != self.bootstrap:
+            return None
+        try:
+            return await self.take()
+        except WorkerUnavailable as error:
+            _log.info("this room is started from the beginning: %s", error)
+            return None
 
     async def take(self) -> Made:
         """A process for a room. Raises WorkerUnavailable."""
@@ -274,6 +259,7 @@ def use(bootstrap: str = BOOTSTRAP) -> Callable[[], Awaitable[None]]:
     if rooms is None:
         rooms = _here[loop] = Rooms(bootstrap)
     rooms.users += 1
+    ready.keep(rooms.offer)
     return lambda: _leave(rooms)
 
 
@@ -283,6 +269,7 @@ async def _leave(rooms: Rooms) -> None:
         loop = asyncio.get_running_loop()
         if _here.get(loop) is rooms:
             del _here[loop]
+            ready.keep(None)
         await rooms.close()
 
 
@@ -296,15 +283,3 @@ def warm() -> None:
     rooms = here()
     if rooms is not None:
         rooms.warm()
-
-
-async def taken(bootstrap: str) -> Made | None:
-    """A process for a room of this program. None: none is kept ready here, or there is none at the moment."""
-    rooms = here()
-    if rooms is None or rooms.bootstrap != bootstrap:
-        return None
-    try:
-        return await rooms.take()
-    except WorkerUnavailable as error:
-        _log.info("this room is started from the beginning: %s", error)
-        return None
