@@ -135,6 +135,11 @@ class Settings:
         600.0, "how long one batch of them, or one function, may take", "DUETLINK_WORKER_TIMEOUT_S"
     )
     worker_result_bytes: int = _setting(1 * GIB, "largest result that the peer may ask for")
+    reuse_bytes: int = _setting(
+        1 * GIB,
+        "most memory of what the peer's operations have made, kept for those that come next; 0: none",
+        "DUETLINK_REUSE_BYTES",
+    )
     answer_grid_s: float = _setting(
         0.0,
         "answers of policies that need a run leave 1, 2, 4, … times as long after the ask; 0: at once",
@@ -176,7 +181,7 @@ class Settings:
             raise SettingError(f"failure_detail {self.failure_detail!r}: one of {', '.join(FAILURE_DETAILS)}")
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.name == "answer_grid_s" and value == 0:
+            if field.name in ("answer_grid_s", "reuse_bytes") and value == 0:
                 continue
             if field.name.endswith(("_s", "_bytes")) and not value > 0:
                 raise SettingError(f"{field.name} must be positive, got {value!r}")

@@ -8,12 +8,15 @@ import hashlib
 import json
 import os
 import secrets
+import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
 from duetlink.compute.operations.canonical import DIGEST_VERSION, Program
 from duetlink.compute.operations.lineage import Lineage
+from duetlink.compute.operations.prefixes import Assets, Prefix
 from duetlink.compute.privacy.account import Amount
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.privacy.ledger import Ledger
@@ -21,20 +24,22 @@ from duetlink.compute.privacy.table import Rows
 from duetlink.compute.worker import answers, libraries, rooms
 from duetlink.compute.worker.faults import Fault
 from duetlink.compute.worker.limits import Limits
-from duetlink.compute.worker.memory import place
-from duetlink.compute.worker.process import OnEvent, Worker
+from duetlink.compute.worker.memory import close_all, place
+from duetlink.compute.worker.process import OnEvent, Reply, Worker
 from duetlink.data.values.base import Encoded
 from duetlink.duet.answering.charge import Charge, planned_charges, refusal
 from duetlink.duet.answering.private import Private, planned, rows_found
+from duetlink.duet.answering.reuse import Frozen, Plan, Reuse
 from duetlink.duet.objects.budget import Open
 from duetlink.duet.objects.catalogue import Catalogue, Mine
 from duetlink.duet.objects.recorder import Recorder
-from duetlink.errors import BudgetExceeded, NoMock
+from duetlink.errors import BudgetExceeded, DuetError, NoMock
 from duetlink.net.flight.body import Outgoing
 from duetlink.settings import Settings
 
 Made = tuple[Encoded, int | None]  # a value, and of how many rows each number of it is made at least
 
+_LEAST_S = 1.0  # that a room has for the rest of a program
 _LIBRARIES = tuple(library for library in libraries.LIBRARIES if library not in libraries.OF_FUNCTIONS)
 
 
@@ -47,10 +52,19 @@ class Programs:
         self._recorder = recorder
         self._ledger = ledger
         self._salt = secrets.token_hex(16)  # for draws of programs that set no seed
+        self._reuse = Reuse(settings.reuse_bytes)
 
     def expect(self) -> None:
         """Something with a mock is shared with a peer who is there: a room may be wanted soon."""
         rooms.warm()
+
+    def retired(self, name: str, revision: int) -> None:
+        """An asset is no longer shared in this revision."""
+        self._reuse.retire((name, revision))
+
+    async def close(self) -> None:
+        """Nothing is run any more."""
+        self._reuse.close()
 
     # -- before a run ----------------------------------------------------------------------------------------
 
@@ -143,41 +157,91 @@ class Programs:
             WorkerUnavailable: the room has ended, or there is none; WorkLimit: over a limit.
             AssetNotFound, AssetChanged, NoMock: an object is no longer there to be worked on.
         """
-        room = await Worker.start(limits, desk="program", libraries=_LIBRARIES, on_event=on_event)
+        began_s = time.monotonic()
+        plan = await self._reuse.plan(program) if private is None else Plan()
+        # memory of its own: what is kept may be dropped meanwhile
+        frozen_fd = -1 if plan.frozen is None else os.dup(plan.frozen.fd)
+        try:
+            room = await Worker.start(limits, desk="program", libraries=_LIBRARIES, on_event=on_event)
+        except BaseException:
+            _close(frozen_fd)
+            raise
         on_room(room)
         try:
             for name, revision in program.assets:
-                await self._map(room, name, revision)
-            segments = program.segments
-            size_bytes = sum(map(len, segments))
-            fd = await asyncio.to_thread(place, segments, size_bytes)
-            asked = {"size_bytes": size_bytes, "max_bytes": limits.result_bytes, "salt": self._salt}
-            command = "run"
-            if private is not None:
-                command, asked = "release", asked | json.loads(private.to_json())
-            try:
-                reply = await room.call(command, json.dumps(asked).encode(), [fd], memory=True)
-            finally:
-                os.close(fd)
+                await self._open(room, name, revision, plan)
+            if plan.frozen is not None:
+                kept = plan.frozen
+                header = {"steps": plan.begun, "size_bytes": kept.size_bytes, "state": kept.state}
+                await room.call("frozen", json.dumps(header).encode(), [frozen_fd])
+            reply = await self._asked(room, program, private, plan)
             return answers.read_result(reply.content, reply.fds)
         finally:
+            _close(frozen_fd)
             await room.close()
+            self._reuse.ran(plan, time.monotonic() - began_s)
 
-    async def _map(self, room: Worker, name: str, revision: int) -> None:
-        """Let a room have an asset."""
-        mine = self._worked_on(name, revision)
-        outgoing = await mine.content.outgoing()
-        fd = await asyncio.to_thread(place, list(outgoing.pieces()), outgoing.size_bytes)
+    async def _asked(self, room: Worker, program: Program, private: Private | None, plan: Plan) -> Reply:
+        """What a room that has all it needs says of a program."""
+        limits, segments = room.limits, program.segments
+        size_bytes = sum(map(len, segments))
+        asked = {"size_bytes": size_bytes, "max_bytes": limits.result_bytes, "salt": self._salt}
+        command, timeout_s = "run", limits.wall_s
+        if private is not None:
+            command, asked = "release", asked | json.loads(private.to_json())
+        fds = [await asyncio.to_thread(place, segments, size_bytes)]
         try:
-            await asyncio.to_thread(_verify, outgoing)
-            header = {"name": name, "revision": revision, "size_bytes": outgoing.size_bytes}
-            await room.call("asset", json.dumps(header).encode(), [fd], lasting=True)
+            if plan.freeze is not None:
+                began_s = time.monotonic()
+                await self._begin(room, asked, fds[0], plan.freeze, plan.inside)
+                _close(fds.pop())
+                timeout_s = max(_LEAST_S, timeout_s - (time.monotonic() - began_s))
+            return await room.call(command, json.dumps(asked).encode(), fds, timeout_s, memory=True)
         finally:
-            os.close(fd)
+            close_all(fds)
+
+    async def _begin(
+        self, room: Worker, asked: dict[str, Any], fd: int, prefix: Prefix, inside: Assets
+    ) -> None:
+        """Have a room do the first steps of a program and no others, and keep what they have made."""
+        most_bytes = min(self._reuse.most_bytes, room.limits.result_bytes)
+        asked = asked | {"steps": prefix.steps, "max_bytes": most_bytes}
+        reply = await room.call("begin", json.dumps(asked).encode(), [fd], memory=True)
+        made = answers.read_frozen(reply.content, reply.fds)
+        if made is None:
+            return
+        try:
+            self.check_offered(sorted(inside))
+        except DuetError:  # retired meanwhile: nothing is made of it any more
+            os.close(made[0])
+        else:
+            self._reuse.keep(prefix, Frozen(*made, inside))
+
+    async def _open(self, room: Worker, name: str, revision: int, plan: Plan) -> None:
+        """Put down that an asset is worked on, and let a room have it, if it needs it."""
+        mine = self._worked_on(name, revision)
+        if plan.needed is None or (name, revision) in plan.needed:
+            await self._map(room, mine)
         opened = Entry(
             kind=entry.RUN, name=name, revision=revision, reason="opened for the peer's operations"
         )
         await self._recorder.record(opened, sync=False)
+
+    async def _map(self, room: Worker, mine: Mine) -> None:
+        outgoing = await mine.content.outgoing()
+        fd = await asyncio.to_thread(place, list(outgoing.pieces()), outgoing.size_bytes)
+        try:
+            await asyncio.to_thread(_verify, outgoing)
+            info = mine.info
+            header = {"name": info.name, "revision": info.revision, "size_bytes": outgoing.size_bytes}
+            await room.call("asset", json.dumps(header).encode(), [fd], lasting=True)
+        finally:
+            os.close(fd)
+
+
+def _close(fd: int) -> None:
+    if fd >= 0:
+        os.close(fd)
 
 
 def _verify(outgoing: Outgoing) -> None:
