@@ -25,7 +25,6 @@ GIB = 1024 * MIB
 PATHS = ("local", "tcp", "punched", "udp", "relay", "channel")
 
 # how much the peer is told of an operation that failed on real data
-FAILURE_DETAILS = ("silent", "type", "message")
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,11 +144,6 @@ class Settings:
         "answers of policies that need a run leave 1, 2, 4, … times as long after the ask; 0: at once",
         "DUETLINK_ANSWER_GRID_S",
     )
-    failure_detail: str = _setting(
-        "type",
-        "what the peer hears of an operation that failed on real data: silent, type (of the error), message",
-        "DUETLINK_FAILURE_DETAIL",
-    )
     budget_path: str | None = _setting(
         None,
         "file of what was spent of the budgets of private statistics (default: among the user's data)",
@@ -177,8 +171,6 @@ class Settings:
             raise SettingError(
                 f"listen {self.listen!r} is no IP address of this machine, such as '192.168.1.2'"
             )
-        if self.failure_detail not in FAILURE_DETAILS:
-            raise SettingError(f"failure_detail {self.failure_detail!r}: one of {', '.join(FAILURE_DETAILS)}")
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name in ("answer_grid_s", "reuse_bytes") and value == 0:

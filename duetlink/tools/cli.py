@@ -384,8 +384,6 @@ def _shown(name: str, value: Any) -> str:
         return file.replace(str(Path.home()), "~", 1) if file.startswith(str(Path.home())) else file
     if value is None or value == ():
         return "none"
-    if name == "failure_detail":
-        return str(value)
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name == "ice_servers":

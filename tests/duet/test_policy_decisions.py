@@ -392,6 +392,17 @@ def test_a_digest_of_an_earlier_version_names_nothing_and_says_so(action: str) -
     assert policy.words() == f"code {OLD}; the digest cdcdcdcdcdcd… {OUTDATED}"
 
 
+@pytest.mark.parametrize("action", ["deny", "ask"])
+def test_what_a_denial_by_an_old_digest_may_have_meant_is_left_to_a_person(action: str) -> None:
+    behind = Policy("approve", name="all", operations="mean")
+    decision = decide([Policy(action, name="old", code=OLD), behind], PROGRAM, {}, NOON)
+    assert (decision.action, [verdict.policy.name for verdict in decision.verdicts]) == ("wait", ["old"])
+    for fields in ({"peers": "Olga"}, {"assets": "names"}, {"until": NOON}):
+        others = Policy(action, name="old", code=OLD, **fields)  # it could not have meant this one
+        assert decide([others, behind], PROGRAM, {}, NOON).by == "policy all"
+    assert decide([Policy("approve", code=OLD), behind], PROGRAM, {}, NOON).by == "policy all"
+
+
 def test_a_new_digest_beside_an_old_one_fits() -> None:
     assert ruled(Policy("approve", code=(OLD, NEW)), PROGRAM).action == "approve"
     other = dataclasses.replace(PROGRAM, code="v2:" + "0" * 64)

@@ -211,6 +211,8 @@ class World:
             case do.ChargeBack(what):
                 check(what in self.charged, QUOTA)
                 check(what is Charged.RUN or not self.left, QUOTA)
+                # how long it has waited may have told the peer something
+                check(what is not Charged.RUN or self.state not in (WITHDRAWN, EXPIRED), QUOTA)
                 self.charged.remove(what)
             case do.StartFunction():
                 self.check_yes(Charged.RUN)
@@ -370,6 +372,11 @@ PLANTED = {
     "a release is charged beside its run": (
         "now, back = replace(now, run_is_charged=False), (ChargeBack(Charged.RUN),)",
         "back = ()",
+        QUOTA,
+    ),
+    "who withdraws a run has its quota back": (
+        "if not now.run_is_charged or now.outcome in (WITHDRAWN, EXPIRED):",
+        "if not now.run_is_charged:",
         QUOTA,
     ),
     "a failed run is told without a word of its policy": (

@@ -1,6 +1,6 @@
 """The table of attempts to escape: what is tried, and what comes of it. Each test puts its own rows here.
 
-SECURITY.md has a line for each category; `test_escapes.py` checks that, and that the tests are there.
+docs/evidence.md has a line for each category; `test_escapes.py` checks that, and that the tests are there.
 """
 
 from __future__ import annotations

@@ -1,18 +1,23 @@
-"""Non-interference, tried by machine: two owners with data of the same schema and other values do the same
-hostile program, and the peer must not be able to tell them apart.
+"""Non-interference, tried by machine: two owners with data of the same schema and other values are asked for
+results of the same hostile program, and whatever comes of one must be the same at both, bit for bit, but for
+the objects that it names.
 
-Theory (Goguen and Meseguer 1982): what a peer receives may depend on the private data only through what is
-documented, one bit for each step, whether it failed. Programs are drawn at random from the real lists, and
-steered to where leaks were found: private data written through views, objects of many classes chosen by a
-private number, refused operations, wrong arguments. Where the two owners fail at different steps, these steps
-are taken out of the program and it is run again: what is left must read the same at both.
+Theory (Goguen and Meseguer 1982): the outcome of a request may depend on the private data only by way of the
+assets that its program names, and a failure, with its place and its words, is part of the outcome. Programs
+are drawn at random from the real lists, and steered to where leaks were found: private data written through
+views, objects of many classes chosen by a private number, refused operations, wrong arguments, generators
+drawn from as often as a private number says. For each result that is asked for, its program is cut out by the
+real lists and run in a fresh desk. In between all steps are run, on the data of one owner and then of the
+other: what stays of that in the process must reach no other desk. So this is harder than what rooms do, of
+which each is a process of its own.
 
 Run as a module it tries seeds in a process of its own, which has limits of memory and time:
 
-    python -m tests.remote.interference silent FIRST_SEED NUMBER
-    python -m tests.remote.interference sweep FIRST NUMBER
+    python -m tests.remote.interference rooms FIRST_SEED NUMBER
+    python -m tests.remote.interference lists FIRST NUMBER
 
-The second form does each listed operation once, with hostile arguments, instead of programs drawn at random.
+The second form has each listed operation that may write, or may give back what it got, listed as if it did
+neither: see `WrongLists`.
 """
 
 from __future__ import annotations
@@ -21,33 +26,32 @@ import faulthandler
 import functools
 import json
 import random
+import re
 import resource
 import signal
 import sys
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import torch
+from sklearn.linear_model import LinearRegression
 
-from duetlink.compute.operations.allowed import EFFECTS, LIBRARIES, read_list
-from duetlink.compute.worker.faults import SILENT, TYPE, Fault
+from duetlink.compute.operations.allowed import AGGREGATE, EFFECTS, ELEMENTWISE, LIBRARIES, read_list
+from duetlink.compute.operations.effects import worst_effect
 from duetlink.data import values
-from tests.remote.hostile import HostileDesk, Step
+from tests.remote.hostile import Room, Sliced, Step, allowed, numbered, slice_of
 
 ASSETS = ("x", "ints", "frame", "name", "tensor", "number", "texts")
 OPENED = range(1, len(ASSETS) + 1)  # their numbers, as the tables below have them
-PER_DESK = 800  # programs that one desk does before it is thrown away
 _MEMORY_BYTES = 6 * 1024**3
-_STEP_S = 2.0  # after which a batch's running step is failed
+_RUN_S = 2.0  # after which a room is ended
 _HUNG_S = 120.0  # after which this process ends, as its programs hang
-_MOST_TRIES = 8  # of one program, each without the steps that failed at one owner only
 
 Arg = Any
-Told = Callable[[int, Fault], bytes]
 
 
 def data(number: int) -> dict[str, Any]:
@@ -79,20 +83,6 @@ def data(number: int) -> dict[str, Any]:
 def encoded(number: int) -> dict[str, values.Encoded]:
     """The same as values that travel."""
     return {name: values.encode(value) for name, value in data(number).items()}
-
-
-def silent(result: int, fault: Fault) -> bytes:
-    """What the peer is told of a step that failed, with `failure_detail="silent"`."""
-    return fault.told(SILENT).to_wire(result).SerializeToString(deterministic=True)
-
-
-def typed(result: int, fault: Fault) -> bytes:
-    """The same with `failure_detail="type"`, but for the two enumerations, which are documented."""
-    told = fault.told(TYPE).to_wire(result)
-    assert not fault.words
-    told.ClearField("code")
-    told.ClearField("error")
-    return told.SerializeToString(deterministic=True)
 
 
 # -- programs ------------------------------------------------------------------------------------------------
@@ -188,20 +178,10 @@ _ALL: Arg = ["s", None, None, None]
 
 @dataclass
 class Program:
-    """Steps in two batches, and the results that are asked for after them."""
+    """Steps, and the results that are asked for after them."""
 
-    batches: list[list[Step]]
+    steps: list[Step]
     asked: list[int]
-
-    def without(self, places: set[tuple[int, int]]) -> Program:
-        """The same without the steps at these places."""
-        return Program(
-            [
-                [step for at, step in enumerate(batch) if (number, at) not in places]
-                for number, batch in enumerate(self.batches)
-            ],
-            self.asked,
-        )
 
 
 class Writer:
@@ -214,16 +194,14 @@ class Writer:
         self.pool = list(opened)
 
     def program(self) -> Program:
-        batches = []
-        for _ in range(2):
-            steps: list[Step] = []
-            while len(steps) < 3:
-                steps += self.rng.choices(
-                    (self._any, self._view, self._zoo, self._scalar, self._write, self._bit),
-                    (24, 4, 2, 4, 4, 1),
-                )[0]()
-            batches.append(steps)
-        return Program(batches, self.rng.sample(self.pool, 2))
+        steps: list[Step] = []
+        while len(steps) < 6:
+            steps += self.rng.choices(
+                (self._any, self._view, self._zoo, self._scalar, self._write, self._bit, self._draw),
+                (24, 4, 2, 4, 4, 1, 2),
+            )[0]()
+        made = self.pool[len(ASSETS) :] or self.pool
+        return Program(steps, [self.rng.choice(made), self.rng.choice(self.pool)])
 
     def _id(self) -> int:
         self._next += 1
@@ -308,6 +286,35 @@ class Writer:
         bit, out = self._id(), self._id()
         return [[bit, "operator.and_", [[self._opened[6]], 1]], [out, "operator.getitem", [["l", 0], [bit]]]]
 
+    def _draw(self) -> list[Step]:
+        """Random numbers, drawn as often as a private number says, by what says so and by what does not."""
+        first, number, last = self._id(), self._opened[6], self._id()
+        hidden: list[Step] = self.rng.choice(
+            [
+                [[first, "torch.rand", [[number]]]],
+                [[first, "sklearn.utils.shuffle", [[self._opened[2]]]]],
+                [
+                    [first, "numpy.random.default_rng", [1]],
+                    [0, ".sample", [[self._opened[3]]], {"n": [number], "random_state": [first]}],
+                ],
+                [[first, "numpy.random.default_rng", []], [0, ".normal", [[first]], {"size": [number]}]],
+                [
+                    [first, "sklearn.dummy.DummyClassifier", [], {"strategy": "uniform"}],
+                    [0, ".fit", [[first], [self._opened[2]], [self._opened[2]]]],
+                    [0, ".predict", [[first], [self._opened[2]]]],
+                ],
+            ]
+        )
+        drawn: Step = self.rng.choice(
+            [
+                [last, "sklearn.utils.shuffle", [["l", *range(12)]]],
+                [last, "torch.rand", [3]],
+                [last, ".random", [[first]]],
+                [last, "torch.nn.Linear", [2, 2]],
+            ]
+        )
+        return [*hidden, drawn]
+
     def _write(self) -> list[Step]:
         """Private data put into something, in place."""
         target = [self.rng.choice(self.pool)]
@@ -337,147 +344,208 @@ class Writer:
         return [rng.choice("tl"), *parts]
 
 
-def every_operation() -> list[str]:
-    """All listed functions, methods and attributes."""
-    methods, attributes = members()
-    return [*(name for names in functions().values() for name in names), *methods, *attributes]
-
-
-def hostile_calls(operation: str, first_id: int) -> Program:
-    """One operation with arguments that it is not made for, among them private ones."""
-    calls: list[list[Arg]] = [[[1]], [[3]], [[4]], [[5]], [[6], [4]], [["l", [6], [1], [4]]], [[7], [6]], []]
-    keywords: list[dict[str, Arg]] = [{"out": [6]}, {"dtype": [4]}, {"axis": [6]}, {"nope": [4]}]
-    plain: list[Step] = [[0, operation, arguments] for arguments in calls]
-    named: list[Step] = [[0, operation, [[1]], keyword] for keyword in keywords]
-    steps = [[first_id + at, *step[1:]] for at, step in enumerate([*plain, *named], 1)]
-    return Program([steps], [first_id + 1])
-
-
 # -- two owners ----------------------------------------------------------------------------------------------
 
+Run = Callable[[Mapping[str, Any], Sliced], bytes]
+_OPENED: list[Step] = [[id_, "asset", [name, 1]] for id_, name in enumerate(ASSETS, 1)]
+_ADDRESS = re.compile(rb"0x[0-9a-f]{6,}")  # of an object, in words
 
-@dataclass
-class Owner:
-    """One owner's desk, and all that its peer has been told."""
 
-    number: int
-    detail: str = SILENT
-    desk: HostileDesk = field(init=False)
-
-    def __post_init__(self) -> None:
-        self.desk = HostileDesk(encoded(self.number), detail=self.detail)
-        opened = [[id_, "asset", [name, 1]] for id_, name in enumerate(ASSETS, 1)]
-        assert self.desk.run(*opened) == {}
-
-    def do(self, program: Program, told: Told) -> tuple[set[tuple[int, int]], list[bytes]]:
-        """The places of the steps that failed, and what the peer was told, in order."""
-        np.random.seed(1)
-        torch.default_generator.manual_seed(1)
-        torch.set_grad_enabled(True)
-        failed: set[tuple[int, int]] = set()
-        heard: list[bytes] = []
-        for number, steps in enumerate(program.batches):
-            with _Alarm():
-                faults, places = self.desk.batch(self.desk.work(steps))
-            failed |= {(number, place) for place in places}
-            heard += [told(result, fault) for result, fault in faults]
-        for result in program.asked:
-            fault = self.desk.asked(result)
-            heard.append(b"pending" if fault is None else told(result, fault))
-        return failed, heard
-
-    @property
-    def is_spoiled(self) -> bool:
-        """Whether a failed write to a view of an asset has spoiled that: it cannot be dropped."""
-        return not all(self.desk.is_there(asset) for asset in OPENED)
+class Late(BaseException):
+    """A program takes too long: no outcome of it is compared. No Exception, so that no step has it."""
 
 
 class Interference(AssertionError):
-    """The peer was told different things by the two owners."""
+    """One request has had two outcomes."""
+
+
+def outcome(assets: Mapping[str, Any], sliced: Sliced) -> bytes:
+    """All that comes out of a room. Raises Late."""
+    with _Alarm():
+        return _ADDRESS.sub(b"0x", Room(assets, sliced).told())
+
+
+def names_of(sliced: Sliced) -> set[str]:
+    """The assets that whoever decides is shown."""
+    return {name for name, _ in sliced.assets}
 
 
 @dataclass
 class Trial:
-    """Programs done by two owners, and what came of them."""
+    """Programs that were asked for at two owners, and what came of them."""
 
-    told: Told = silent
-    detail: str = SILENT
+    run_one: Run = outcome
+    cut: Callable[[Sequence[Step], int], Sliced] = slice_of
+    named: Callable[[Sliced], set[str]] = lambda sliced: {name for name, _ in sliced.assets}
     counts: Counter[str] = field(default_factory=Counter)
 
     def run(self, first_seed: int, number: int) -> None:
         """Raises Interference, with the seed."""
         for seed in range(first_seed, first_seed + number):
-            at = seed % PER_DESK
-            if at == 0 or seed == first_seed:
-                self._begin()
-            program = Writer(seed, 1_000).program()
-            self._try(seed, program)
-            self._forget(program)
+            faulthandler.dump_traceback_later(_HUNG_S, exit=True)  # in place of the one before
+            self.try_program(seed)
         faulthandler.cancel_dump_traceback_later()
 
-    def sweep(self, first: int, number: int) -> None:
-        """Each listed operation once, with hostile arguments. Raises Interference, with its place."""
-        for place, operation in enumerate(every_operation()[first : first + number], first):
-            at = place % PER_DESK
-            if at == 0 or place == first:
-                self._begin()
-            program = hostile_calls(operation, 1_000)
-            self._try(place, program)
-            self._forget(program)
-        faulthandler.cancel_dump_traceback_later()
-
-    def _begin(self) -> None:
-        faulthandler.dump_traceback_later(_HUNG_S, exit=True)  # in place of the one before
-        self._owners = (Owner(0, self.detail), Owner(1, self.detail))
-
-    def _forget(self, program: Program) -> None:
-        """Drop what a program has made, so that its numbers can be used again."""
-        made: Step = [0, "drop", [step[0] for steps in program.batches for step in steps if step[0]]]
-        for owner in self._owners:
-            owner.desk.batch(owner.desk.work([made]))
-        if any(owner.is_spoiled for owner in self._owners):
-            self._begin()
-
-    def _try(self, seed: int, program: Program) -> None:
+    def try_program(self, seed: int) -> None:
+        program = Writer(seed, 1_000).program()
+        steps = [*_OPENED, *program.steps]
         self.counts["programs"] += 1
-        for _ in range(_MOST_TRIES):
-            (failed, heard), (other_failed, other_heard) = (
-                owner.do(program, self.told) for owner in self._owners
-            )
-            self.counts["steps"] += sum(map(len, program.batches))
-            self.counts["failed"] += len(failed)
-            differ = failed ^ other_failed
-            if not differ:
-                break
-            self.counts["differed"] += 1
-            self._forget(program)
-            program = program.without(differ)
-        else:
-            self.counts["undecided"] += 1
-            return
-        told = [
-            (one == b"pending", other == b"pending") for one, other in zip(heard, other_heard, strict=True)
-        ]
-        if any(one != other for one, other in told):  # that a result cannot travel is a failure, too
-            self.counts["asked differed"] += 1
-            return
-        if heard != other_heard:
-            raise Interference(f"seed {seed}: {json.dumps(program.batches)}\n{heard}\n{other_heard}")
-        self.counts["told"] += len(heard)
+        self.counts["steps"] += len(program.steps)
+        for result in program.asked:
+            try:
+                sliced = self.cut(steps, result)
+                told = [self._told(steps, sliced, result, number) for number in (0, 1)]
+            except LookupError:  # what makes it is malformed
+                self.counts["no program"] += 1
+            except Late:
+                self.counts["late"] += 1
+            else:
+                self._compare(seed, sliced, told)
+
+    def _told(self, steps: Sequence[Step], sliced: Sliced, result: int, number: int) -> bytes:
+        """What an owner tells of a result, who has run all steps before."""
+        self.run_one(encoded(number), numbered(steps, result))
+        named = self.named(sliced)
+        return self.run_one({name: encoded(0 if name in named else number)[name] for name in ASSETS}, sliced)
+
+    def _compare(self, seed: int, sliced: Sliced, told: list[bytes]) -> None:
+        self.counts["asked"] += 1
+        self.counts["with no asset"] += not sliced.assets
+        self.counts["failed"] += told[0].startswith(b'{"fault"')
+        if told[0] != told[1]:
+            raise Interference(f"seed {seed}: {json.dumps(sliced.steps)}\n{told[0]!r}\n{told[1]!r}")
+
+
+# -- lists that are wrong ------------------------------------------------------------------------------------
+
+# the peer's own objects, as the step that makes result 20, and their classes
+_OWN: tuple[tuple[Step, type], ...] = (
+    ([20, "numpy.zeros", [8]], np.ndarray),
+    ([20, "torch.zeros", [6], {"dtype": ["c", "torch.float64"]}], torch.Tensor),
+    ([20, "builtins.list", [["l", 0.5, 1.5, 2.5]]], list),
+    ([20, "pandas.DataFrame", [["d", "age", ["l", *[0.5] * 8]]]], pd.DataFrame),
+    ([20, "pandas.Series", [["l", *[0.5] * 8]]], pd.Series),
+    ([20, "builtins.dict", [["d", "a", 1]]], dict),
+    ([20, "numpy.random.default_rng", [3]], np.random.Generator),
+    ([20, "sklearn.linear_model.LinearRegression", []], LinearRegression),
+    ([20, "torch.nn.Linear", [6, 1]], torch.nn.Linear),
+)
+_READ: dict[type, Step] = {
+    np.random.Generator: [40, ".random", [[20]]],
+    torch.nn.Linear: [40, "@weight", [[20]]],
+    LinearRegression: [40, ".get_params", [[20]]],
+}
+_PRIVATE: list[Step] = [[2, "asset", ["x", 1]], [3, "asset", ["tensor", 1]], [4, "asset", ["number", 1]]]
+
+
+def wrong(operation: str, effect: str) -> bool:
+    """Whether an entry of the lists can be wrong in the way that matters: by saying that it makes new."""
+    return effect not in (ELEMENTWISE, AGGREGATE)
+
+
+@functools.cache
+def entries() -> list[str]:
+    """All operations that may write, or give back a part of what they got."""
+    methods, attributes = members()
+    names = [*(name for names in functions().values() for name in names), *methods]
+    return [*(name for name in names if wrong(name, worst_effect(name))), *attributes]
+
+
+def is_for(operation: str, kind: type) -> bool:
+    """Whether an operation may have something to do with objects of a class."""
+    if operation.startswith("@="):
+        return allowed().settable(kind, operation[2:])
+    if operation[0] == "@":
+        return allowed().attribute(kind, operation[1:]) is not None
+    if operation[0] == ".":
+        return allowed().method(kind, operation[1:]) is not None
+    # of objects of other libraries some functions read memory that is not theirs, and crash
+    library = operation.partition(".")[0]
+    return kind in (np.ndarray, list, dict) or kind.__module__.partition(".")[0] == library
+
+
+def programs_with(operation: str) -> Iterator[tuple[Step, list[Step], Step]]:
+    """Programs that hide private data by an operation: what makes an object of the peer's, the hidden steps,
+    and the one whose result is asked for.
+    """
+    for own, kind in _OWN:
+        if not is_for(operation, kind):
+            continue
+        is_array = kind in (np.ndarray, torch.Tensor)
+        data = [3] if kind in (torch.Tensor, torch.nn.Linear) else [2]
+        calls: list[list[Arg]] = [[[20], data]]
+        if operation[0] == "@" and operation[1] != "=":
+            calls = [[[20]]]
+        elif is_array or kind is list:
+            calls += [[[20], 0, data], [data, [20]], [[20], ["e"], data], [[20], [4]]]
+        elif kind is LinearRegression:
+            calls = [[[20], ["l", ["l", 1.0], ["l", 2.0]], ["l", [4], [4]]]]
+        elif kind is np.random.Generator:
+            calls = [[[20], [4]], [[20]]]
+        read = _READ.get(kind, [40, "builtins.list", [["l", [20]]]])
+        for arguments in calls:
+            yield own, [[0, operation, arguments]], read
+        if is_array:  # what it gives back is written to
+            write = ".copy_" if kind is torch.Tensor else "numpy.copyto"
+            for given in ([[20]], [[20], -1]):
+                yield own, [[30, operation, given], [0, write, [[30], data]]], read
+
+
+@dataclass
+class WrongLists:
+    """Each entry, one by one, taken for one that makes something new, so that slices lack what it does."""
+
+    counts: Counter[str] = field(default_factory=Counter)
+    _honest: dict[str, bytes] = field(default_factory=dict)
+
+    def run(self, first: int, number: int) -> None:
+        """Raises Interference, with the operation."""
+        for operation in entries()[first : first + number]:
+            faulthandler.dump_traceback_later(_HUNG_S, exit=True)
+            self.counts["entries"] += 1
+            reached = False
+            for own, hidden, read in programs_with(operation):
+                reached |= self._try(operation, own, hidden, read)
+            self.counts["that write or give back"] += reached
+        faulthandler.cancel_dump_traceback_later()
+
+    def _try(self, operation: str, own: Step, hidden: list[Step], read: Step) -> bool:
+        """Whether private data got into the result where all steps were run."""
+
+        def effects(asked: str) -> str:
+            return ELEMENTWISE if asked == operation else worst_effect(asked)
+
+        steps = [*_PRIVATE, own, *hidden, read]
+        sliced = slice_of(steps, read[0], effects)
+        self.counts["programs"] += 1
+        if sliced.assets:  # whoever decides sees it
+            self.counts["shown"] += 1
+            return False
+        honest = json.dumps([own, read])
+        if honest not in self._honest:
+            self._honest[honest] = outcome({}, numbered([own, read], read[0]))
+        try:
+            whole = outcome(encoded(0), numbered(steps, read[0]))
+            alone = outcome({}, sliced)
+        except Late:
+            return False
+        if alone != self._honest[honest]:
+            raise Interference(f"{operation}: {json.dumps(sliced.steps)}\n{alone!r}")
+        return whole != alone and not whole.startswith(b'{"fault"')
 
 
 class _Alarm:
-    """Fails the step that runs for too long."""
+    """Ends what runs for too long."""
 
     def __enter__(self) -> None:
-        signal.setitimer(signal.ITIMER_REAL, _STEP_S, _STEP_S)
+        signal.setitimer(signal.ITIMER_REAL, _RUN_S)
 
     def __exit__(self, *_: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
 
 
 def _too_long(*_: object) -> None:
-    raise TimeoutError("the step takes too long")
+    raise Late
 
 
 def limit() -> None:
@@ -491,8 +559,9 @@ def limit() -> None:
 def main(arguments: Sequence[str]) -> None:
     what, first, number = arguments[0], *map(int, arguments[1:])
     limit()
-    trial = Trial(typed, TYPE) if what == "type" else Trial()
-    (trial.sweep if what == "sweep" else trial.run)(first, number)
+    faulthandler.enable()
+    trial: Trial | WrongLists = WrongLists() if what == "lists" else Trial()
+    trial.run(first, number)
     print(json.dumps(trial.counts))
 
 

@@ -131,8 +131,6 @@ REFUSED = [
     Attempt(WRITES, "extend of it", ([10, "value", [0]], [11, ".extend", [[10], X]])),
     # numbers of results
     one(IDS, "a result that is not there", "operator.add", [77], 1),
-    Attempt(IDS, "a number given twice", ([10, "operator.add", [X, 1]], [10, "operator.add", [X, 2]])),
-    Attempt(IDS, "the number of an asset given anew", ([1, "operator.add", [X, 1]],)),
     one(IDS, "1.0 in place of 1", "operator.add", [1.0], 1),
     one(IDS, "true in place of 1", "operator.add", [True], 1),
     one(IDS, "an asset that is not shared", "asset", "other", 1),

@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import gc
-import json
-import os
 import threading
-import zlib
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,14 +12,7 @@ import pandas as pd
 import pytest
 
 from duetlink import errors
-from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.operations import program as wire
-from duetlink.compute.operations.allowed import Allowed
-from duetlink.compute.worker import answers
-from duetlink.compute.worker.faults import Fault
-from duetlink.compute.worker.memory import NAME, place
-from duetlink.compute.worker.program import ProgramDesk
-from duetlink.data import values
 from tests.remote.conftest import Bench
 
 
@@ -33,64 +22,6 @@ def until(condition: Callable[[], bool], rounds: int = 1500) -> None:
             return
         threading.Event().wait(0.02)
     raise AssertionError("it did not come about")
-
-
-def mappings() -> int:
-    return Path("/proc/self/maps").read_text().count(f"/memfd:{NAME}")
-
-
-class Worker:
-    """A desk in this process, and what it is told."""
-
-    def __init__(self) -> None:
-        self.desk = ProgramDesk(Allowed.installed())
-        self._batches = 0
-
-    def give(self, revision: int, obj: object) -> None:
-        encoded = values.encode(obj)
-        fd = place(encoded.segments, encoded.size_bytes)
-        try:
-            told = {"name": "x", "revision": revision, "size_bytes": encoded.size_bytes}
-            self.desk.handle("asset", json.dumps(told).encode(), [fd], lambda *_: None)
-        finally:
-            os.close(fd)
-
-    def run(self, *steps: list[Any]) -> list[tuple[int, Fault]]:
-        """What failed, with the numbers of the results."""
-        self._batches += 1
-        content = zlib.compress(json.dumps(steps).encode())
-        work = pb.Work(epoch=1, number=self._batches, steps=content)
-        reply, _ = self.desk.handle("run", work.SerializeToString(), [], lambda *_: None)
-        return answers.read_batch(reply)[0]
-
-    def retire(self, revision: int) -> None:
-        self.desk.handle("retire", json.dumps([["x", revision]]).encode(), [], lambda *_: None)
-
-
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="counts mappings through /proc")
-def test_the_worker_unmaps_a_revision_that_is_retired() -> None:
-    worker, before = Worker(), mappings()
-    for revision in range(1, 21):
-        worker.give(revision, np.arange(100_000.0))
-        assert worker.run([2 * revision, "asset", ["x", revision]]) == []
-        assert worker.run([2 * revision + 1, "operator.add", [[2 * revision], 1]]) == []
-        worker.retire(revision)
-        # as the peer does when its last pointer has gone
-        assert worker.run([0, "drop", [2 * revision, 2 * revision + 1]]) == []
-    gc.collect()
-    assert mappings() <= before + 2
-    assert worker.desk._objects == {}
-
-
-def test_a_step_on_a_retired_revision_fails_and_what_was_made_of_it_goes_on() -> None:
-    worker = Worker()
-    worker.give(1, np.arange(3.0))
-    assert worker.run([1, "asset", ["x", 1]], [2, "operator.add", [[1], 1]]) == []
-    worker.retire(1)
-    (failed,) = worker.run([3, "operator.add", [[1], 1]], [4, "operator.add", [[2], 1]])
-    assert (failed[0], failed[1].code, failed[1].batch) == (3, pb.WorkFailure.NOT_SHARED, 2)
-    (again,) = worker.run([5, "asset", ["x", 1]])
-    assert again[1].code == pb.WorkFailure.NOT_SHARED
 
 
 def test_an_old_pointer_says_that_its_revision_is_no_longer_shared(bench: Bench) -> None:

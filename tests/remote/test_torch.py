@@ -237,7 +237,7 @@ def test_a_device_is_an_argument_and_gradients_are_clipped(bench: Bench) -> None
         net(data).pow(2).sum().backward()
         torch.nn.utils.clip_grad_norm_(net.parameters(), 0.5)
     torch.testing.assert_close(model.weight.grad.get(), local.weight.grad)
-    with pytest.raises(errors.OperationRefused, match="the worker has a CPU only"):
+    with pytest.raises(errors.OperationRefused, match="a room has a CPU only"):
         x.to(torch.device("cuda"))
 
 

@@ -12,6 +12,10 @@ attribute that is set).
 
 A list tells what an operation does with arrays, tensors and frames whose items are plain values. Arguments
 that would make it do something else are refused by `guards.py`, and so is an array that came to hold objects.
+
+What may be called at all, and which operations keep rows apart or average them, is a promise. What is said of
+writes and of random numbers is a matter of right values: a program runs alone with the objects that it names,
+and where a step is missing from it, its result is wrong.
 """
 
 from __future__ import annotations
@@ -47,7 +51,6 @@ class Members:
     methods: Mapping[str, str]  # name -> effect, METADATA or LOCAL
     attributes: Mapping[str, str]  # name -> OTHER (a part of the object, fetched by a step) or METADATA
     settable: frozenset[str]
-    random: frozenset[str] = frozenset()  # methods that may draw from a generator that all share
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,6 @@ class Function:
     call: Callable[..., Any]
     effect: str
     changes: tuple[int, ...] = ()  # which arguments, by position; (0,) for nearly all that are IN_PLACE
-    random: bool = False  # may draw from a generator that all share
 
 
 class Allowed:
@@ -102,7 +104,6 @@ class Allowed:
             raise LookupError(f"there is no list for {library!r}, only for {', '.join(LIBRARIES)}")
         listed = read_list(library)
         module = listed["module"]
-        random = frozenset(listed.get("random", ()))
         changes = listed.get("changes", {})
         for effect, names in listed.get("functions", {}).items():
             first = (0,) if effect == IN_PLACE else ()
@@ -111,7 +112,7 @@ class Allowed:
                 call = _resolve(full)
                 if call is not None:
                     changed = tuple(changes.get(name, first))
-                    self._functions[full] = Function(full, call, effect, changed, name in random)
+                    self._functions[full] = Function(full, call, effect, changed)
                     self._names.setdefault(call, full)
         for name in listed.get("constants", ()):
             full = f"{module}.{name}" if module else name
@@ -181,10 +182,6 @@ class Allowed:
         """Whether an attribute may be set."""
         return name in self._of(class_).settable
 
-    def draws(self, class_: type, name: str) -> bool:
-        """Whether a method may draw from a generator of random numbers that the whole process shares."""
-        return name in self._of(class_).random
-
     def names(self, class_: type) -> list[str]:
         """The methods and attributes that objects of this class have here, for completion."""
         members = self._of(class_)
@@ -200,7 +197,6 @@ class Allowed:
                 {name: effect for members in bases for name, effect in members.methods.items()},
                 {name: effect for members in bases for name, effect in members.attributes.items()},
                 frozenset().union(*(members.settable for members in bases)),
-                frozenset().union(*(members.random for members in bases)),
             )
         return merged
 
@@ -235,5 +231,4 @@ def _members(lists: Mapping[str, list[str]]) -> Members:
     methods |= dict.fromkeys(lists.get("metadata_methods", ()), METADATA)
     attributes = dict.fromkeys(lists.get("attributes", ()), OTHER)
     attributes |= dict.fromkeys(lists.get("metadata", ()), METADATA)
-    settable, random = frozenset(lists.get("settable", ())), frozenset(lists.get("random", ()))
-    return Members(methods, attributes, settable, random)
+    return Members(methods, attributes, frozenset(lists.get("settable", ())))

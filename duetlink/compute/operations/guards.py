@@ -158,7 +158,7 @@ def _check_tensors(operation: str, arguments: Sequence[Any], keywords: Mapping[s
         if type(argument).__name__ == "device" and type(argument).__module__ == "torch":
             device = argument.type
         if device is not None and device != "cpu":
-            raise OperationRefused(f"{operation}: the worker has a CPU only, not {str(argument)!r}")
+            raise OperationRefused(f"{operation}: a room has a CPU only, not {str(argument)!r}")
     other = keywords.get("other", arguments[1] if len(arguments) > 1 else None)
     if operation in _LARGER and hasattr(other, "dim"):
         raise OperationRefused(f"{operation} of two tensors is torch.maximum or torch.minimum")

@@ -8,18 +8,19 @@ the asset to the column has to be known to be such a step. There is no list of w
 What is public, and the same for all neighbours, is what `table.py` knows of an asset: its library, the names
 and kinds of its columns. The rules make the same kinds of all such data, and fail for all of it or for none.
 
-Beyond the steps of the column, nothing may have been written where they read (`writes.py`).
+The column is made again from the asset as it was shared, by these steps and no others, where nothing else has
+run: what the rest of a program wrote is of no matter.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from duetlink.compute.operations.allowed import BACKWARD, IN_PLACE, LOCAL, METADATA, Allowed
-from duetlink.compute.operations.program import ASSET, DROP, GRAD, MAX_DEPTH, VALUE, Step
+from duetlink.compute.operations.program import ASSET, DROP, GRAD, MAX_DEPTH, VALUE, Step, references
 from duetlink.compute.privacy.advice import advice
 from duetlink.compute.privacy.call import Call, Named, Unstable, check_rows
 from duetlink.compute.privacy.rowwise import rule_of
@@ -36,8 +37,7 @@ from duetlink.compute.privacy.table import (
     Rows,
     Table,
 )
-from duetlink.compute.privacy.writes import first_write, mentioned
-from duetlink.errors import OperationRefused
+from duetlink.errors import OperationRefused, RemoteProtocolError
 
 Schemas = Mapping[tuple[str, int], Table]  # by name and revision of the asset
 
@@ -73,22 +73,11 @@ class Refusal:
     step: Step | None = None
 
 
-def row_stable(
-    steps: Sequence[Step],
-    target: int,
-    allowed: Allowed,
-    schemas: Schemas,
-    *,
-    fresh: bool = False,
-    effect: Callable[[str], str] | None = None,
-) -> Route | Refusal:
-    """Whether the result `target` of a program may be what a private statistic is made from.
-
-    `steps` are all that the worker was given, in this order. With `fresh` the column is made again from the
-    asset as it was shared, by the route's steps and no others, where nothing else has run: then it does not
-    matter what the program wrote. `effect` tells the effect of an operation by its name; None: the lists do.
+def row_stable(steps: Sequence[Step], target: int, allowed: Allowed, schemas: Schemas) -> Route | Refusal:
+    """Whether the result `target` of a program, of these steps in this order, may be what a private statistic
+    is made from.
     """
-    made = _followed(steps, target, allowed, schemas, fresh=fresh, effect=effect)
+    made = _followed(steps, target, allowed, schemas)
     if isinstance(made, Refusal):
         return Refusal(f"no private statistic can be made of result {target}: {made.words}", made.step)
     column, route = made
@@ -104,15 +93,18 @@ def row_stable(
     return Route(rows.asset, rows.revision, column, target, kept, len(rows.filters))
 
 
-def source_rows(steps: Sequence[Step], target: int, allowed: Allowed, schemas: Schemas) -> Rows | Refusal:
-    """Which rows of which asset the result `target` has, a table or a column, as the worker holds it: each
-    made from one row of the asset and from nothing else. Two results with equal rows have them in the same
-    order.
-
-    Arguments as of `row_stable`. A step that may have written into it is in the way.
+def source_rows(
+    steps: Sequence[Step], target: int, allowed: Allowed, schemas: Schemas
+) -> tuple[Rows, tuple[Step, ...]] | Refusal:
+    """Which rows of which asset the result `target` has, a table or a column: each made from one row of the
+    asset and from nothing else, by the steps that are returned. Two results with equal rows have them in the
+    same order.
     """
-    made = _followed(steps, target, allowed, schemas, fresh=False, effect=None)
-    return made if isinstance(made, Refusal) else made[0].rows
+    made = _followed(steps, target, allowed, schemas)
+    if isinstance(made, Refusal):
+        return made
+    table, route = made
+    return table.rows, tuple(steps[place] for place in route)
 
 
 def _followed(
@@ -120,9 +112,6 @@ def _followed(
     target: int,
     allowed: Allowed,
     schemas: Schemas,
-    *,
-    fresh: bool,
-    effect: Callable[[str], str] | None,
 ) -> tuple[Table, list[int]] | Refusal:
     """What a result is, and the places of the steps that lead to it; arguments as of `row_stable`."""
     places: dict[int, int] = {}
@@ -139,12 +128,6 @@ def _followed(
         for place in route:
             at = steps[place]
             tables[at.id] = _table(at, place, tables, allowed, schemas)
-        if not fresh and (written := first_write(steps, route, allowed, effect)) is not None:
-            at = steps[written]
-            raise Unstable(
-                "it may have changed, in place, what the statistic is made from; in a new duet, make copies "
-                "of what you change"
-            )
     except Unstable as unstable:
         where = f"step {at.id}, {at.operation}: " if at is not None else ""
         return Refusal(f"{where}{unstable}", at)
@@ -164,8 +147,15 @@ def _route(steps: Sequence[Step], target: int, places: Mapping[int, int], twice:
             raise Unstable(f"there is no result {id_}")
         if place not in found:
             found.add(place)
-            waiting += [(mention, place) for mention in mentioned(steps[place])]
+            waiting += [(mention, place) for mention in _references(steps[place])]
     return sorted(found)
+
+
+def _references(step: Step) -> list[int]:
+    try:
+        return references(step)
+    except RemoteProtocolError as error:
+        raise Unstable(str(error)) from None
 
 
 def _table(step: Step, place: int, tables: Mapping[int, Table], allowed: Allowed, schemas: Schemas) -> Table:

@@ -85,9 +85,7 @@ def planned(steps: Sequence[Step], target: int, asked: bytes, opened: dict[tuple
             "of one column"
         )
     statistic = _statistic(kind, last, asked)
-    route = row_stable(
-        steps, used[0], _allowed(), {key: open_.table for key, open_ in opened.items()}, fresh=True
-    )
+    route = row_stable(steps, used[0], _allowed(), {key: open_.table for key, open_ in opened.items()})
     if isinstance(route, Refusal):
         raise OperationRefused(route.words)
     budget = opened[route.asset, route.revision].budget
@@ -135,13 +133,18 @@ def _program(steps: Sequence[Step], target: int) -> Program:
     return Program.of_steps(raw, places[target])
 
 
-def rows_found(steps: Sequence[Step], target: int, opened: dict[tuple[str, int], Open]) -> Rows | str:
-    """Which rows of which asset a result has, if each is made from one row and from nothing else; otherwise
-    why not. Nothing of the data is looked at for it.
+def rows_found(program: Program, opened: dict[tuple[str, int], Open]) -> Rows | str:
+    """Which rows of which asset a program's result has, if each is made from one row and from nothing else;
+    otherwise why not. Nothing of the data is looked at for it.
     """
     schemas = {key: open_.table for key, open_ in opened.items()}
-    found = source_rows(steps, target, _allowed(), schemas)
-    return found.words if isinstance(found, Refusal) else found
+    found = source_rows(program.steps, program.target, _allowed(), schemas)
+    if isinstance(found, Refusal):
+        return found.words
+    rows, route = found
+    if _program(route, program.target).digest != program.digest:
+        return "a step may have changed it in place; make copies of what you change"
+    return rows
 
 
 def _statistic(kind: str, step: Step, asked: bytes) -> Statistic:

@@ -92,7 +92,7 @@ class Programs:
     async def rows(self, program: Program) -> Rows | str:
         """Which rows of which asset a result has; else why that is not known."""
         opened = self._opened()
-        return await asyncio.to_thread(lambda: rows_found(program.steps, program.target, opened))
+        return await asyncio.to_thread(lambda: rows_found(program, opened))
 
     def _opened(self) -> dict[tuple[str, int], Open]:
         """The assets with a budget, by name and revision."""

@@ -24,7 +24,7 @@ from duetlink.compute.operations.allowed import (
     Allowed,
     read_list,
 )
-from duetlink.compute.operations.effects import worst_effect
+from duetlink.compute.operations.effects import may_draw, worst_effect
 from duetlink.errors import OperationRefused
 
 MODULES = {"python": "builtins"}
@@ -235,13 +235,15 @@ def test_completion_shows_what_there_is() -> None:
     assert not any(name.startswith("__") for name in names)
 
 
-def test_random_functions_are_marked() -> None:
-    torch = pytest.importorskip("torch")
+def test_random_operations_are_marked() -> None:
+    functions = ("torch.nn.functional.dropout", "torch.nn.Linear", "numpy.random.default_rng")
+    assert all(map(may_draw, (*functions, ".bernoulli_", ".sample")))
+    assert not any(map(may_draw, ("torch.nn.functional.relu", ".mean", "numpy.mean")))
+
+
+def test_arguments_that_are_changed_are_marked() -> None:
+    pytest.importorskip("torch")
     allowed = Allowed(["torch"])
-    assert allowed.function("torch.nn.functional.dropout").random
-    assert not allowed.function("torch.nn.functional.relu").random
-    assert allowed.draws(torch.Tensor, "normal_")
-    assert not allowed.draws(torch.Tensor, "add_")
     assert allowed.function("torch.nn.functional.batch_norm").changes == (1, 2)
     assert allowed.function("torch.relu_").changes == (0,)
     assert allowed.function("torch.relu").changes == ()

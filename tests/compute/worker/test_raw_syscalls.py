@@ -27,7 +27,7 @@ pytestmark = pytest.mark.skipif(
     reason="the numbers of the calls are those of Linux on x86_64",
 )
 
-DOCUMENT = (Path(__file__).resolve().parents[3] / "SECURITY.md").read_text(encoding="utf-8")
+DOCUMENT = (Path(__file__).resolve().parents[3] / "docs/evidence.md").read_text(encoding="utf-8")
 
 MIB = 1024 * 1024
 LIMITS = Limits(memory_bytes=256 * MIB, result_bytes=16 * MIB, threads=2)

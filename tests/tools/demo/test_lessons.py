@@ -29,7 +29,7 @@ def lesson(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], P
 
 def test_all_of_them_are_here() -> None:
     tested = {"1-basics", "2-statistics", "3-images", "4-two-owners", "5-function", "6-private"}
-    tested |= {"7-group", "8-ddp", "9-private-training", "12-preparation", "13-two-hands"}
+    tested |= {"7-group", "8-ddp", "9-private-training", "12-preparation", "13-two-hands", "14-hostile"}
     assert set(LESSONS) == tested
 
 
@@ -268,3 +268,30 @@ def test_two_hands(lesson: Callable[[str], Path]) -> None:
     assert "arrived: (12000000,)" in said
     assert re.search(r"^\d\d MB of 144 MB were kept off the wire$", own, re.MULTILINE)
     assert [reason for reason, _ in played.left()] == ["to see how fast it comes"] * 2 + ["to pause it"]
+
+
+def test_a_hostile_scientist_gets_nothing(lesson: Callable[[str], Path]) -> None:
+    played = play(lesson("14-hostile"))
+    said, own = played.text("scientist"), played.text("owner")
+    assert "salaries: [0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0. 0.]" in said
+    assert "the same as without salaries: True" in said
+    assert f"ages: {[None] * 12}" in said
+    assert "the same as without ages: True" in said
+    assert "what the owner saw: True what is beneath: [0]" in said
+    assert f"told: {['pending'] * 7}" in said
+    assert "{'denied: single people do not leave'}" in said
+    assert "result of 183 steps on staff failed on the real data; its owner can tell more\n" in said
+    # the owner sees all of it: no object in the code of the first, and where and how others failed
+    assert "rows of yours in each number: none" in own
+    assert re.search(r"^4: value_1\[staff\[\"age\"\]\[0\] >> 0 & 1 \^ \d\]: ", own, re.MULTILINE)
+    assert own.count(": IndexError in step 8, operator.getitem") in range(1, 7)
+    assert re.search(r"^it failed here: IndexError in step \d+, operator.getitem$", own, re.MULTILINE)
+    for side in (said, own):
+        leaked = re.findall(r" (True|False) *$", side.partition("would have told")[2], re.MULTILINE)
+        assert leaked[:5] == ["False"] * 5
+    assert [reason for reason, _ in played.left()] == [
+        "mean salaries, for table 1",
+        "how my model sees my points",
+        "random numbers for my simulation",
+        "how many bonuses are missing?",
+    ]

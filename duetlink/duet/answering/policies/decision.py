@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -66,13 +67,21 @@ class Decision:
 def decide(
     policies: Sequence[Policy], facts: Facts, usage: Mapping[str, Usage], now: datetime.datetime
 ) -> Decision:
-    """The first of `policies` that matches. `usage` is by name; hours are those of the time zone of `now`."""
+    """The first of `policies` that matches. `usage` is by name; hours are those of the time zone of `now`.
+
+    Where one that denies or asks could match but for a digest that names nothing any more, a person decides:
+    what it was to keep back is not let out by a policy behind it.
+    """
     verdicts = []
     for policy in policies:
         why_not = next(_mismatches(policy, facts, usage.get(policy.name) or Usage(), now), "")
         verdicts.append(Verdict(policy, why_not))
         if not why_not:
             return Decision(policy, tuple(verdicts))
+        if policy.action != APPROVE and outdated_code(policy):
+            others = dataclasses.replace(policy, code=())
+            if not any(_mismatches(others, facts, Usage(), now)):
+                break
     return Decision(None, tuple(verdicts))
 
 
