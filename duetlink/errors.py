@@ -267,6 +267,12 @@ class OperationFailed(DuetError, RuntimeError):
     """An operation failed on the real data at the owner; the message says which one, in the steps as made."""
 
 
+class ProgramDiffers(DuetError, RuntimeError):
+    """A result is something else when its program runs alone on the mocks than it is in this session, so the
+    owner's value is not given; the message has both.
+    """
+
+
 class PrivateValue(DuetError, TypeError):
     """Python wants the value of something private, such as for an `if`; here only its mock is known."""
 

@@ -139,6 +139,11 @@ class Settings:
         "most memory of what the peer's operations have made, kept for those that come next; 0: none",
         "DUETLINK_REUSE_BYTES",
     )
+    check_on_mocks: bool = _setting(
+        True,
+        "whether a program is run alone on the mocks, beside its request, and has to make what is shown here",
+        "DUETLINK_CHECK_ON_MOCKS",
+    )
     answer_grid_s: float = _setting(
         0.0,
         "answers of policies that need a run leave 1, 2, 4, … times as long after the ask; 0: at once",

@@ -79,7 +79,7 @@ class Life:
             self.persistence,
         )
         self.asking = Asking(settings)
-        self.workbench = Workbench(self.catalogue, self.asking)
+        self.workbench = Workbench(self.catalogue, self.asking, settings)
         self.giving = Giving(self.catalogue, self.recorder, self.decoding)
         self.ports = Ports(self.recorder)
         # for waiting from any thread

@@ -291,6 +291,7 @@ def test_a_room_that_has_begun_one_program_runs_no_other() -> None:
     answers.read_frozen(*room._handle("begin", begin, room._placed()))
     with pytest.raises(RemoteProtocolError, match="runs one program"):
         room.told()
+    room.desk.handle("run", b'{"max_bytes": 1000}', [], lambda name, content: None)  # to the end
 
 
 def test_what_is_frozen_is_no_longer_written_to_by_the_room() -> None:

@@ -17,7 +17,7 @@ from tests.remote.interference import Interference, Trial, entries, outcome
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a room's memory needs Linux")
 
 ROOT = Path(__file__).resolve().parents[2]
-PER_RUN = 2_000  # each run is a process that loads all libraries
+PER_RUN = 1_000  # each run is a process that loads all libraries
 ENTRIES = 1_600
 
 

@@ -136,6 +136,11 @@ class Trace:
         """How many steps there are."""
         return len(self.kinds)
 
+    @property
+    def done(self) -> int:
+        """How many of them do something, at the owner, by themselves."""
+        return len(self.kinds) - self.kinds.count(NOTHING)
+
     def add(self, steps: Sequence[Any], values: Sequence[LoggedValue] = ()) -> None:
         """Take in the next steps, `[id, operation, arguments]` or with keywords, as a recorder wrote them. A
         step `value` has the place of one of `values`.

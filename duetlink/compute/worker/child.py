@@ -25,11 +25,17 @@ from duetlink.compute.worker.sandbox.lockdown import Lockdown
 Ready = tuple[desks.Desk, Isolation, list[str]]  # and which libraries there are
 
 
-def main(fd: int) -> NoReturn:
-    """Serve the kernel at the other end of this socket. A defect leaves a traceback on standard error."""
+def main(fd: int, *, ahead: bool = False) -> NoReturn:
+    """Serve the kernel at the other end of this socket. A defect leaves a traceback on standard error.
+
+    Args:
+        ahead: import all libraries before the kernel says what this process is for.
+    """
     faulthandler.enable()  # a crash tells the owner in which function, and nothing of values
     lockdown = Lockdown(fd, libraries.LIBRARIES)
     threading.Thread(target=end_with_kernel, args=(fd,), name="kernel", daemon=True).start()
+    if ahead:
+        libraries.load(libraries.LIBRARIES)
 
     def ready(start: dict[str, Any]) -> Ready:
         loaded = libraries.load(start["libraries"])
@@ -76,9 +82,10 @@ def made_ready(start: dict[str, Any], loaded: list[str], lockdown: Lockdown, use
     desk = desks.make(kind)
     if used_bytes is not None:
         libraries.set_threads(loaded, limits.threads)
+    loaded = [name for name in loaded if name == "numpy" or name in start["libraries"]]  # what it is given
     functions = libraries.functions_of(loaded)
     isolation = lockdown.complete(limits, functions, runs_code=kind.runs_code, forked_bytes=used_bytes)
-    libraries.settle(loaded)
+    libraries.settle(loaded, limits.threads)
     return desk, isolation, loaded
 
 

@@ -22,6 +22,7 @@ class Ending(NamedTuple):
 
     why: str  # with what the room itself gave away, such as its exit status
     is_limit: bool = False  # whether it was a limit of the owner's
+    is_killed: bool = False  # by the system, or by a person
 
 
 def late(timeout_s: float) -> Ending:
@@ -46,7 +47,7 @@ def of_status(status: int, last_words: bytes, limits: Limits) -> Ending:
             "the worker was ended by the system or a person: most likely memory ran out, or its "
             f"{limits.cpu_s:g} s of processor time"
         )
-        return Ending(killed, is_limit=True)
+        return Ending(killed, is_limit=True, is_killed=True)
     how = f"ended by itself, with status {status}" if status >= 0 else f"crashed ({_name(-status)})"
     return Ending(f"the worker {how}")
 

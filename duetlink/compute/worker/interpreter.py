@@ -63,8 +63,12 @@ class Unmade(Exception):
 class Interpreter:
     """Runs a program once. Its steps may write to the memory of `assets`, which is to be its own."""
 
-    def __init__(self, allowed: Allowed, assets: Assets, body: Body, draws: Draws) -> None:
+    def __init__(
+        self, allowed: Allowed, assets: Assets, body: Body, draws: Draws, *, goes_on: bool = False
+    ) -> None:
+        """With `goes_on`, a longer program may follow, so no result is let go of."""
         self._allowed = allowed
+        self._goes_on = goes_on
         self._assets = assets
         self._body = body
         self._draws = draws
@@ -106,13 +110,21 @@ class Interpreter:
                 progress.at = number
                 if not (self._records and operate(number, raw)):
                     self._do(number, raw)
-                while released < count and ends[ending[released]] <= number:
+                while not self._goes_on and released < count and ends[ending[released]] <= number:
                     objects.pop(ending[released], None)
                     groups_.pop(ending[released], None)
                     released += 1
         finally:
             _record_gradients(True)
             self._released, self._done_up_to = released, until
+
+    def lengthen(self, body: Body) -> None:
+        """Have a program that begins with all steps of the one that was run. Raises RemoteProtocolError."""
+        done = self._done_up_to
+        if not self._goes_on or self._has_failed or body.steps[:done] != self._body.steps[:done]:
+            raise RemoteProtocolError("a room goes on with what it has run, and with nothing else")
+        self._body = body
+        self._ending, self._ends = _last_uses(body)
 
     # -- a part of it that was run before --------------------------------------------------------------------
 

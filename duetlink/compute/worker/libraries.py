@@ -11,6 +11,7 @@ import traceback
 import warnings
 from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
+from typing import Any
 
 # the modules that are imported from each; others come with them, or on first use
 LIBRARIES: Mapping[str, tuple[str, ...]] = MappingProxyType(
@@ -65,7 +66,7 @@ def load(libraries: Iterable[str]) -> list[str]:
     return loaded
 
 
-def prepare(loaded: Iterable[str], threads: int) -> None:
+def prepare(loaded: Collection[str], threads: int) -> None:
     """Let the libraries have their threads, before the process is locked down. Not to be done where rooms are
     forked from.
     """
@@ -76,14 +77,38 @@ def prepare(loaded: Iterable[str], threads: int) -> None:
             _start_polars()
 
 
-def set_threads(loaded: Iterable[str], threads: int) -> None:
-    """How many threads the libraries may use. None is started by that."""
+def set_threads(loaded: Collection[str], threads: int) -> None:
+    """How many threads the libraries may use, from now on, in this thread."""
     if "torch" in loaded:
         sys.modules["torch"].set_num_threads(threads)
     if "pyarrow" in loaded:
         sys.modules["pyarrow"].set_cpu_count(threads)
-    # its threads are made on first use, as many as the environment says
+    if "sklearn" in loaded:
+        with contextlib.suppress(Exception):  # then they are as many as when the libraries were loaded
+            _thread_pools().limit(limits=threads)
     os.environ["POLARS_MAX_THREADS"] = str(threads)
+
+
+def compute(loaded: Collection[str]) -> None:
+    """Enter each kind of parallel region that hangs for ever in a fork of a process that has entered it."""
+    set_threads(loaded, 2)
+    if "torch" in loaded:
+        import torch
+
+        matrix = torch.ones(256, 256, requires_grad=True)
+        torch.autograd.backward((matrix @ matrix).sum())
+        torch.ones(200_000).exp()
+    if "sklearn" in loaded:
+        import numpy as np
+        from sklearn.cluster import KMeans
+
+        KMeans(2, n_init=1, random_state=0).fit(np.arange(4_000.0).reshape(-1, 2))
+    if "pyarrow" in loaded:
+        import pyarrow as pa
+
+        pa.table({"a": [1, 2, 2]}).group_by("a").aggregate([("a", "sum")])
+    if "polars" in loaded:
+        _start_polars()
 
 
 def functions_of(loaded: Collection[str]) -> frozenset[str]:
@@ -91,8 +116,11 @@ def functions_of(loaded: Collection[str]) -> frozenset[str]:
     return frozenset({sys.modules["opendp._lib"].lib._name} if "opendp" in loaded else ())
 
 
-def settle(loaded: Collection[str]) -> None:
+def settle(loaded: Collection[str], threads: int) -> None:
     """What is to be known to them in an environment that is empty."""
+    if "polars" in loaded:
+        # its threads are made on first use, as many as this says by then
+        os.environ["POLARS_MAX_THREADS"] = str(threads)
     if "pandas" in loaded:
         import pandas as pd
 
@@ -115,9 +143,13 @@ def _look_up_for_sklearn() -> None:
     """
     with contextlib.suppress(Exception):  # it may do without
         importlib.import_module("sklearn.cluster")
-        controller = importlib.import_module("sklearn.utils.parallel")._get_threadpool_controller()
-        controller.info()
-        with controller.limit(limits=1):
+        pools = _thread_pools()
+        pools.info()
+        with pools.limit(limits=1):
             pass
     with contextlib.suppress(Exception):
         importlib.import_module("joblib").cpu_count(only_physical_cores=True)
+
+
+def _thread_pools() -> Any:
+    return importlib.import_module("sklearn.utils.parallel")._get_threadpool_controller()

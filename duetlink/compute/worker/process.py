@@ -19,8 +19,8 @@ from duetlink.compute.worker.isolation import Isolation
 from duetlink.compute.worker.libraries import LIBRARIES
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import close_all
+from duetlink.compute.worker.ready import Process, taken
 from duetlink.compute.worker.result_memory import ResultMemory
-from duetlink.compute.worker.rooms import Process, forked
 from duetlink.compute.worker.spawn import BOOTSTRAP, spawn
 from duetlink.errors import RemoteProtocolError, SettingError, WorkerUnavailable, WorkLimit
 
@@ -51,6 +51,7 @@ class Worker:
         self._on_event = on_event
         self._events = EventGate(loop.time())
         self._process: Process | None = None
+        self._was_waiting = False  # it was there before it was wanted
         self._channel: Channel | None = None
         self._watching: asyncio.Task[None] | None = None
         self._ending: Ending | None = None
@@ -87,20 +88,23 @@ class Worker:
             raise SettingError(f"a worker has no {', '.join(unknown)}; there are {', '.join(LIBRARIES)}")
         if desk not in DESKS and bootstrap == BOOTSTRAP:
             raise SettingError(f"a worker has no desk {desk!r}; there are {', '.join(DESKS)}")
-        worker = cls(limits if limits is not None else Limits(), on_event)
-        try:
-            async with asyncio.timeout(timeout_s):
-                await worker._open(desk, libraries, bootstrap)
-        except TimeoutError:
-            why = f"the worker was not ready after {timeout_s:g} s"
-        except (WorkerUnavailable, RemoteProtocolError) as error:
-            why = str(error)
-        except BaseException:
-            await worker._give_up("its start was given up")
-            raise
-        else:
-            return worker
-        await worker._give_up(why)
+        for _ in range(2):
+            worker = cls(limits if limits is not None else Limits(), on_event)
+            try:
+                async with asyncio.timeout(timeout_s):
+                    await worker._open(desk, libraries, bootstrap)
+            except TimeoutError:
+                why = f"the worker was not ready after {timeout_s:g} s"
+            except (WorkerUnavailable, RemoteProtocolError) as error:
+                why = str(error)
+            except BaseException:
+                await worker._give_up("its start was given up")
+                raise
+            else:
+                return worker
+            await worker._give_up(why)
+            if not worker._was_killed_waiting():
+                break
         refusal = WorkerUnavailable(why)
         refusal.add_note(worker.last_words)
         raise refusal
@@ -109,6 +113,11 @@ class Worker:
     def pid(self) -> int:
         assert self._process is not None
         return self._process.pid
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it does nothing more; its process may still be there for a moment."""
+        return self._ending is not None
 
     @property
     def last_words(self) -> str:
@@ -180,7 +189,8 @@ class Worker:
     # -- the process -----------------------------------------------------------------------------------------
 
     async def _open(self, desk: str, libraries: Sequence[str], bootstrap: str) -> None:
-        found = await forked() if bootstrap == BOOTSTRAP else None
+        found = await taken(bootstrap)
+        self._was_waiting = found is not None
         self._process, sock = found or await spawn(bootstrap, self.limits.threads)
         self._channel = Channel(sock, self._heard, self._cut)
         self._watching = asyncio.ensure_future(self._watch(self._process, self._channel))
@@ -189,6 +199,11 @@ class Worker:
         ready = await self._ready
         self.isolation = Isolation.from_wire(ready)
         self.libraries = tuple(library for library in libraries if library in ready["libraries"])
+
+    def _was_killed_waiting(self) -> bool:
+        """Whether somebody has killed it, or what it was forked from, and it had done nothing yet."""
+        assert self._ending is not None
+        return self._was_waiting and self._ending.is_killed
 
     async def _watch(self, process: Process, channel: Channel) -> None:
         assert process.stderr is not None

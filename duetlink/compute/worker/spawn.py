@@ -22,7 +22,16 @@ from duetlink.compute.worker.child import main
 main(int(sys.argv[1]))
 """
 
-FORKING = BOOTSTRAP.replace("worker.child", "worker.zygote")
+
+def forking(bootstrap: str) -> str:
+    """The program of a process that forks those rooms."""
+    return bootstrap.replace("duetlink.compute.worker.child", "duetlink.compute.worker.zygote")
+
+
+def ahead(bootstrap: str) -> str:
+    """The program of such a room, with all libraries imported before it is known what it is for."""
+    return bootstrap.replace("main(int(sys.argv[1]))", "main(int(sys.argv[1]), ahead=True)")
+
 
 # what an interpreter of some installations needs to find its own shared objects
 _KEPT = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "DYLD_FALLBACK_LIBRARY_PATH", "NIX_LD_LIBRARY_PATH")

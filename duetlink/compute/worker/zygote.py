@@ -32,6 +32,7 @@ from duetlink.compute.worker.sandbox.lockdown import Lockdown
 from duetlink.data import values
 
 _STATUS_BYTES = 100
+_TRIAL_S = 20.0  # it takes half a second
 
 
 def main(fd: int) -> NoReturn:
@@ -42,8 +43,13 @@ def main(fd: int) -> NoReturn:
     status = 1
     try:
         start = console.receive().header["start"]
-        loaded = _import(start["libraries"])
+        loaded = libraries.load(start["libraries"])
+        trial = _Trial(loaded)  # it computes while this process imports on
+        _import_more(loaded)
         _fill_caches()
+        if not trial.is_passed():
+            console.send({"unready": "a fork of it cannot compute"})
+            os._exit(1)
         gc.collect()
         gc.freeze()  # no collection of garbage writes to these pages in a room
         console.send({"ready": lockdown.half_done().to_wire() | {"libraries": loaded}})
@@ -55,18 +61,43 @@ def main(fd: int) -> NoReturn:
     os._exit(status)
 
 
-def _import(wanted: list[str]) -> list[str]:
-    loaded = libraries.load(wanted)
+class _Trial:
+    """Whether a fork of this process can compute with two threads, or hangs, or fails."""
+
+    def __init__(self, loaded: list[str]) -> None:
+        zygote = os.getpid()
+        self._pid = os.fork()
+        if self._pid == 0:
+            try:
+                _end_with_zygote(zygote)
+                libraries.compute(loaded)
+                os._exit(0)
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(1)
+        self._pidfd = os.pidfd_open(self._pid)
+
+    def is_passed(self) -> bool:
+        poll = select.poll()
+        poll.register(self._pidfd, select.POLLIN)
+        if not poll.poll(_TRIAL_S * 1000):
+            os.kill(self._pid, signal.SIGKILL)
+        os.close(self._pidfd)
+        return os.waitpid(self._pid, 0)[1] == 0
+
+
+def _import_more(loaded: list[str]) -> None:
     for kind in desks.DESKS.values():
         importlib.import_module(kind.module)
     for module in pkgutil.walk_packages(values.__path__, "duetlink.data.values."):
         with contextlib.suppress(ImportError):
             importlib.import_module(module.name)
-    libraries.settle(loaded)
+    if "pandas" in loaded:
+        importlib.import_module("pandas").set_option("compute.use_numexpr", False)
     if "torch" in loaded:
         with contextlib.suppress(Exception):  # then the first optimiser of a room imports its 800 modules
             importlib.import_module("torch._dynamo")
-    return loaded
 
 
 _REHEARSED = b"""[
@@ -134,13 +165,14 @@ class _Forking:
         frame = self._console.receive()
         sock, errors, told = frame.fds
         used_bytes = self._lockdown.used_bytes()
+        zygote = os.getpid()
         pid = os.fork()
         if pid == 0:
             try:
                 self._forget(told)
                 os.dup2(errors, 2)
                 os.close(errors)
-                _room(sock, self._lockdown, self._loaded, used_bytes)
+                _room(zygote, sock, self._lockdown, self._loaded, used_bytes)
             finally:
                 os._exit(1)
         self._watched[pid] = told
@@ -157,10 +189,13 @@ class _Forking:
             os.close(fd)
 
 
-def _room(fd: int, lockdown: Lockdown, loaded: list[str], used_bytes: int) -> NoReturn:
-    zygote = os.getppid()
+def _end_with_zygote(zygote: int) -> None:
     libc.prctl(libc.PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != zygote:  # it has ended before that
-        os._exit(0)
+        os._exit(1)
+
+
+def _room(zygote: int, fd: int, lockdown: Lockdown, loaded: list[str], used_bytes: int) -> NoReturn:
+    _end_with_zygote(zygote)
     threading.Thread(target=child.end_with_kernel, args=(fd,), name="kernel", daemon=True).start()
     child.serve(fd, lambda start: child.made_ready(start, loaded, lockdown, used_bytes))

@@ -16,12 +16,13 @@ from duetlink.compute.worker.faults import Fault, error_name
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import place
 from duetlink.compute.worker.process import OnEvent, Worker
+from duetlink.compute.worker.runs import Made
 from duetlink.data import values
 from duetlink.data.values.base import Encoded
 from duetlink.duet.answering.failure import Failure
 from duetlink.duet.answering.job import FunctionJob, Input, Job, ProgramJob
 from duetlink.duet.answering.private import Private
-from duetlink.duet.answering.programs import Made, Programs
+from duetlink.duet.answering.programs import Programs
 from duetlink.duet.objects.decoding import Decoding
 from duetlink.errors import DuetError, OperationFailed, RemoteProtocolError, WorkerUnavailable, WorkLimit
 

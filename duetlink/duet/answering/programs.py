@@ -10,7 +10,6 @@ import os
 import secrets
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
 
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
@@ -21,12 +20,12 @@ from duetlink.compute.privacy.account import Amount
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.privacy.ledger import Ledger
 from duetlink.compute.privacy.table import Rows
-from duetlink.compute.worker import answers, libraries, rooms
+from duetlink.compute.worker import rooms, runs
 from duetlink.compute.worker.faults import Fault
 from duetlink.compute.worker.limits import Limits
-from duetlink.compute.worker.memory import close_all, place
-from duetlink.compute.worker.process import OnEvent, Reply, Worker
-from duetlink.data.values.base import Encoded
+from duetlink.compute.worker.memory import place
+from duetlink.compute.worker.process import OnEvent, Worker
+from duetlink.compute.worker.runs import Made
 from duetlink.duet.answering.charge import Charge, planned_charges, refusal
 from duetlink.duet.answering.private import Private, planned, rows_found
 from duetlink.duet.answering.reuse import Frozen, Plan, Reuse
@@ -37,10 +36,7 @@ from duetlink.errors import BudgetExceeded, DuetError, NoMock
 from duetlink.net.flight.body import Outgoing
 from duetlink.settings import Settings
 
-Made = tuple[Encoded, int | None]  # a value, and of how many rows each number of it is made at least
-
 _LEAST_S = 1.0  # that a room has for the rest of a program
-_LIBRARIES = tuple(library for library in libraries.LIBRARIES if library not in libraries.OF_FUNCTIONS)
 
 
 class Programs:
@@ -159,55 +155,33 @@ class Programs:
         """
         began_s = time.monotonic()
         plan = await self._reuse.plan(program) if private is None else Plan()
-        # memory of its own: what is kept may be dropped meanwhile
-        frozen_fd = -1 if plan.frozen is None else os.dup(plan.frozen.fd)
         try:
-            room = await Worker.start(limits, desk="program", libraries=_LIBRARIES, on_event=on_event)
-        except BaseException:
-            _close(frozen_fd)
-            raise
-        on_room(room)
-        try:
-            for name, revision in program.assets:
-                await self._open(room, name, revision, plan)
-            if plan.frozen is not None:
-                kept = plan.frozen
-                header = {"steps": plan.begun, "size_bytes": kept.size_bytes, "state": kept.state}
-                await room.call("frozen", json.dumps(header).encode(), [frozen_fd])
-            reply = await self._asked(room, program, private, plan)
-            return answers.read_result(reply.content, reply.fds)
+            room = await runs.opened(limits, on_event)
+            on_room(room)
+            try:
+                for name, revision in program.assets:
+                    await self._open(room, name, revision, plan)
+                if private is not None:
+                    return await runs.run(room, program, self._salt, "release", json.loads(private.to_json()))
+                if plan.frozen is not None:
+                    kept = plan.frozen
+                    await runs.begin_with(room, plan.begun, plan.fd, kept.size_bytes, kept.state)
+                if plan.freeze is None:
+                    return await runs.run(room, program, self._salt)
+                begun_s = time.monotonic()
+                await self._freeze(room, program, plan.freeze, plan.inside)
+                left_s = limits.wall_s - (time.monotonic() - begun_s)
+                return await runs.end(room, max(_LEAST_S, left_s))
+            finally:
+                await room.close()
         finally:
-            _close(frozen_fd)
-            await room.close()
+            plan.close()
             self._reuse.ran(plan, time.monotonic() - began_s)
 
-    async def _asked(self, room: Worker, program: Program, private: Private | None, plan: Plan) -> Reply:
-        """What a room that has all it needs says of a program."""
-        limits, segments = room.limits, program.segments
-        size_bytes = sum(map(len, segments))
-        asked = {"size_bytes": size_bytes, "max_bytes": limits.result_bytes, "salt": self._salt}
-        command, timeout_s = "run", limits.wall_s
-        if private is not None:
-            command, asked = "release", asked | json.loads(private.to_json())
-        fds = [await asyncio.to_thread(place, segments, size_bytes)]
-        try:
-            if plan.freeze is not None:
-                began_s = time.monotonic()
-                await self._begin(room, asked, fds[0], plan.freeze, plan.inside)
-                _close(fds.pop())
-                timeout_s = max(_LEAST_S, timeout_s - (time.monotonic() - began_s))
-            return await room.call(command, json.dumps(asked).encode(), fds, timeout_s, memory=True)
-        finally:
-            close_all(fds)
-
-    async def _begin(
-        self, room: Worker, asked: dict[str, Any], fd: int, prefix: Prefix, inside: Assets
-    ) -> None:
+    async def _freeze(self, room: Worker, program: Program, prefix: Prefix, inside: Assets) -> None:
         """Have a room do the first steps of a program and no others, and keep what they have made."""
         most_bytes = min(self._reuse.most_bytes, room.limits.result_bytes)
-        asked = asked | {"steps": prefix.steps, "max_bytes": most_bytes}
-        reply = await room.call("begin", json.dumps(asked).encode(), [fd], memory=True)
-        made = answers.read_frozen(reply.content, reply.fds)
+        made = await runs.begin(room, program, self._salt, prefix.steps, most_bytes)
         if made is None:
             return
         try:
@@ -232,16 +206,9 @@ class Programs:
         fd = await asyncio.to_thread(place, list(outgoing.pieces()), outgoing.size_bytes)
         try:
             await asyncio.to_thread(_verify, outgoing)
-            info = mine.info
-            header = {"name": info.name, "revision": info.revision, "size_bytes": outgoing.size_bytes}
-            await room.call("asset", json.dumps(header).encode(), [fd], lasting=True)
+            await runs.map_asset(room, mine.info.name, mine.info.revision, fd, outgoing.size_bytes)
         finally:
             os.close(fd)
-
-
-def _close(fd: int) -> None:
-    if fd >= 0:
-        os.close(fd)
 
 
 def _verify(outgoing: Outgoing) -> None:

@@ -44,9 +44,15 @@ class Plan(NamedTuple):
     beginnings: Sequence[Prefix] = ()
     begun: int = 0  # so many steps need not be done, since there is
     frozen: Frozen | None = None  # what they have made
+    fd: int = -1  # its memory, for this run: what is kept may be dropped meanwhile
     needed: Assets | None = None  # those that the other steps work with; None: all of the program's
     freeze: Prefix | None = None  # another program has it, too: what it makes is to be frozen
     inside: Assets = frozenset()  # what that is made of
+
+    def close(self) -> None:
+        """The run has ended."""
+        if self.fd >= 0:
+            os.close(self.fd)
 
 
 class Reuse:
@@ -66,7 +72,7 @@ class Reuse:
         return sum(frozen.size_bytes for frozen in self._frozen.values())
 
     async def plan(self, program: Program) -> Plan:
-        """How to run it."""
+        """How to run it; to be closed."""
         if not self.most_bytes:
             return Plan()
         beginnings = await asyncio.to_thread(prefixes, program)
@@ -78,7 +84,8 @@ class Reuse:
                 self._wait(prefix.digest, frozen)
                 self.uses += 1
                 _, needed = divided(program, prefix.steps)
-                return plan._replace(begun=prefix.steps, frozen=frozen, needed=needed)
+                fd = os.dup(frozen.fd)
+                return plan._replace(begun=prefix.steps, frozen=frozen, fd=fd, needed=needed)
             if plan.freeze is None and prefix.digest in self._seen:
                 plan = plan._replace(freeze=prefix, inside=divided(program, prefix.steps)[0])
         return plan

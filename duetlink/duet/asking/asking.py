@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
 
@@ -64,6 +64,7 @@ class Question:
         expires_s: float = 0.0,
         asked: What = What(),  # noqa: B008 - immutable
         job: Submittable | None = None,
+        check: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
         self.asset = asset
         self.reason = reason
@@ -71,6 +72,7 @@ class Question:
         self.expires_s = expires_s
         self.asked = asked
         self.job = job  # instead of all that: a function to be run
+        self.check = check  # what is to have come to its end before the value is handed out
         self.log = JobLog()  # what it prints, as far as its owner lets that out
         self.request_id = secrets.token_bytes(REQUEST_ID_BYTES)
         self.record = Record(asset.name, reason)
@@ -141,7 +143,7 @@ class Asking:
         self._asked += 1
         self.records.append(record)
         try:
-            value = await self._fetch(question)
+            value = await self._checked(question)
         except asyncio.CancelledError:
             self._settle(record, WITHDRAWN)
             raise
@@ -159,6 +161,23 @@ class Asking:
     def _settle(self, record: Record, state: str, words: str = "") -> None:
         record.settle(state, words)
         self.on_change()
+
+    async def _checked(self, question: Question) -> Any:
+        """What is asked for, once its check, beside it, has found nothing; if it does, nothing is fetched."""
+        if question.check is None:
+            return await self._fetch(question)
+        try:
+            async with asyncio.TaskGroup() as both:
+                fetching = both.create_task(self._fetch(question))
+                both.create_task(question.check())
+        except BaseExceptionGroup as failed:
+            error = failed.exceptions[0]
+        else:
+            return fetching.result()
+        try:
+            raise error
+        finally:
+            del error  # with this frame it is a cycle
 
     async def _fetch(self, question: Question) -> Any:
         link = self._link

@@ -56,7 +56,9 @@ class Function:
         theirs = tuple(map(mocks_of, arguments))
         theirs_by_name = {name: mocks_of(argument) for name, argument in keywords.items()}
         mock = self._source.run(theirs, theirs_by_name)
-        submission = Submission(self._source.name, self._source.text, call, tuple(taken.inputs), mock)
+        submission = Submission(
+            self._source.name, self._source.text, call, tuple(taken.inputs), mock, shown=tuple(taken.shown)
+        )
         return Call(submission, self._workbench)
 
     def __repr__(self) -> str:
@@ -106,7 +108,15 @@ class Call:
         thread, asking = self._workbench.connected()
         info = AssetInfo(f"{self._submission.name}(…)", 0, summary.kind, summary.detail, 0)
         submission = dataclasses.replace(self._submission, claim=None if dp is None else Claim(*dp))
-        question = functools.partial(Question, info, reason, expires_s=expires_s or 0.0, job=submission)
+        check = functools.partial(self._workbench.rehearsals.check, *submission.shown)
+        question = functools.partial(
+            Question,
+            info,
+            reason,
+            expires_s=expires_s or 0.0,
+            job=submission,
+            check=check if submission.shown else None,
+        )
         return PendingRequest(question, asking, thread)
 
     def get(

@@ -92,6 +92,7 @@ class Program:
         self._trace = Trace(worst_effect, may_learn=False)
         self._values: dict[str, Value] = {}  # by their digests
         self._values_bytes = 0
+        self._has_let_go = False  # of steps
         self._needed = (0, 0)  # steps and bytes of values, when they were last looked through
         self._assets: dict[tuple[str, int], int] = {}
         self._makers: dict[type, Callable[[Any, int, int], Any]] = {
@@ -145,6 +146,12 @@ class Program:
             self._read()
             return Canonical.recorded(self._trace, id_, self._values)
 
+    def holds_more_than(self, program: Canonical) -> bool:
+        """Whether anything else was recorded than what this one does."""
+        with self._reading:
+            self._read()
+            return self._has_let_go or self._trace.done > len(program.slice)
+
     def _read(self) -> None:
         """Put all that is recorded by now into the trace."""
         batch = self.steps[:]
@@ -181,7 +188,9 @@ class Program:
 
     def _compact(self) -> None:
         """Let go of the steps and values that no pointer needs any more."""
+        before = self._trace.done
         self._trace = compacted(self._trace)
+        self._has_let_go |= self._trace.done < before
         self._values = {value.digest: self._values[value.digest] for value in self._trace.values.values()}
         self._values_bytes = sum(len(value.content) for value in self._values.values())
         self._needed = len(self._trace), self._values_bytes

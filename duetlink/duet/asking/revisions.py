@@ -7,16 +7,18 @@ import contextlib
 import itertools
 import threading
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 from duetlink.base.runtime.holdings import Retained
+from duetlink.duet.asking.unaltered import Unaltered
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Catalogue
 
 SHARED = "the peer shares it"
 POINTED_TO = "a pointer holds it"
+CHECKED = "a program is checked on its mock"
 
 Key = tuple[str, int]  # name and revision
 
@@ -30,13 +32,21 @@ class Grip:
 class Revision:
     """One revision of an asset of the peer's. Any thread may fill it in."""
 
-    __slots__ = ("grip", "held", "hidden", "mock")
+    __slots__ = ("grip", "held", "hidden", "mock", "unaltered")
 
     def __init__(self, key: Key) -> None:
         self.held = Retained(f"mock of {key[0]}, revision {key[1]}")
         self.mock: tuple[Any] | None = None  # None: it has not been fetched
+        self.unaltered: Unaltered | None = None  # the same mock; None: it could not be kept
         self.hidden: int | None = None  # the mask of its sizes, likewise
         self.grip: weakref.ref[Grip] | None = None
+
+
+class Pin(NamedTuple):
+    """Revisions that are kept for a while, in the order in which they were named."""
+
+    revisions: list[Revision]
+    number: int
 
 
 class Revisions:
@@ -81,6 +91,40 @@ class Revisions:
                 revision.grip = weakref.ref(grip, partial(self._dropped, revision, number))
                 self._catalogue.holdings.keep(revision.held, POINTED_TO, number)
             return grip
+
+    def fill(self, revision: Revision, mock: Any, size_bytes: int, unaltered: Unaltered | None) -> Any:
+        """Its mock has come, and `unaltered` is this one's from now on. Returns the mock that all work with,
+        which may have come before.
+        """
+        with self._lock:
+            if revision.mock is not None or not revision.held.is_kept:
+                if unaltered is not None:
+                    unaltered.close()
+                return revision.mock[0] if revision.mock is not None else mock
+            revision.mock, revision.held.size_bytes = (mock,), size_bytes
+            if unaltered is not None:
+                revision.unaltered = unaltered
+                revision.held.descriptors = unaltered.descriptors
+                revision.held.at_end(unaltered.close)
+            return mock
+
+    def pin(self, keys: Sequence[Key]) -> Pin | None:
+        """Keep the unaltered mocks of these until the pin is let go; None: one of them is not here."""
+        with self._lock:
+            found = [self._revisions.get(name, {}).get(number) for name, number in keys]
+            pinned = [
+                revision for revision in found if revision is not None and revision.unaltered is not None
+            ]
+            if len(pinned) < len(found):
+                return None
+            number = next(self._numbers)
+            for revision in pinned:
+                self._catalogue.holdings.keep(revision.held, CHECKED, number)
+            return Pin(pinned, number)
+
+    def unpin(self, pin: Pin) -> None:
+        for revision in pin.revisions:
+            self._let_go(revision, CHECKED, pin.number)
 
     def get(self, info: AssetInfo) -> Revision | None:
         return self._revisions.get(info.name, {}).get(info.revision)

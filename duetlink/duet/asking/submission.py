@@ -25,6 +25,7 @@ from duetlink.net.flight.body import Outgoing
 from duetlink.net.link.link import Link
 
 if TYPE_CHECKING:
+    from duetlink.duet.asking.rehearsal import Shown
     from duetlink.duet.asking.workbench import Workbench
 
 MAX_VALUE_BYTES = 64 * 1024 * 1024  # of one argument that is a value of this side's
@@ -49,6 +50,7 @@ class Arguments:
     def __init__(self, workbench: Workbench) -> None:
         self._workbench = workbench
         self.inputs: list[Any] = []  # pointers to assets, programs that make results, and values
+        self.shown: list[Shown] = []
         self._numbers: dict[tuple[Any, ...], int] = {}
         self._kept: list[Any] = []  # alive, so that what `id` says stays true
 
@@ -83,6 +85,9 @@ class Arguments:
         if pointer._program is not self._workbench.program():
             raise OperationRefused(f"{pointer!r} belongs to another duet")
         program = pointer._program.asked(pointer._id)
+        if ("result", program.digest) not in self._numbers:
+            shown = self._workbench.shown(pointer, program)
+            self.shown += [] if shown is None else [shown]
         return self._input(program, ("result", program.digest))
 
     def _value(self, obj: Any) -> list[int]:
@@ -127,6 +132,7 @@ class Submission:
     inputs: tuple[Any, ...]
     mock: Any
     claim: Claim | None = None
+    shown: tuple[Shown, ...] = ()  # what the session showed of the results among its inputs
 
     @contextlib.asynccontextmanager
     async def offered(self, link: Link) -> AsyncIterator[pb.Job]:

@@ -5,6 +5,7 @@ pointer.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import sys
 import threading
 from collections.abc import Sequence
@@ -13,17 +14,22 @@ from typing import Any
 
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.compute.operations.allowed import LIBRARIES, Allowed
+from duetlink.compute.operations.canonical import Program as Canonical
+from duetlink.compute.operations.sizes.mask import PUBLIC
 from duetlink.data import values
 from duetlink.duet.asking.asking import Asking, Question, What
 from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.asking.program import Program
+from duetlink.duet.asking.rehearsal import Rehearsals, Shown
 from duetlink.duet.asking.remote import Remote, Result
 from duetlink.duet.asking.revisions import Revision, Revisions
 from duetlink.duet.asking.sizes import hidden_of_asset
+from duetlink.duet.asking.unaltered import unaltered
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Catalogue
 from duetlink.errors import DuetError, LinkClosed, NoMock
 from duetlink.net.link.link import Link
+from duetlink.settings import Settings
 
 MOST_MOCK_BYTES = 256 * 1024 * 1024  # of one asset
 GLANCE_S = 2.0  # nobody waits longer for a line that is printed
@@ -34,7 +40,7 @@ _MODULES = {"python": "builtins"}  # of a list, where its name is another
 class Workbench:
     """Where pointers of one duet get what they work with. Any thread, if not said otherwise."""
 
-    def __init__(self, catalogue: Catalogue, asking: Asking) -> None:
+    def __init__(self, catalogue: Catalogue, asking: Asking, settings: Settings) -> None:
         self._catalogue = catalogue
         self._asking = asking
         self.allowed = Allowed()
@@ -43,6 +49,7 @@ class Workbench:
         self._program: Program | None = None
         self.revisions = Revisions(catalogue)
         self.revisions.on_end = self._forget
+        self.rehearsals = Rehearsals(self.revisions, settings)
         self._lock = threading.Lock()
 
     def use(self, thread: LoopThread) -> None:
@@ -62,6 +69,7 @@ class Workbench:
 
     async def close(self) -> None:
         """Let go of all mocks."""
+        await self.rehearsals.close()
         self.revisions.close()
 
     # -- from any thread -------------------------------------------------------------------------------------
@@ -142,10 +150,24 @@ class Workbench:
         return await asyncio.gather(*map(fetched, infos))
 
     def _keep(self, revision: Revision, body: memoryview) -> Any:
-        mock = values.decode(body, room=values.Room(MOST_MOCK_BYTES), gradients=False)
-        revision.mock, revision.held.size_bytes = (mock,), len(body)
+        kept = unaltered(body)
+        try:
+            own = body if kept is None else kept.copy()
+            mock = values.decode(own, room=values.Room(MOST_MOCK_BYTES), gradients=False)
+        except BaseException:
+            if kept is not None:
+                kept.close()
+            raise
+        mock = self.revisions.fill(revision, mock, len(body), kept)
         self.load()
+        self._expect()
         return mock
+
+    def _expect(self) -> None:
+        """Somebody works with mocks, and may soon ask for what comes of it."""
+        if self._thread is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed
+                self._thread.loop.call_soon_threadsafe(self.rehearsals.expect)
 
     def _forget(self, key: tuple[str, int]) -> None:
         if (program := self._program) is not None:
@@ -158,6 +180,14 @@ class Workbench:
             revision.hidden = hidden_of_asset(self.mock(info), info.detail, info.size_bytes)
         return revision.hidden
 
+    def shown(self, remote: Remote, program: Canonical) -> Shown | None:
+        """What this session shows of a result, to be compared with what its program makes alone; None where
+        there is nothing to be found out, since nothing was cut out of what is recorded, or no way to.
+        """
+        if not remote._program.holds_more_than(program):
+            return None
+        return self.rehearsals.shown(program, remote._mock, sizes_are_fixed=remote._hidden == PUBLIC)
+
     def connected(self) -> tuple[LoopThread, Asking]:
         """What requests are made by."""
         assert self._thread is not None
@@ -167,7 +197,16 @@ class Workbench:
         assert self._thread is not None
         info = AssetInfo(remote._title(), 0, type(remote._mock).__name__, "", 0)
         program = remote._program.asked(remote._id)
-        question = partial(Question, info, reason, program=program, expires_s=expires_s or 0.0, asked=asked)
+        shown = self.shown(remote, program)
+        question = partial(
+            Question,
+            info,
+            reason,
+            program=program,
+            expires_s=expires_s or 0.0,
+            asked=asked,
+            check=None if shown is None else partial(self.rehearsals.check, shown),
+        )
         return PendingRequest(question, self._asking, self._thread)
 
 

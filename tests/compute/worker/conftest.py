@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 from duetlink.base.runtime.loop import LoopThread
+from duetlink.compute.worker import rooms
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.process import Worker
 
+T = TypeVar("T")
 StartWorker = Callable[..., Awaitable[Worker]]
 
 BOOTSTRAP = f"""
@@ -19,7 +22,7 @@ import site, sys
 for path in sys.argv[2:]:
     path in sys.path or site.addsitedir(path)
 sys.path.insert(0, {str(Path(__file__).resolve().parents[3])!r})
-from tests.compute.worker import probe_desk
+from tests.compute.worker import probe_desk, raw_calls
 from duetlink.compute.worker import desks
 desks.DESKS.update(probe_desk.DESKS)
 from duetlink.compute.worker.child import main
@@ -42,19 +45,64 @@ async def start_worker() -> AsyncIterator[StartWorker]:
         await worker.close()
 
 
+class Place:
+    """A loop on which rooms are forked from a zygote, or processes of their own."""
+
+    def __init__(self, kind: str) -> None:
+        self.is_forked = kind == "forked"
+        self._thread = LoopThread("duetlink-test")
+        # a spare room that is forked amid the next test would look like a descriptor that it has left behind
+        self._spare_s, rooms.SPARE_S = rooms.SPARE_S, 3600.0
+        self._leave = self.run(self._use()) if self.is_forked else None
+
+    def run(self, work: Coroutine[Any, Any, T]) -> T:
+        return self._thread.run(work)
+
+    @property
+    def zygote_pid(self) -> int | None:
+        return self.run(self._zygote())
+
+    def close(self) -> None:
+        if self._leave is not None:
+            self.run(self._left(self._leave))
+        self._thread.stop()
+        rooms.SPARE_S = self._spare_s
+
+    async def _use(self) -> Callable[[], Awaitable[None]]:
+        leave = rooms.use(BOOTSTRAP)
+        await (
+            await Worker.start(desk="probe", bootstrap=BOOTSTRAP)
+        ).close()  # its zygote is there from now on
+        return leave
+
+    async def _left(self, leave: Callable[[], Awaitable[None]]) -> None:
+        await leave()
+
+    async def _zygote(self) -> int | None:
+        found = rooms.here()
+        return found.zygote_pid if found is not None else None
+
+
+@pytest.fixture(scope="module", params=["spawned", "forked"])
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """Tests of the sandbox are done on both kinds of rooms."""
+    if request.param == "forked" and sys.platform != "linux":
+        pytest.skip("no room is forked on this system")
+    made = Place(request.param)
+    yield made
+    made.close()
+
+
 class Asked:
     """A worker that several tests ask things, from outside its loop."""
 
-    def __init__(self, desk: str, libraries: tuple[str, ...], limits: Limits) -> None:
-        self._thread = LoopThread("duetlink-test")
-        self.worker = self._thread.run(
-            Worker.start(limits, desk=desk, libraries=libraries, bootstrap=BOOTSTRAP)
-        )
+    def __init__(self, place: Place, desk: str, libraries: tuple[str, ...], limits: Limits) -> None:
+        self.place = place
+        self.worker = place.run(Worker.start(limits, desk=desk, libraries=libraries, bootstrap=BOOTSTRAP))
 
     def __call__(self, command: str, content: str | bytes = b"", timeout_s: float = 60.0) -> str:
         data = content.encode() if isinstance(content, str) else content
-        return self._thread.run(self.worker.call(command, data, timeout_s=timeout_s)).content.decode()
+        return self.place.run(self.worker.call(command, data, timeout_s=timeout_s)).content.decode()
 
     def close(self) -> None:
-        self._thread.run(self.worker.close())
-        self._thread.stop()
+        self.place.run(self.worker.close())

@@ -51,7 +51,7 @@ def test_a_result_of_everybody_has_no_smallest_group() -> None:
     assert answers.read_result(*answers.result(values.encode(1), EVERYBODY))[1] is None
 
 
-WHY = Fault(7, faults.RAISED, faults.Failure.KEY_ERROR, "why")
+WHY = Fault(7, faults.RAISED, 8, "why")
 
 
 def test_in_place_of_a_result_comes_why_it_is_not_there() -> None:
@@ -115,14 +115,6 @@ def test_the_words_of_a_room_are_one_line_of_bounded_length() -> None:
     assert isinstance(fault, Fault)
     assert fault.words.startswith("a b\\x1b[2J\\u202ec")
     assert len(fault.words) == 2_000
-
-
-def test_of_a_fault_as_much_is_told_as_its_owner_lets_out() -> None:
-    assert WHY.told("silent") == Fault(0, faults.UNTOLD)
-    assert WHY.told("type") == Fault(7, faults.RAISED, faults.Failure.KEY_ERROR)
-    assert WHY.told("message") == WHY
-    # the class of an error is told of what a library has raised
-    assert Fault(7, faults.REFUSED, 5, "why").told("type") == Fault(7, faults.REFUSED)
 
 
 def test_memory_of_a_failure_is_closed() -> None:

@@ -9,12 +9,12 @@ import pytest
 
 from duetlink.compute.worker.libraries import LIBRARIES
 from duetlink.compute.worker.limits import Limits
-from tests.compute.worker.conftest import Asked
+from tests.compute.worker.conftest import Asked, Place
 
 
 @pytest.fixture(scope="module")
-def ask() -> Iterator[Asked]:
-    asked = Asked("probe", tuple(LIBRARIES), Limits(memory_bytes=1 << 30, threads=2))
+def ask(place: Place) -> Iterator[Asked]:
+    asked = Asked(place, "probe", tuple(LIBRARIES), Limits(memory_bytes=1 << 30, threads=2))
     yield asked
     asked.close()
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import os
 import platform
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +20,7 @@ from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.process import Worker
 from duetlink.data import values
 from duetlink.errors import WorkerUnavailable, WorkLimit
+from tests.compute.worker.conftest import BOOTSTRAP, Place
 from tests.compute.worker.raw_calls import CALLS
 
 pytestmark = pytest.mark.skipif(
@@ -32,17 +33,6 @@ DOCUMENT = (Path(__file__).resolve().parents[3] / "docs/evidence.md").read_text(
 MIB = 1024 * 1024
 LIMITS = Limits(memory_bytes=256 * MIB, result_bytes=16 * MIB, threads=2)
 
-# as the worker's own, but that the calls are bound before it is locked down
-BOOTSTRAP = f"""
-import site, sys
-for path in sys.argv[2:]:
-    path in sys.path or site.addsitedir(path)
-sys.path.insert(0, {str(Path(__file__).resolve().parents[3])!r})
-from tests.compute.worker import raw_calls
-from duetlink.compute.worker.child import main
-main(int(sys.argv[1]))
-"""
-
 SOURCE = """\
 def function(what, *arguments):
     from tests.compute.worker import raw_calls
@@ -51,8 +41,20 @@ def function(what, *arguments):
 """
 
 
-async def run(what: str, *arguments: Any, limits: Limits = LIMITS) -> Any:
-    """What a function of `raw_calls` returns in an approved function, in a worker of its own."""
+Run = Callable[..., Any]
+
+
+@pytest.fixture
+def run(place: Place) -> Run:
+    """Returns what a function of `raw_calls` returns in an approved function, in a room of its own."""
+
+    def run(what: str, *arguments: Any, limits: Limits = LIMITS) -> Any:
+        return place.run(_run(what, arguments, limits))
+
+    return run
+
+
+async def _run(what: str, arguments: tuple[Any, ...], limits: Limits) -> Any:
     worker = await Worker.start(limits, desk="job", bootstrap=BOOTSTRAP)
     try:
         assert worker.isolation.enforced
@@ -82,9 +84,9 @@ def test_the_document_has_a_line_for_each_group_with_the_answers() -> None:
     assert re.findall(r"^\| ([^|]+) \| (\d+) \| ([^|]+) \|", section, re.MULTILINE) == expected
 
 
-async def test_the_kernel_answers_each_call_as_the_table_says(tmp_path: Path) -> None:
+def test_the_kernel_answers_each_call_as_the_table_says(run: Run, tmp_path: Path) -> None:
     (tmp_path / "there").write_text("private")
-    found = await run("answered", str(tmp_path))
+    found = run("answered", str(tmp_path))
     assert found == {raw.name: raw.answer for raw in CALLS}
     assert sorted(os.listdir(tmp_path)) == ["there"]
     assert (tmp_path / "there").read_text() == "private"
@@ -112,50 +114,49 @@ def test_without_the_walls_the_kernel_does_what_can_be_tried_safely(tmp_path: Pa
 # -- limits --------------------------------------------------------------------------------------------------
 
 
-async def test_limits_are_in_force_and_hard() -> None:
-    found = await run("limits")
+def test_limits_are_in_force_and_hard(run: Run) -> None:
+    found = run("limits")
     assert found == {1: (16 * MIB, 16 * MIB), 4: (0, 0), 7: (4096, 4096)}
-    assert await run("most_descriptors") == (4096, "EMFILE")
+    assert run("most_descriptors") == (4096, "EMFILE")
 
 
-async def test_memory_ends_at_the_limit_however_it_is_asked_for() -> None:
-    chunks, answer = await run("memory_taken", 16 * MIB)
+def test_memory_ends_at_the_limit_however_it_is_asked_for(run: Run) -> None:
+    chunks, answer = run("memory_taken", 16 * MIB)
     assert answer == "ENOMEM"
     assert 12 <= chunks <= 16  # of 256 MiB, what Python has taken meanwhile is missing
-    assert await run("made_writable_later", 300 * MIB) == "ENOMEM"
-    assert await run("grown", 300 * MIB) == (False, "ENOMEM")
+    assert run("made_writable_later", 300 * MIB) == "ENOMEM"
+    assert run("grown", 300 * MIB) == (False, "ENOMEM")
 
 
-async def test_memory_of_a_result_does_not_grow() -> None:
-    assert await run("larger_than_its_room") == ("EPERM", "EPERM")
+def test_memory_of_a_result_does_not_grow(run: Run) -> None:
+    assert run("larger_than_its_room") == ("EPERM", "EPERM")
 
 
-async def test_memory_that_is_made_read_only_is_counted_no_more_as_the_document_says() -> None:
-    assert await run("counted_no_more", 128 * MIB, 4) == 4
+def test_memory_that_is_made_read_only_is_counted_no_more_as_the_document_says(run: Run) -> None:
+    assert run("counted_no_more", 128 * MIB, 4) == 4
 
 
-async def test_the_system_ends_it_first_when_its_memory_runs_out() -> None:
-    worker = await Worker.start(LIMITS, desk="job", bootstrap=BOOTSTRAP)
+def test_the_system_ends_it_first_when_its_memory_runs_out(place: Place) -> None:
+    worker = place.run(Worker.start(LIMITS, desk="job", bootstrap=BOOTSTRAP))
     try:
-        score = await asyncio.to_thread(Path(f"/proc/{worker.pid}/oom_score_adj").read_text)
-        assert score == "1000\n"
+        assert Path(f"/proc/{worker.pid}/oom_score_adj").read_text() == "1000\n"
     finally:
-        await worker.close()
+        place.run(worker.close())
 
 
-async def test_threads_end_at_the_limit_of_memory() -> None:
-    assert 10 <= await run("threads", 8 * MIB, 1000) <= 32
+def test_threads_end_at_the_limit_of_memory(run: Run) -> None:
+    assert 10 <= run("threads", 8 * MIB, 1000) <= 32
 
 
 # -- what ends the process -----------------------------------------------------------------------------------
 
 
-async def test_the_calls_of_32_bit_programs_end_the_process() -> None:
+def test_the_calls_of_32_bit_programs_end_the_process(run: Run) -> None:
     with pytest.raises(WorkerUnavailable, match="SIGSYS"):
-        await run("call_as_32_bit")
+        run("call_as_32_bit")
 
 
-async def test_processor_time_ends_whatever_is_done_about_its_signal() -> None:
+def test_processor_time_ends_whatever_is_done_about_its_signal(run: Run) -> None:
     limits = Limits(memory_bytes=256 * MIB, cpu_s=0.5, threads=1)
     with pytest.raises(WorkLimit, match="processor time"):
-        await asyncio.wait_for(run("spin_past_the_alarm", limits=limits), 30)
+        run("spin_past_the_alarm", limits=limits)

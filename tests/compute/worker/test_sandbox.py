@@ -13,7 +13,7 @@ import pytest
 
 from duetlink.compute.worker.limits import Limits
 from duetlink.errors import OperationFailed, OperationRefused, RemoteFailure
-from tests.compute.worker.conftest import Asked
+from tests.compute.worker.conftest import Asked, Place
 
 HOOK = "refused by the hook"
 MIB = 1024 * 1024
@@ -22,11 +22,13 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="the system has 
 
 
 @pytest.fixture(scope="module")
-def ask() -> Iterator[Asked]:
+def ask(place: Place) -> Iterator[Asked]:
     """Asks a worker that runs no code but the libraries'."""
     reading, writing = os.pipe()
     os.set_inheritable(reading, True)  # a careless parent: the worker must not have it nevertheless
-    asked = Asked("probe", ("numpy",), Limits(memory_bytes=256 * MIB, result_bytes=16 * MIB, threads=2))
+    asked = Asked(
+        place, "probe", ("numpy",), Limits(memory_bytes=256 * MIB, result_bytes=16 * MIB, threads=2)
+    )
     os.close(reading)
     os.close(writing)
     yield asked
@@ -34,9 +36,9 @@ def ask() -> Iterator[Asked]:
 
 
 @pytest.fixture(scope="module")
-def ask_free() -> Iterator[Asked]:
+def ask_free(place: Place) -> Iterator[Asked]:
     """Asks a worker that runs code which a person has approved."""
-    asked = Asked("free", ("numpy",), Limits())
+    asked = Asked(place, "free", ("numpy",), Limits())
     yield asked
     asked.close()
 
@@ -176,21 +178,27 @@ def test_the_parent_is_not_killed(ask: Asked) -> None:
 
 
 @linux_only
-def test_no_signal_reaches_anybody_else_by_system_calls(ask: Asked) -> None:
+def test_no_signal_reaches_anybody_else_by_system_calls(ask: Asked, ask_free: Asked) -> None:
     parent = ask("parent")
-    assert parent == str(os.getpid())
-    for call in (
-        f"kill {parent} 0",
-        "kill -1 9",
-        "kill 0 9",
-        f"tgkill {parent} {parent} 9",
-        f"tkill {parent} 9",
-    ):
-        assert ask("raw_call", call) == "EPERM"
+    assert parent == str(ask.place.zygote_pid or os.getpid())
+    for pid in (parent, os.getpid(), ask_free.worker.pid):
+        for call in (f"kill {pid} 0", f"tgkill {pid} {pid} 9", f"tkill {pid} 9"):
+            assert ask("raw_call", call) == "EPERM"
+    assert ask("raw_call", "kill -1 9") == ask("raw_call", "kill 0 9") == "EPERM"
     # the kernel sends signals for a descriptor, to whom one says, of the kind that one says
     assert ask("raw_call", f"fcntl 2 8 {parent}") == "EPERM"
     assert ask("raw_call", "fcntl 2 10 9") == "EPERM"
     assert ask("raw_call", "fcntl 2 3 0") == "done"
+
+
+@linux_only
+def test_nothing_of_other_processes_is_read_or_traced(ask: Asked, ask_free: Asked) -> None:
+    for pid in (ask("parent"), os.getpid(), ask_free.worker.pid):
+        for name in ("mem", "maps", "environ", "fd", "root", "status", "cmdline"):
+            assert ask("raw_open", f"{os.O_RDONLY} /proc/{pid}/{name}") == "EACCES", name
+        for call in (f"ptrace 16 {pid}", f"process_vm_readv {pid}", f"process_vm_writev {pid}"):
+            assert ask("raw_call", f"{call} 0 0 0 0") == "EPERM"
+        assert ask("raw_call", f"prlimit64 {pid} 7 1 0") == "EPERM"
 
 
 def test_threads_start(ask: Asked) -> None:

@@ -1,0 +1,168 @@
+"""Rooms that are forked from a zygote: what they have in common, and what is left when one is killed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from duetlink.compute.worker import rooms
+from duetlink.compute.worker.limits import Limits
+from duetlink.compute.worker.process import Worker
+from duetlink.errors import WorkerUnavailable
+from tests.compute.worker.conftest import BOOTSTRAP
+from tests.compute.worker.test_process import is_there
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="no room is forked on this system")
+
+
+@pytest.fixture
+async def here() -> AsyncIterator[rooms.Rooms]:
+    leave = rooms.use(BOOTSTRAP)
+    found = rooms.here()
+    assert found is not None
+    yield found
+    await leave()
+
+
+async def started() -> Worker:
+    return await Worker.start(Limits(threads=2), desk="free", bootstrap=BOOTSTRAP)
+
+
+async def gone(*pids: int) -> None:
+    async with asyncio.timeout(60):
+        while any(is_there(pid) for pid in pids):
+            await asyncio.sleep(0.01)
+
+
+def parent(pid: int) -> int:
+    return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+
+
+async def test_rooms_are_forked_from_one_zygote_and_each_is_used_once(here: rooms.Rooms) -> None:
+    workers = [await started() for _ in range(3)]
+    workers += await asyncio.gather(*(started() for _ in range(3)))
+    assert len({worker.pid for worker in workers}) == 6
+    assert {parent(worker.pid) for worker in workers} == {here.zygote_pid}
+    # OpenMP's pool, torch's and that of Polars are made in the room, since the zygote has none of them
+    source = "(__import__('torch').ones(200_000).exp().sum().item() > 0, __import__('polars')"
+    source += ".DataFrame({'a': [1, 2]}).lazy().select(__import__('polars').col('a').sum()).collect().item())"
+    found = await workers[0].call("evaluate", source.encode(), timeout_s=60)
+    assert found.content == b"done: (True, 3)"
+    # what is random in one is not what is random in another
+    source = "(__import__('os').urandom(16).hex(), __import__('duetlink.learning.dp.keystream', "
+    source += "fromlist=['x']).Keystream().uniform(2).tolist())"
+    drawn = [(await worker.call("evaluate", source.encode())).content for worker in workers]
+    assert all(words.startswith(b"done: ") for words in drawn)
+    assert len(set(drawn)) == 6
+    for worker in workers:
+        await worker.close()
+    await gone(*(worker.pid for worker in workers))
+
+
+async def test_a_room_that_is_killed_ends_alone(here: rooms.Rooms) -> None:
+    killed, other = await started(), await started()
+    waiting = asyncio.ensure_future(killed.call("sleep", b"60"))
+    await asyncio.sleep(0)
+    os.kill(killed.pid, signal.SIGKILL)
+    with pytest.raises(WorkerUnavailable):
+        await waiting
+    assert (await other.call("echo", b"on")).content == b"on"
+    await other.close()
+
+
+async def test_with_the_zygote_all_rooms_end_and_the_next_has_another(here: rooms.Rooms) -> None:
+    worker = await started()
+    zygote = here.zygote_pid
+    assert zygote is not None
+    here.warm()
+    waiting = asyncio.ensure_future(worker.call("sleep", b"60"))
+    await asyncio.sleep(0)
+    os.kill(zygote, signal.SIGKILL)
+    with pytest.raises(WorkerUnavailable):
+        await waiting
+    await gone(zygote, worker.pid)
+    following = await started()
+    assert (await following.call("echo", b"on")).content == b"on"
+    await following.close()
+
+
+def test_when_the_owner_is_killed_zygote_and_rooms_end() -> None:
+    program = f"""
+import asyncio
+from duetlink.compute.worker import rooms
+from duetlink.compute.worker.process import Worker
+async def main():
+    leave = rooms.use({BOOTSTRAP!r})
+    worker = await Worker.start(desk="probe", bootstrap={BOOTSTRAP!r})
+    asyncio.ensure_future(worker.call("loop"))
+    await asyncio.sleep(0.1)
+    print(rooms.here().zygote_pid, worker.pid, flush=True)
+    await asyncio.sleep(60)
+asyncio.run(main())
+"""
+    owner = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    assert owner.stdout is not None
+    with owner, owner.stdout:
+        pids = [int(word) for word in owner.stdout.readline().split()]
+        assert len(pids) == 2
+        owner.kill()
+    deadline_s = time.monotonic() + 60
+    while any(is_there(pid) for pid in pids) and time.monotonic() < deadline_s:
+        time.sleep(0.01)
+    assert not any(is_there(pid) for pid in pids)
+
+
+async def test_a_hundred_rooms_leave_nothing_behind(here: rooms.Rooms) -> None:
+    await (await started()).close()
+    await asyncio.sleep(0)
+    zygote = here.zygote_pid
+    before = len(os.listdir("/dev/fd")), len(os.listdir(f"/proc/{zygote}/task"))
+    for _ in range(100):
+        await (await started()).close()
+    async with asyncio.timeout(60):  # a spare may be on its way
+        while (len(os.listdir("/dev/fd")), len(os.listdir(f"/proc/{zygote}/task"))) > (
+            before[0] + 8,
+            before[1],
+        ):
+            await asyncio.sleep(0.01)
+    assert here.zygote_pid == zygote
+
+
+async def test_a_zygote_that_is_due_is_followed_by_another_and_ends_with_its_rooms(
+    here: rooms.Rooms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = await started()
+    before = here.zygote_pid
+    assert before is not None
+    monkeypatch.setattr(rooms.Zygote, "most_rooms", 1)
+    async with asyncio.timeout(120):
+        while here.zygote_pid == before:
+            await (await started()).close()
+    monkeypatch.undo()
+    assert (await old.call("echo", b"on")).content == b"on"
+    await old.close()
+    await gone(before)
+
+
+async def test_where_forks_cannot_compute_a_room_is_a_process_that_is_ready(
+    here: rooms.Rooms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(bootstrap: str) -> str:
+        failure = "from duetlink.compute.worker import libraries; libraries.compute = lambda loaded: 1 / 0"
+        return made(bootstrap).replace("main(int(", f"{failure}\nmain(int(")
+
+    made = rooms.forking
+    monkeypatch.setattr(rooms, "forking", failing)
+    worker = await started()
+    assert here.zygote_pid is None
+    assert parent(worker.pid) == os.getpid()
+    assert worker.isolation.enforced
+    await worker.close()
