@@ -79,6 +79,7 @@ class Inbox:
         self.recorder = recorder
         self.policies = policies
         self.on_change: Callable[[], None] = lambda: None
+        self.programs = programs
         self.planned_charges = programs.planned_charges
         self.jobs = Jobs(catalogue, settings, recorder, decoding, self.changed, programs)
         intake = JobIntake(catalogue, programs, settings.max_received_bytes, self._held_bytes)
@@ -335,6 +336,7 @@ class Inbox:
                 self._questions.drop(withdraw.request_id, handling)
 
     def _retired(self, info: AssetInfo, why: str) -> None:
+        self.programs.retired(info.name, info.revision)
         for request in self._grants.retire(info):
             self._queue.retired(request)
         for handling in self._queue.open:
