@@ -27,8 +27,9 @@ ROOT_NAMES = (
 MEMBERS = {
     "duetlink:Duet": (
         "accept asked audit check close code code_expires compression doctor fetch history open_port panel "
-        "pause paused peer ping policies ports remote requests resume role send share share_port state statistics "
-        "status store table transfers tuning verifier wait_connected wait_object wait_request watch"
+        "pause paused peer ping policies ports remote requests resume role send share share_port state "
+        "statistics status store table transfers tuning verifier wait_connected wait_object "
+        "wait_request watch"
     ),
     "duetlink.duet.store:Store": "search table to_pandas",
     "duetlink.duet.store:Asset": (
@@ -111,7 +112,7 @@ MEMBERS = {
         "budget_path call_timeout_s check_on_mocks code_lifetime_s from_environment heartbeat_interval_s "
         "heartbeat_timeout_s held_bytes ice_probe_timeout_s ice_servers inline_limit_bytes listen map_port "
         "max_assets max_pending_requests max_received_bytes max_value_bytes only pairing_timeout_s "
-        "prepare_limit_bytes reconnect_timeout_s relay resume_grants reuse_bytes signaling state_directory "
+        "prepare_limit_bytes reconnect_timeout_s relay resume_grants signaling state_directory "
         "state_path worker_memory_bytes worker_result_bytes worker_timeout_s"
     ),
 }
