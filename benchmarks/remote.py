@@ -1,7 +1,7 @@
 """Work on pointers: what an operation costs beside the operation itself, and a step of training beside local
 training.
 
-The owner is in a process of its own, its worker in another. Each of the three has one core where torch
+The owner is in a process of its own, each room in another. Each of the three has one core where torch
 computes.
 """
 
@@ -21,13 +21,12 @@ from torch import nn
 from benchmarks.command import benchmark, rounds
 from benchmarks.harness import interleave, report, timed
 from benchmarks.owner import Owner
-from duetlink.base.wire import schema_pb2 as pb
 from duetlink.settings import Settings
 
 OPERATIONS = 1000
 ITEMS = 1000
 ROWS, BATCH, SIDE = 1024, 64, 64
-EPOCHS = 5  # between two waits for the owner
+EPOCHS = 5  # of one training, which is asked for as a whole
 LAYERS = (SIDE * SIDE, 512, 256, 128, 10)
 ASSETS = 10_000
 
@@ -54,7 +53,7 @@ def _operations(owner: Owner, rounds: int) -> None:
     owner.share("x", "float64", (ITEMS,), 1, mock=True)
     pointer: Any = duet.store["x"]
     mock = pointer.mock.copy()
-    (pointer + 1).get(reason="the worker is there")
+    (pointer + 1).get(reason="a room is ready")
 
     def chain(array: Any) -> Any:
         for _ in range(OPERATIONS // 2):
@@ -63,24 +62,13 @@ def _operations(owner: Owner, rounds: int) -> None:
         return array
 
     def remote() -> float:
-        made: list[Any] = []
-        time_s = timed(lambda: made.append(chain(pointer)))
-        duet.wait_done()
-        return time_s
+        return timed(lambda: chain(pointer))
 
     def remote_done() -> float:
-        def work() -> None:
-            chain(pointer)
-            duet.wait_done()
-
-        return timed(work)
+        return timed(lambda: chain(pointer).get(reason="a chain"))
 
     def round_trip() -> float:
-        def work() -> None:
-            _kept = pointer + 1
-            duet.wait_done()
-
-        return timed(work)
+        return timed(lambda: (pointer + 1).get(reason="one operation"))
 
     real = (chain(pointer)).get(reason="check")
     own = duet.store["x"].get(reason="check")
@@ -88,8 +76,8 @@ def _operations(owner: Owner, rounds: int) -> None:
     ways: dict[str, Callable[[], float]] = {
         "on the mock itself": lambda: timed(lambda: chain(mock)),
         "on the pointer, recorded": remote,
-        "on the pointer, and done at the owner": remote_done,
-        "one operation, and done at the owner": round_trip,
+        "on the pointer, asked for and got": remote_done,
+        "one operation, asked for and got": round_trip,
     }
     samples = interleave(ways, rounds)
     local_s = samples["on the mock itself"].median_s
@@ -98,8 +86,8 @@ def _operations(owner: Owner, rounds: int) -> None:
         for name, sample in samples.items()
     ]
     less = (
-        samples["on the pointer, and done at the owner"].median_s
-        - samples["one operation, and done at the owner"].median_s
+        samples["on the pointer, asked for and got"].median_s
+        - samples["one operation, asked for and got"].median_s
     )
     rows.append(["the third without the fourth", f"{less * 1000:.2f}", f"{less / local_s:.2f}"])
     report(
@@ -137,29 +125,27 @@ def _training(owner: Owner, rounds: int) -> None:
     owner.share_digits("images", "labels", ROWS, SIDE)
     images, labels = duet.store["images"], duet.store["labels"]
     here = images.get(reason="to compare"), labels.get(reason="to compare")
-    sent = _Counted(duet)
     local, far = _mlp(), duet.remote(_mlp())
     local_optimiser = torch.optim.SGD(local.parameters(), lr=0.05)
     far_optimiser = torch.optim.SGD(far.parameters(), lr=0.05)
     steps = EPOCHS * ROWS // BATCH
 
-    def train_far() -> float:
-        def work() -> None:
-            _train(images, labels, far, far_optimiser)
-            duet.wait_done()
-
-        return timed(work)
-
     losses: list[tuple[float, float]] = []
+
+    def train_here() -> float:
+        model = _mlp()
+        optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
+        return timed(partial(_train, *here, model, optimiser))
+
+    def train_far() -> float:
+        model = duet.remote(_mlp())  # anew: a program has all steps from the first on
+        optimiser = torch.optim.SGD(model.parameters(), lr=0.05)
+        return timed(lambda: _train(images, labels, model, optimiser).get(reason="the last loss"))
+
     there = _train(images, labels, far, far_optimiser)
     losses.append((float(_train(*here, local, local_optimiser)), float(there.get(reason="check"))))
-    before = sent.messages
-    ways: dict[str, Callable[[], float]] = {
-        "local": lambda: timed(partial(_train, *here, local, local_optimiser)),
-        "on pointers": train_far,
-    }
+    ways: dict[str, Callable[[], float]] = {"local": train_here, "on pointers": train_far}
     samples = interleave(ways, max(5, rounds // 3))
-    messages = (sent.messages - before) / (len(samples["local"].times_s) * steps)
     fetched = duet.fetch(far, reason="check")
     apart = max(
         float((one - two).abs().max())
@@ -171,7 +157,6 @@ def _training(owner: Owner, rounds: int) -> None:
             name,
             f"{sample.median_s / steps * 1000:.2f}",
             f"{local_s / sample.median_s:.2f}",
-            "" if name == "local" else f"{messages:.2f}",
         ]
         for name, sample in samples.items()
     ]
@@ -179,29 +164,10 @@ def _training(owner: Owner, rounds: int) -> None:
         "remote training",
         f"A step of SGD, {steps} at a time, an MLP of {len(LAYERS) - 1} layers, {BATCH} images of "
         f"{SIDE}x{SIDE}; parameters differ by at most {apart:.1e}",
-        ["what", "ms a step", "speed, of local", "messages a step"],
+        ["what", "ms a step", "speed, of local"],
         rows,
         {name: sample.times_s for name, sample in samples.items()} | {"losses": losses, "apart": apart},
     )
-
-
-class _Counted:
-    """Counts the messages of remote work that go either way."""
-
-    def __init__(self, duet: Any) -> None:
-        self.messages = 0
-        rpc = duet._life.link.rpc
-        tell, hear = rpc.tell_nowait, rpc._hear
-
-        def telling(body: Any) -> None:
-            self.messages += isinstance(body, (pb.Work, pb.WorkQuery))
-            tell(body)
-
-        def hearing(body: Any) -> None:
-            self.messages += isinstance(body, pb.WorkReport)
-            hear(body)
-
-        rpc.tell_nowait, rpc._hear = telling, hearing
 
 
 def _store(owner: Owner, rounds: int = 7) -> None:

@@ -261,7 +261,7 @@ class Duet:
             await asyncio.to_thread(ledger.set_budget, offer.name, offer.open.budget.total)
             words = await asyncio.to_thread(budget_words, ledger, offer.name)
         mine = await catalogue.share(offer, words)
-        if mine.mock is not None:
+        if mine.mock is not None and self._life.link is not None:  # somebody is there who could want it
             self._life.programs.expect()
         return Asset(mine.info, catalogue, self._thread)
 

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from duetlink.duet.answering.workplace import Workplace
 
 import duetlink
 from duetlink import errors
+from duetlink.compute.worker import rooms
+from duetlink.duet.answering.programs import Programs
 from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.asking.pointer import Pointer, ReceivedObject
 from duetlink.duet.duet import Duet
@@ -445,15 +446,15 @@ def test_the_owner_sees_the_mock_that_the_peer_has(duets: Pair) -> None:
     assert mocked.mock is None  # of a revision that is no more
 
 
-# -- the worker --------------------------------------------------------------------------------------------
+# -- rooms -------------------------------------------------------------------------------------------------
 
-EXPECT = Workplace.expect  # which no other test has
+EXPECT = Programs.expect  # which no other test has
 
 
-def test_the_worker_starts_while_the_owner_shares(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Workplace, "expect", EXPECT)
+def test_a_room_is_made_ready_while_the_owner_shares(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Programs, "expect", EXPECT)
     warmed: list[str] = []
-    monkeypatch.setattr(Workplace, "warm", lambda self: warmed.append("now"))
+    monkeypatch.setattr(rooms, "warm", lambda: warmed.append("now"))
     with duetlink.launch() as owner:
         owner.share([1, 2], "early", mock=[0, 0])
         assert warmed == []  # nobody is there who could want it

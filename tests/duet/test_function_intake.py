@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import zlib
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 
 from duetlink import errors
 from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.operations.body import steps_text, write
 from duetlink.compute.operations.function import Call, digest_of, input_names, parse_call, show_call
 from duetlink.data import values
 from duetlink.data.values.base import Encoded, Summary
 from duetlink.duet.answering import job_run
 from duetlink.duet.answering.job_intake import JobIntake
+from duetlink.duet.answering.programs import Programs
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Mine
 from duetlink.duet.objects.decoding import Decoding
@@ -28,6 +31,12 @@ def message(**changes: Any) -> pb.Job:
     return pb.Job(**fields | changes)
 
 
+def made_by(body: bytes) -> pb.JobInput:
+    """What a program makes."""
+    return pb.JobInput(program=pb.ProgramBody(compressed=zlib.compress(body)))
+
+
+ON_X = b"".join(write(1, steps_text([["asset", ["x", 1]]]))[0])
 INLINE = pb.JobInput(value=pb.JobValue(body=b"x"))
 HOSTILE = {
     "no name": (message(name=""), errors.OperationRefused),
@@ -97,11 +106,19 @@ HOSTILE = {
     ),
     "an asset without a mock": (
         message(call=b"[[[0]],{}]", inputs=[pb.JobInput(asset=pb.JobAsset(name="x", revision=1))]),
-        errors.OperationRefused,
+        errors.NoMock,
     ),
-    "a result of no work": (
-        message(call=b"[[[0]],{}]", inputs=[pb.JobInput(result=7)]),
-        errors.WorkerUnavailable,
+    "a program that is nothing": (
+        message(call=b"[[[0]],{}]", inputs=[pb.JobInput(program=pb.ProgramBody())]),
+        errors.RemoteProtocolError,
+    ),
+    "a program that is none": (
+        message(call=b"[[[0]],{}]", inputs=[made_by(b"duetprg2" + bytes(40))]),
+        errors.RemoteProtocolError,
+    ),
+    "a program on an asset without a mock": (
+        message(call=b"[[[0]],{}]", inputs=[made_by(ON_X)]),
+        errors.NoMock,
     ),
 }
 
@@ -111,11 +128,11 @@ def new_intake() -> JobIntake:
     content: Any = SimpleNamespace()
     mine = Mine(AssetInfo("x", 1, "float", "", 8), content)
     catalogue: Any = SimpleNamespace(find_mine=lambda name, revision: mine)
-
-    async def freeze(result: int, follow_rows: bool) -> Mine:
-        raise errors.WorkerUnavailable("nothing has been recorded")
-
-    return JobIntake(catalogue, freeze, Settings().max_received_bytes, lambda: 0)
+    nothing: Any = SimpleNamespace()
+    programs = Programs(catalogue, Settings(), nothing, nothing)
+    intake = JobIntake(catalogue, programs, Settings().max_received_bytes, lambda: 0)
+    intake.attach(nothing)
+    return intake
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -123,14 +140,14 @@ async def test_a_message_that_is_no_function_is_refused(name: str) -> None:
     intake = new_intake()
     sent, error = HOSTILE[name]
     with pytest.raises(error) as caught:
-        await intake.take(sent)
+        await intake.function(sent)
     assert type(caught.value) is error
     assert intake._arriving_bytes == 0
 
 
 async def test_a_letter_beyond_ascii_is_named_with_its_place_before_a_request_is_shown() -> None:
     with pytest.raises(errors.OperationRefused) as caught:
-        await new_intake().take(message(source="def f(x):\n    return m\u0435an(x)\n", call=b"[[1],{}]"))
+        await new_intake().function(message(source="def f(x):\n    return m\u0435an(x)\n", call=b"[[1],{}]"))
     assert str(caught.value) == (
         "line 2, column 13 of f: '\u0435' (U+0435, CYRILLIC SMALL LETTER IE) is neither in a text nor in a "
         "comment; write names in ASCII, so that none is taken for another"
@@ -139,13 +156,13 @@ async def test_a_letter_beyond_ascii_is_named_with_its_place_before_a_request_is
 
 async def test_letters_beyond_ascii_in_texts_and_comments_are_no_names() -> None:
     source = "def f(x):\n    # f\xfcr \u03bb\n    return f'Gr\xf6\xdfe {x:\xe4>9} \\'\xe4' + \"\\d \u4e2d\""
-    assert (await new_intake().take(message(source=source))).source == source
+    assert (await new_intake().function(message(source=source))).source == source
 
 
 async def test_a_long_stretch_of_empty_lines_is_shown_as_one_line_that_says_so() -> None:
     long = "def f(x):\n    y = 2" + "\n" * 5_001 + "    return x\n"
     short = "def f(x):\n    y = 2" + "\n" * 6 + "    return x\n"
-    taken = await new_intake().take(message(source=long))
+    taken = await new_intake().function(message(source=long))
     lineage = taken.info.lineage
     assert lineage is not None
     assert (
@@ -154,7 +171,7 @@ async def test_a_long_stretch_of_empty_lines_is_shown_as_one_line_that_says_so()
     )
     assert len(ast.parse(lineage.code).body) == 2
     assert taken.source == long
-    other = await new_intake().take(message(source=short))
+    other = await new_intake().function(message(source=short))
     assert other.info.lineage is not None
     assert other.info.lineage.code == short + "\n\nresult = f(1)"
     assert other.info.lineage.digest != lineage.digest
@@ -170,7 +187,7 @@ async def test_what_the_peer_says_of_its_mocks_and_values_is_shown_harmless() ->
         mock_detail="b\x00",
         mock_text="c" * 10**6,
     )
-    job = await new_intake().take(sent)
+    job = await new_intake().function(sent)
     assert len(job.mock) < 5_000
     assert job.info.lineage is not None
     code = job.info.lineage.code

@@ -21,7 +21,7 @@ from duetlink.compute.worker.memory import close_all, place
 from duetlink.data import values
 from duetlink.duet.answering.failure import Failure
 from duetlink.duet.answering.incoming import Incoming
-from duetlink.duet.answering.job import Job, mock_words
+from duetlink.duet.answering.job import FunctionJob, mock_words
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.pointer import Described, ReceivedObject
 from duetlink.duet.objects.asset import AssetInfo
@@ -52,9 +52,9 @@ def described() -> Described:
 def request() -> Request:
     log = JobLog()
     log.add([HOSTILE])
-    job = Job(
-        "f", "", Call([], {}), (), mock_words(HOSTILE, HOSTILE, HOSTILE), AssetInfo("f()", 0, "", "", 0), log
-    )
+    info = AssetInfo("f()", 0, "", "", 0)
+    mock = mock_words(HOSTILE, HOSTILE, HOSTILE)
+    job = FunctionJob(info, "f", "", Call([], {}), (), mock, None, log=log)
     job.failure = Failure("Exception", 0, HOSTILE, f"{HOSTILE}\n{HOSTILE}\n")
     now = datetime.datetime.now(datetime.UTC)
     incoming = Incoming(0, job.info, None, HOSTILE, f"{HOSTILE}\n{HOSTILE}", now, None, [], job=job)

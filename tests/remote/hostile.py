@@ -37,7 +37,9 @@ from duetlink.compute.worker.program import ProgramDesk
 from duetlink.compute.worker.progress import Progress
 from duetlink.data import values
 from duetlink.duet.answering.inbox import Inbox
+from duetlink.duet.answering.private import Private
 from duetlink.duet.duet import Duet
+from duetlink.errors import RemoteProtocolError
 
 Step = list[Any]
 Effects = Callable[[str], str]
@@ -84,7 +86,9 @@ class Sliced:
 
 
 def asked_for(steps: Sequence[Step], result: int, effects: Effects = worst_effect) -> Program:
-    """The program of a result, of steps as a scientist records them. Raises LookupError: nothing makes it."""
+    """The program of a result, of steps as a scientist records them. Raises LookupError: nothing makes it;
+    RemoteProtocolError: by a step that uses what there is not.
+    """
     trace = Trace(effects, may_learn=False)
     trace.add(json.loads(json.dumps(steps)))
     return Program.recorded(trace, result, {})
@@ -253,7 +257,7 @@ class HostileDesk:
         steps = [*self.steps[:place], [_UNUSED, *step[1:]]]
         try:
             sliced = slice_of(steps, _UNUSED)
-        except LookupError:  # it is in no slice, as it is malformed
+        except (LookupError, RemoteProtocolError):  # it is in no slice, as it is malformed
             sliced = numbered(steps, _UNUSED)
         fault = _fault(Room(self.assets, sliced).run())
         return fault if fault is not None and fault.step else None
@@ -289,11 +293,10 @@ class HostileDesk:
         found: int | None = self.taken(result)[1]["group"]
         return found
 
-    def released(self, planned: bytes) -> dict[str, Any]:
+    def released(self, private: Private) -> dict[str, Any]:
         """A private statistic, that was planned and charged."""
-        asked = json.loads(planned)
-        sliced = numbered(asked.pop("steps"), asked.pop("id"))
-        content, fds = Room(self.assets, sliced).release(asked)
+        route = Sliced(private.program.target, json.loads(private.program.text))
+        content, fds = Room(self.assets, route).release(json.loads(private.to_json()))
         found: dict[str, Any] = values.decode(_bytes(content, fds))
         return found
 
@@ -354,12 +357,18 @@ class Attacker:
         """What is answered by the time that nothing is run for a question any more."""
         deadline_s = time.monotonic() + 60
         while number not in self._answers:
-            waiting = [request for request in self.inbox.pending if number in request.waiting]
-            if waiting and (waiting[0].job is None or not waiting[0].job.busy):
+            if self.thread.run(self._waits_for_a_person(number)):
                 return pb.Answer(request_id=number, state=pb.Answer.PENDING)
             assert time.monotonic() < deadline_s, "no answer, and no end of the run"
             threading.Event().wait(0.005)
         return self._answers[number]
+
+    async def _waits_for_a_person(self, number: bytes) -> bool:
+        for request in self.inbox.pending:
+            if number in request.waiting:
+                by_policy = self.inbox._queue[request.number].run_by is not None
+                return request.job is None or not (request.job.busy or by_policy)
+        return False
 
     def call(self, message: Any, reply: Any) -> Any:
         return self.thread.run(self.rpc.call(message, reply))

@@ -126,13 +126,11 @@ REFUSED = [
     Attempt(
         WRITES,
         "append of something private to a list of one's own",
-        ([10, "value", [0]], [11, ".append", [[10], X]]),
+        ([10, "builtins.list", [["l", 1]]], [11, ".append", [[10], X]]),
     ),
-    Attempt(WRITES, "extend of it", ([10, "value", [0]], [11, ".extend", [[10], X]])),
+    Attempt(WRITES, "extend of it", ([10, "builtins.list", [["l", 1]]], [11, ".extend", [[10], X]])),
     # numbers of results
     one(IDS, "a result that is not there", "operator.add", [77], 1),
-    one(IDS, "1.0 in place of 1", "operator.add", [1.0], 1),
-    one(IDS, "true in place of 1", "operator.add", [True], 1),
     one(IDS, "an asset that is not shared", "asset", "other", 1),
     one(IDS, "another revision", "asset", "x", 2),
     # the process

@@ -5,24 +5,22 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import zlib
 from collections.abc import Callable, Iterator
 
 import pytest
-from duetlink.compute.operations.log import ProgramLog
 
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.compute.operations import body, program
+from duetlink.compute.operations import body, canonical, trace
 from duetlink.compute.worker import answers, faults
 from duetlink.compute.worker.faults import Fault, error_name
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import place
 from duetlink.compute.worker.process import Worker
 from duetlink.errors import LimitExceeded, RemoteProtocolError, WorkLimit
-from tests.remote.attempts import LIMITED, REFUSED, attempts, each, elsewhere
-from tests.remote.hostile import OPEN, HostileDesk, Room, Sliced, Step, X
+from tests.remote.attempts import LIMITED, REFUSED, SHOWN, attempts, each, elsewhere
+from tests.remote.hostile import OPEN, HostileDesk, Room, Sliced, Step, X, slice_of
 
-BATCHES: dict[str, bytes] = {
+PROGRAMS: dict[str, bytes] = {
     "no list": b"{}",
     "no JSON": b"[[",
     "no text": b"\xff\xfe\x00",
@@ -45,14 +43,16 @@ ARGUMENTS: dict[str, Step] = {
     "a key that cannot be one": [10, "builtins.dict", [["d", ["l"], 1]]],
     "a result that is not there": [10, "operator.add", [[77], 1]],
     "a result to come": [10, "operator.add", [[11], 1]],
-    "1.0 in place of 1": [10, "operator.add", [[1.0], 1]],
-    "true in place of 1": [10, "operator.add", [[True], 1]],
-    "a result, and more": [10, ".copy", [[1, "x"]]],
     "an asset that is not shared": [10, "asset", ["other", 1]],
     "an asset of another revision": [10, "asset", ["x", 2]],
     "an asset of no name": [10, "asset", [["l"], 1]],
     "a value that did not come": [10, "value", [0]],
     "a value before the first": [10, "value", [-1]],
+}
+REFERENCES: dict[str, Step] = {
+    "1.0 in place of 1": [1.0],
+    "true in place of 1": [True],
+    "a result, and more": [1, "x"],
 }
 HUGE: dict[str, Step] = {
     "an array of a petabyte": [10, "numpy.zeros", [1 << 50]],
@@ -74,10 +74,10 @@ def desk() -> HostileDesk:
     return desk
 
 
-@each("batches that are none", REFUSED, BATCHES)
-def test_what_is_no_batch_is_refused(name: str) -> None:
+@each("programs that are none", REFUSED, PROGRAMS)
+def test_what_is_no_program_is_refused(name: str) -> None:
     """By whoever reads the program, and once more in the room."""
-    steps = BATCHES[name]
+    steps = PROGRAMS[name]
     room = Room({}, Sliced(1, []))
     room.body = b"".join(body.write(1, steps)[0])
     if name in READ:
@@ -95,6 +95,15 @@ def test_what_is_no_argument_is_refused(desk: HostileDesk, name: str) -> None:
     assert desk.run([12, "operator.add", [X, 1]]) == {}
 
 
+@each("references and arguments that are none", SHOWN, REFERENCES)
+def test_a_reference_in_other_words_is_read_once_and_shown_as_it_is_run(name: str) -> None:
+    """Whoever decides is shown what was read, and that is what runs."""
+    raw = [["asset", ["x", 1]], ["asset", ["frame", 1]], ["operator.add", [REFERENCES[name], 1]]]
+    read = canonical.Program.read(memoryview(Sliced(3, raw).to_body()))
+    assert read.text == b'[["asset",["x",1]],["operator.add",[[1],1]]]'
+    assert read.lineage.code == "x + 1"
+
+
 @each("huge objects", LIMITED, HUGE)
 def test_a_huge_object_is_a_failure_of_one_step(desk: HostileDesk, name: str) -> None:
     (fault,) = desk.run(HUGE[name]).values()
@@ -106,22 +115,22 @@ def test_a_huge_object_is_a_failure_of_one_step(desk: HostileDesk, name: str) ->
     assert desk.run([11, "operator.add", [X, 1]]) == {}
 
 
-@attempts("batches that are none", LIMITED, "a few bytes that become many")
-def test_a_small_message_that_becomes_large_is_not_inflated() -> None:
-    bomb = zlib.compress(b" " * (64 << 20), 9)
-    assert len(bomb) < 70_000
-    with pytest.raises(LimitExceeded, match="over 8,388,608 bytes"):
-        program.inflate(bomb)
-
-
-@attempts("batches that are none", LIMITED, "a million results", "a log without end")
-def test_results_and_steps_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+@attempts("programs that are none", LIMITED, "a million steps", "a session of steps without end")
+def test_steps_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(body, "MAX_STEPS", 10)
     with pytest.raises(LimitExceeded, match="11 steps is over 10"):
         Room({}, Sliced(1, [["operator.add", [1, 1]]] * 11)).run()
-    log = ProgramLog(max_bytes=100)
-    with pytest.raises(LimitExceeded, match="over 100 bytes is not kept"):
-        log.append(b"[" + b" " * 100 + b"]")
+    monkeypatch.setattr(trace, "MAX_HELD_BYTES", 100)
+    with pytest.raises(LimitExceeded, match="over 100 bytes"):
+        slice_of([[1, "numpy.full", [3, "x" * 1000]]], 1)
+
+
+elsewhere(
+    "programs that are none",
+    LIMITED,
+    "tests/remote/test_refusals.py::test_a_small_message_that_becomes_large_is_not_inflated",
+    "a few bytes that become many",
+)
 
 
 # -- in a process, with the owner's limits ------------------------------------------------------------------
@@ -170,7 +179,7 @@ def test_memory_ends_at_the_owners_limit() -> None:
 
 
 @attempts("endless work", LIMITED, "a number that takes for ever", "an interpreter that lets nobody else run")
-def test_a_batch_ends_at_the_owners_limit() -> None:
+def test_a_program_ends_at_the_owners_limit() -> None:
     message = r"a command took over 0\.5 s, and the worker was ended"
     with room() as run, pytest.raises(WorkLimit, match=message):
         run(["operator.pow", [3, 400_000_000]], timeout_s=0.5)
@@ -217,6 +226,6 @@ elsewhere(
 elsewhere(
     "endless work",
     LIMITED,
-    "tests/remote/test_requests.py::test_work_that_takes_too_long_ends",
+    "tests/remote/test_requests.py::test_what_takes_too_long_is_not_made_and_the_next_is",
     "a matrix product that takes for ever, through two notebooks",
 )

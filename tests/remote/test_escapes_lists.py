@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from duetlink.base.wire import schema_pb2 as pb
+from duetlink.compute.worker import faults
 from tests.remote.attempts import REFUSED, each
 from tests.remote.hostile import FRAME, NAME, OPEN, TENSOR, HostileDesk, Step, X
 
@@ -137,7 +137,7 @@ def refused(desk: HostileDesk, step: Step) -> None:
     """By a rule of ours, before a library has seen it."""
     told = desk.run(step)
     assert list(told) == [0]
-    assert told[0].code != pb.WorkFailure.RAISED
+    assert told[0].code != faults.RAISED
 
 
 @each("code, and ways from an object to what it is made of", REFUSED, CODE)

@@ -10,14 +10,13 @@ import pandas as pd
 import pytest
 
 from duetlink import Budget
-from duetlink.compute.operations import program
 from duetlink.compute.privacy.table import table_of
 from duetlink.duet.answering.private import planned
 from duetlink.duet.objects.budget import Open
 from duetlink.errors import DuetError, LimitExceeded, OperationRefused, RemoteProtocolError
 from tests.remote.attempts import OPEN as NOT_PREVENTED
 from tests.remote.attempts import REFUSED, attempts, each, elsewhere
-from tests.remote.hostile import HostileDesk, Step
+from tests.remote.hostile import HostileDesk, Step, asked_for
 
 ROWS = 100
 X, FRAME, OTHER = [1], [2], [3]
@@ -95,8 +94,8 @@ def asked(attacked: HostileDesk, **fields: Any) -> Any:
     budget = Budget(100, bounds=(0, 100))
     objects = {"x": np.ones(1), "frame": pd.DataFrame({"age": [1.0], "half": ["a"]}), "other": np.ones(1)}
     opened = {(name, 1): Open(budget, table_of(object_), ROWS) for name, object_ in objects.items()}
-    steps = [step for batch in attacked.logged() for step in program.read(batch)]
-    return planned(steps, 20, json.dumps({"epsilon": 10, **fields}).encode(), opened)
+    program = asked_for(attacked.steps, 20)
+    return planned(program.steps, program.target, json.dumps({"epsilon": 10, **fields}).encode(), opened)
 
 
 @each("private statistics of more than single rows", REFUSED, UNSTABLE)
@@ -112,7 +111,7 @@ def test_a_statistic_is_of_the_asset_as_it_was_shared(name: str) -> None:
     attacked = desk()
     assert attacked.run(*OPENED, *POISONED[name], [20, ".mean", [X]]) == {}
     assert attacked.value(1)[0] > 70
-    released = attacked.released(asked(attacked).to_json())
+    released = attacked.released(asked(attacked))
     assert released["value"] == pytest.approx(24.75, abs=5)
 
 

@@ -1,4 +1,4 @@
-"""Two notebooks, and messages that our client would not send: requests, answers, batches, mocks, policies."""
+"""Two notebooks, and messages that our client would not send: requests, programs, mocks, policies."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pandas as pd
 import pytest
-from duetlink.duet.answering.workplace import MOST_WAITING, Workplace
 
 from duetlink import Policy, errors
 from duetlink.base.wire import schema_pb2 as pb
@@ -20,7 +19,7 @@ from duetlink.duet.answering.policies.facts import Facts
 from tests.remote.attempts import LIMITED, REFUSED, SHOWN, attempts, elsewhere
 from tests.remote.attempts import OPEN as NOT_PREVENTED
 from tests.remote.conftest import Bench
-from tests.remote.hostile import Attacker, packed
+from tests.remote.hostile import Attacker, Sliced, sent
 
 PENDING = pb.Answer.PENDING
 
@@ -37,7 +36,7 @@ def shared_attacker(shared_bench: Bench) -> Attacker:
     shared_bench.owner.share(np.arange(5.0), "bare")
     shared_bench.scientist.wait_object("bare", 10)
     attacker = Attacker(shared_bench.owner, shared_bench.scientist)
-    attacker.send([1, "asset", ["x", 1]], [2, "asset", ["secret", 1]], [3, ".sum", [[1]]])
+    attacker.record([1, "asset", ["x", 1]], [2, "asset", ["secret", 1]], [3, ".sum", [[1]]])
     return attacker
 
 
@@ -53,7 +52,8 @@ def attacker(bench: Bench, shared_attacker: Attacker) -> Iterator[Attacker]:
 
 @attempts("what a request tells before its answer", REFUSED, "shape, type and size of a result", "its group")
 def test_a_pending_request_tells_nothing(attacker: Attacker) -> None:
-    answer = attacker.ask(result=3, reason="how large is it?")
+    asked = pb.Ask(request_id=os.urandom(16), program=attacker.body(3), reason="how large is it?")
+    answer = attacker.call(asked, pb.Answer)
     # the name is the line of Python that the peer's own steps are
     assert answer == pb.Answer(request_id=answer.request_id, state=PENDING, name="x.sum()")
 
@@ -68,12 +68,15 @@ def test_a_pending_request_tells_nothing(attacker: Attacker) -> None:
     "an object by a name that there is not",
 )
 def test_what_is_not_there_cannot_be_had(attacker: Attacker) -> None:
-    with pytest.raises(errors.DuetError, match="77"):
-        attacker.ask(result=77)
-    attacker.send([10, "asset", ["bare", 1]])
-    with pytest.raises(errors.OperationFailed, match=r"^result 10 cannot be had"):
-        attacker.ask(result=10)
-    assert attacker.reports[-1].failures[-1].code == pb.WorkFailure.NOT_SHARED
+    with pytest.raises(errors.LocalProtocolError, match="makes no result 2"):
+        attacker.ask(program=sent(Sliced(2, [["asset", ["x", 1]]]).to_body()))
+    attacker.record([10, "asset", ["bare", 1]], [11, "asset", ["x", 7]], [12, "asset", ["y", 1]])
+    with pytest.raises(errors.RemoteFailure, match="NoMock"):
+        attacker.ask(10)
+    with pytest.raises(errors.AssetChanged):
+        attacker.ask(11)
+    with pytest.raises(errors.AssetNotFound):
+        attacker.ask(12)
     with pytest.raises(errors.AssetNotFound, match="'bare' has no mock"):
         attacker.call(pb.MockQuery(name="bare", revision=1), pb.TransferOffer)
     with pytest.raises(errors.AssetChanged):
@@ -92,20 +95,22 @@ def test_what_is_not_there_cannot_be_had(attacker: Attacker) -> None:
     "a yes that the peer gives itself",
 )
 def test_requests_are_looked_at(attacker: Attacker, bench: Bench) -> None:
+    program = attacker.body(3)
     for fields in (
         {"request_id": b"short"},
         {"expires_s": -1.0},
         {"expires_s": float("nan")},
         {"expires_s": 1e12},
     ):
-        asked = pb.Ask(**{"request_id": os.urandom(16), "result": 3, "reason": "wrong", **fields})  # type: ignore[arg-type]
+        asked = pb.Ask(**{"request_id": os.urandom(16), "program": program, "reason": "wrong", **fields})  # type: ignore[arg-type]
         with pytest.raises(errors.LocalProtocolError):
             attacker.call(asked, pb.Answer)
     number = os.urandom(16)
-    attacker.call(pb.Ask(request_id=number, result=3, reason="first"), pb.Answer)
+    attacker.call(pb.Ask(request_id=number, program=program, reason="first"), pb.Answer)
     with pytest.raises(errors.LocalProtocolError, match="of this number is pending"):
-        attacker.call(pb.Ask(request_id=number, result=3, reason="again"), pb.Answer)
+        attacker.call(pb.Ask(request_id=number, program=program, reason="again"), pb.Answer)
     attacker.call(pb.Answer(request_id=number, state=pb.Answer.APPROVED), pb.Done)
+    attacker.settled(number)
     assert bench.owner.requests.pending[-1].reason == "first"
 
 
@@ -114,7 +119,7 @@ def test_requests_are_looked_at(attacker: Attacker, bench: Bench) -> None:
 )
 def test_words_of_a_request_are_shown_as_words(attacker: Attacker, bench: Bench) -> None:
     hostile = "<img src=x onerror=alert(1)>\n\x1b[2J\u202eapproved"
-    assert attacker.ask(result=3, reason=hostile + "x" * 1_000_000).state == PENDING
+    assert attacker.ask(3, reason=hostile + "x" * 1_000_000).state == PENDING
     request = bench.owner.requests.pending[-1]
     assert len(request.reason) == 2000 + len(r"\x1b\u202e") - 2
     for shown in (request.reason, repr(request), repr(bench.owner.requests)):
@@ -124,25 +129,25 @@ def test_words_of_a_request_are_shown_as_words(attacker: Attacker, bench: Bench)
     assert max(len(entry.reason) for entry in bench.owner.audit) <= 2000
 
 
-@attempts(
-    "a yes for something else", REFUSED, "the same steps with another content", "the content changed since"
-)
-def test_a_yes_is_for_one_content(attacker: Attacker, bench: Bench) -> None:
-    attacker.send([20, "torch.rand", [3]], [21, "torch.rand", [3]])
-    for result in (20, 21):
-        attacker.ask(result=result, reason="random")
+@attempts("a yes for something else", REFUSED, "the same step, which draws anew", "the content changed since")
+def test_a_yes_is_for_one_program(attacker: Attacker, bench: Bench) -> None:
+    attacker.record([20, "torch.rand", [3]], [21, "torch.rand", [3]])
+    answers = [attacker.ask(result, reason="random") for result in (20, 21)]
     first, second = [request for request in bench.owner.requests.pending if request.reason == "random"]
     assert first.lineage is not None
     assert second.lineage is not None
-    assert first.lineage.digest == second.lineage.digest
+    assert first.lineage.digest != second.lineage.digest
+    assert first.preview() != second.preview()
     first.approve()
+    assert attacker.settled(answers[0].request_id).state == pb.Answer.APPROVED
     assert second.state == "pending"
-    attacker.send([22, ".copy", [[1]]])
-    attacker.ask(result=22, reason="before")
+    attacker.record([22, ".copy", [[1]]])
+    attacker.ask(22, reason="before")
     seen = bench.owner.requests.pending[-1]
-    attacker.send([0, "operator.setitem", [[22], 0, 99.0]])
-    attacker.ask(result=22, reason="after")
+    attacker.record([0, "operator.setitem", [[22], 0, 99.0]])
+    attacker.ask(22, reason="after")
     assert seen.preview() == "array([0., 1., 2., 3., 4., 5., 6., 7.])"
+    assert bench.owner.requests.pending[-1].preview() == "array([99.,  1.,  2.,  3.,  4.,  5.,  6.,  7.])"
     assert seen.state == "pending"
 
 
@@ -155,7 +160,7 @@ def test_a_yes_is_for_one_content(attacker: Attacker, bench: Bench) -> None:
 )
 def test_a_policy_looks_at_all_that_went_in(attacker: Attacker, bench: Bench) -> None:
     bench.owner.policies.add(Policy("approve", assets=("x",), operations=("sum", "add", "copy"), name="sums"))
-    attacker.send(
+    attacker.record(
         [30, "operator.getitem", [[2], 0]],
         [31, "operator.add", [[3], [30]]],
         [32, "numpy.zeros", [3]],
@@ -164,12 +169,12 @@ def test_a_policy_looks_at_all_that_went_in(attacker: Attacker, bench: Bench) ->
         [34, "operator.add", [[33], [33]]],
         [35, "operator.add", [[3], 1]],
     )
-    assert [attacker.ask(result=result, reason="policy").state for result in (31, 32, 34)] == [PENDING] * 3
-    assert attacker.ask(result=35, reason="policy").state == pb.Answer.APPROVED
+    assert [attacker.ask(result, reason="policy").state for result in (31, 32, 34)] == [PENDING] * 3
+    assert attacker.ask(35, reason="policy").state == pb.Answer.APPROVED
 
 
 def states(attacker: Attacker, *results: int) -> list[int]:
-    return [attacker.ask(result=result, reason="policy").state for result in results]
+    return [attacker.ask(result, reason="policy").state for result in results]
 
 
 @attempts(
@@ -184,7 +189,7 @@ def test_only_its_owner_gives_an_object_a_tag(attacker: Attacker, bench: Bench) 
     share(np.arange(4.0), "patients", tags=["confidential"], mock=np.zeros(4))
     share(np.arange(4.0), "untagged", mock=np.zeros(4))
     share(np.arange(4.0), "colours", tags=["public"], mock=np.zeros(4))
-    attacker.send(
+    attacker.record(
         *([150, "asset", ["patients", 1]], [151, ".copy", [[150]]], [152, "public", [[151]]]),
         *(
             [153, "asset", ["untagged", 1]],
@@ -217,7 +222,7 @@ def test_only_its_owner_gives_an_object_a_tag(attacker: Attacker, bench: Bench) 
 def test_operations_are_those_that_were_done(attacker: Attacker, bench: Bench) -> None:
     bench.owner.share(np.arange(4.0), "measured", mock=np.zeros(4))
     bench.owner.policies.add(Policy("approve", assets="measured", operations="mean", name="means"))
-    attacker.send(
+    attacker.record(
         *([160, "asset", ["measured", 1]], [161, ".mean", [[160]]]),
         *([162, ".copy", [[160]]], [167, "mean", [[162]]], [163, ".mean", [[162]]]),
         *([164, ".copy", [[160]]], [0, "operator.setitem", [[164], 99, 0.0]]),
@@ -239,7 +244,7 @@ def test_operations_are_those_that_were_done(attacker: Attacker, bench: Bench) -
 )
 def test_a_denial_needs_one_reason_only(attacker: Attacker, bench: Bench) -> None:
     bench.owner.share(np.arange(4.0), "hidden", tags=["secret"], mock=np.zeros(4))
-    attacker.send(
+    attacker.record(
         *([170, "asset", ["hidden", 1]], [171, ".sum", [[170]]], [172, "operator.add", [[171], [3]]]),
         *([173, ".max", [[1]]], [174, "operator.add", [[173], 0]]),
     )
@@ -261,7 +266,7 @@ def test_a_denial_needs_one_reason_only(attacker: Attacker, bench: Bench) -> Non
 def test_what_has_few_elements_has_little_in_it(attacker: Attacker, bench: Bench) -> None:
     bench.owner.share(pd.DataFrame({"age": [7.0, 8.0, 9.0]}), "people", mock=pd.DataFrame({"age": [0.0]}))
     bench.owner.policies.add(Policy("approve", assets=("people", "x"), max_elements=1, name="one number"))
-    attacker.send(
+    attacker.record(
         *(
             [180, "asset", ["people", 1]],
             [181, "operator.getitem", [[180], "age"]],
@@ -282,37 +287,46 @@ def test_what_has_few_elements_has_little_in_it(attacker: Attacker, bench: Bench
 @attempts("policies misled", LIMITED, "twenty at once, where three are allowed")
 def test_a_quota_holds_for_many_at_once(attacker: Attacker, bench: Bench) -> None:
     bench.owner.policies.add(Policy("approve", assets=("x",), count=3, name="three"))
-    attacker.send(*([40 + i, "operator.add", [[3], i]] for i in range(20)))
+    attacker.record(*([40 + i, "operator.add", [[3], i]] for i in range(20)))
 
-    async def ask(result: int) -> int:
-        asked = pb.Ask(request_id=os.urandom(16), result=result, reason="at once")
-        return (await attacker.rpc.call(asked, pb.Answer)).state
+    numbers = [os.urandom(16) for _ in range(20)]
+    asks = [
+        pb.Ask(request_id=number, program=attacker.body(40 + i), reason="at once")
+        for i, number in enumerate(numbers)
+    ]
 
-    async def all_() -> list[int]:
-        return await asyncio.gather(*(ask(40 + i) for i in range(20)))
+    async def all_() -> None:
+        await asyncio.gather(*(attacker.rpc.call(ask, pb.Answer) for ask in asks))
 
-    assert attacker.thread.run(all_()).count(pb.Answer.APPROVED) == 3
+    attacker.thread.run(all_())
+    states = [attacker.settled(number).state for number in numbers]
+    assert states.count(pb.Answer.APPROVED) == 3
+    assert states.count(PENDING) == 17
 
 
 @attempts("time", NOT_PREVENTED, "bits of a number, by steps that take longer where a bit is set")
-def test_time_tells_bits_as_the_document_says(attacker: Attacker) -> None:
-    """No step fails; how long a batch takes is read off its report."""
+def test_time_tells_bits_as_the_document_says(attacker: Attacker, bench: Bench) -> None:
+    """Before a policy that answers by itself: the result is known, how long it took is not."""
+    bench.owner.policies.add(Policy("approve", assets="x", max_elements=1))
 
-    def seconds(bit: int, first: int) -> float:
-        begin_s = time.perf_counter()
-        attacker.send(
+    def seconds(bit: int, go: int) -> float:
+        first = 7_000 + 100 * bit + 10 * go
+        attacker.record(
             [first, "builtins.int", [[3]]],
             [first + 1, "operator.rshift", [[first], bit]],
             [first + 2, "operator.and_", [[first + 1], 1]],
             [first + 3, "operator.mul", [[first + 2], 40_000_000]],
             [first + 4, "numpy.ones", [[first + 3]]],
-            [0, "drop", [first, first + 1, first + 2, first + 3, first + 4]],
+            [first + 5, "builtins.len", [[first + 4]]],
+            [first + 6, "operator.mul", [[first + 5], 0]],
+            [first + 7, "operator.add", [[first + 6], first]],  # so that it is run anew
         )
-        attacker.ask(result=3, reason=f"is it done? {first}")
+        begin_s = time.perf_counter()
+        assert attacker.ask(first + 7, reason="how long?").state == pb.Answer.APPROVED
         return time.perf_counter() - begin_s
 
     # the least of several: what else the machine does only adds
-    least = [min(seconds(bit, 7_000 + 100 * bit + 10 * go) for go in range(4)) for bit in range(5)]
+    least = [min(seconds(bit, go) for go in range(4)) for bit in range(5)]
     assert max(least[:2]) < min(least[2:])  # 28, the sum of x, is 0b11100
 
 
@@ -325,48 +339,22 @@ def test_a_policy_looks_at_no_value() -> None:
     }
 
 
-@attempts("huge objects", LIMITED, "more large values than are taken", "larger values than there is memory")
-def test_values_are_counted_before_they_are_pulled(bench: Bench, caplog: pytest.LogCaptureFixture) -> None:
-    life = bench.owner._life
-
-    async def done(*sizes: int) -> pb.WorkEnd | None:
-        workplace = Workplace(life.catalogue, life.settings, life.recorder, life.ledger)
-        workplace._working = lambda: asyncio.sleep(0)  # type: ignore[method-assign, assignment, return-value]
-        offers = [pb.WorkValue(offer=pb.TransferOffer(size_bytes=size)) for size in sizes]
-        work = pb.Work(epoch=1, number=1, steps=packed([]), values=offers)
-        workplace._begin(1)
-        await workplace._do(work)
-        return workplace._ended
-
-    for sizes in ([1] * 17, [1 << 40]):
-        assert bench.owner._thread.run(done(*sizes)) == pb.WorkEnd(why=pb.WorkEnd.REFUSED)
-        assert "too many at once" in caplog.messages[-1]
-
-
-@attempts(
-    "batches out of turn",
-    REFUSED,
-    "a batch sent twice",
-    "a batch left out",
-    "an epoch to come",
-    "an epoch before",
-    "more batches than are taken",
-)
-def test_batches_come_in_their_turn(bench: Bench) -> None:
-    life = bench.owner._life
-
-    async def take(*batches: tuple[int, int]) -> int:
-        workplace = Workplace(life.catalogue, life.settings, life.recorder, life.ledger)
-        for epoch, number in batches:
-            workplace._take(pb.Work(epoch=epoch, number=number, steps=packed([])))
-        return workplace._queue.qsize()
-
-    for wrong in ([(1, 1), (1, 1)], [(1, 1), (1, 3)], [(2, 1)], [(1, 1), (2, 1)], [(1, 0)]):
-        with pytest.raises(errors.RemoteProtocolError):
-            bench.owner._thread.run(take(*wrong))
-    assert bench.owner._thread.run(take((1, 1), (1, 2), (0, 7))) == 2
-    with pytest.raises(errors.LimitExceeded, match="ahead of the worker"):
-        bench.owner._thread.run(take(*((1, number) for number in range(1, MOST_WAITING + 2))))
+@attempts("huge objects", LIMITED, "a larger program than there is memory", "more of them than are taken")
+def test_programs_are_counted_before_they_are_pulled(
+    attacker: Attacker, bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    offer = pb.TransferOffer(transfer_id=os.urandom(16), size_bytes=1 << 50)
+    with pytest.raises(errors.DuetError) as refused:
+        attacker.ask(program=pb.ProgramBody(offer=offer))
+    assert isinstance(refused.value, (errors.ValueRefused, errors.LocalProtocolError, errors.LimitExceeded))
+    monkeypatch.setattr(bench.owner._life.inbox._arrivals._intake, "_limit_bytes", 500_000)
+    attacker.record(*([400 + i, "operator.add", [[3], f"{i} {'x' * 50_000}"]] for i in range(20)))
+    waits = 0
+    with pytest.raises(errors.ValueRefused, match="may hold 500,000 bytes"):
+        for i in range(20):
+            attacker.ask(400 + i, reason="it waits")
+            waits += 1
+    assert 1 < waits < 10
 
 
 def more() -> Iterator[tuple[str, str, str, str]]:

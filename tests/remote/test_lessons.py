@@ -92,10 +92,12 @@ def test_a_step_of_training_that_fails_on_the_real_data_is_told(bench: Bench) ->
     model = bench.scientist.remote(nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten()))
     loss: Any = nn.functional.cross_entropy(model(images), labels)
     loss.backward()
-    with pytest.raises(errors.OperationFailed, match="cross_entropy"):
-        bench.scientist.wait_done()
-    with pytest.raises(errors.OperationFailed, match="cross_entropy"):
-        loss.get(reason="loss")
+    weight = next(iter(model.parameters()))
+    for result in (loss, weight.grad):
+        with pytest.raises(errors.OperationFailed, match=r"cross_entropy: IndexError: .* Target 7"):
+            result.get(reason="loss")
+    assert bench.scientist.check(weight.grad) is False
+    assert bench.scientist.check(weight) is True
 
 
 def test_a_frame_is_joined_grouped_and_concatenated(bench: Bench) -> None:

@@ -144,7 +144,8 @@ def test_it_is_answered_by_the_budget_and_put_down(bench: Bench, people: Any) ->
     assert str(request.code) == 'people["age"].mean().dp(epsilon=0.25)  # private mean, epsilon 0.25'
     assert request.asset.name == 'people["age"].mean().dp(epsilon=0.25)'
     entries = [entry for entry in bench.owner.audit if entry.request == request.number]
-    assert [entry.kind for entry in entries] == ["request", "answer", "release"]
+    assert sorted(entry.kind for entry in entries) == ["answer", "release", "request", "run", "run"]
+    assert [entry.state for entry in entries if entry.kind == "run"] == ["begun", "complete"]
     assert "epsilon 0.25" in entries[-1].lineage
 
 

@@ -11,7 +11,6 @@ import pandas as pd
 import pytest
 
 from duetlink import Mock, Policy, errors
-from duetlink.settings import Settings
 from tests.conftest import MakeDuets
 from tests.remote.conftest import Bench
 
@@ -95,11 +94,12 @@ def test_a_request_that_nobody_answers_in_time_expires(unanswered: Bench) -> Non
 def test_what_is_approved_is_what_was_there_when_it_was_asked_for(unanswered: Bench) -> None:
     x = unanswered.share(np.arange(3.0), "snapshot", mock=np.zeros(3))
     own = x.copy()
+    before = len(unanswered.owner.requests)
     pending = own.request("before")
-    until(lambda: pending.state == "pending")
     own[:] = 77.0
-    unanswered.scientist.wait_done()
-    request = unanswered.owner.requests.pending[-1]
+    until(lambda: pending.state == "pending")
+    request = unanswered.owner.requests[before]
+    request.run()
     assert request.preview() == "array([0., 1., 2.])"
     page = request._repr_html_()
     assert "array([0., 1., 2.])" not in page  # an output is saved with the notebook
@@ -113,9 +113,11 @@ def test_what_is_approved_is_what_was_there_when_it_was_asked_for(unanswered: Be
 
 def test_one_number_is_called_so(unanswered: Bench) -> None:
     x = unanswered.share(np.arange(3.0), "numbers", mock=np.zeros(3))
+    before = len(unanswered.owner.requests)
     pending = x.mean().request("one of them")
     until(lambda: pending.state == "pending")
-    asked = unanswered.owner.requests.pending[-1]
+    asked = unanswered.owner.requests[before]
+    asked.run()
     assert unanswered.owner.requests.table().rows[asked.number][4] == "one number, numpy.float64"
     asked.deny()
     with pytest.raises(errors.RequestDenied):
@@ -178,6 +180,7 @@ def test_a_policy_for_one_code_fits_that_code_only(unanswered: Bench, policies: 
     assert (x * 2).sum().get(reason="the same steps, other ids") == 56.0
     again = (x * 3).sum().request("another number")
     until(lambda: again.state == "pending")
+    unanswered.owner.requests[-1].run()
     deny_all(unanswered)
 
 
@@ -199,60 +202,50 @@ def test_a_group_must_be_large_enough(make_duets: MakeDuets) -> None:
     ]
     pending = [result.request(str(number)) for number, result in enumerate(small)]
     until(lambda: all(one.state == "pending" for one in pending))
+    for request in list(unanswered.owner.requests)[2:]:
+        request.run()
     assert [request.group for request in unanswered.owner.requests.pending] == [2, 2, 1, 1, 1, 1]
     decision = policies.explain(unanswered.owner.requests.pending[0])
     assert "it may be made of 2 rows, fewer than 5" in repr(decision)
     deny_all(unanswered)
 
 
-# -- the worker --------------------------------------------------------------------------------------------
+# -- runs that come to no result ---------------------------------------------------------------------------
 
 
-def test_work_ends_with_its_worker_and_begins_anew(make_duets: MakeDuets) -> None:
-    owner, scientist = make_duets()
-    owner.share(np.arange(4.0), "x", mock=np.zeros(4))
-    x: Any = scientist.wait_object("x", 10)
-    owner.policies.add(Policy("approve"))
-    old = x + 1
-    np.testing.assert_array_equal(old.get(), [1, 2, 3, 4])
-    worker = owner._life.workplace.worker
-    assert worker is not None
-    owner._thread.loop.call_soon_threadsafe(worker.kill, "its owner has ended it")
-    until(lambda: owner._life.workplace.worker is None or worker.ended.done())
-    with pytest.raises(errors.WorkerUnavailable, match="its owner has ended it"):
-        (old * 2).get()
-    with pytest.raises(errors.WorkerUnavailable, match="begin anew"):
-        old * 2
-    np.testing.assert_array_equal((x + 2).get(), [2, 3, 4, 5])
-
-
-def test_work_that_takes_too_long_ends(make_duets: MakeDuets) -> None:
+def test_what_takes_too_long_is_not_made_and_the_next_is(make_duets: MakeDuets) -> None:
     owner, scientist = make_duets(worker_timeout_s=1.5)
     owner.share(np.ones((9, 9)), "x", mock=np.zeros((1, 1)))
+    owner.policies.add(Policy("approve", failures="message"))
     x: Any = scientist.wait_object("x", 10)
     large = np.tile(x, (1000, 1000))  # 9,000 rows at the owner
-    with pytest.raises(errors.WorkerUnavailable, match=r"1\.5 s"):
+    with pytest.raises(errors.OperationFailed, match="a limit of time, memory or size") as failed:
         (large @ large).sum().get()
+    assert "1.5" not in str(failed.value)  # which of the limits it was is not told
+    (entry,) = [entry for entry in owner.audit.filter(kind="run") if entry.state == "killed"]
+    assert entry.request == 0
+    np.testing.assert_array_equal(x[0].get(), np.ones(9))
 
 
-def test_settings_name_how_much_is_told_of_a_failure() -> None:
-    with pytest.raises(errors.SettingError, match="silent, type, message"):
-        Settings(failure_detail="all")
-
-
-@pytest.mark.parametrize(("detail", "told"), [("silent", "its owner can tell more"), ("type", "KeyError$")])
-def test_a_failure_tells_no_value(make_duets: MakeDuets, detail: str, told: str) -> None:
-    owner, scientist = make_duets(failure_detail=detail)
+@pytest.mark.parametrize(
+    ("tell", "told"),
+    [
+        ("that", r"failed on the real data; its owner can tell more$"),
+        ("type", r"failed on the real data, in step 4, operator\.getitem: KeyError$"),
+        ("message", r"failed on the real data, in step 4, operator\.getitem: KeyError: .*'a'"),
+    ],
+)
+def test_a_failure_tells_no_value_but_by_its_message(bench: Bench, tell: str, told: str) -> None:
+    bench.answer = lambda request: request.fail(tell)
     frame = pd.DataFrame({"name": ["Ada", "Bob"], "key": ["secret", "x"]})
-    owner.share(frame, "x", mock=Mock(categories={"key": ["a", "b"]}))
-    x: Any = scientist.wait_object("x", 10)
+    x: Any = bench.share(frame, "keyed", mock=Mock(categories={"key": ["a", "b"]}))
     indexed = x.set_index("key")
     with pytest.raises(errors.OperationFailed, match=told) as failed:
         indexed.loc["a"].get()
     assert "secret" not in str(failed.value)
 
 
-def test_a_defect_at_the_owner_ends_the_work_and_nobody_waits_for_ever(
+def test_a_defect_at_the_owner_leaves_the_request_to_a_person(
     make_duets: MakeDuets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     owner, scientist = make_duets()
@@ -264,7 +257,10 @@ def test_a_defect_at_the_owner_ends_the_work_and_nobody_waits_for_ever(
         raise TypeError("a defect")
 
     with monkeypatch.context() as broken:
-        broken.setattr(owner._life.workplace, "_open_assets", defect)
-        with pytest.raises(errors.WorkerUnavailable, match="a defect on the owner's side"):
-            (x + 1).get()
+        broken.setattr(owner._life.inbox.jobs._programs, "_map", defect)
+        pending = (x + 1).request("why")
+        request = owner.wait_request(20)
+    assert (request.state, pending.state) == ("pending", "pending")
+    request.approve()
+    np.testing.assert_array_equal(pending.result(20), [1, 2, 3, 4])
     np.testing.assert_array_equal((x + 2).get(), [2, 3, 4, 5])

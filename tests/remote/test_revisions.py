@@ -1,10 +1,12 @@
-"""What becomes of a revision that is shared again, at the worker and at whoever points to it."""
+"""What becomes of a revision that is shared again, in rooms and at whoever points to it."""
 
 from __future__ import annotations
 
 import gc
+import os
 import threading
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,8 +14,9 @@ import pandas as pd
 import pytest
 
 from duetlink import errors
-from duetlink.compute.operations import program as wire
+from duetlink.compute.worker.memory import NAME
 from tests.remote.conftest import Bench
+from tests.remote.hostile import Room, slice_of
 
 
 def until(condition: Callable[[], bool], rounds: int = 1500) -> None:
@@ -24,12 +27,45 @@ def until(condition: Callable[[], bool], rounds: int = 1500) -> None:
     raise AssertionError("it did not come about")
 
 
+def mappings() -> int:
+    return Path("/proc/self/maps").read_text().count(f"/memfd:{NAME}")
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="counts mappings through /proc")
+def test_a_room_maps_what_its_program_names_and_nothing_stays_mapped() -> None:
+    before = mappings()
+    assets = {"x": np.arange(100_000.0), "y": np.arange(100_000.0)}
+    for factor in range(20):
+        room = Room(assets, slice_of([[1, "asset", ["x", 1]], [2, "operator.mul", [[1], factor]]], 2))
+        assert list(room.desk._assets) == [("x", 1)]
+        room.told()
+        del room
+    gc.collect()
+    assert mappings() <= before + 2
+
+
+def test_a_program_that_names_a_revision_which_is_retired_is_refused_before_anything_runs(
+    bench: Bench,
+) -> None:
+    old = bench.share(np.arange(3.0), "retired")
+    made = (old + 1) * 2
+    pending = (old + 3).request("later")
+    assert made.get(reason="in time").tolist() == [2.0, 4.0, 6.0]
+    assert pending.result(20).tolist() == [3.0, 4.0, 5.0]
+    bench.share(np.arange(3.0), "retired")
+    count = len(bench.owner.requests)
+    for result in (old + 1, made * 2):
+        with pytest.raises(errors.AssetChanged, match="shared again"):
+            result.get(reason="too late")
+    assert len(bench.owner.requests) == count
+
+
 def test_an_old_pointer_says_that_its_revision_is_no_longer_shared(bench: Bench) -> None:
     old = bench.share(np.arange(5.0), "again")
     assert (old + 1).get(reason="to look")[0] == 1.0
     new = bench.share(np.arange(5.0) + 10, "again")
     late = old + 2
-    with pytest.raises(errors.OperationFailed, match="no longer shared in this revision"):
+    with pytest.raises(errors.AssetChanged, match="shared again as revision"):
         late.get(reason="to look")
     assert (new + 1).get(reason="to look")[0] == 11.0
 
@@ -54,7 +90,7 @@ def test_a_mock_is_kept_while_a_pointer_lives_or_the_peer_shares_it(bench: Bench
     until(lambda: kept() == [])
 
 
-def test_values_that_were_arguments_are_dropped_with_their_step(bench: Bench) -> None:
+def test_values_that_were_arguments_are_let_go_of_with_their_step(bench: Bench) -> None:
     x: Any = bench.share(np.arange(100.0), "adds")
     frame: Any = bench.share(pd.DataFrame({"a": [1.0, 2.0, 3.0]}), "frame").copy()
     for number in range(5):
@@ -62,14 +98,9 @@ def test_values_that_were_arguments_are_dropped_with_their_step(bench: Bench) ->
         assert total == 4950.0 + 100 * number
         frame["b"] = pd.Series([4.0, 5.0, 6.0])
         assert frame["b"].sum().get(reason="why") == 15.0
-    program = bench.scientist._life.workbench._program
-    shift = bench.owner._life.workplace._shift
-    assert program is not None
-    assert shift is not None
-    steps = [step for batch in shift.log.batches() for step in wire.read(batch.content)]
-    placed = {step.id for step in steps if step.operation == wire.VALUE}
-    dropped = {id_ for step in steps if step.operation == wire.DROP for id_ in step.arguments}
-    assert len(placed) >= 10
-    # those of the last step may be on their way
-    assert len(placed - dropped) <= 2
+    program = bench.scientist._life.workbench.program()
+    with program._reading:
+        program._read()
+        program._compact()
+    assert len(program._values) <= 2  # those that the frame is made by
     assert program.echoes.own == set()

@@ -166,8 +166,7 @@ def test_waits_of_a_connected_duet(make_kernel: MakeKernel) -> None:
     assert owner.value("duet.store['gift'].get().sum()") == "np.float64(3000000.0)"
     interrupted(scientist, "x + 1", "Workbench.mock", owner)
     assert scientist.run("y = x + 1") == "ok None"
-    interrupted(scientist, "y = y + 1; duet.wait_done()", "Workbench.done", owner)
-    assert scientist.run("duet.wait_done()") == "ok None"
+    interrupted(scientist, "duet.check(y)", "PendingRequest._result")  # which takes the request back
     assert owner.run("duet.policies.add(duetlink.Policy('approve'))") == "ok None"
     assert scientist.value("y.get(timeout_s=30).tolist()") == "[2.0, 3.0, 4.0]"
     interrupted(scientist, "duet.fetch([y, x])", "PendingRequest._result", owner)
@@ -183,21 +182,18 @@ def test_waits_of_a_connected_duet(make_kernel: MakeKernel) -> None:
         threading.Event().wait(0.1)
 
 
-def test_steps_that_wait_for_room_are_done_after_an_interrupt(make_kernel: MakeKernel) -> None:
+def test_recorded_steps_are_asked_for_after_an_interrupt(make_kernel: MakeKernel) -> None:
     owner, scientist = make_kernel(), make_kernel()
     assert owner.run(f"duet = duetlink.launch(settings={PATIENT})") == "ok None"
     assert scientist.run(f"duet = duetlink.join({owner.value('duet.code')}, settings={PATIENT})") == "ok None"
     assert owner.run("duet.wait_connected(30); duet.share(np.arange(3.0), 'x', mock='auto')") == "ok None"
-    assert owner.run("duet.policies.add(duetlink.Policy('approve'))") == "ok None"
-    # one batch may be on its way: the next one waits until it is reported
-    assert scientist.run("from duetlink.duet.asking import outbox; outbox.MOST_UNDONE = 1") == "ok None"
-    assert scientist.run("y = duet.wait_object('x', 30) + 1; duet.wait_done()") == "ok None"
+    assert scientist.run("y = duet.wait_object('x', 30) + 1") == "ok None"
+    # a program that nobody answers, and one that the owner has not got when it is interrupted
+    interrupted(scientist, "y = y + 1; y.get()", "PendingRequest._result")
     owner.stop()
-    assert scientist.run("y = y + 1; steps = y._program.steps") == "ok None"
-    while scientist.value("len(steps)") != "0":
-        threading.Event().wait(0.05)
-    interrupted(scientist, "y = y + 1; duet.wait_done()", "Workbench.done")
+    interrupted(scientist, "y = y + 1; y.get()", "PendingRequest._result")
     owner.wake()
+    assert owner.run("duet.policies.add(duetlink.Policy('approve'))") == "ok None"
     assert scientist.value("y.get(timeout_s=60).tolist()") == "[3.0, 4.0, 5.0]"
 
 

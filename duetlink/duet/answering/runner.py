@@ -267,6 +267,8 @@ class Runner:
                 pass
             except DuetError as error:
                 _log.warning("request %d was not answered by %s: %s", request.number, by, error)
+            except Exception:  # a defect of this side's: the request is a person's
+                _log.exception("request %d was not answered by %s", request.number, by)
             if following not in (events.FunctionLost(), events.FunctionFailed()):
                 await self._pace.wait(turn)
             handling.run_by = None

@@ -152,8 +152,10 @@ class Program:
         Raises:
             LimitExceeded: what this session's results are made by takes too much memory.
             LookupError: no step makes it.
+            LinkClosed: the duet is closed.
         """
         with self._reading:
+            self.check_open()
             self._read()
             return Canonical.recorded(self._trace, id_, self._values)
 
