@@ -293,7 +293,7 @@ class Program:
             return True
         if not self.allowed.draws(type(target), operation[1:]):
             return False
-        if not hasattr(type(target), "get_params"):
+        if target is None or not hasattr(target, "get_params"):
             return True
         # an estimator, or one that holds others
         states = [value for name, value in target.get_params().items() if name.endswith("random_state")]
