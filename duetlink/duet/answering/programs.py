@@ -105,21 +105,34 @@ class Programs:
         rows_by_asset = {name: self._catalogue.open_rows(name) for name, _ in assets}
         return planned_charges(self._ledger, rows_by_asset, claim)
 
-    async def charge(self, assets: Sequence[tuple[str, int]], claim: Claim) -> None:
+    async def charge(self, assets: Sequence[tuple[str, int]], claim: Claim, key: str) -> None:
         """Pay for what a function is about to do, from the budget of each asset that it gets, by
-        `planned_charges`.
+        `planned_charges`. What was paid under this key, by an earlier kernel perhaps, is not paid again.
 
         Raises:
             BudgetExceeded: there is not enough left of one; nothing was charged.
             AuditUnavailable: the ledger cannot be written.
         """
-        charges = await asyncio.to_thread(self.planned_charges, assets, claim)
+        unpaid = await asyncio.to_thread(self.unpaid, assets, key)
+        charges = await asyncio.to_thread(self.planned_charges, unpaid, claim)
         if why := refusal(charges, claim):
             raise BudgetExceeded(why)
-        revisions = dict(assets)
+        revisions = dict(unpaid)
         for charge in charges:
-            what = f"a function that trains privately, {claim}"
+            what = f"a function that trains privately, {claim}; charge {key}"
             await self._charge(charge.asset, revisions[charge.asset], charge.epsilon, what)
+
+    def unpaid(self, assets: Sequence[tuple[str, int]], key: str) -> list[tuple[str, int]]:
+        """Those whose budget has no charge under this key. Blocks.
+
+        Raises:
+            AuditUnavailable, AuditBroken: the ledger cannot be read.
+        """
+        return [
+            (name, revision)
+            for name, revision in assets
+            if not any(posting.what.endswith(f"; charge {key}") for posting in self._ledger.history(name))
+        ]
 
     async def _charge(self, asset: str, revision: int, cost: Amount, what: str) -> None:
         await asyncio.to_thread(self._ledger.charge, asset, cost, what)
@@ -163,14 +176,24 @@ class Programs:
         finally:
             await room.close()
 
-    async def _map(self, room: Worker, name: str, revision: int) -> None:
-        """Let a room have an asset."""
-        mine = self._worked_on(name, revision)
-        outgoing = await mine.content.outgoing()
+    async def placed(self, name: str, revision: int) -> tuple[int, int]:
+        """A descriptor of memory that holds an asset, the caller's to close, and its size. Raises
+        AssetNotFound, AssetChanged, NoMock: it is not there to be worked on.
+        """
+        outgoing = await self._worked_on(name, revision).content.outgoing()
         fd = await asyncio.to_thread(place, list(outgoing.pieces()), outgoing.size_bytes)
         try:
             await asyncio.to_thread(_verify, outgoing)
-            header = {"name": name, "revision": revision, "size_bytes": outgoing.size_bytes}
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd, outgoing.size_bytes
+
+    async def _map(self, room: Worker, name: str, revision: int) -> None:
+        """Let a room have an asset."""
+        fd, size_bytes = await self.placed(name, revision)
+        try:
+            header = {"name": name, "revision": revision, "size_bytes": size_bytes}
             await room.call("asset", json.dumps(header).encode(), [fd], lasting=True)
         finally:
             os.close(fd)
