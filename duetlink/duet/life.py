@@ -123,7 +123,7 @@ class Life:
         self.at_end(self.inbox.close)  # also of a duet that nobody joins: requests of before may expire
         self.inbox.on_change = self.catalogue.on_change = self.changed
         if self._resumed is not None:
-            self._resumed.restore(self.catalogue, self.inbox)
+            await self._resumed.restore(self.catalogue, self.inbox)
 
     async def _put_down_end(self) -> None:
         ended = Entry(kind=entry.CLOSED, reason=str(self.why_closed))

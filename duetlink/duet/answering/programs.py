@@ -115,21 +115,34 @@ class Programs:
         rows_by_asset = {name: self._catalogue.open_rows(name) for name, _ in assets}
         return planned_charges(self._ledger, rows_by_asset, claim)
 
-    async def charge(self, assets: Sequence[tuple[str, int]], claim: Claim) -> None:
+    async def charge(self, assets: Sequence[tuple[str, int]], claim: Claim, key: str) -> None:
         """Pay for what a function is about to do, from the budget of each asset that it gets, by
-        `planned_charges`.
+        `planned_charges`. What was paid under this key, by an earlier kernel perhaps, is not paid again.
 
         Raises:
             BudgetExceeded: there is not enough left of one; nothing was charged.
             AuditUnavailable: the ledger cannot be written.
         """
-        charges = await asyncio.to_thread(self.planned_charges, assets, claim)
+        unpaid = await asyncio.to_thread(self.unpaid, assets, key)
+        charges = await asyncio.to_thread(self.planned_charges, unpaid, claim)
         if why := refusal(charges, claim):
             raise BudgetExceeded(why)
-        revisions = dict(assets)
+        revisions = dict(unpaid)
         for charge in charges:
-            what = f"a function that trains privately, {claim}"
+            what = f"a function that trains privately, {claim}; charge {key}"
             await self._charge(charge.asset, revisions[charge.asset], charge.epsilon, what)
+
+    def unpaid(self, assets: Sequence[tuple[str, int]], key: str) -> list[tuple[str, int]]:
+        """Those whose budget has no charge under this key. Blocks.
+
+        Raises:
+            AuditUnavailable, AuditBroken: the ledger cannot be read.
+        """
+        return [
+            (name, revision)
+            for name, revision in assets
+            if not any(posting.what.endswith(f"; charge {key}") for posting in self._ledger.history(name))
+        ]
 
     async def _charge(self, asset: str, revision: int, cost: Amount, what: str) -> None:
         await asyncio.to_thread(self._ledger.charge, asset, cost, what)
@@ -193,20 +206,32 @@ class Programs:
 
     async def _open(self, room: Worker, name: str, revision: int, plan: Plan) -> None:
         """Put down that an asset is worked on, and let a room have it, if it needs it."""
-        mine = self._worked_on(name, revision)
+        self._worked_on(name, revision)
         if plan.needed is None or (name, revision) in plan.needed:
-            await self._map(room, mine)
+            await self._map(room, name, revision)
         opened = Entry(
             kind=entry.RUN, name=name, revision=revision, reason="opened for the peer's operations"
         )
         await self._recorder.record(opened, sync=False)
 
-    async def _map(self, room: Worker, mine: Mine) -> None:
-        outgoing = await mine.content.outgoing()
+    async def placed(self, name: str, revision: int) -> tuple[int, int]:
+        """A descriptor of memory that holds an asset, the caller's to close, and its size. Raises
+        AssetNotFound, AssetChanged, NoMock: it is not there to be worked on.
+        """
+        outgoing = await self._worked_on(name, revision).content.outgoing()
         fd = await asyncio.to_thread(place, list(outgoing.pieces()), outgoing.size_bytes)
         try:
             await asyncio.to_thread(_verify, outgoing)
-            await runs.map_asset(room, mine.info.name, mine.info.revision, fd, outgoing.size_bytes)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd, outgoing.size_bytes
+
+    async def _map(self, room: Worker, name: str, revision: int) -> None:
+        """Let a room have an asset."""
+        fd, size_bytes = await self.placed(name, revision)
+        try:
+            await runs.map_asset(room, name, revision, fd, size_bytes)
         finally:
             os.close(fd)
 
