@@ -134,6 +134,11 @@ class Settings:
         600.0, "how long one batch of them, or one function, may take", "DUETLINK_WORKER_TIMEOUT_S"
     )
     worker_result_bytes: int = _setting(1 * GIB, "largest result that the peer may ask for")
+    reuse_bytes: int = _setting(
+        1 * GIB,
+        "most memory of what the peer's operations have made, kept for those that come next; 0: none",
+        "DUETLINK_REUSE_BYTES",
+    )
     check_on_mocks: bool = _setting(
         True,
         "whether a program is run alone on the mocks, beside its request, and has to make what is shown here",
@@ -173,7 +178,7 @@ class Settings:
             )
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            if field.name == "answer_grid_s" and value == 0:
+            if field.name in ("answer_grid_s", "reuse_bytes") and value == 0:
                 continue
             if field.name.endswith(("_s", "_bytes")) and not value > 0:
                 raise SettingError(f"{field.name} must be positive, got {value!r}")

@@ -119,10 +119,11 @@ class Life:
         await self.recorder.record(Entry(kind=entry.OPENED, reason=f"as {role}{resumed}"), sync=False)
         self._recording = True
         self.at_end(rooms.use())
+        self.at_end(self.programs.close)
         self.at_end(self.inbox.close)  # also of a duet that nobody joins: requests of before may expire
         self.inbox.on_change = self.catalogue.on_change = self.changed
         if self._resumed is not None:
-            self._resumed.restore(self.catalogue, self.inbox)
+            await self._resumed.restore(self.catalogue, self.inbox)
 
     async def _put_down_end(self) -> None:
         ended = Entry(kind=entry.CLOSED, reason=str(self.why_closed))

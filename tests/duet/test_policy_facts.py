@@ -224,7 +224,7 @@ def test_the_name_of_a_function_is_no_tag_and_approves_nothing(name: str) -> Non
         name,
         f"def {name}(v):\n    return v\n",
         Call([[0]], {}),
-        (Input(mine),),
+        (Input(mine.info),),
         lambda name, revision: patients.tags,
     )
     assert info.tags == info.common_tags == ("confidential",)
@@ -285,7 +285,7 @@ def test_what_a_function_makes_of_what_was_prepared_is_not_prepared() -> None:
         "f",
         "def f(v):\n    return v\n",
         Call([[0]], {}),
-        (Input(mine),),
+        (Input(mine.info),),
         lambda name, revision: patients.tags,
     )
     facts = Facts.of(info, "Sven")

@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,49 +27,8 @@ from duetlink.duet.state.file import StateFile
 from duetlink.duet.state.place import StatePlace
 from duetlink.duet.state.request_record import request_to_json
 from duetlink.duet.store import Asset, AwaitedAsset
-from duetlink.settings import Settings
+from tests.duet.conftest import Join, Launch
 from tests.duet.test_duet import answering, pointer, until
-
-Launch = Callable[..., Duet]
-Join = Callable[..., Duet]
-
-
-@pytest.fixture
-def states(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("DUETLINK_STATE_PATH", str(tmp_path / "states"))
-    return tmp_path / "states"
-
-
-@pytest.fixture
-def open_duets(states: Path) -> Iterator[list[Duet]]:
-    opened: list[Duet] = []
-    yield opened
-    for duet in reversed(opened):
-        duet.close()
-
-
-@pytest.fixture
-def launch(open_duets: list[Duet], states: Path) -> Launch:
-    """An owner's kernel begins; the one before it ends."""
-
-    def launch(resume: Any = "clinic", **fields: Any) -> Duet:
-        for duet in open_duets:
-            duet.close()
-        settings = Settings(state_path=str(states), **fields)
-        open_duets.append(duetlink.launch(name="Olga", settings=settings, resume=resume))
-        return open_duets[-1]
-
-    return launch
-
-
-@pytest.fixture
-def join(open_duets: list[Duet]) -> Join:
-    def join(owner: Duet, name: str = "Sven") -> Duet:
-        open_duets.append(duetlink.join(str(owner.code), name=name))
-        owner.wait_connected(10)
-        return open_duets[-1]
-
-    return join
 
 
 def kept(states: Path, name: str = "clinic") -> Mapping[records.Key, str]:
@@ -394,21 +353,6 @@ def test_policies_answer_only_whoever_asks(launch: Launch, join: Join) -> None:
         (0, "approved", "policy all")
     ]
     assert owner.policies.usage("all") == "1 time, 1 element"
-
-
-def test_a_request_for_a_result_ends_with_its_kernel(launch: Launch, join: Join) -> None:
-    owner = launch()
-    owner.share(np.arange(10.0), "x", mock="auto")
-    scientist = join(owner)
-    result = pointer(scientist, "x") + 1
-    result.request("the sum")
-    owner.wait_request(20)
-    owner = launch()
-    (request,) = owner.requests
-    assert (request.state, request.answer_reason) == ("withdrawn", "its kernel has ended")
-    assert "x + 1" in str(request.code)
-    assert [entry.peer for entry in owner.audit.filter(kind="withdrawn")] == ["Sven"]
-    assert launch().requests[0].state == "withdrawn"
 
 
 def test_a_request_that_expires_while_nobody_is_there_has_expired(launch: Launch, join: Join) -> None:

@@ -15,7 +15,7 @@ def recording(*libraries: str) -> Program:
     def ask(*asked: Any) -> Any:
         raise AssertionError(f"asked for {asked}")
 
-    return Program(Allowed(("python", *libraries)), lambda urgent: None, lambda: None, ask, Result)
+    return Program(Allowed(("python", *libraries)), ask, Result)
 
 
 def pointer_to(program: Program, mock: object) -> Any:

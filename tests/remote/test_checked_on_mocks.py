@@ -218,6 +218,14 @@ def test_a_view_of_a_mock_that_the_notebook_writes_into_is_found(bench: Bench, x
         (middle * 1).get(reason="view")
 
 
+def test_a_tensor_that_the_notebook_writes_into_is_found(bench: Bench) -> None:
+    tensor = bench.share(torch.ones(3), "tensor", mock=torch.arange(3.0))
+    tensor.sum()
+    tensor.mock[1] = 7
+    with pytest.raises(errors.ProgramDiffers, match=r"7\.0 at \[1\] in this session, and 1\.0 at \[1\]"):
+        (tensor * 1).get(reason="tensor")
+
+
 def test_a_frame_that_the_notebook_writes_into_is_found(bench: Bench) -> None:
     frame = bench.share(FRAME, "frame", mock=pd.DataFrame({"town": list("abcd"), "age": [1.0, 2, 3, 4]}))
     frame.age.sum()
@@ -285,7 +293,7 @@ def test_a_step_that_fails_alone_is_an_error(tmp_path: Path) -> None:
     with pair(tmp_path) as bench:
         frame = bench.share(FRAME, "frame").copy()
         frame["old"] = frame.age > 35
-        words = r"old.* is a pandas\.Series 4 rows, bool in this session; .* alone .* fails: KeyError: 'old'"
+        words = r"old.* is a pandas\.Series 4 rows, bool in this session; .* alone .* failed: KeyError: 'old'"
         with pytest.raises(errors.ProgramDiffers, match=words):
             frame["old"].get(reason="old")
 
@@ -303,6 +311,16 @@ def test_it_is_not_done_where_nothing_is_cut(tmp_path: Path, rooms: Rooms) -> No
         assert len(rooms.workers) == 1
 
 
+def test_it_is_done_where_what_was_cut_is_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("duetlink.duet.asking.program._COMPACT_STEPS", 0)
+    with pair(tmp_path) as bench:
+        x = bench.share(REAL, "x", mock=MOCK)
+        x + 1
+        x.mock[:] = 0
+        with pytest.raises(errors.ProgramDiffers):
+            x.sum().get(reason="sum")
+
+
 def test_it_is_not_done_where_the_settings_say_so(tmp_path: Path, rooms: Rooms) -> None:
     with pair(tmp_path, check_on_mocks=False) as bench:
         x = bench.share(REAL, "x", mock=MOCK)
@@ -310,6 +328,17 @@ def test_it_is_not_done_where_the_settings_say_so(tmp_path: Path, rooms: Rooms) 
         x + 1
         assert x.sum().get() == 15
         assert rooms.workers == []
+
+
+def test_it_is_not_done_where_a_mock_could_not_be_kept(
+    bench: Bench, rooms: Rooms, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("duetlink.duet.asking.workbench.unaltered", lambda body: None)
+    unkept = bench.share(REAL, "unkept", mock=MOCK)
+    unkept.mock[:] = 0
+    unkept + 1
+    assert unkept.sum().get() == 15
+    assert rooms.workers == []
 
 
 def test_it_is_not_done_where_no_room_can_be_had(

@@ -137,8 +137,12 @@ def test_an_estimator_is_fitted_at_the_owner(bench: Bench, people: Any, real: pd
     fit(people, simple)
     expected = fit(real, LogisticRegression(max_iter=300))
     np.testing.assert_allclose(simple.coef_.get(), expected.coef_, rtol=1e-6)
-    with pytest.raises(errors.OperationFailed, match="cannot travel"):
+    asked = len(bench.owner.requests)
+    with pytest.raises(
+        errors.UnsupportedValue, match="a LogisticRegression cannot travel, so it was not asked"
+    ):
         simple.get()
+    assert len(bench.owner.requests) == asked
 
 
 def test_several_pointers_in_one_request(bench: Bench, people: Any, real: pd.DataFrame) -> None:

@@ -51,6 +51,7 @@ class Members:
     methods: Mapping[str, str]  # name -> effect, METADATA or LOCAL
     attributes: Mapping[str, str]  # name -> OTHER (a part of the object, fetched by a step) or METADATA
     settable: frozenset[str]
+    random: frozenset[str] = frozenset()  # methods that may draw from a generator that all share
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,6 +183,10 @@ class Allowed:
         """Whether an attribute may be set."""
         return name in self._of(class_).settable
 
+    def draws(self, class_: type, name: str) -> bool:
+        """Whether a method may draw from a generator of random numbers that the whole process shares."""
+        return name in self._of(class_).random
+
     def names(self, class_: type) -> list[str]:
         """The methods and attributes that objects of this class have here, for completion."""
         members = self._of(class_)
@@ -197,6 +202,7 @@ class Allowed:
                 {name: effect for members in bases for name, effect in members.methods.items()},
                 {name: effect for members in bases for name, effect in members.attributes.items()},
                 frozenset().union(*(members.settable for members in bases)),
+                frozenset().union(*(members.random for members in bases)),
             )
         return merged
 
@@ -231,4 +237,5 @@ def _members(lists: Mapping[str, list[str]]) -> Members:
     methods |= dict.fromkeys(lists.get("metadata_methods", ()), METADATA)
     attributes = dict.fromkeys(lists.get("attributes", ()), OTHER)
     attributes |= dict.fromkeys(lists.get("metadata", ()), METADATA)
-    return Members(methods, attributes, frozenset(lists.get("settable", ())))
+    settable, random = frozenset(lists.get("settable", ())), frozenset(lists.get("random", ()))
+    return Members(methods, attributes, settable, random)

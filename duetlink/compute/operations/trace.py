@@ -143,7 +143,8 @@ class Trace:
 
     def add(self, steps: Sequence[Any], values: Sequence[LoggedValue] = ()) -> None:
         """Take in the next steps, `[id, operation, arguments]` or with keywords, as a recorder wrote them. A
-        step `value` has the place of one of `values`.
+        step `value` has the place of one of `values`. A fifth item says of an operation that may draw random
+        numbers that it draws none here.
 
         Raises:
             LimitExceeded: they would take more memory than MAX_HELD_BYTES; nothing is taken in any more.
@@ -154,11 +155,11 @@ class Trace:
         opened: dict[int, int] = {}  # of the values, by index
         for raw in steps:
             # wider than what the protocol allows: what a room refuses does no harm here
-            if type(raw) is not list or not 3 <= len(raw) <= 4:
+            if type(raw) is not list or not 3 <= len(raw) <= 5:
                 self._put(NOTHING, -1, -1, ())
                 continue
             id_, operation, arguments = raw[:3]
-            keywords = raw[3] if len(raw) == 4 else _NO_KEYWORDS
+            keywords = raw[3] if len(raw) > 3 else _NO_KEYWORDS
             if not _is_step(operation, arguments, keywords) or type(id_) is not int:
                 self._put(NOTHING, -1, -1, ())
             elif operation in _ATTRIBUTES:
@@ -172,7 +173,7 @@ class Trace:
                             self.forget(dropped)
                 self._put(NOTHING, -1, -1, ())
             else:
-                self._add(id_, operation, arguments, keywords, values, opened)
+                self._add(id_, operation, arguments, keywords, values, opened, draws=len(raw) < 5)
 
     def add_canonical(self, steps: Sequence[Any], values: Sequence[LoggedValue]) -> None:
         """Take in a whole program, whose results are called by the places of their steps, from 1 on; see
@@ -228,13 +229,15 @@ class Trace:
         values: Sequence[LoggedValue],
         opened: dict[int, int],
         draw: Draw | None = None,
+        *,
+        draws: bool = False,
     ) -> None:
         if operation == VALUE:
             self._add_value(id_, arguments, values, opened)
         elif operation == ASSET:
             self._add_asset(id_, arguments)
         else:
-            self._add_operation(id_, operation, arguments, keywords, draw)
+            self._add_operation(id_, operation, arguments, keywords, draw, draws=draws)
 
     def _refuse_more(self) -> NoReturn:
         self._is_full = True
@@ -252,6 +255,8 @@ class Trace:
         arguments: list[Any],
         keywords: dict[str, Any],
         draw: Draw | None,
+        *,
+        draws: bool,
     ) -> None:
         known = self._known.get(operation)
         if known is None:
@@ -262,7 +267,7 @@ class Trace:
             )
             self._known[operation] = known
             self._hold(sys.getsizeof(operation) + _PAIR_BYTES)
-        kind, teaching, draws = known
+        kind, teaching, may = known
         nodes: list[int] = []
         first = 0  # how many of them are in the first argument
         look_up = self._node_of.get
@@ -287,7 +292,7 @@ class Trace:
         time = len(self.kinds)
         if draw is not None:
             self.draws[time] = draw
-        elif draws:
+        elif draws and may:
             self.draws[time] = self._draw
             self._draw = Draw(self._draw.seed, self._draw.number + 1)
         self.kinds.append(kind)

@@ -10,9 +10,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+from duetlink.base.runtime import shared_memory
 from duetlink.base.wire.text import harmless
 from duetlink.compute.worker.faults import Fault
-from duetlink.compute.worker.groups import EVERYBODY, Group
+from duetlink.compute.worker.groups import EVERYBODY, Group, State
 from duetlink.compute.worker.memory import close_all, map_sealed, place
 from duetlink.data.values.base import Encoded, Part, Summary
 from duetlink.errors import RemoteProtocolError, WorkerUnavailable
@@ -49,6 +50,38 @@ def read_result(content: bytes, fds: Sequence[int]) -> tuple[Encoded, int | None
         except (ValueError, TypeError):
             raise WorkerUnavailable("the worker's answer is no failure of a result") from None
     return _taken(told, fds)
+
+
+# -- a frozen value ------------------------------------------------------------------------------------------
+
+
+def frozen(fd: int, size_bytes: int, state: State) -> Answer:
+    """What some steps of a program have made, for later rooms."""
+    return json.dumps({"frozen": size_bytes, "state": state}).encode(), (fd,)
+
+
+def nothing_frozen() -> Answer:
+    return json.dumps({"frozen": None}).encode(), ()
+
+
+def read_frozen(content: bytes, fds: Sequence[int]) -> tuple[int, int, State] | None:
+    """Its memory, the caller's to close, its size, and what its groups are. Raises WorkerUnavailable."""
+    told = _parsed(content)
+    try:
+        size_bytes, state = told["frozen"], told.get("state")
+        if size_bytes is None:
+            close_all(fds)
+            return None
+        (fd,) = fds
+        if not (type(size_bytes) is int and shared_memory.is_sealed(fd, size_bytes)):
+            raise ValueError("this is no sealed memory of that size")
+        found = State(*state)
+        if any(type(group) not in (int, float) for group in found):
+            raise ValueError("a group is a number")
+    except (ValueError, TypeError, KeyError, AttributeError, OSError):
+        close_all(fds)
+        raise WorkerUnavailable("the worker's answer is no frozen value") from None
+    return fd, size_bytes, found
 
 
 # -- the outcome of a function -------------------------------------------------------------------------------

@@ -14,13 +14,22 @@ from __future__ import annotations
 import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from duetlink.compute.operations.allowed import ELEMENTWISE, read_list
 
 EVERYBODY = 1 << 60  # nothing of an asset is in it
 ROWS = 1.5  # single rows of assets, each once; 1: that is not known
 Group = int | float
+
+
+class State(NamedTuple):
+    """What a run has to know of a result, to go on from there."""
+
+    group: Group
+    most: Group  # no result has a larger one: what was written in place can be seen from anywhere
+    kept: Group  # nor has what holds others, such as a model, which may keep what was written
+
 
 # What these make of rows has some of them, none twice
 _SOME_ROWS = """.contiguous .convert_dtypes .cpu .detach .double .drop .drop_duplicates .drop_nans .drop_nulls

@@ -37,7 +37,7 @@ from duetlink.compute.worker.console import KernelGone
 from duetlink.compute.worker.draws import Draws
 from duetlink.compute.worker.failures import is_memory_error
 from duetlink.compute.worker.faults import Fault
-from duetlink.compute.worker.groups import EVERYBODY
+from duetlink.compute.worker.groups import EVERYBODY, State
 from duetlink.compute.worker.progress import Progress
 from duetlink.compute.worker.quick import operators
 from duetlink.data import values
@@ -64,20 +64,28 @@ class Unmade(Exception):
 class Interpreter:
     """Runs a program once. Its steps may write to the memory of `assets`, which is to be its own."""
 
-    def __init__(self, allowed: Allowed, assets: Assets, body: Body, draws: Draws) -> None:
+    def __init__(
+        self, allowed: Allowed, assets: Assets, body: Body, draws: Draws, *, goes_on: bool = False
+    ) -> None:
+        """With `goes_on`, a longer program may follow, so no result is let go of."""
         self._allowed = allowed
+        self._goes_on = goes_on
         self._assets = assets
         self._body = body
         self._draws = draws
         self._objects: dict[int, Any] = {}  # by the number of their steps; of those that are still needed
         # of results, see groups.py; what is not there may be one row's
         self._groups: dict[int, groups.Group] = {}
-        # what was written in place can be seen from anywhere; what a model, say, keeps, from all that holds
-        # it
+        # see `State`
         self._most: groups.Group = EVERYBODY
         self._kept: groups.Group = EVERYBODY
         self._shared: set[int] = set()  # the numbers of assets, which nothing may change
         self._records = True  # whether torch records gradients
+        self._ending, self._ends = _last_uses(body)
+        self._released = 0  # of `_ending`
+        self._done_up_to = 0  # the number of the last step that was done
+        self._thawed = 0  # the number of the step in whose place a frozen value is
+        self._has_failed = False  # whether any step did
 
     def run(self, progress: Progress) -> tuple[Any, groups.Group]:
         """The target, and its smallest group.
@@ -85,24 +93,59 @@ class Interpreter:
         Raises:
             Unmade: it could not be made.
         """
-        objects, groups_ = self._objects, self._groups
+        self.go_on(progress, len(self._body.steps))
+        target = self._body.target
+        return self._result(target), min(self._groups.get(target, 1), self._most)
+
+    def go_on(self, progress: Progress, until: int) -> None:
+        """Do the steps that are next, up to the one of this number. Raises Unmade."""
+        objects, groups_, ends, ending = self._objects, self._groups, self._ends, self._ending
         operate = operators(self._allowed, objects, groups_)
-        ending, ends = _last_uses(self._body)
-        released, count = 0, len(ending)
+        released, count = self._released, len(ending)
         try:
-            _record_gradients(True)
-            for number, raw in enumerate(self._body.steps, 1):
+            _record_gradients(self._records)
+            for number in range(self._done_up_to + 1, until + 1):
+                raw = self._body.steps[number - 1]
+                if number <= self._thawed and (number == self._thawed or ends[number] <= self._thawed):
+                    continue
                 progress.at = number
                 if not (self._records and operate(number, raw)):
                     self._do(number, raw)
-                while released < count and ends[ending[released]] <= number:
+                while not self._goes_on and released < count and ends[ending[released]] <= number:
                     objects.pop(ending[released], None)
                     groups_.pop(ending[released], None)
                     released += 1
         finally:
             _record_gradients(True)
-        target = self._body.target
-        return self._result(target), min(groups_.get(target, 1), self._most)
+            self._released, self._done_up_to = released, until
+
+    def lengthen(self, body: Body) -> None:
+        """Have a program that begins with all steps of the one that was run. Raises RemoteProtocolError."""
+        done = self._done_up_to
+        if not self._goes_on or self._has_failed or body.steps[:done] != self._body.steps[:done]:
+            raise RemoteProtocolError("a room goes on with what it has run, and with nothing else")
+        self._body = body
+        self._ending, self._ends = _last_uses(body)
+
+    # -- a part of it that was run before --------------------------------------------------------------------
+
+    def so_far(self) -> tuple[Any, State] | None:
+        """What the last step that was done has made, for a later run that begins with it; None: a step has
+        failed, or that one was to make nothing.
+        """
+        number = self._done_up_to
+        found = self._objects.get(number)
+        if self._has_failed or number not in self._objects:
+            return None
+        return found, State(self._groups.get(number, 1), self._most, self._kept)
+
+    def begin_with(self, number: int, frozen: Any, state: State) -> None:
+        """Take what a run of exactly the steps up to `number` has made, in place of them. Assets and values
+        that later steps use are opened all the same.
+        """
+        self._thawed = number
+        self._objects[number] = frozen
+        self._groups[number], self._most, self._kept = state
 
     # -- one step --------------------------------------------------------------------------------------------
 
@@ -126,6 +169,7 @@ class Interpreter:
             if _is_writing(step) or fault.code == faults.NOT_MADE:
                 raise Unmade(fault) from None
         self._objects[number] = fault
+        self._has_failed = True
 
     def _step(self, number: int, step: BodyStep) -> None:
         operation = step.operation

@@ -4,6 +4,7 @@ given.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import json
@@ -20,8 +21,9 @@ from duetlink.compute.worker.console import KernelGone
 from duetlink.compute.worker.draws import Draws
 from duetlink.compute.worker.failures import is_memory_error
 from duetlink.compute.worker.faults import Fault
-from duetlink.compute.worker.groups import EVERYBODY, Group
-from duetlink.compute.worker.interpreter import Interpreter, Unmade
+from duetlink.compute.worker.frozen import freeze
+from duetlink.compute.worker.groups import EVERYBODY, Group, State
+from duetlink.compute.worker.interpreter import Assets, Interpreter, Unmade
 from duetlink.compute.worker.memory import map_sealed
 from duetlink.compute.worker.progress import Emit, Progress
 from duetlink.data import values
@@ -35,14 +37,19 @@ from duetlink.errors import (
 
 
 class ProgramDesk:
-    """Commands of the owner's kernel. It has no objects before a program is run, and runs one."""
+    """Commands of the owner's kernel. It has no objects before a program is run, and runs one: at once, or
+    first up to a step whose result is frozen for later rooms, and then to the end.
+    """
 
     def __init__(self, allowed: Allowed | None = None) -> None:
         self._allowed = allowed if allowed is not None else installed()
         self._assets: dict[tuple[str, int], memoryview] = {}
-        self._is_used = False
+        self._frozen: tuple[int, memoryview, State] | None = None
+        self._begun: _Run | None = None
         self._handlers: dict[str, Callable[..., tuple[bytes, Sequence[int]]]] = {
             "asset": self._take_asset,
+            "frozen": self._take_frozen,
+            "begin": self._begin,
             "run": self._run,
             "release": self._release,
         }
@@ -66,6 +73,19 @@ class ProgramDesk:
         body = map_sealed(fd, asset["size_bytes"], writable_copy=True)
         self._assets[asset["name"], asset["revision"]] = body
         return b"", ()
+
+    def _take_frozen(self, content: bytes, fds: Sequence[int], emit: Emit) -> tuple[bytes, Sequence[int]]:
+        """What an earlier room has made by the first steps of the program to come."""
+        told = json.loads(content)
+        (fd,) = fds
+        body = map_sealed(fd, told["size_bytes"], writable_copy=True)
+        self._frozen = told["steps"], body, State(*told["state"])
+        return b"", ()
+
+    def _begin(self, content: bytes, fds: Sequence[int], emit: Emit) -> tuple[bytes, Sequence[int]]:
+        """Do the first steps of a program and no others, and freeze what the last of them makes."""
+        asked = json.loads(content)
+        return self._opened(asked, fds, emit).freeze(asked["steps"], asked["max_bytes"])
 
     def _run(self, content: bytes, fds: Sequence[int], emit: Emit) -> tuple[bytes, Sequence[int]]:
         """The target of a program as bytes in memory, with what a person wants to know of it."""
@@ -108,14 +128,54 @@ class ProgramDesk:
         return answers.result(values.encode(dataclasses.asdict(released), plain_nan=True), EVERYBODY)
 
     def _target(self, asked: Any, fds: Sequence[int], emit: Emit) -> tuple[Any, Group]:
-        """What the program that came makes, and its smallest group. Raises Unmade, RemoteProtocolError."""
-        if self._is_used:
+        """What the program makes, and its smallest group: the one that was begun, or the one that came.
+        Raises Unmade, RemoteProtocolError.
+        """
+        return (self._begun if self._begun is not None and not fds else self._opened(asked, fds, emit)).end()
+
+    def _opened(self, asked: Any, fds: Sequence[int], emit: Emit) -> _Run:
+        if self._begun is not None:
             raise RemoteProtocolError("a room runs one program, and this one has")
-        self._is_used = True
         (fd,) = fds
         body = wire.read(map_sealed(fd, asked["size_bytes"], writable_copy=True))
-        with Progress(emit) as progress, Draws(asked["salt"]) as draws:
-            return Interpreter(self._allowed, self._assets, body, draws).run(progress)
+        self._begun = _Run(self._allowed, self._assets, body, asked["salt"], emit)
+        if self._frozen is not None:
+            self._begun.begin_with(*self._frozen)
+        return self._begun
+
+
+class _Run:
+    """The one of a room."""
+
+    def __init__(self, allowed: Allowed, assets: Assets, body: wire.Body, salt: str, emit: Emit) -> None:
+        self._open = contextlib.ExitStack()
+        self._progress = self._open.enter_context(Progress(emit))
+        draws = self._open.enter_context(Draws(salt))
+        self._interpreter = Interpreter(allowed, assets, body, draws)
+        self._unmade: Unmade | None = None
+
+    def begin_with(self, steps: int, body: memoryview, state: State) -> None:
+        self._interpreter.begin_with(steps, values.decode(body, gradients=False), state)
+
+    def freeze(self, steps: int, max_bytes: int) -> tuple[bytes, Sequence[int]]:
+        try:
+            self._interpreter.go_on(self._progress, steps)
+        except Unmade as unmade:
+            self._unmade = unmade
+            return answers.nothing_frozen()
+        made = self._interpreter.so_far()
+        kept = freeze(made[0], max_bytes) if made is not None else None
+        return (
+            answers.frozen(*kept, made[1])
+            if made is not None and kept is not None
+            else answers.nothing_frozen()
+        )
+
+    def end(self) -> tuple[Any, Group]:
+        with self._open:
+            if self._unmade is not None:
+                raise self._unmade
+            return self._interpreter.run(self._progress)
 
 
 @functools.cache

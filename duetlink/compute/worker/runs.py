@@ -10,9 +10,10 @@ from typing import Any
 from duetlink.compute.operations.canonical import Program
 from duetlink.compute.worker import answers, libraries
 from duetlink.compute.worker.faults import Fault
+from duetlink.compute.worker.groups import State
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import place
-from duetlink.compute.worker.process import OnEvent, Worker
+from duetlink.compute.worker.process import OnEvent, Reply, Worker
 from duetlink.data.values.base import Encoded
 
 Made = tuple[Encoded, int | None]  # a value, and of how many rows each number of it is made at least
@@ -33,6 +34,32 @@ async def map_asset(room: Worker, name: str, revision: int, fd: int, size_bytes:
     await room.call("asset", json.dumps(header).encode(), [fd], lasting=True)
 
 
+async def begin_with(room: Worker, steps: int, fd: int, size_bytes: int, state: State) -> None:
+    """Let a room have what the first steps of its program have made in an earlier one. The descriptor stays
+    the caller's. Raises as `Worker.call`.
+    """
+    header = {"steps": steps, "size_bytes": size_bytes, "state": state}
+    await room.call("frozen", json.dumps(header).encode(), [fd])
+
+
+async def begin(
+    room: Worker, program: Program, salt: str, steps: int, max_bytes: int
+) -> tuple[int, int, State] | None:
+    """Have a room do the first steps of a program and no others, and freeze what the last of them makes: in
+    memory that is the caller's to close, of this size. None: that cannot be frozen. `end` does the rest.
+    Raises WorkerUnavailable, WorkLimit.
+    """
+    reply = await _asked(room, program, "begin", {"steps": steps, "max_bytes": max_bytes, "salt": salt})
+    return answers.read_frozen(reply.content, reply.fds)
+
+
+async def end(room: Worker, timeout_s: float) -> Made | Fault:
+    """What the program makes that was begun. Raises as `run`."""
+    asked = json.dumps({"max_bytes": room.limits.result_bytes}).encode()
+    reply = await room.call("run", asked, timeout_s=timeout_s, memory=True)
+    return answers.read_result(reply.content, reply.fds)
+
+
 async def run(
     room: Worker, program: Program, salt: str, command: str = "run", more: dict[str, Any] | None = None
 ) -> Made | Fault:
@@ -42,12 +69,17 @@ async def run(
         WorkerUnavailable: the room has ended; WorkLimit: over a limit.
         OperationFailed: `command` cannot be done.
     """
+    asked = {"max_bytes": room.limits.result_bytes, "salt": salt, **(more or {})}
+    reply = await _asked(room, program, command, asked)
+    return answers.read_result(reply.content, reply.fds)
+
+
+async def _asked(room: Worker, program: Program, command: str, asked: dict[str, Any]) -> Reply:
     segments = program.segments
     size_bytes = sum(map(len, segments))
-    asked = {"size_bytes": size_bytes, "max_bytes": room.limits.result_bytes, "salt": salt, **(more or {})}
     fd = await asyncio.to_thread(place, segments, size_bytes)
     try:
-        reply = await room.call(command, json.dumps(asked).encode(), [fd], memory=True)
+        header = json.dumps(asked | {"size_bytes": size_bytes}).encode()
+        return await room.call(command, header, [fd], memory=True)
     finally:
         os.close(fd)
-    return answers.read_result(reply.content, reply.fds)

@@ -3,8 +3,8 @@
 Theory. One program does not round alike in two processes: a sum depends on how many threads share it. So
 floating point numbers agree within a tolerance, which is relative to the largest number of their array, since
 what cancels out near zero has the error of what it came from. All else must be the same to the bit: types,
-shapes, whole numbers, texts, where something is missing. Memory order and whether an array may be written to
-are no part of a value here.
+shapes, whole numbers, texts, where something is missing. Memory order, whether an
+array may be written to and whether a tensor gathers gradients are no part of a value here.
 """
 
 from __future__ import annotations
@@ -153,7 +153,7 @@ def _apart(one: np.ndarray[Any, Any], other: np.ndarray[Any, Any], float_bytes: 
 def _tensors(one: Any, other: Any) -> Pair | None:
     import torch
 
-    kinds = [f"{type(tensor).__name__} {tensor.dtype} {tuple(tensor.shape)}" for tensor in (one, other)]
+    kinds = [f"{tensor.dtype} {tuple(tensor.shape)}" for tensor in (one, other)]
     if kinds[0] != kinds[1]:
         return kinds[0], kinds[1]
     float_bytes = one.element_size() // (2 if one.is_complex() else 1)

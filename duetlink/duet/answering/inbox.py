@@ -6,11 +6,13 @@ What follows from each is the machine's to say and the runner's to do.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import datetime
 import logging
 from collections.abc import Callable, Iterable
 
 from duetlink.base.wire import schema_pb2 as pb
+from duetlink.duet.answering import work
 from duetlink.duet.answering.arrivals import Arrival, Arrivals
 from duetlink.duet.answering.events import (
     Answered,
@@ -27,6 +29,7 @@ from duetlink.duet.answering.events import (
 from duetlink.duet.answering.grants import Grants
 from duetlink.duet.answering.handling import Asker, Handling
 from duetlink.duet.answering.incoming import Incoming, utc_now
+from duetlink.duet.answering.job import Job, ProgramJob
 from duetlink.duet.answering.job_intake import JobIntake
 from duetlink.duet.answering.jobs import Jobs
 from duetlink.duet.answering.machine import Phase
@@ -45,7 +48,7 @@ from duetlink.duet.objects.catalogue import Catalogue
 from duetlink.duet.objects.decoding import Decoding
 from duetlink.duet.objects.recorder import Recorder
 from duetlink.errors import (
-    AssetNotFound,
+    AuditBroken,
     AuditUnavailable,
     DuetError,
     LimitExceeded,
@@ -79,9 +82,10 @@ class Inbox:
         self.recorder = recorder
         self.policies = policies
         self.on_change: Callable[[], None] = lambda: None
+        self.programs = programs
         self.planned_charges = programs.planned_charges
         self.jobs = Jobs(catalogue, settings, recorder, decoding, self.changed, programs)
-        intake = JobIntake(catalogue, programs, settings.max_received_bytes, self._held_bytes)
+        intake = JobIntake(catalogue, programs, settings.max_received_bytes, self._held_bytes, self._is_paid)
         self._arrivals = Arrivals(catalogue, intake)
         self._persistence = persistence
         self._grants = Grants(persistence)
@@ -102,6 +106,8 @@ class Inbox:
         self._questions = Questions(self._releases.is_moving)
         self._link: Link | None = None
         self._arrived = asyncio.Event()
+        self._statistics = asyncio.Lock()  # two questions for one cannot both be what was paid for before
+        self._programs = programs
 
     def attach(self, link: Link) -> None:
         """Answer this peer."""
@@ -122,6 +128,16 @@ class Inbox:
         self._queue.resume(requests)
         for handling in self._queue.open:
             self._runner.start_timer(handling)
+
+    async def take_up(self, request: Incoming, content: bytes) -> None:
+        """Give a request its program or function back, of which an earlier kernel has kept this. To be
+        called before `resume`. Raises ValueError: there is none in it.
+        """
+        job = request.job = await asyncio.to_thread(work.read, content, request.asset)
+        if job.claim is not None:
+            with contextlib.suppress(AuditUnavailable, AuditBroken):  # then it is found when it is run
+                assets = request.asset.sources
+                job.is_charged = not await asyncio.to_thread(self._programs.unpaid, assets, job.key)
 
     async def close(self) -> None:
         """End the functions that run; their workers are gone when this returns."""
@@ -174,11 +190,12 @@ class Inbox:
         """By a yes that stands, by a policy or a budget, or that it is pending."""
         self._check_number(ask.request_id)
         try:
-            arrival = await self._arrivals.take(ask)
+            async with self._statistics if ask.statistic else contextlib.nullcontext():
+                arrival = await self._arrivals.take(ask)
+                self._check_number(ask.request_id)
+                handling, event = self._route(ask, arrival)
         except AuditUnavailable:
             return pb.Answer(request_id=ask.request_id, state=pb.Answer.DENIED, reason=NO_LOG)
-        self._check_number(ask.request_id)
-        handling, event = self._route(ask, arrival)
         handling.askers[ask.request_id] = Asker(ask.request_id, ask.path, ask.reason[:MAX_REASON])
         self._questions.add(ask.request_id, handling)
         reply = await self._runner.run(handling, event)
@@ -199,9 +216,8 @@ class Inbox:
         assert self._link is not None
         runs = arrival.job is not None and arrival.job.is_unasked
         if ask.statistic:  # a budget that is charged is the owner's yes
-            handling = self._enter(ask, arrival)
-            handling.request.take_job(arrival.job, self.catalogue.holdings)
-            return handling, Asked(ask.request_id, Yes(BUDGET), is_unmade=True, runs=True)
+            handling = self._unanswered(arrival.info) or self._enter(ask, arrival)
+            return handling, Asked(ask.request_id, Yes(BUDGET), handling.is_unmade, runs=True)
         whose = (self._link.peer_name, *arrival.info.identity)
         granted = self._grants.find(whose)
         if granted is not None and granted.by == PERSON:
@@ -214,13 +230,12 @@ class Inbox:
             again.decision, again.facts = decision, facts
             return again, AskedAgain(ask.request_id, Yes(decision.by, is_charged=True))
         answer, same = answer_of(decision), self._same(ask, whose)
-        if same is not None and answer is None:
-            same.request.take_job(arrival.job, self.catalogue.holdings)
+        is_asked = same is not None and bool(same.request.waiting)
+        if same is not None and answer is None and (is_asked or not runs):
             return same, Joined(ask.request_id)
-        if same is None or same.request.waiting:
-            same = self._enter(ask, arrival)
-        request = same.request  # else an earlier kernel's, which is asked again and answered now
-        request.take_job(arrival.job, self.catalogue.holdings)
+        if same is None or is_asked:
+            same = self._enter(ask, arrival, waits=not isinstance(answer, No))
+        # else an earlier kernel's, which is asked again, and run or answered now
         same.decision, same.facts = decision, facts
         return same, Asked(ask.request_id, answer, same.is_unmade, runs and same.is_unmade)
 
@@ -233,8 +248,23 @@ class Inbox:
                 return self._queue[request.number] if has_room else None
         return None
 
-    def _enter(self, ask: pb.Ask, arrival: Arrival) -> Handling:
-        """A new request, in the queue. Raises LimitExceeded."""
+    def _is_paid(self, info: AssetInfo) -> bool:
+        return self._unanswered(info) is not None
+
+    def _unanswered(self, info: AssetInfo) -> Handling | None:
+        """The request for this private statistic that an earlier kernel was paid for and has not answered."""
+        assert self._link is not None
+        whose = (self._link.peer_name, *info.identity)
+        for request in self.pending:
+            is_paid = isinstance(request.job, ProgramJob) and request.job.statistic
+            if is_paid and not request.waiting and request.whose[:-1] == whose[:-1]:
+                return self._queue[request.number]
+        return None
+
+    def _enter(self, ask: pb.Ask, arrival: Arrival, *, waits: bool = True) -> Handling:
+        """A new request, in the queue; if it `waits`, with what it needs after a restart. Raises
+        LimitExceeded, and ValueRefused where those that wait need too much already.
+        """
         assert self._link is not None
         limit = self.settings.max_pending_requests
         if len(self.pending) >= limit:
@@ -251,8 +281,18 @@ class Inbox:
         )
         if arrival.content is not None:
             request.hold(arrival.content, self.catalogue.holdings)
+        if arrival.job is not None:
+            self._hold_job(request, arrival.job, waits)
         self._persistence.request(request)
         return self._queue.add(request)
+
+    def _hold_job(self, request: Incoming, job: Job, waits: bool) -> None:
+        request.job = job
+        inputs = [self.catalogue.find_mine(name, revision).content for name, revision in job.whole_assets]
+        if waits:
+            self._persistence.keep_work(request, work.pieces(job))
+        for content in inputs:
+            request.hold_input(content, self.catalogue.holdings)
 
     # -- a person or a policy answers ------------------------------------------------------------------------
 
@@ -267,10 +307,6 @@ class Inbox:
         """
         request.check_pending()
         self.catalogue.check_offered(request.asset)
-        if request.job is None and request.asset.is_unmade:
-            raise AssetNotFound(
-                "an earlier kernel was asked to run this function; it is there when it is sent again"
-            )
         failed: DuetError | None = None
         others = [same for same in self.pending if same is not request and same.whose == request.whose]
         for same in (request, *others):
@@ -335,6 +371,7 @@ class Inbox:
                 self._questions.drop(withdraw.request_id, handling)
 
     def _retired(self, info: AssetInfo, why: str) -> None:
+        self.programs.retired(info.name, info.revision)
         for request in self._grants.retire(info):
             self._queue.retired(request)
         for handling in self._queue.open:
@@ -348,6 +385,8 @@ class Inbox:
                 request.asset = info
                 request.hold(content, self.catalogue.holdings)
                 self._persistence.request(request)
+            elif request.job is not None and (info.name, info.revision) in request.job.whole_assets:
+                request.hold_input(content, self.catalogue.holdings)
         self.on_change()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from duetlink.base.audit import entry
@@ -38,7 +38,8 @@ class Incoming:
     answer_reason: str = ""
     answered: datetime.datetime | None = None
     times: int = 1  # how often it was asked: a grant answers the next times
-    job: Job | None = None  # a function that is to be run; what comes of it becomes `asset` and `content`
+    job: Job | None = None  # what is to be run for it; what comes of that becomes `asset` and `content`
+    inputs: list[Content] = field(default_factory=list, compare=False)  # assets that a function gets
 
     @property
     def whose(self) -> tuple[str, ...]:
@@ -50,8 +51,8 @@ class Incoming:
         self.state, self.by, self.answer_reason = state, by, reason
         self.answered = None if state == PENDING else utc_now()
         if self.job is not None and state != PENDING:
-            for mine in self.job.mine:
-                mine.content.held.let_go(INPUT, self.number)
+            while self.inputs:
+                self.inputs.pop().held.let_go(INPUT, self.number)
             self.job.stop()
 
     def check_pending(self) -> None:
@@ -69,13 +70,11 @@ class Incoming:
         content.held.title = content.held.title or f"{self.asset.name}, for request {self.number}"
         holdings.keep(content.held, WAITED_FOR, self.number)
 
-    def take_job(self, job: Job | None, holdings: Holdings) -> None:
-        """It is for this function, unless it has one: keep what that gets until the request is answered."""
-        if self.job is None and job is not None:
-            self.job = job
-            for mine in job.mine:
-                mine.content.held.title = mine.content.held.title or f"an input of request {self.number}"
-                holdings.keep(mine.content.held, INPUT, self.number)
+    def hold_input(self, content: Content, holdings: Holdings) -> None:
+        """The function that it is for gets this: keep it until the request is answered."""
+        self.inputs.append(content)
+        content.held.title = content.held.title or f"an input of request {self.number}"
+        holdings.keep(content.held, INPUT, self.number)
 
     def release(self) -> None:
         """Nobody waits for it any more."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import secrets
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -20,7 +21,6 @@ from duetlink.compute.worker.libraries import LIBRARIES, OF_FUNCTIONS
 from duetlink.duet.answering.failure import Failure
 from duetlink.duet.answering.private import Private
 from duetlink.duet.objects.asset import AssetInfo, inherited_tags
-from duetlink.duet.objects.catalogue import Mine
 from duetlink.duet.objects.job_log import JobLog
 
 MAX_EXPRESSION = 60  # characters, to call it by
@@ -34,7 +34,7 @@ TagsOf = Callable[[str, int], tuple[str, ...]]  # of an asset, by name and revis
 class Input:
     """What the function gets for one of its arguments, or for a part of one."""
 
-    mine: Mine | None = None  # an asset
+    asset: AssetInfo | None = None
     program: Program | None = None  # or what a program makes
     body: memoryview = field(default=memoryview(b""), repr=False)  # else a value of the peer's
     words: str = ""  # what that is, as the peer says
@@ -42,36 +42,36 @@ class Input:
     @property
     def size_bytes(self) -> int:
         """The memory that is held for it; an asset is held anyway."""
-        if self.mine is not None:
+        if self.asset is not None:
             return 0
         return len(self.body) if self.program is None else self.program.held_bytes
 
     @property
     def hint(self) -> str:
         """What it may be called in code."""
-        return self.mine.info.name if self.mine is not None else ""
+        return self.asset.name if self.asset is not None else ""
 
     @property
     def assets(self) -> list[tuple[str, int]]:
         """Names and revisions of the objects that are in it."""
-        if self.mine is not None:
-            return [(self.mine.info.name, self.mine.info.revision)]
+        if self.asset is not None:
+            return [(self.asset.name, self.asset.revision)]
         return [] if self.program is None else self.program.assets
 
     def known_by(self) -> tuple[str, str]:
         """What makes it the same for who has approved it. Of an asset its name: a new revision of it is the
         same. Reads all of a value.
         """
-        if self.mine is not None:
-            return "asset", self.mine.info.name
+        if self.asset is not None:
+            return "asset", self.asset.name
         if self.program is not None:
             return "result", self.program.digest
         return "value", hashlib.sha256(self.body).hexdigest()
 
     def comment(self, name: str, known_by: tuple[str, str]) -> list[str]:
         """What it is, as lines of text for a person."""
-        if self.mine is not None:
-            info = self.mine.info
+        if self.asset is not None:
+            info = self.asset
             what = f"{harmless(info.kind)} {harmless(info.detail)}, {size_text(info.size_bytes)}"
             return [f"{name}: the asset {harmless(info.name)!r}, {what}"]
         if self.program is None:
@@ -104,6 +104,8 @@ class Job:
     # of the log, that the peer has; None: it has none and gets none
     shared_lines: int | None = field(default=None, kw_only=True)
     is_charged: bool = field(default=False, kw_only=True)  # what it claims to cost is paid
+    # by which a charge for it is found in the ledger
+    key: str = field(default_factory=lambda: secrets.token_hex(8), kw_only=True)
     is_unasked: ClassVar[bool] = False  # it is run when it comes, to be looked at
 
     @property
@@ -149,8 +151,8 @@ class Job:
         return self.task is not None and not self.task.done()
 
     @property
-    def mine(self) -> list[Mine]:
-        """The assets that it gets as they are."""
+    def whole_assets(self) -> list[tuple[str, int]]:
+        """Names and revisions of the assets that it gets as they are."""
         return []
 
     @property
@@ -173,7 +175,8 @@ class ProgramJob(Job):
     """A program of listed steps. It is run when it comes: what it makes is looked at before it is decided."""
 
     program: Program
-    private: Private | None = None  # the statistic that is asked for, and is paid for already
+    statistic: bytes = b""  # the private one that is asked for in its place, as JSON; it is paid for already
+    private: Private | None = None  # the same, planned; an earlier kernel's is when it is run
     is_check: bool = False  # only whether it can be done is asked for
     is_unasked: ClassVar[bool] = True
 
@@ -225,9 +228,11 @@ class FunctionJob(Job):
         return self.told_claim
 
     @property
-    def mine(self) -> list[Mine]:
-        """The assets that it gets as they are."""
-        return [input_.mine for input_ in self.inputs if input_.mine is not None]
+    def whole_assets(self) -> list[tuple[str, int]]:
+        """Names and revisions of the assets that it gets as they are."""
+        return [
+            (input_.asset.name, input_.asset.revision) for input_ in self.inputs if input_.asset is not None
+        ]
 
     @property
     def held_bytes(self) -> int:
@@ -237,7 +242,7 @@ class FunctionJob(Job):
     @property
     def libraries(self) -> tuple[str, ...]:
         """Those that its room should have before it is locked down; others it may find later, or not."""
-        kinds = [input_.mine.info.kind for input_ in self.inputs if input_.mine is not None]
+        kinds = [input_.asset.kind for input_ in self.inputs if input_.asset is not None]
         words = " ".join((*kinds, *(input_.words for input_ in self.inputs)))
         any_listed = any(input_.program is not None for input_ in self.inputs)
         return tuple(
@@ -285,12 +290,21 @@ def describe(
     )
     did = (f"function {name}", *sorted(operations))
     expression = shown if len(shown) <= MAX_EXPRESSION else f"{shown[: MAX_EXPRESSION - 1]}…"
-    digest = function.digest_of(name, source, call, known_by)
-    if claim is not None:  # whoever has allowed the same at another cost has not allowed this
-        claimed = f"{digest} {claim.epsilon!r} {claim.delta!r}".encode()
-        digest = DIGEST_VERSION + hashlib.sha256(claimed).hexdigest()
+    digest = digest_of(name, source, call, known_by, claim)
     lineage = Lineage(tuple(assets), did, 1, code.lstrip("\n"), digest, expression)
     return unmade(lineage, tags_of, group=1 if assets else None)
+
+
+def digest_of(
+    name: str, source: str, call: Call, known_by: Sequence[tuple[str, str]], claim: Claim | None
+) -> str:
+    """The same for what is the same function to who approves it; `known_by` is of its inputs."""
+    digest = function.digest_of(name, source, call, known_by)
+    if claim is None:
+        return digest
+    # whoever has allowed the same at another cost has not allowed this
+    claimed = f"{digest} {claim.epsilon!r} {claim.delta!r}".encode()
+    return DIGEST_VERSION + hashlib.sha256(claimed).hexdigest()
 
 
 def unmade(lineage: Lineage, tags_of: TagsOf, group: int | None = None) -> AssetInfo:

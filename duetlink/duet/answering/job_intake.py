@@ -14,6 +14,7 @@ from duetlink.duet.answering import job as jobs
 from duetlink.duet.answering.job import FunctionJob, Input, ProgramJob
 from duetlink.duet.answering.programs import Programs, check_lineage, statistic_lineage
 from duetlink.duet.objects import program_body
+from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Catalogue
 from duetlink.errors import LimitExceeded, OperationRefused, RemoteProtocolError, SettingError, ValueRefused
 from duetlink.net.link.link import Link
@@ -31,14 +32,16 @@ class JobIntake:
         programs: Programs,
         limit_bytes: int,
         held_bytes: Callable[[], int],
+        is_paid: Callable[[AssetInfo], bool],
     ) -> None:
         """Programs and functions that wait for an answer may hold `limit_bytes` of memory; `held_bytes` is
-        what they hold.
+        what they hold. `is_paid` says of a private statistic that it was charged and never answered.
         """
         self._catalogue = catalogue
         self._programs = programs
         self._limit_bytes = limit_bytes
         self._held_bytes = held_bytes
+        self._is_paid = is_paid
         self._link: Link | None = None
         self._arriving_bytes = 0
         self._reading = asyncio.Lock()  # one program at a time: to read a long one takes a processor
@@ -48,7 +51,7 @@ class JobIntake:
 
     async def program(self, sent: pb.ProgramBody, asked: bytes, is_check: bool) -> ProgramJob:
         """A program that the peer sent; with `asked`, a private statistic of what it makes, which is charged
-        when this returns.
+        when this returns, and once where an earlier kernel was asked for it and has not answered.
 
         Raises:
             RemoteProtocolError, LimitExceeded: it is none.
@@ -67,9 +70,11 @@ class JobIntake:
             lineage, program = await asyncio.to_thread(statistic_lineage, private), private.program
         self._programs.check_offered(lineage.assets)
         info = jobs.unmade(lineage, self._tags)
-        if private is not None:
+        if private is None:
+            return ProgramJob(info, program, is_check=is_check)
+        if not self._is_paid(info):
             await self._programs.charge_statistic(private)
-        return ProgramJob(info, program, private, is_check)
+        return ProgramJob(info, program, private.statistic.to_json(), private)
 
     async def _program(self, sent: pb.ProgramBody) -> Program:
         assert self._link is not None
@@ -139,7 +144,7 @@ class JobIntake:
     async def _input(self, sent: pb.JobInput) -> Input:
         which = sent.WhichOneof("input")
         if which == "asset":
-            return Input(self._catalogue.find_mine(sent.asset.name, sent.asset.revision))
+            return Input(self._catalogue.find_mine(sent.asset.name, sent.asset.revision).info)
         if which == "program":
             return Input(program=await self._program(sent.program))
         words = f"{sent.value.kind[:_MAX_WORDS]} {sent.value.detail[:_MAX_WORDS]}".strip()
@@ -161,9 +166,9 @@ class JobIntake:
             if not input_.assets:
                 continue
             rows: Rows | str
-            if input_.mine is not None:
-                name = input_.mine.info.name
-                rows = Rows(name, input_.mine.info.revision)
+            if input_.asset is not None:
+                name = input_.asset.name
+                rows = Rows(name, input_.asset.revision)
             else:
                 assert input_.program is not None
                 name = input_.program.lineage.expression

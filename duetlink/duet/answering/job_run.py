@@ -63,6 +63,9 @@ async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding, p
 
 async def _program(job: ProgramJob, limits: Limits, on_event: OnEvent, programs: Programs) -> Made:
     if not job.is_check:
+        if job.statistic and job.private is None:
+            job.private = await programs.planned(job.program, job.statistic)
+            job.program = job.private.program
         return await _run_program(job, job.program, limits, programs, on_event, job.private)
     try:
         await _run_program(job, job.program, limits, programs, on_event)
@@ -112,10 +115,9 @@ _KINDS = {
 
 async def _placed(job: Job, input_: Input, limits: Limits, programs: Programs) -> tuple[int, int]:
     """A descriptor of memory that holds an input, the caller's to close, and its size."""
-    if input_.mine is not None:
-        outgoing = await input_.mine.content.outgoing()
-        pieces, size_bytes = list(outgoing.pieces()), outgoing.size_bytes
-    elif input_.program is not None:
+    if input_.asset is not None:
+        return await programs.placed(input_.asset.name, input_.asset.revision)
+    if input_.program is not None:
         encoded, _ = await _run_program(job, input_.program, limits, programs)
         pieces, size_bytes = list(encoded.segments), encoded.size_bytes
     else:

@@ -136,7 +136,7 @@ class Jobs:
             why = "" if job.claim is None else f"private: {job.claim}"
             if job.claim is not None and not job.is_charged:
                 assert job.info.lineage is not None
-                await self._programs.charge(job.info.lineage.assets, job.claim)
+                await self._programs.charge(job.info.lineage.assets, job.claim, job.key)
                 job.is_charged = True  # it is run with that paid, and paid once
             await recorder.record(put_down(state=BEGUN, reason=why), sync=False)
             job.failure, job.running = None, True
@@ -164,8 +164,7 @@ class Jobs:
         """What it made is what the request is for."""
         content = Content(encoded)
         content.decode = self._decoding.for_threads()
-        assert self._link is not None
-        content.prepare(self._link.reading.submit)
+        await content.read()
         fingerprint = (await content.outgoing()).fingerprint.hex()
         summary = encoded.summary
         request.asset = dataclasses.replace(

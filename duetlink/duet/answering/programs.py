@@ -8,12 +8,14 @@ import hashlib
 import json
 import os
 import secrets
+import time
 from collections.abc import Callable, Sequence
 
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
 from duetlink.compute.operations.canonical import DIGEST_VERSION, Program
 from duetlink.compute.operations.lineage import Lineage
+from duetlink.compute.operations.prefixes import Assets, Prefix
 from duetlink.compute.privacy.account import Amount
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.privacy.ledger import Ledger
@@ -26,12 +28,15 @@ from duetlink.compute.worker.process import OnEvent, Worker
 from duetlink.compute.worker.runs import Made
 from duetlink.duet.answering.charge import Charge, planned_charges, refusal
 from duetlink.duet.answering.private import Private, planned, rows_found
+from duetlink.duet.answering.reuse import Frozen, Plan, Reuse
 from duetlink.duet.objects.budget import Open
 from duetlink.duet.objects.catalogue import Catalogue, Mine
 from duetlink.duet.objects.recorder import Recorder
-from duetlink.errors import BudgetExceeded, NoMock
+from duetlink.errors import BudgetExceeded, DuetError, NoMock
 from duetlink.net.flight.body import Outgoing
 from duetlink.settings import Settings
+
+_LEAST_S = 1.0  # that a room has for the rest of a program
 
 
 class Programs:
@@ -43,10 +48,19 @@ class Programs:
         self._recorder = recorder
         self._ledger = ledger
         self._salt = secrets.token_hex(16)  # for draws of programs that set no seed
+        self._reuse = Reuse(settings.reuse_bytes)
 
     def expect(self) -> None:
         """Something with a mock is shared with a peer who is there: a room may be wanted soon."""
         rooms.warm()
+
+    def retired(self, name: str, revision: int) -> None:
+        """An asset is no longer shared in this revision."""
+        self._reuse.retire((name, revision))
+
+    async def close(self) -> None:
+        """Nothing is run any more."""
+        self._reuse.close()
 
     # -- before a run ----------------------------------------------------------------------------------------
 
@@ -101,21 +115,34 @@ class Programs:
         rows_by_asset = {name: self._catalogue.open_rows(name) for name, _ in assets}
         return planned_charges(self._ledger, rows_by_asset, claim)
 
-    async def charge(self, assets: Sequence[tuple[str, int]], claim: Claim) -> None:
+    async def charge(self, assets: Sequence[tuple[str, int]], claim: Claim, key: str) -> None:
         """Pay for what a function is about to do, from the budget of each asset that it gets, by
-        `planned_charges`.
+        `planned_charges`. What was paid under this key, by an earlier kernel perhaps, is not paid again.
 
         Raises:
             BudgetExceeded: there is not enough left of one; nothing was charged.
             AuditUnavailable: the ledger cannot be written.
         """
-        charges = await asyncio.to_thread(self.planned_charges, assets, claim)
+        unpaid = await asyncio.to_thread(self.unpaid, assets, key)
+        charges = await asyncio.to_thread(self.planned_charges, unpaid, claim)
         if why := refusal(charges, claim):
             raise BudgetExceeded(why)
-        revisions = dict(assets)
+        revisions = dict(unpaid)
         for charge in charges:
-            what = f"a function that trains privately, {claim}"
+            what = f"a function that trains privately, {claim}; charge {key}"
             await self._charge(charge.asset, revisions[charge.asset], charge.epsilon, what)
+
+    def unpaid(self, assets: Sequence[tuple[str, int]], key: str) -> list[tuple[str, int]]:
+        """Those whose budget has no charge under this key. Blocks.
+
+        Raises:
+            AuditUnavailable, AuditBroken: the ledger cannot be read.
+        """
+        return [
+            (name, revision)
+            for name, revision in assets
+            if not any(posting.what.endswith(f"; charge {key}") for posting in self._ledger.history(name))
+        ]
 
     async def _charge(self, asset: str, revision: int, cost: Amount, what: str) -> None:
         await asyncio.to_thread(self._ledger.charge, asset, cost, what)
@@ -139,31 +166,74 @@ class Programs:
             WorkerUnavailable: the room has ended, or there is none; WorkLimit: over a limit.
             AssetNotFound, AssetChanged, NoMock: an object is no longer there to be worked on.
         """
-        room = await runs.opened(limits, on_event)
-        on_room(room)
+        began_s = time.monotonic()
+        plan = await self._reuse.plan(program) if private is None else Plan()
         try:
-            for name, revision in program.assets:
-                await self._map(room, name, revision)
-            if private is None:
-                return await runs.run(room, program, self._salt)
-            return await runs.run(room, program, self._salt, "release", json.loads(private.to_json()))
+            room = await runs.opened(limits, on_event)
+            on_room(room)
+            try:
+                for name, revision in program.assets:
+                    await self._open(room, name, revision, plan)
+                if private is not None:
+                    return await runs.run(room, program, self._salt, "release", json.loads(private.to_json()))
+                if plan.frozen is not None:
+                    kept = plan.frozen
+                    await runs.begin_with(room, plan.begun, plan.fd, kept.size_bytes, kept.state)
+                if plan.freeze is None:
+                    return await runs.run(room, program, self._salt)
+                begun_s = time.monotonic()
+                await self._freeze(room, program, plan.freeze, plan.inside)
+                left_s = limits.wall_s - (time.monotonic() - begun_s)
+                return await runs.end(room, max(_LEAST_S, left_s))
+            finally:
+                await room.close()
         finally:
-            await room.close()
+            plan.close()
+            self._reuse.ran(plan, time.monotonic() - began_s)
 
-    async def _map(self, room: Worker, name: str, revision: int) -> None:
-        """Let a room have an asset."""
-        mine = self._worked_on(name, revision)
-        outgoing = await mine.content.outgoing()
-        fd = await asyncio.to_thread(place, list(outgoing.pieces()), outgoing.size_bytes)
+    async def _freeze(self, room: Worker, program: Program, prefix: Prefix, inside: Assets) -> None:
+        """Have a room do the first steps of a program and no others, and keep what they have made."""
+        most_bytes = min(self._reuse.most_bytes, room.limits.result_bytes)
+        made = await runs.begin(room, program, self._salt, prefix.steps, most_bytes)
+        if made is None:
+            return
         try:
-            await asyncio.to_thread(_verify, outgoing)
-            await runs.map_asset(room, name, revision, fd, outgoing.size_bytes)
-        finally:
-            os.close(fd)
+            self.check_offered(sorted(inside))
+        except DuetError:  # retired meanwhile: nothing is made of it any more
+            os.close(made[0])
+        else:
+            self._reuse.keep(prefix, Frozen(*made, inside))
+
+    async def _open(self, room: Worker, name: str, revision: int, plan: Plan) -> None:
+        """Put down that an asset is worked on, and let a room have it, if it needs it."""
+        self._worked_on(name, revision)
+        if plan.needed is None or (name, revision) in plan.needed:
+            await self._map(room, name, revision)
         opened = Entry(
             kind=entry.RUN, name=name, revision=revision, reason="opened for the peer's operations"
         )
         await self._recorder.record(opened, sync=False)
+
+    async def placed(self, name: str, revision: int) -> tuple[int, int]:
+        """A descriptor of memory that holds an asset, the caller's to close, and its size. Raises
+        AssetNotFound, AssetChanged, NoMock: it is not there to be worked on.
+        """
+        outgoing = await self._worked_on(name, revision).content.outgoing()
+        fd = await asyncio.to_thread(place, list(outgoing.pieces()), outgoing.size_bytes)
+        try:
+            await asyncio.to_thread(_verify, outgoing)
+        except BaseException:
+            os.close(fd)
+            raise
+        return fd, outgoing.size_bytes
+
+    async def _map(self, room: Worker, name: str, revision: int) -> None:
+        """Let a room have an asset."""
+        fd, size_bytes = await self.placed(name, revision)
+        try:
+            await runs.map_asset(room, name, revision, fd, size_bytes)
+        finally:
+            os.close(fd)
 
 
 def _verify(outgoing: Outgoing) -> None:

@@ -119,7 +119,7 @@ class Runner:
         request = handling.request
         job = request.job
         if isinstance(job, ProgramJob):
-            if job.private is not None:  # a budget that is charged is the owner's yes
+            if job.statistic:  # a budget that is charged is the owner's yes
                 return events.Answered(events.Yes(BUDGET), handling.is_unmade)
             granted = self._grants.find(request.whose) if job.made else None
             if granted is not None and granted.by == PERSON:
@@ -221,7 +221,8 @@ class Runner:
                 self.start_timer(handling)
             case do.StartFunction(by):
                 handling.run_by = handling.decision.policy if handling.decision is not None else None
-                self._jobs.start(request, by)
+                if request.job is None or not request.job.busy:  # a person has it run already
+                    self._jobs.start(request, by)
                 self._in_background(self._function(handling, by))
             case do.LetGo():
                 handling.release()

@@ -35,6 +35,8 @@ class Asked:
         the call is interrupted, the request is withdrawn or the transfer cancelled.
 
         Raises:
+            UnsupportedValue: its mock cannot travel, and neither can it; nobody was asked.
+            ProgramDiffers: its program, run alone on the mocks, makes something else than the mock here.
             OperationFailed: it could not be made there; the message says as much of that as the owner tells.
             RequestDenied: the owner said no; `.reason` has the owner's words.
             RequestTimeout: no answer within `timeout_s`, or it had not arrived by then.

@@ -38,3 +38,17 @@ def refuse_dispatch(function: Any) -> NoReturn:
         f"torch would do {function} with the mock of a tensor at the owner, since what was called has no "
         "protocol for such tensors: use x.detach().clone() in place of torch.tensor(x)"
     )
+
+
+def plain(mock: Any) -> Any:
+    """The same with plain tensors, which share memory, in place of tensors at the owner."""
+    kind = type(mock)
+    if kind is tuple or kind is list:
+        return kind(map(plain, mock))
+    if kind is dict:
+        return {key: plain(part) for key, part in mock.items()}
+    torch = sys.modules.get("torch")
+    if torch is None or not hasattr(kind, "_is_remote") or not isinstance(mock, torch.Tensor):
+        return mock
+    with AsMocks():
+        return torch.Tensor.as_subclass(mock.detach(), torch.Tensor)

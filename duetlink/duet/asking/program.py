@@ -26,7 +26,7 @@ from duetlink.compute.operations import program
 from duetlink.compute.operations.allowed import Allowed
 from duetlink.compute.operations.canonical import Program as Canonical
 from duetlink.compute.operations.canonical import Value, compacted
-from duetlink.compute.operations.effects import worst_effect
+from duetlink.compute.operations.effects import may_draw, worst_effect
 from duetlink.compute.operations.guards import check
 from duetlink.compute.operations.program import SEEDS
 from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
@@ -49,6 +49,7 @@ _COMPACT_STEPS = 200_000  # beyond twice as many as were needed the last time
 _COMPACT_BYTES = 256 * 1024 * 1024  # the same, of values
 write_plain = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 PLAIN = frozenset((int, float, bool, str, type(None)))  # which JSON has as well
+_SEEDS = ("random_state", "seed")
 _TEXT_DTYPES = frozenset("biufcSUmM")  # kinds of items whose dtype is as good by its text, such as <M8[s]
 # of one argument; larger objects are placed by duet.remote, and share memory
 _MOST_VALUE_BYTES = 64 * 1024 * 1024
@@ -116,9 +117,17 @@ class Program:
             self.notice()
 
     def record(
-        self, id_: int, operation: str, arguments: Sequence[str], keywords: Mapping[str, str] | None = None
+        self,
+        id_: int,
+        operation: str,
+        arguments: Sequence[str],
+        keywords: Mapping[str, str] | None = None,
+        *,
+        draws: bool = True,
     ) -> None:
-        """Record a step whose arguments are written already."""
+        """Record a step whose arguments are written already. With `draws` false it draws no random numbers,
+        though others of its name may.
+        """
         head = _heads.get(operation)
         if head is None:
             head = _heads[operation] = f",{write_plain(operation)},["
@@ -126,6 +135,8 @@ class Program:
         if keywords:
             named = ",".join(f"{write_plain(name)}:{argument}" for name, argument in keywords.items())
             text = f"{text},{{{named}}}"
+        if not draws:
+            text += ",0" if keywords else ",{},0"
         self.append(text + "]")
 
     def notice(self) -> None:
@@ -268,7 +279,25 @@ class Program:
                 hidden = EVERY if is_counted(operation, theirs) else UNCOUNTED
             else:
                 hidden = hidden_after(operation, arguments, keywords, theirs, mock, self.allowed)
-        return self.made(operation, encoded, encoded_by_name, mock, hidden)
+        draws = not may_draw(operation) or self._draws(operation, theirs, theirs_by_name)
+        return self.made(operation, encoded, encoded_by_name, mock, hidden, draws=draws)
+
+    def _draws(self, operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
+        """Whether an operation that may draw random numbers may draw any of these."""
+        if any(type(keywords.get(name)) is int for name in _SEEDS):
+            return False
+        target = arguments[0] if arguments else None
+        if operation == "numpy.random.default_rng":
+            return type(target) is not int
+        if operation[0] != ".":
+            return True
+        if not self.allowed.draws(type(target), operation[1:]):
+            return False
+        if target is None or not hasattr(target, "get_params"):
+            return True
+        # an estimator, or one that holds others
+        states = [value for name, value in target.get_params().items() if name.endswith("random_state")]
+        return any(type(state) is not int for state in states)
 
     def made(
         self,
@@ -277,12 +306,14 @@ class Program:
         keywords: Mapping[str, str],
         mock: Any,
         hidden: int = EVERY,
+        *,
+        draws: bool = True,
     ) -> Any:
         """Record a step that made `mock` here; returns pointers for its result. `hidden` is the mask of its
-        sizes.
+        sizes; for `draws` see `record`.
         """
         id_ = 0 if mock is None else self.next_id()
-        self.record(id_, operation, arguments, keywords)
+        self.record(id_, operation, arguments, keywords, draws=draws)
         self.drop_arguments()
         return self.wrap(mock, id_, hidden)
 

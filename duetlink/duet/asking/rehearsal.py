@@ -26,6 +26,7 @@ from duetlink.compute.worker.limits import Limits
 from duetlink.data import values
 from duetlink.data.values.base import Encoded
 from duetlink.data.values.difference import difference
+from duetlink.duet.asking.mock_tensors import plain
 from duetlink.duet.asking.revisions import Pin, Revision, Revisions
 from duetlink.errors import DuetError, ProgramDiffers, UnsupportedValue
 from duetlink.settings import Settings
@@ -37,6 +38,7 @@ _SALT = "rehearsal"  # draws are compared by type
 # of Polars and Arrow; with `maintain_order` they promise one
 _UNORDERED = frozenset((".group_by", ".unique", ".value_counts", ".join", ".mode", ".top_k", ".bottom_k"))
 _TABLES = ("polars", "pyarrow")
+_TENSOR, _PARAMETER = "torch.Tensor", "torch.nn.Parameter"
 _WITHOUT_TABLES = ("pandas", "numpy", "torch")
 
 _log = logging.getLogger(__name__)
@@ -69,6 +71,7 @@ class Rehearsals:
         """
         if not self._settings.check_on_mocks:
             return None
+        mock = plain(mock)
         try:
             if values.summarise(mock).size_bytes > _MOST_BYTES:
                 return None
@@ -173,10 +176,10 @@ def _compared(shown: Shown, made: Encoded | Fault, pin: Pin) -> str:
             raise _Unfinished(made.words)
         return (
             f"{_title(program)} is a {_described(shown.kind, shown.detail)} in this session; where its "
-            f"program runs alone on the mocks as they came, {_failure(program, made)}"
+            f"program runs alone on the mocks as they came, {_failure(made)}"
         )
     summary = made.summary
-    if shown.kind != summary.kind:
+    if _kind(shown.kind) != _kind(summary.kind):
         here, alone = _described(shown.kind, shown.detail), _described(summary.kind, summary.detail)
     else:
         (body,) = made.segments
@@ -222,13 +225,18 @@ def _title(program: Program) -> str:
     return expression if len(expression) <= _LONGEST else f"{expression[: _LONGEST - 1]}…"
 
 
+def _kind(told: str) -> str:
+    """Whether a tensor is a parameter is not known to the session."""
+    return _TENSOR if told == _PARAMETER else told
+
+
 def _described(kind: str, detail: str) -> str:
     return f"{kind} {detail}".strip()
 
 
-def _failure(program: Program, fault: Fault) -> str:
-    where = f"step {fault.step} of it ({harmless(program.operation(fault.step))}) " if fault.step else "it "
-    return f"{where}fails: {harmless(fault.words)}"
+def _failure(fault: Fault) -> str:
+    # a room does not know what it works on
+    return harmless(fault.words.replace(" on the real data", ""))
 
 
 def _cause(pin: Pin) -> str:

@@ -18,6 +18,7 @@ from duetlink.compute.operations.canonical import Program as Canonical
 from duetlink.compute.operations.sizes.mask import PUBLIC
 from duetlink.data import values
 from duetlink.duet.asking.asking import Asking, Question, What
+from duetlink.duet.asking.mock_tensors import plain
 from duetlink.duet.asking.pending_request import PendingRequest
 from duetlink.duet.asking.program import Program
 from duetlink.duet.asking.rehearsal import Rehearsals, Shown
@@ -27,7 +28,7 @@ from duetlink.duet.asking.sizes import hidden_of_asset
 from duetlink.duet.asking.unaltered import unaltered
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Catalogue
-from duetlink.errors import DuetError, LinkClosed, NoMock
+from duetlink.errors import DuetError, LinkClosed, NoMock, UnsupportedValue
 from duetlink.net.link.link import Link
 from duetlink.settings import Settings
 
@@ -195,6 +196,8 @@ class Workbench:
 
     def _ask(self, remote: Remote, reason: str, expires_s: float | None, asked: What) -> PendingRequest:
         assert self._thread is not None
+        if asked == What():
+            _check_travels(remote._mock)
         info = AssetInfo(remote._title(), 0, type(remote._mock).__name__, "", 0)
         program = remote._program.asked(remote._id)
         shown = self.shown(remote, program)
@@ -208,6 +211,16 @@ class Workbench:
             check=None if shown is None else partial(self.rehearsals.check, shown),
         )
         return PendingRequest(question, self._asking, self._thread)
+
+
+def _check_travels(mock: Any) -> None:
+    """Raises UnsupportedValue: what a mock stands for is no value, so that nobody needs to run anything."""
+    try:
+        values.summarise(plain(mock))
+    except UnsupportedValue as error:
+        raise UnsupportedValue(
+            f"a {type(mock).__name__} cannot travel, so it was not asked for; ask for its parts: {error}"
+        ) from None
 
 
 def _equip(program: Program) -> None:

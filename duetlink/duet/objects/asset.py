@@ -172,8 +172,18 @@ class Content:
                 Outgoing, self._encoded.segments, self._encoded.size_bytes, self._encoded.parts, self.held
             )
 
+    async def read(self) -> None:
+        """As `prepare`, on some thread; it has been read when this returns."""
+        made: concurrent.futures.Future[Outgoing] = concurrent.futures.Future()
+        made.set_result(
+            await asyncio.to_thread(
+                Outgoing, self._encoded.segments, self._encoded.size_bytes, self._encoded.parts, self.held
+            )
+        )
+        self._outgoing = made
+
     async def outgoing(self) -> Outgoing:
-        """The content with its fingerprint; `prepare` was called before."""
+        """The content with its fingerprint; `prepare` or `read` was called before."""
         assert self._outgoing is not None
         return await asyncio.wrap_future(self._outgoing)
 

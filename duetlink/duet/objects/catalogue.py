@@ -221,7 +221,7 @@ class Catalogue:
             self.check_mine(info.name, info.revision)
             return
         for name, revision in info.lineage.assets:
-            self.find_mine(name, revision)
+            self.check_mine(name, revision)
 
     def find_mine(self, name: str, revision: int) -> Mine:
         """This side's asset, for a peer that names a revision it saw.

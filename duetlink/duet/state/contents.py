@@ -32,7 +32,7 @@ class Contents:
     policies: tuple[Policy, ...] = ()
     usage: dict[str, Usage] = field(default_factory=dict)
     requests: list[Incoming] = field(default_factory=list)
-    lost: frozenset[int] = frozenset()  # numbers of those that wait for what lived in that kernel
+    to_run: frozenset[int] = frozenset()  # numbers of those that wait for what has to be run for them
     grants: dict[Grant, int] = field(default_factory=dict)  # the number of the request
 
     @classmethod
@@ -49,14 +49,14 @@ class Contents:
             _check(key, records.key(ASSET, asset.info.name))
             contents.assets[asset.info.name] = asset
         contents._parse_policies(kinds[POLICY], kinds[ORDER])
-        lost = []
+        to_run = []
         for key, (request, of_asset) in _read(kinds[REQUEST], request_from_json):
             _check(key, records.key(REQUEST, request.number))
             contents.requests.append(request)
             if request.state == PENDING and not of_asset:
-                lost.append(request.number)
+                to_run.append(request.number)
         contents.requests.sort(key=lambda request: request.number)
-        contents.lost = frozenset(lost)
+        contents.to_run = frozenset(to_run)
         contents._parse_grants(kinds[GRANT])
         return contents
 

@@ -13,9 +13,11 @@ _STATES = (PENDING, APPROVED, DENIED, WITHDRAWN, EXPIRED, FAILED)
 
 
 def request_to_json(request: Incoming) -> dict[str, Any]:
+    # what has been made of a job is not kept, and is made again
+    is_unmade = request.job is not None and request.state == PENDING
     return {
         "number": request.number,
-        "asset": info_to_json(request.asset),
+        "asset": info_to_json(request.job.info if request.job is not None and is_unmade else request.asset),
         "peer": request.peer_name,
         "reason": request.reason,
         "arrived": request.arrived.isoformat(),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
@@ -27,7 +28,9 @@ from duetlink.duet.state.writer import StateWriter
 from duetlink.errors import ValueRefused
 
 WORK_LIMIT_BYTES = 4 * 1024**3  # that all requests that wait may take up on the disk
-LOST = "its kernel has ended"  # of requests for results, and of functions
+LOST = "its kernel has ended"  # and what it needs to be run is not there
+
+_log = logging.getLogger(__name__)
 
 # How long `share` waits for the fingerprint of a large object, and the end of a duet for those under way.
 _FINGERPRINT_WAIT_S = 0.1
@@ -93,7 +96,7 @@ class State:
                         if key(REQUEST, request.number) not in outdated
                     ]
                 works = Works(place.works)
-                works.keep_only(contents.lost)
+                works.keep_only(contents.to_run)
                 return cls(place, file, contents, works, grants=grants, work_limit_bytes=work_limit_bytes)
             except BaseException:
                 file.close()
@@ -106,7 +109,7 @@ class State:
     def failure(self) -> str:
         return self._writer.failure
 
-    def restore(self, catalogue: Catalogue, inbox: Inbox) -> None:
+    async def restore(self, catalogue: Catalogue, inbox: Inbox) -> None:
         """Put everything back where it was."""
         assert self._contents is not None
         contents, self._contents = self._contents, None
@@ -115,11 +118,19 @@ class State:
         book.resume(contents.policies, contents.usage)
         by_number = {request.number: request for request in contents.requests}
         granted = contents.grants.values() if self._grants_hold else ()
-        for number in sorted(contents.lost - self._work_bytes.keys()):
+        for number in sorted(contents.to_run):
             request = by_number[number]
-            request.settle(WITHDRAWN, "", LOST)
-            self.request(request)
-            inbox.recorder.note(request.withdrawn_entry())
+            work = await asyncio.to_thread(self.work, request)
+            try:
+                if work is None:
+                    raise ValueError("it is not there, or not as it was written")
+                await inbox.take_up(request, work)
+            except ValueError as error:
+                _log.warning("what request %d needs to be run cannot be used: %s", number, error)
+                request.settle(WITHDRAWN, "", LOST)
+                self.drop_work(request)
+                self.request(request)
+                inbox.recorder.note(request.withdrawn_entry())
         inbox.resume(contents.requests, [by_number[number] for number in granted])
 
     # -- what is told ----------------------------------------------------------------------------------------

@@ -72,7 +72,7 @@ OTHERS = [
     (np.array([math.inf]), np.array([-math.inf]), "inf at [0]", "-inf at [0]"),
     (np.array([True]), np.array([False]), "True at [0]", "False at [0]"),
     (torch.ones(2), torch.zeros(2), "1.0 at [0]", "0.0 at [0]"),
-    (torch.ones(1), torch.ones(1).double(), "Tensor torch.float32 (1,)", "Tensor torch.float64 (1,)"),
+    (torch.ones(1), torch.ones(1).double(), "torch.float32 (1,)", "torch.float64 (1,)"),
     (pd.Series(["x", "y"]), pd.Series(["x", "z"]), "['x', 'y']", "['x', 'z']"),
     (pd.Series([1.0, 2.0]), pd.Series([1.0, 3.0]), "2.0 at [1]", "3.0 at [1]"),
     (

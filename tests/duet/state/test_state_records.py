@@ -283,7 +283,7 @@ def test_old_answered_requests_are_outdated_pending_and_granted_ones_are_not() -
     assert [one.number for one in contents.outdated()] == [1, 3]
 
 
-def test_requests_for_results_are_lost_as_long_as_they_wait() -> None:
+def test_requests_for_results_have_to_be_run_as_long_as_they_wait() -> None:
     made = Lineage((("x", 1),), ("mean",), 1, "x.mean()", "d" * 64, "x.mean()")
     result = AssetInfo("x.mean()", 1, "float", "", 8, lineage=made)
     requests = [
@@ -291,4 +291,4 @@ def test_requests_for_results_are_lost_as_long_as_they_wait() -> None:
         request(1, "pending", asset=result),
         request(2, "approved", asset=result),
     ]
-    assert Contents.parse(written(*requests)).lost == {1}
+    assert Contents.parse(written(*requests)).to_run == {1}

@@ -1,0 +1,133 @@
+"""Frozen values: what the first steps of a peer's programs have made, kept for its next programs.
+
+A notebook asks ten aggregates of one filtered frame, one by one: ten programs that begin with the same steps.
+The first is run whole. The second is found to begin as the first, which took long, so its room does the steps
+that both have and nothing else, and what these have made is frozen; then it goes on. The other eight begin
+with the frozen value.
+
+What is kept depends on what the peer asked for and on how long that took, and shows in nothing but times.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from duetlink.compute.operations.canonical import Program
+from duetlink.compute.operations.prefixes import Assets, Prefix, divided, prefixes
+from duetlink.compute.worker.groups import State
+
+COSTLY_S = 0.05  # a run that takes less is not worth the copy
+IDLE_S = 600.0  # after which a frozen value goes that nobody has used
+MOST_FROZEN = 16
+_MOST_SEEN = 20_000  # beginnings of costly programs, 32 bytes each
+
+
+@dataclass(slots=True)
+class Frozen:
+    """What exactly the steps of one prefix have made, in sealed memory."""
+
+    fd: int
+    size_bytes: int
+    state: State
+    assets: Assets  # which it was made of
+    timer: asyncio.TimerHandle | None = None
+
+
+class Plan(NamedTuple):
+    """How a program is run."""
+
+    beginnings: Sequence[Prefix] = ()
+    begun: int = 0  # so many steps need not be done, since there is
+    frozen: Frozen | None = None  # what they have made
+    fd: int = -1  # its memory, for this run: what is kept may be dropped meanwhile
+    needed: Assets | None = None  # those that the other steps work with; None: all of the program's
+    freeze: Prefix | None = None  # another program has it, too: what it makes is to be frozen
+    inside: Assets = frozenset()  # what that is made of
+
+    def close(self) -> None:
+        """The run has ended."""
+        if self.fd >= 0:
+            os.close(self.fd)
+
+
+class Reuse:
+    """Of one peer. Belongs to the loop thread."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self.most_bytes = most_bytes
+        self.uses = 0  # how many runs have begun with a frozen value
+        self._frozen: OrderedDict[bytes, Frozen] = (
+            OrderedDict()
+        )  # by digest; what was used last is at the end
+        self._seen: OrderedDict[bytes, None] = OrderedDict()
+
+    @property
+    def held_bytes(self) -> int:
+        """The memory of all that is kept."""
+        return sum(frozen.size_bytes for frozen in self._frozen.values())
+
+    async def plan(self, program: Program) -> Plan:
+        """How to run it; to be closed."""
+        if not self.most_bytes:
+            return Plan()
+        beginnings = await asyncio.to_thread(prefixes, program)
+        plan = Plan(beginnings)
+        for prefix in reversed(beginnings):
+            frozen = self._frozen.get(prefix.digest)
+            if frozen is not None:
+                self._frozen.move_to_end(prefix.digest)
+                self._wait(prefix.digest, frozen)
+                self.uses += 1
+                _, needed = divided(program, prefix.steps)
+                fd = os.dup(frozen.fd)
+                return plan._replace(begun=prefix.steps, frozen=frozen, fd=fd, needed=needed)
+            if plan.freeze is None and prefix.digest in self._seen:
+                plan = plan._replace(freeze=prefix, inside=divided(program, prefix.steps)[0])
+        return plan
+
+    def ran(self, plan: Plan, seconds: float) -> None:
+        """A run has ended, in whatever way."""
+        if seconds < COSTLY_S:
+            return
+        for prefix in plan.beginnings:
+            # what follows a beginning that was frozen may have taken no time
+            if prefix.steps > plan.begun and (plan.freeze is None or prefix.steps <= plan.freeze.steps):
+                self._seen[prefix.digest] = None
+                self._seen.move_to_end(prefix.digest)
+        while len(self._seen) > _MOST_SEEN:
+            self._seen.popitem(last=False)
+
+    def keep(self, prefix: Prefix, frozen: Frozen) -> None:
+        """Take over the memory of a frozen value."""
+        self._drop(prefix.digest)
+        self._frozen[prefix.digest] = frozen
+        self._wait(prefix.digest, frozen)
+        while len(self._frozen) > MOST_FROZEN or self.held_bytes > self.most_bytes:
+            self._drop(next(iter(self._frozen)))
+
+    def retire(self, asset: tuple[str, int]) -> None:
+        """Nothing is made of it any more."""
+        for digest in [digest for digest, frozen in self._frozen.items() if asset in frozen.assets]:
+            self._drop(digest)
+
+    def close(self) -> None:
+        """Let go of all."""
+        for digest in list(self._frozen):
+            self._drop(digest)
+
+    def _wait(self, digest: bytes, frozen: Frozen) -> None:
+        if frozen.timer is not None:
+            frozen.timer.cancel()
+        frozen.timer = asyncio.get_running_loop().call_later(IDLE_S, self._drop, digest)
+
+    def _drop(self, digest: bytes) -> None:
+        frozen = self._frozen.pop(digest, None)
+        if frozen is not None:
+            if frozen.timer is not None:
+                frozen.timer.cancel()
+            os.close(frozen.fd)
