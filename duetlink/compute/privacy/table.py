@@ -24,11 +24,13 @@ LIBRARIES = (NUMPY, PANDAS, POLARS, TORCH)
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Those of one asset that are left after some filters: steps, by their place in the program."""
+    """Those of one asset that are left after some filters: steps, by their place in the program; where rows
+    of several programs are compared, by the digest of the program of each.
+    """
 
     asset: str = ""
     revision: int = 0
-    filters: tuple[int, ...] = ()
+    filters: tuple[int | str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ made.
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -135,7 +136,8 @@ def _program(steps: Sequence[Step], target: int) -> Program:
 
 def rows_found(program: Program, opened: dict[tuple[str, int], Open]) -> Rows | str:
     """Which rows of which asset a program's result has, if each is made from one row and from nothing else;
-    otherwise why not. Nothing of the data is looked at for it.
+    otherwise why not. Those of two programs are equal where they were chosen by the same steps. Nothing of
+    the data is looked at for it.
     """
     schemas = {key: open_.table for key, open_ in opened.items()}
     found = source_rows(program.steps, program.target, _allowed(), schemas)
@@ -144,7 +146,8 @@ def rows_found(program: Program, opened: dict[tuple[str, int], Open]) -> Rows | 
     rows, route = found
     if _program(route, program.target).digest != program.digest:
         return "a step may have changed it in place; make copies of what you change"
-    return rows
+    steps = [program.steps[place].id for place in rows.filters if isinstance(place, int)]
+    return dataclasses.replace(rows, filters=tuple(_program(route, step).digest for step in steps))
 
 
 def _statistic(kind: str, step: Step, asked: bytes) -> Statistic:
