@@ -112,8 +112,8 @@ MEMBERS = {
         "budget_path call_timeout_s check_on_mocks code_lifetime_s from_environment heartbeat_interval_s "
         "heartbeat_timeout_s held_bytes ice_probe_timeout_s ice_servers inline_limit_bytes listen map_port "
         "max_assets max_pending_requests max_received_bytes max_value_bytes only pairing_timeout_s "
-        "prepare_limit_bytes reconnect_timeout_s relay resume_grants signaling state_directory "
-        "state_path worker_memory_bytes worker_result_bytes worker_timeout_s"
+        "prepare_limit_bytes reconnect_timeout_s relay resume_grants reuse_bytes signaling "
+        "state_directory state_path worker_memory_bytes worker_result_bytes worker_timeout_s"
     ),
 }
 

@@ -122,7 +122,7 @@ def test_a_budget_pays_for_delta_as_well(pair: Pair) -> None:
     _, request = ask(pair, 4.0, (0.001, 1e-3))
     (charge,) = request.charges
     assert str(charge) == "epsilon 3 is left for 'people', 2.4 after it (its delta costs epsilon 0.6)"
-    owner._thread.run(owner._life.programs.charge((("people", 1),), Claim(0.001, 1e-3)))
+    owner._thread.run(owner._life.programs.charge((("people", 1),), Claim(0.001, 1e-3), "a key"))
     assert owner.store["people"].budget == "epsilon 3, 2.4 left"
 
 

@@ -100,7 +100,7 @@ def test_a_failure_here_is_the_librarys_own_and_leaves_no_step(bench: Bench, poi
     assert seen == ["table[0]"]
 
 
-def test_a_failure_at_the_owner_names_the_step_and_its_operation(bench: Bench) -> None:
+def test_a_failure_at_the_owner_names_the_operation(bench: Bench) -> None:
     counts = bench.share(np.array([0, 1, 2]), "counts", mock=np.array([0, 1, 1]))
     sizes = np.bincount(counts) + np.zeros(2)
     told = r"in step \d, operator\.add: ValueError: .*operands could not be broadcast"

@@ -126,8 +126,14 @@ def settle(loaded: Collection[str], threads: int) -> None:
 
         pd.set_option("compute.use_numexpr", False)  # it rounds in its own way where there are many rows
     if "torch" in loaded:
-        # its compiler, which comes along with its optimisers, insists on a directory that exists
-        os.environ["TORCHINDUCTOR_CACHE_DIR"] = "/"
+        settle_compiler()
+
+
+def settle_compiler() -> None:
+    """Torch's compiler, which comes along with its optimisers, insists on a directory that exists, or half of
+    it is imported and it can never be.
+    """
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = "/"
 
 
 def _start_polars() -> None:

@@ -96,6 +96,7 @@ def _import_more(loaded: list[str]) -> None:
     if "pandas" in loaded:
         importlib.import_module("pandas").set_option("compute.use_numexpr", False)
     if "torch" in loaded:
+        libraries.settle_compiler()
         with contextlib.suppress(Exception):  # then the first optimiser of a room imports its 800 modules
             importlib.import_module("torch._dynamo")
 

@@ -56,6 +56,10 @@ async def test_rooms_are_forked_from_one_zygote_and_each_is_used_once(here: room
     source += ".DataFrame({'a': [1, 2]}).lazy().select(__import__('polars').col('a').sum()).collect().item())"
     found = await workers[0].call("evaluate", source.encode(), timeout_s=60)
     assert found.content == b"done: (True, 3)"
+    # torch's optimisers bring its compiler along, which is imported by the zygote
+    source = "'torch._dynamo' in __import__('sys').modules, str(__import__('torch').optim.SGD)"
+    found = await workers[0].call("evaluate", source.encode(), timeout_s=60)
+    assert found.content == b"done: (True, \"<class 'torch.optim.sgd.SGD'>\")"
     # what is random in one is not what is random in another
     source = "(__import__('os').urandom(16).hex(), __import__('duetlink.learning.dp.keystream', "
     source += "fromlist=['x']).Keystream().uniform(2).tolist())"
