@@ -116,15 +116,19 @@ class Interpreter:
                     objects.pop(ending[released], None)
                     groups_.pop(ending[released], None)
                     released += 1
+        except BaseException:
+            self._has_failed = True
+            raise
         finally:
             _record_gradients(True)
             self._released, self._done_up_to = released, until
 
     def lengthen(self, body: Body) -> None:
-        """Have a program that begins with all steps of the one that was run. Raises RemoteProtocolError."""
-        done = self._done_up_to
-        if not self._goes_on or self._has_failed or body.steps[:done] != self._body.steps[:done]:
-            raise RemoteProtocolError("a room goes on with what it has run, and with nothing else")
+        """Have a program that begins with all steps of the one that was run, as whoever sends it has made
+        sure. Raises RemoteProtocolError: this run cannot go on.
+        """
+        if not self._goes_on or self._has_failed or len(body.steps) < self._done_up_to:
+            raise RemoteProtocolError("this run cannot go on with another program")
         self._body = body
         self._ending, self._ends = _last_uses(body)
 
