@@ -17,13 +17,19 @@ import pytest
 import torch
 
 from duetlink.compute.operations.canonical import Program, Value
-from duetlink.compute.operations.prefixes import Prefix, divided, prefixes
+from duetlink.compute.operations.prefixes import Beginning, Prefix, divided, prefixes
 from duetlink.compute.worker import answers
 from duetlink.errors import DuetError, RemoteProtocolError
 from tests.remote import interference
 from tests.remote.hostile import Room, Sliced, Step, asked_for, encoded_of
+from tests.remote.test_hidden_steps import ATTACKS, OPENED, assets
 
 MOST_BYTES = 1 << 30
+HIDDEN = {  # the step of each attack that is not to run
+    "the kernel of a Gaussian process is set": ".log_marginal_likelihood",
+    "a generator is used up by a sample of a frame": ".sample",
+    "the generator that all share is drawn from by a prediction": ".predict",
+}
 
 
 def sliced(program: Program) -> Sliced:
@@ -275,6 +281,26 @@ def test_a_group_goes_with_a_frozen_value() -> None:
     reused = Reused(ASSETS, asked)
     assert json.loads(reused.whole.partition(b"}")[0] + b"}")["group"] > 100
     assert reused.check() >= 2
+
+
+@pytest.mark.parametrize("name", ATTACKS)
+def test_a_hidden_step_comes_back_by_no_program_that_shows_it(name: str) -> None:
+    """The scientist asks for what the hidden step makes, which is shown, and then for what it has changed."""
+    step_at = [step[1] for step in ATTACKS[name]].index(HIDDEN[name])
+    steps = [*ATTACKS[name]]
+    steps[step_at] = [40, *steps[step_at][1:]]
+    first, second = asked_for([*OPENED, *steps], 40), asked_for([*OPENED, *steps], 30)
+    shown = [[step[0] for step in json.loads(asked.text)].count(HIDDEN[name]) for asked in (first, second)]
+    assert shown == [1, 0]
+    assert not Beginning.of(first).begins(second)
+    both = {prefix.digest for prefix in prefixes(first)} & {prefix.digest for prefix in prefixes(second)}
+    owned = assets(1)
+    one, other = Reused(owned, first), Reused(owned, second)
+    for prefix in prefixes(second):
+        if prefix.digest in both:
+            frozen, _ = one.frozen(prefix)
+            if frozen is not None:
+                assert other.thawed(prefix, frozen) == other.whole
 
 
 def test_nothing_is_frozen_where_a_step_has_failed() -> None:

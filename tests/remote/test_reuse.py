@@ -38,8 +38,10 @@ def bench(bench: Bench) -> Iterator[Bench]:
 
 
 async def _emptied(reuse: Reuse) -> None:
-    reuse.close()
+    await reuse.close()
+    reuse._is_closed = False
     reuse._seen.clear()
+    reuse._earlier.clear()
     reuse.uses = 0
     reuse.most_bytes = 1 << 30
 
@@ -192,7 +194,7 @@ def test_what_was_used_least_lately_goes_first_where_memory_is_full() -> None:
             reuse.keep(Prefix(1, bytes([number])), value)
         assert [is_open(value) for value in values] == [False, True, True]
         assert reuse.held_bytes == 80
-        reuse.close()
+        await reuse.close()
         assert not any(map(is_open, values))
 
     asyncio.run(run())
@@ -205,7 +207,7 @@ def test_no_more_values_are_kept_than_the_bound() -> None:
         for number, value in enumerate(values):
             kept.keep(Prefix(1, bytes([number])), value)
         assert [is_open(value) for value in values] == [False] * 3 + [True] * reuse.MOST_FROZEN
-        kept.close()
+        await kept.close()
 
     asyncio.run(run())
 
@@ -232,6 +234,6 @@ def test_only_what_was_made_of_an_asset_goes_with_it() -> None:
         kept.keep(Prefix(1, b"2"), other)
         kept.retire(("y", 3))
         assert (is_open(one), is_open(other)) == (False, True)
-        kept.close()
+        await kept.close()
 
     asyncio.run(run())

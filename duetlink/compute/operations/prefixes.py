@@ -66,6 +66,34 @@ def prefixes(program: Program) -> list[Prefix]:
     return made
 
 
+class Beginning(NamedTuple):
+    """All steps of a program, by which another is found to begin with them."""
+
+    steps: int
+    size_bytes: int
+    digest: bytes
+    values: tuple[str, ...]  # digests
+
+    @classmethod
+    def of(cls, program: Program) -> Beginning:
+        head = memoryview(program.text)[:-1]
+        return cls(len(program.slice), len(head), hashlib.sha256(head).digest(), _values(program))
+
+    def begins(self, program: Program) -> bool:
+        """Whether a program is longer, and has these steps first, to the letter."""
+        text = program.text
+        return (
+            text[self.size_bytes : self.size_bytes + 1] == b","
+            and _values(program)[: len(self.values)] == self.values
+            and hashlib.sha256(memoryview(text)[: self.size_bytes]).digest() == self.digest
+        )
+
+
+def _values(program: Program) -> tuple[str, ...]:
+    """Digests of its values, in the order in which steps open them."""
+    return tuple(program.slice.values[number].digest for number in sorted(program.slice.values))
+
+
 def divided(program: Program, steps: int) -> tuple[Assets, Assets]:
     """The assets of a prefix with this number of steps, and those that the rest of the program works with."""
     inside, rest = set(), set()

@@ -29,6 +29,7 @@ from duetlink.compute.operations.allowed import (
 )
 from duetlink.compute.operations.body import Body, BodyStep
 from duetlink.compute.operations.effects import worst_effect
+from duetlink.compute.operations.finished import finished
 from duetlink.compute.operations.guards import check
 from duetlink.compute.operations.items import check_items
 from duetlink.compute.operations.kinds import BACK, CHANGES_FIRST, kind_by_name, writes
@@ -115,15 +116,19 @@ class Interpreter:
                     objects.pop(ending[released], None)
                     groups_.pop(ending[released], None)
                     released += 1
+        except BaseException:
+            self._has_failed = True
+            raise
         finally:
             _record_gradients(True)
             self._released, self._done_up_to = released, until
 
     def lengthen(self, body: Body) -> None:
-        """Have a program that begins with all steps of the one that was run. Raises RemoteProtocolError."""
-        done = self._done_up_to
-        if not self._goes_on or self._has_failed or body.steps[:done] != self._body.steps[:done]:
-            raise RemoteProtocolError("a room goes on with what it has run, and with nothing else")
+        """Have a program that begins with all steps of the one that was run, as whoever sends it has made
+        sure. Raises RemoteProtocolError: this run cannot go on.
+        """
+        if not self._goes_on or self._has_failed or len(body.steps) < self._done_up_to:
+            raise RemoteProtocolError("this run cannot go on with another program")
         self._body = body
         self._ending, self._ends = _last_uses(body)
 
@@ -248,7 +253,7 @@ class Interpreter:
         if effect is None:
             raise OperationRefused(f".{name} of a {type(target).__name__} may not be read")
         maker = separation.maker_of(operation, arguments)
-        return effect, separation.apart(_finished(getattr(target, name)), maker, arguments)
+        return effect, separation.apart(finished(getattr(target, name)), maker, arguments)
 
     def _done(
         self,
@@ -272,7 +277,7 @@ class Interpreter:
             others = [separation.own(argument, maker) for argument in arguments[len(target) :]]
             arguments = [*target, *others]
             keywords = {name: separation.own(argument, maker) for name, argument in keywords.items()}
-        result = _finished(call(*arguments, **keywords))
+        result = finished(call(*arguments, **keywords))
         given = (*arguments, *keywords.values())
         result = separation.apart(result, maker, given, fresh=effect in (ELEMENTWISE, AGGREGATE))
         check_items(operation, arguments[0] if effect == IN_PLACE else result)
@@ -449,12 +454,3 @@ def _method(name: str) -> Callable[..., Any]:
         return getattr(target, name)(*arguments, **keywords)
 
     return call
-
-
-def _finished(result: Any) -> Any:
-    """Nothing that is used up as it is looked at: how much is left of it would tell what was found in it. And
-    no dict of pandas' own, which differs from one in how it is printed.
-    """
-    if type(result).__name__ == "PrettyDict":
-        return dict(result)
-    return list(result) if isinstance(result, Iterator) else result

@@ -48,7 +48,7 @@ class Worker:
         self.libraries: tuple[str, ...] = ()
         self.ended: asyncio.Future[str] = loop.create_future()
         self._ready: asyncio.Future[dict[str, Any]] = loop.create_future()
-        self._on_event = on_event
+        self.on_event = on_event
         self._events = EventGate(loop.time())
         self._process: Process | None = None
         self._was_waiting = False  # it was there before it was wanted
@@ -275,7 +275,7 @@ class Worker:
         header = frame.header
         if "event" in header:
             if self._events.admits(header["event"], frame.content, asyncio.get_running_loop().time()):
-                asyncio.get_running_loop().call_soon(self._on_event, header["event"], frame.content)
+                asyncio.get_running_loop().call_soon(self.on_event, header["event"], frame.content)
         elif not self._ready.done():
             self._started(header)
         elif "want" in header:

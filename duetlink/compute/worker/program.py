@@ -38,7 +38,8 @@ from duetlink.errors import (
 
 class ProgramDesk:
     """Commands of the owner's kernel. It has no objects before a program is run, and runs one: at once, or
-    first up to a step whose result is frozen for later rooms, and then to the end.
+    first up to a step whose result is frozen for later rooms, and then to the end. Where the kernel says so,
+    it goes on with a longer program, which begins with all that was run.
     """
 
     def __init__(self, allowed: Allowed | None = None) -> None:
@@ -128,31 +129,42 @@ class ProgramDesk:
         return answers.result(values.encode(dataclasses.asdict(released), plain_nan=True), EVERYBODY)
 
     def _target(self, asked: Any, fds: Sequence[int], emit: Emit) -> tuple[Any, Group]:
-        """What the program makes, and its smallest group: the one that was begun, or the one that came.
-        Raises Unmade, RemoteProtocolError.
+        """What the program makes, and its smallest group: the one that was begun, the one that came, or the
+        one that came and goes on from there. Raises Unmade, RemoteProtocolError.
         """
+        if self._begun is not None and asked.get("goes_on") and fds:
+            self._begun.lengthen(_body(asked, fds))
+            return self._begun.end()
         return (self._begun if self._begun is not None and not fds else self._opened(asked, fds, emit)).end()
 
     def _opened(self, asked: Any, fds: Sequence[int], emit: Emit) -> _Run:
         if self._begun is not None:
             raise RemoteProtocolError("a room runs one program, and this one has")
-        (fd,) = fds
-        body = wire.read(map_sealed(fd, asked["size_bytes"], writable_copy=True))
-        self._begun = _Run(self._allowed, self._assets, body, asked["salt"], emit)
+        self._begun = _Run(self._allowed, self._assets, _body(asked, fds), asked, emit)
         if self._frozen is not None:
             self._begun.begin_with(*self._frozen)
         return self._begun
 
 
+def _body(asked: Any, fds: Sequence[int]) -> wire.Body:
+    (fd,) = fds
+    return wire.read(map_sealed(fd, asked["size_bytes"], writable_copy=True))
+
+
 class _Run:
     """The one of a room."""
 
-    def __init__(self, allowed: Allowed, assets: Assets, body: wire.Body, salt: str, emit: Emit) -> None:
+    def __init__(self, allowed: Allowed, assets: Assets, body: wire.Body, asked: Any, emit: Emit) -> None:
+        self._goes_on = bool(asked.get("goes_on"))
         self._open = contextlib.ExitStack()
+        draws = self._open.enter_context(Draws(asked["salt"]))
         self._progress = self._open.enter_context(Progress(emit))
-        draws = self._open.enter_context(Draws(salt))
-        self._interpreter = Interpreter(allowed, assets, body, draws)
+        self._interpreter = Interpreter(allowed, assets, body, draws, goes_on=self._goes_on)
         self._unmade: Unmade | None = None
+
+    def lengthen(self, body: wire.Body) -> None:
+        """Have a program that begins with all steps of the one that was run."""
+        self._interpreter.lengthen(body)
 
     def begin_with(self, steps: int, body: memoryview, state: State) -> None:
         self._interpreter.begin_with(steps, values.decode(body, gradients=False), state)
@@ -172,7 +184,7 @@ class _Run:
         )
 
     def end(self) -> tuple[Any, Group]:
-        with self._open:
+        with contextlib.nullcontext() if self._goes_on else self._open:
             if self._unmade is not None:
                 raise self._unmade
             return self._interpreter.run(self._progress)

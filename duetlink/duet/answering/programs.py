@@ -20,7 +20,7 @@ from duetlink.compute.privacy.account import Amount
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.privacy.ledger import Ledger
 from duetlink.compute.privacy.table import Rows
-from duetlink.compute.worker import rooms, runs
+from duetlink.compute.worker import faults, rooms, runs
 from duetlink.compute.worker.faults import Fault
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import place
@@ -32,7 +32,7 @@ from duetlink.duet.answering.reuse import Frozen, Plan, Reuse
 from duetlink.duet.objects.budget import Open
 from duetlink.duet.objects.catalogue import Catalogue, Mine
 from duetlink.duet.objects.recorder import Recorder
-from duetlink.errors import BudgetExceeded, DuetError, NoMock
+from duetlink.errors import BudgetExceeded, DuetError, NoMock, WorkerUnavailable
 from duetlink.net.flight.body import Outgoing
 from duetlink.settings import Settings
 
@@ -60,7 +60,7 @@ class Programs:
 
     async def close(self) -> None:
         """Nothing is run any more."""
-        self._reuse.close()
+        await self._reuse.close()
 
     # -- before a run ----------------------------------------------------------------------------------------
 
@@ -169,11 +169,16 @@ class Programs:
         began_s = time.monotonic()
         plan = await self._reuse.plan(program) if private is None else Plan()
         try:
+            if plan.goes_on:
+                made = await self._went_on(program, limits, on_event, on_room)
+                if made is not None:
+                    return made
             room = await runs.opened(limits, on_event)
             on_room(room)
             try:
                 for name, revision in program.assets:
-                    await self._open(room, name, revision, plan)
+                    needed = plan.needed is None or (name, revision) in plan.needed
+                    await self._open(room, name, revision, needed)
                 if private is not None:
                     return await runs.run(room, program, self._salt, "release", json.loads(private.to_json()))
                 if plan.frozen is not None:
@@ -189,7 +194,39 @@ class Programs:
                 await room.close()
         finally:
             plan.close()
-            self._reuse.ran(plan, time.monotonic() - began_s)
+            self._reuse.ran(program, plan, time.monotonic() - began_s)
+
+    async def _went_on(
+        self,
+        program: Program,
+        limits: Limits,
+        on_event: OnEvent,
+        on_room: Callable[[Worker], None],
+    ) -> Made | Fault | None:
+        """What a program makes in a room that goes on from an earlier one, or that later ones may go on from;
+        None: it is to be run from its beginning, by itself.
+        """
+        taken = self._reuse.take(program, limits)
+        room, there = taken or (await runs.opened(limits, on_event), frozenset())
+        room.on_event = on_event
+        on_room(room)
+        stays = False
+        try:
+            for name, revision in program.assets:
+                await self._open(room, name, revision, (name, revision) not in there)
+            made = await runs.run(room, program, self._salt, more={"goes_on": True})
+            if isinstance(made, Fault):
+                # a limit may be reached by what such a room holds, which does not need it
+                return None if made.code == faults.NOT_MADE else made
+            stays = self._are_offered(program.assets)
+            if stays:
+                self._reuse.leave(room, program)
+            return made
+        except WorkerUnavailable:  # also a limit
+            return None
+        finally:
+            if not stays:
+                await room.close()
 
     async def _freeze(self, room: Worker, program: Program, prefix: Prefix, inside: Assets) -> None:
         """Have a room do the first steps of a program and no others, and keep what they have made."""
@@ -197,17 +234,23 @@ class Programs:
         made = await runs.begin(room, program, self._salt, prefix.steps, most_bytes)
         if made is None:
             return
-        try:
-            self.check_offered(sorted(inside))
-        except DuetError:  # retired meanwhile: nothing is made of it any more
-            os.close(made[0])
-        else:
+        if self._are_offered(sorted(inside)):
             self._reuse.keep(prefix, Frozen(*made, inside))
+        else:
+            os.close(made[0])
 
-    async def _open(self, room: Worker, name: str, revision: int, plan: Plan) -> None:
+    def _are_offered(self, assets: Sequence[tuple[str, int]]) -> bool:
+        """Whether none of them was retired meanwhile: then nothing is made of it any more."""
+        try:
+            self.check_offered(assets)
+        except DuetError:
+            return False
+        return True
+
+    async def _open(self, room: Worker, name: str, revision: int, needed: bool) -> None:
         """Put down that an asset is worked on, and let a room have it, if it needs it."""
         self._worked_on(name, revision)
-        if plan.needed is None or (name, revision) in plan.needed:
+        if needed:
             await self._map(room, name, revision)
         opened = Entry(
             kind=entry.RUN, name=name, revision=revision, reason="opened for the peer's operations"

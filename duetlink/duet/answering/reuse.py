@@ -5,6 +5,10 @@ The first is run whole. The second is found to begin as the first, which took lo
 that both have and nothing else, and what these have made is frozen; then it goes on. The other eight begin
 with the frozen value.
 
+A training whose loss is asked for now and then is another case: each program is the one before with more
+steps behind it. Where that is seen, the room of a program lets go of nothing, stays, and goes on with the
+next one.
+
 What is kept depends on what the peer asked for and on how long that took, and shows in nothing but times.
 """
 
@@ -12,18 +16,22 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from duetlink.compute.operations.canonical import Program
-from duetlink.compute.operations.prefixes import Assets, Prefix, divided, prefixes
+from duetlink.compute.operations.prefixes import Assets, Beginning, Prefix, divided, prefixes
 from duetlink.compute.worker.groups import State
+from duetlink.compute.worker.limits import Limits
+from duetlink.compute.worker.process import Worker
 
 COSTLY_S = 0.05  # a run that takes less is not worth the copy
 IDLE_S = 600.0  # after which a frozen value goes that nobody has used
 MOST_FROZEN = 16
+WARM_S = 60.0  # for which a room waits for a program that goes on
+_MOST_EARLIER = 8
 _MOST_SEEN = 20_000  # beginnings of costly programs, 32 bytes each
 
 
@@ -48,11 +56,22 @@ class Plan(NamedTuple):
     needed: Assets | None = None  # those that the other steps work with; None: all of the program's
     freeze: Prefix | None = None  # another program has it, too: what it makes is to be frozen
     inside: Assets = frozenset()  # what that is made of
+    goes_on: bool = False  # it goes on from an earlier one, so its room may stay for those that go on from it
 
     def close(self) -> None:
         """The run has ended."""
         if self.fd >= 0:
             os.close(self.fd)
+
+
+@dataclass(slots=True)
+class Warm:
+    """A room that has run exactly the steps of one program, and holds all that they made."""
+
+    room: Worker
+    ran: Beginning
+    assets: Assets  # which it has
+    timer: asyncio.TimerHandle
 
 
 class Reuse:
@@ -61,10 +80,13 @@ class Reuse:
     def __init__(self, most_bytes: int) -> None:
         self.most_bytes = most_bytes
         self.uses = 0  # how many runs have begun with a frozen value
-        self._frozen: OrderedDict[bytes, Frozen] = (
-            OrderedDict()
-        )  # by digest; what was used last is at the end
+        # by digest; what was used last is at the end
+        self._frozen: OrderedDict[bytes, Frozen] = OrderedDict()
         self._seen: OrderedDict[bytes, None] = OrderedDict()
+        self._earlier: deque[Beginning] = deque(maxlen=_MOST_EARLIER)
+        self._warm: Warm | None = None
+        self._ending: set[asyncio.Task[None]] = set()
+        self._is_closed = False
 
     @property
     def held_bytes(self) -> int:
@@ -76,8 +98,14 @@ class Reuse:
         if not self.most_bytes:
             return Plan()
         beginnings = await asyncio.to_thread(prefixes, program)
+        earlier = max([before.steps for before in self._earlier if before.begins(program)], default=0)
+        goes_on = Plan(beginnings, goes_on=True)
+        if self._warm is not None and self._warm.ran.begins(program):
+            return goes_on
         plan = Plan(beginnings)
         for prefix in reversed(beginnings):
+            if prefix.steps < earlier:
+                return goes_on
             frozen = self._frozen.get(prefix.digest)
             if frozen is not None:
                 self._frozen.move_to_end(prefix.digest)
@@ -88,12 +116,14 @@ class Reuse:
                 return plan._replace(begun=prefix.steps, frozen=frozen, fd=fd, needed=needed)
             if plan.freeze is None and prefix.digest in self._seen:
                 plan = plan._replace(freeze=prefix, inside=divided(program, prefix.steps)[0])
-        return plan
+                earlier = 0
+        return goes_on if earlier else plan
 
-    def ran(self, plan: Plan, seconds: float) -> None:
+    def ran(self, program: Program, plan: Plan, seconds: float) -> None:
         """A run has ended, in whatever way."""
-        if seconds < COSTLY_S:
+        if seconds < COSTLY_S or not self.most_bytes:
             return
+        self._earlier.append(Beginning.of(program))
         for prefix in plan.beginnings:
             # what follows a beginning that was frozen may have taken no time
             if prefix.steps > plan.begun and (plan.freeze is None or prefix.steps <= plan.freeze.steps):
@@ -114,11 +144,48 @@ class Reuse:
         """Nothing is made of it any more."""
         for digest in [digest for digest, frozen in self._frozen.items() if asset in frozen.assets]:
             self._drop(digest)
+        if self._warm is not None and asset in self._warm.assets:
+            self._cool()
 
-    def close(self) -> None:
-        """Let go of all."""
+    async def close(self) -> None:
+        """Let go of all; its room is gone when this returns."""
+        self._is_closed = True
         for digest in list(self._frozen):
             self._drop(digest)
+        self._cool()
+        await asyncio.gather(*self._ending)
+
+    # -- a room that goes on ---------------------------------------------------------------------------------
+
+    def take(self, program: Program, limits: Limits) -> tuple[Worker, Assets] | None:
+        """The room that has run the first steps of a program and nothing else, and its assets. It is the
+        caller's from now on.
+        """
+        warm = self._warm
+        if warm is None or warm.room.ended.done() or warm.room.limits != limits:
+            return None
+        if not warm.ran.begins(program):
+            return None
+        self._warm = None
+        warm.timer.cancel()
+        self.uses += 1
+        return warm.room, warm.assets
+
+    def leave(self, room: Worker, program: Program) -> None:
+        """Take over a room that has run a program, and not failed."""
+        self._cool()
+        timer = asyncio.get_running_loop().call_later(WARM_S, self._cool)
+        self._warm = Warm(room, Beginning.of(program), frozenset(program.assets), timer)
+        if self._is_closed:
+            self._cool()
+
+    def _cool(self) -> None:
+        warm, self._warm = self._warm, None
+        if warm is not None:
+            warm.timer.cancel()
+            ending = asyncio.ensure_future(warm.room.close())
+            self._ending.add(ending)
+            ending.add_done_callback(self._ending.discard)
 
     def _wait(self, digest: bytes, frozen: Frozen) -> None:
         if frozen.timer is not None:

@@ -27,6 +27,7 @@ from duetlink.compute.operations.allowed import Allowed
 from duetlink.compute.operations.canonical import Program as Canonical
 from duetlink.compute.operations.canonical import Value, compacted
 from duetlink.compute.operations.effects import may_draw, worst_effect
+from duetlink.compute.operations.finished import finished
 from duetlink.compute.operations.guards import check
 from duetlink.compute.operations.program import SEEDS
 from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
@@ -106,6 +107,7 @@ class Program:
         self.echoes = Echoes()
         self._arguments = _Arguments()
         self.ended = False
+        self.has_stand_ins = False  # the mock of some result is not what its steps make of mocks
         self._check_open: Callable[[], None] = lambda: None
 
     # -- recording -------------------------------------------------------------------------------------------
@@ -275,10 +277,10 @@ class Program:
             if mock is None:
                 hidden = PUBLIC
             elif isinstance(mock, Iterator):
-                mock = list(mock)
                 hidden = EVERY if is_counted(operation, theirs) else UNCOUNTED
             else:
                 hidden = hidden_after(operation, arguments, keywords, theirs, mock, self.allowed)
+            mock = finished(mock)
         draws = not may_draw(operation) or self._draws(operation, theirs, theirs_by_name)
         return self.made(operation, encoded, encoded_by_name, mock, hidden, draws=draws)
 
@@ -338,7 +340,7 @@ class Program:
         kind = "list" if isinstance(parts, list) else "tuple"
         self.record(id_, f"builtins.{kind}", [encoded])
         self.drop_arguments()
-        pointer = self._result(self, mock_of(parts), id_)
+        pointer = self._result(self, mock_of(list(parts) if kind == "list" else tuple(parts)), id_)
         pointer._hidden = UNCOUNTED if hidden_in(parts) else PUBLIC
         return pointer
 

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
 
 from duetlink.compute.operations.allowed import BACKWARD, IN_PLACE, LOCAL, METADATA
+from duetlink.compute.operations.finished import finished
 from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
 from duetlink.compute.operations.sizes.mask import COLUMNS, NAMES, trimmed
 from duetlink.compute.prep.frames import PREPARE, prepare
@@ -100,7 +101,7 @@ class Remote:
                 mock_used.warn_shown(name, self._title())
             return sizes.metadata(self, name)
         if effect is not None:
-            value, operation = getattr(mock, name), f"@{name}"
+            value, operation = finished(getattr(mock, name)), f"@{name}"
             hidden = hidden_after(operation, (self,), {}, (mock,), value, program.allowed)
             made = program.made(operation, [f"[{self._id}]"], {}, value, hidden)
             if name in ("loc", "at"):

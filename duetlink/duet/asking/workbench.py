@@ -185,7 +185,8 @@ class Workbench:
         """What this session shows of a result, to be compared with what its program makes alone; None where
         there is nothing to be found out, since nothing was cut out of what is recorded, or no way to.
         """
-        if not remote._program.holds_more_than(program):
+        recorded = remote._program
+        if recorded.has_stand_ins or not recorded.holds_more_than(program):
             return None
         return self.rehearsals.shown(program, remote._mock, sizes_are_fixed=remote._hidden == PUBLIC)
 
