@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,19 +18,23 @@ SECRET = b"a text that no other object has, 1815-12-10"
 
 
 @pytest.fixture
-def mapped(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[list[bytes]]]:
+def mapped(monkeypatch: pytest.MonkeyPatch) -> list[list[bytes]]:
     """The sealed memory of a room, part by part, when it is told to run; of each room one list."""
     found: list[list[bytes]] = []
     call = Worker.call
 
     async def watched(self: Worker, command: str, content: bytes = b"", *more: Any, **named: Any) -> Reply:
         if command in ("asset", "run") and not self.ended.done():
-            lines = Path(f"/proc/{self.pid}/maps").read_text(encoding="utf-8").splitlines()
-            found.append([_content(self.pid, line) for line in lines if "memfd:duetlink" in line])
+            found.append(_sealed(self.pid))
         return await call(self, command, content, *more, **named)
 
     monkeypatch.setattr(Worker, "call", watched)
-    yield found
+    return found
+
+
+def _sealed(pid: int) -> list[bytes]:
+    lines = Path(f"/proc/{pid}/maps").read_text(encoding="utf-8").splitlines()
+    return [_content(pid, line) for line in lines if "memfd:duetlink" in line]
 
 
 def _content(pid: int, line: str) -> bytes:
