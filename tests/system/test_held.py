@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.system.conftest import Peer
+from tests.system.descendants import descendants
 
 pytestmark = [
     pytest.mark.slow,
@@ -99,10 +100,10 @@ def test_shares_again_and_again_leave_nothing_more_in_any_process(peers: Peers, 
     owner, scientist = peers()
     for number in range(1, WARM_UP + 1):
         round_of(owner, scientist, number, unshare=unshare)
-    worker = int(owner.value("duet._life.workplace.worker.pid"))
-    pids = {"owner": owner.process.pid, "scientist": scientist.process.pid, "worker": worker}
-    if not os.access(f"/proc/{worker}/fd", os.R_OK):  # it is shut in: only root may look
-        del pids["worker"]
+    (zygote,) = (one.pid for one in descendants(owner.process.pid) if one.parent == owner.process.pid)
+    pids = {"owner": owner.process.pid, "scientist": scientist.process.pid, "zygote": zygote}
+    if not os.access(f"/proc/{zygote}/fd", os.R_OK):  # it is shut in: only root may look
+        del pids["zygote"]
     kinds = {"owner": objects(owner), "scientist": objects(scientist)}
     before = {name: Counted.of(pid) for name, pid in pids.items()}
     resident = {name: resident_bytes(pid) for name, pid in pids.items()}
