@@ -58,7 +58,6 @@ OWN = {
     "duetlink.duet.asking.own_requests:OwnRequest.withdraw": TURN,
     "duetlink.duet.asking.pending_request:PendingRequest.__init__": TURN,
     "duetlink.duet.asking.workbench:Workbench.glance": "two seconds at most, of what is shown",
-    "duetlink.duet.asking.workbench:Workbench.program": TURN,
     "duetlink.duet.compression:SharedCompression": TURN,
     "duetlink.duet.duet:Duet.accept": "the text is taken at once; then it waits as wait_connected",
     "duetlink.duet.duet:Duet.doctor": "ten seconds at most, on a loop of its own",
