@@ -25,7 +25,6 @@ PATIENT = (
 TRIED = """
     duetlink.duet.asking.pending_request:PendingRequest._result
     duetlink.duet.asking.pending_request:_wait
-    duetlink.duet.asking.workbench:Workbench.done
     duetlink.duet.asking.workbench:Workbench.mock
     duetlink.duet.duet:Duet._wait_for
     duetlink.duet.duet:Duet.close
@@ -53,12 +52,12 @@ OWN = {
     "duetlink.duet.answering.policies.policies:Policies": TURN,
     "duetlink.duet.answering.requests:Request.approve": TURN,
     "duetlink.duet.answering.requests:Request.deny": TURN,
+    "duetlink.duet.answering.requests:Request.fail": TURN,
+    "duetlink.duet.answering.requests:Request.stop": "the end of a room of this machine's",
     "duetlink.duet.answering.requests:Request.run": "a worker of this machine, in time of its own",
-    "duetlink.duet.asking.outbox:Outbox.wait_room": "looks up ten times a second, and holds nothing",
     "duetlink.duet.asking.own_requests:OwnRequest.withdraw": TURN,
     "duetlink.duet.asking.pending_request:PendingRequest.__init__": TURN,
     "duetlink.duet.asking.workbench:Workbench.glance": "two seconds at most, of what is shown",
-    "duetlink.duet.asking.workbench:Workbench.program": TURN,
     "duetlink.duet.compression:SharedCompression": TURN,
     "duetlink.duet.duet:Duet.accept": "the text is taken at once; then it waits as wait_connected",
     "duetlink.duet.duet:Duet.doctor": "ten seconds at most, on a loop of its own",
@@ -168,9 +167,9 @@ def test_waits_of_a_connected_duet(make_kernel: MakeKernel) -> None:
     assert scientist.run("y = x + 1") == "ok None"
     interrupted(scientist, "duet.check(y)", "PendingRequest._result")  # which takes the request back
     assert owner.run("duet.policies.add(duetlink.Policy('approve'))") == "ok None"
-    assert scientist.value("y.get(timeout_s=30).tolist()") == "[2.0, 3.0, 4.0]"
+    assert scientist.value("y.get(timeout_s=30).tolist()") == "[1.0, 2.0, 3.0]"
     interrupted(scientist, "duet.fetch([y, x])", "PendingRequest._result", owner)
-    assert scientist.value("duet.fetch([y, x])[0].tolist()") == "[2.0, 3.0, 4.0]"
+    assert scientist.value("duet.fetch([y, x])[0].tolist()") == "[1.0, 2.0, 3.0]"
     interrupted(scientist, "duet.open_port('shared')", "Duet.open_port", owner)
     assert owner.run("duet.share_port(9, 'shared')") == "ok None"
     assert scientist.run("duet.open_port('shared').close()") == "ok None"
