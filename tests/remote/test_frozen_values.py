@@ -53,7 +53,13 @@ class Reused:
     def frozen(self, prefix: Prefix) -> tuple[tuple[int, int, Any] | None, bytes]:
         """What a prefix makes, and all that the room says after it has gone on."""
         room = Room(self.assets, sliced(self.program))
-        asked = {"salt": "00", "steps": prefix.steps, "max_bytes": MOST_BYTES, "size_bytes": len(room.body)}
+        asked = {
+            "salt": "00",
+            "steps": prefix.steps,
+            "max_bytes": MOST_BYTES,
+            "least_s": 0,
+            "size_bytes": len(room.body),
+        }
         found = answers.read_frozen(*room._handle("begin", asked, room._placed()))
         reply = room.desk.handle("run", b'{"max_bytes": 1073741824}', [], lambda name, content: None)
         return found, told(reply)
@@ -310,10 +316,19 @@ def test_nothing_is_frozen_where_a_step_has_failed() -> None:
     assert reused.check() == 0
 
 
+def test_steps_that_took_less_than_it_is_worth_are_not_frozen() -> None:
+    asked = program(opened("x"), ["operator.mul", [[1], 2.0]], [".sum", [[2]]])
+    room = Room(ASSETS, sliced(asked))
+    begin = {"salt": "00", "steps": 2, "max_bytes": 1000, "least_s": 3600, "size_bytes": len(room.body)}
+    assert answers.read_frozen(*room._handle("begin", begin, room._placed())) is None
+    reply = room.desk.handle("run", b'{"max_bytes": 1000}', [], lambda name, content: None)
+    assert told(reply) == Reused(ASSETS, asked).whole
+
+
 def test_a_room_that_has_begun_one_program_runs_no_other() -> None:
     asked = program(opened("x"), ["operator.mul", [[1], 2.0]], [".sum", [[2]]])
     room = Room(ASSETS, sliced(asked))
-    begin = {"salt": "00", "steps": 2, "max_bytes": MOST_BYTES, "size_bytes": len(room.body)}
+    begin = {"salt": "00", "steps": 2, "max_bytes": MOST_BYTES, "least_s": 0, "size_bytes": len(room.body)}
     answers.read_frozen(*room._handle("begin", begin, room._placed()))
     with pytest.raises(RemoteProtocolError, match="runs one program"):
         room.told()

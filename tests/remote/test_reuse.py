@@ -25,6 +25,7 @@ from tests.remote.conftest import Bench
 def costly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each run counts as one that took long."""
     monkeypatch.setattr(reuse, "COSTLY_S", 0.0)
+    monkeypatch.setattr(reuse, "WORTH_S", 0.0)
 
 
 def kept(bench: Bench) -> Reuse:

@@ -119,6 +119,7 @@ def test_a_room_that_has_failed_does_not_go_on() -> None:
 @pytest.fixture
 def kept(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> Iterator[Reuse]:
     monkeypatch.setattr(reuse, "COSTLY_S", 0.0)
+    monkeypatch.setattr(reuse, "WORTH_S", 0.0)
     kept = bench.owner._life.programs._reuse
     yield kept
 

@@ -8,6 +8,7 @@ import contextlib
 import dataclasses
 import functools
 import json
+import time
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -86,7 +87,7 @@ class ProgramDesk:
     def _begin(self, content: bytes, fds: Sequence[int], emit: Emit) -> tuple[bytes, Sequence[int]]:
         """Do the first steps of a program and no others, and freeze what the last of them makes."""
         asked = json.loads(content)
-        return self._opened(asked, fds, emit).freeze(asked["steps"], asked["max_bytes"])
+        return self._opened(asked, fds, emit).freeze(asked["steps"], asked["max_bytes"], asked["least_s"])
 
     def _run(self, content: bytes, fds: Sequence[int], emit: Emit) -> tuple[bytes, Sequence[int]]:
         """The target of a program as bytes in memory, with what a person wants to know of it."""
@@ -169,19 +170,18 @@ class _Run:
     def begin_with(self, steps: int, body: memoryview, state: State) -> None:
         self._interpreter.begin_with(steps, values.decode(body, gradients=False), state)
 
-    def freeze(self, steps: int, max_bytes: int) -> tuple[bytes, Sequence[int]]:
+    def freeze(self, steps: int, max_bytes: int, least_s: float) -> tuple[bytes, Sequence[int]]:
+        began_s = time.monotonic()
         try:
             self._interpreter.go_on(self._progress, steps)
         except Unmade as unmade:
             self._unmade = unmade
-            return answers.nothing_frozen()
         made = self._interpreter.so_far()
-        kept = freeze(made[0], max_bytes) if made is not None else None
-        return (
-            answers.frozen(*kept, made[1])
-            if made is not None and kept is not None
-            else answers.nothing_frozen()
-        )
+        if made is not None and time.monotonic() - began_s >= least_s:
+            obj, state = made
+            if (kept := freeze(obj, max_bytes)) is not None:
+                return answers.frozen(*kept, state)
+        return answers.nothing_frozen()
 
     def end(self) -> tuple[Any, Group]:
         with contextlib.nullcontext() if self._goes_on else self._open:

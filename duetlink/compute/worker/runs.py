@@ -43,13 +43,15 @@ async def begin_with(room: Worker, steps: int, fd: int, size_bytes: int, state: 
 
 
 async def begin(
-    room: Worker, program: Program, salt: str, steps: int, max_bytes: int
+    room: Worker, program: Program, salt: str, steps: int, max_bytes: int, least_s: float
 ) -> tuple[int, int, State] | None:
     """Have a room do the first steps of a program and no others, and freeze what the last of them makes: in
-    memory that is the caller's to close, of this size. None: that cannot be frozen. `end` does the rest.
+    memory that is the caller's to close, of this size. None: that cannot be frozen, or took less than
+    `least_s`. `end` does the rest.
     Raises WorkerUnavailable, WorkLimit.
     """
-    reply = await _asked(room, program, "begin", {"steps": steps, "max_bytes": max_bytes, "salt": salt})
+    asked = {"steps": steps, "max_bytes": max_bytes, "least_s": least_s, "salt": salt}
+    reply = await _asked(room, program, "begin", asked)
     return answers.read_frozen(reply.content, reply.fds)
 
 

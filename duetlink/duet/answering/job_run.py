@@ -24,7 +24,7 @@ from duetlink.duet.answering.job import FunctionJob, Input, Job, ProgramJob
 from duetlink.duet.answering.private import Private
 from duetlink.duet.answering.programs import Programs
 from duetlink.duet.objects.decoding import Decoding
-from duetlink.errors import DuetError, OperationFailed, RemoteProtocolError, WorkerUnavailable, WorkLimit
+from duetlink.errors import DuetError, OperationFailed, RemoteProtocolError, WorkerUnavailable
 
 _LOOKED_AT_BYTES = 64 * 1024 * 1024  # of a result: what it is, this side finds out itself
 
@@ -82,14 +82,19 @@ async def _run_program(
     on_event: OnEvent = lambda name, content: None,
     private: Private | None = None,
 ) -> Made:
+    rooms: list[Worker] = []
+
     def watch(room: Worker) -> None:
+        rooms.append(room)
         job.memory_bytes = room.memory_bytes
 
     try:
         made = await programs.run(program, limits, on_event, private, watch)
-    except WorkLimit as error:
+    except WorkerUnavailable as error:
+        if not rooms:  # there is none to be had, and the program has not been tried
+            raise
         made = None
-        job.failure = Failure(stopped=str(error))
+        job.failure = Failure(stopped=str(error), traceback=rooms[0].last_words)
     if isinstance(made, Fault):
         job.failure = _failure(made, program)
     if made is None or isinstance(made, Fault):

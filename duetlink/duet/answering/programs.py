@@ -15,7 +15,7 @@ from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
 from duetlink.compute.operations.canonical import DIGEST_VERSION, Program
 from duetlink.compute.operations.lineage import Lineage
-from duetlink.compute.operations.prefixes import Assets, Prefix
+from duetlink.compute.operations.prefixes import Prefix
 from duetlink.compute.privacy.account import Amount
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.privacy.ledger import Ledger
@@ -187,7 +187,7 @@ class Programs:
                 if plan.freeze is None:
                     return await runs.run(room, program, self._salt)
                 begun_s = time.monotonic()
-                await self._freeze(room, program, plan.freeze, plan.inside)
+                await self._freeze(room, program, plan, plan.freeze)
                 left_s = limits.wall_s - (time.monotonic() - begun_s)
                 return await runs.end(room, max(_LEAST_S, left_s))
             finally:
@@ -228,14 +228,14 @@ class Programs:
             if not stays:
                 await room.close()
 
-    async def _freeze(self, room: Worker, program: Program, prefix: Prefix, inside: Assets) -> None:
+    async def _freeze(self, room: Worker, program: Program, plan: Plan, prefix: Prefix) -> None:
         """Have a room do the first steps of a program and no others, and keep what they have made."""
         most_bytes = min(self._reuse.most_bytes, room.limits.result_bytes)
-        made = await runs.begin(room, program, self._salt, prefix.steps, most_bytes)
+        made = await runs.begin(room, program, self._salt, prefix.steps, most_bytes, plan.least_s)
         if made is None:
             return
-        if self._are_offered(sorted(inside)):
-            self._reuse.keep(prefix, Frozen(*made, inside))
+        if self._are_offered(sorted(plan.inside)):
+            self._reuse.keep(prefix, Frozen(*made, plan.inside))
         else:
             os.close(made[0])
 

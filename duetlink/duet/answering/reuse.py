@@ -27,7 +27,8 @@ from duetlink.compute.worker.groups import State
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.process import Worker
 
-COSTLY_S = 0.05  # a run that takes less is not worth the copy
+COSTLY_S = 0.05  # a run that takes less is not worth a copy
+WORTH_S = 0.01  # nor are steps that take less, where as many assets are worked with after them
 IDLE_S = 600.0  # after which a frozen value goes that nobody has used
 MOST_FROZEN = 16
 WARM_S = 60.0  # for which a room waits for a program that goes on
@@ -56,6 +57,7 @@ class Plan(NamedTuple):
     needed: Assets | None = None  # those that the other steps work with; None: all of the program's
     freeze: Prefix | None = None  # another program has it, too: what it makes is to be frozen
     inside: Assets = frozenset()  # what that is made of
+    least_s: float = 0.0  # … if the steps that make it take so long
     goes_on: bool = False  # it goes on from an earlier one, so its room may stay for those that go on from it
 
     def close(self) -> None:
@@ -112,12 +114,17 @@ class Reuse:
                 self._wait(prefix.digest, frozen)
                 self.uses += 1
                 _, needed = divided(program, prefix.steps)
+                least_s = WORTH_S if plan.needed == needed else 0.0
                 fd = os.dup(frozen.fd)
-                return plan._replace(begun=prefix.steps, frozen=frozen, fd=fd, needed=needed)
+                return plan._replace(begun=prefix.steps, frozen=frozen, fd=fd, needed=needed, least_s=least_s)
             if plan.freeze is None and prefix.digest in self._seen:
-                plan = plan._replace(freeze=prefix, inside=divided(program, prefix.steps)[0])
+                inside, after = divided(program, prefix.steps)
+                plan = plan._replace(freeze=prefix, inside=inside, needed=after)
                 earlier = 0
-        return goes_on if earlier else plan
+        if earlier:
+            return goes_on
+        least_s = WORTH_S if plan.needed == frozenset(program.assets) else 0.0
+        return plan._replace(needed=None, least_s=least_s)
 
     def ran(self, program: Program, plan: Plan, seconds: float) -> None:
         """A run has ended, in whatever way."""
@@ -125,8 +132,7 @@ class Reuse:
             return
         self._earlier.append(Beginning.of(program))
         for prefix in plan.beginnings:
-            # what follows a beginning that was frozen may have taken no time
-            if prefix.steps > plan.begun and (plan.freeze is None or prefix.steps <= plan.freeze.steps):
+            if prefix.steps > plan.begun:
                 self._seen[prefix.digest] = None
                 self._seen.move_to_end(prefix.digest)
         while len(self._seen) > _MOST_SEEN:
