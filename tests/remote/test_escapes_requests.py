@@ -315,14 +315,15 @@ def test_time_tells_bits_as_the_document_says(attacker: Attacker, bench: Bench) 
             [first, "builtins.int", [[3]]],
             [first + 1, "operator.rshift", [[first], bit]],
             [first + 2, "operator.and_", [[first + 1], 1]],
-            [first + 3, "operator.mul", [[first + 2], 40_000_000]],
-            [first + 4, "numpy.ones", [[first + 3]]],
-            [first + 5, "builtins.len", [[first + 4]]],
-            [first + 6, "operator.mul", [[first + 5], 0]],
-            [first + 7, "operator.add", [[first + 6], first]],  # so that it is run anew
+            [first + 3, "operator.mul", [[first + 2], 3_000 + go]],  # another one: nothing is reused
+            [first + 4, "numpy.ones", [["t", [first + 3], [first + 3]]]],
+            [first + 5, "operator.matmul", [[first + 4], [first + 4]]],
+            [first + 6, "builtins.len", [[first + 5]]],
+            [first + 7, "operator.mul", [[first + 6], 0]],
+            [first + 8, "operator.add", [[first + 7], first]],  # and it was not granted before
         )
         begin_s = time.perf_counter()
-        assert attacker.ask(first + 7, reason="how long?").state == pb.Answer.APPROVED
+        assert attacker.ask(first + 8, reason="how long?").state == pb.Answer.APPROVED
         return time.perf_counter() - begin_s
 
     # the least of several: what else the machine does only adds

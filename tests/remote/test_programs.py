@@ -343,15 +343,11 @@ def test_every_limit_is_one_outcome(make_duets: MakeDuets) -> None:
     owner, scientist = make_duets(
         worker_timeout_s=3.0, worker_memory_bytes=1 << 30, worker_result_bytes=100_000
     )
-    owner.share(np.ones((9, 9)), "x", mock=np.zeros((1, 1)))
+    owner.share(np.ones(12_000), "x", mock=np.zeros(10))
     x: Any = scientist.wait_object("x", 10)
     owner.policies.add(Policy("approve", failures="message"))
-    large = np.tile(x, (1000, 1000))
-    over = {
-        "size": np.tile(x, (100, 100)),
-        "memory": np.tile(x, (5_000, 5_000)).sum(),
-        "time": (large @ large).sum(),
-    }
+    large = np.outer(x[:6_000], x[:6_000])
+    over = {"size": x.repeat(2), "memory": np.outer(x, x).sum(), "time": (large @ large @ large).sum()}
     told = set()
     for result in over.values():
         with pytest.raises(errors.OperationFailed) as failed:
@@ -361,7 +357,7 @@ def test_every_limit_is_one_outcome(make_duets: MakeDuets) -> None:
     with pytest.raises(errors.OperationFailed):
         scientist.fetch([x.sum(), over["memory"]])
     assert scientist.check(over["size"]) is False
-    assert x.sum().get() == 81.0
+    assert x.sum().get() == 12_000.0
 
 
 def runs(bench: Bench, request: Request) -> list[str]:
@@ -372,9 +368,9 @@ def runs(bench: Bench, request: Request) -> list[str]:
 def running(unanswered: Bench) -> tuple[PendingRequest, Request]:
     """A request whose run takes for ever, at work."""
     name = f"endless {len(unanswered.owner.requests)}"
-    x = unanswered.share(np.ones((9, 9)), name, mock=np.zeros((1, 1)))
-    large = np.tile(x, (1500, 1500))
-    for _ in range(50):
+    x = unanswered.share(np.ones(5_000), name, mock=np.zeros(10))
+    large = np.outer(x, x)
+    for _ in range(100):
         large = large @ large
     count = len(unanswered.owner.requests)
     pending = large.sum().request("for ever")
@@ -386,7 +382,7 @@ def test_a_room_ends_with_the_request_that_is_withdrawn(
     unanswered: Bench, running: tuple[PendingRequest, Request]
 ) -> None:
     pending, request = running
-    until(lambda: request.running.startswith("step 3 of 53"))
+    assert request.running.startswith("step ")
     pending.withdraw()
     until(lambda: request.state == "withdrawn" and request.running == "")
     until(lambda: runs(unanswered, request) == ["begun", "killed"])
