@@ -67,6 +67,7 @@ bench: setup  ## the benchmark tables (minutes)
 
 soak: setup  ## a duet and a group at work for MINUTES; fails where what they hold rises (2 minutes; Linux)
 	$(BIN)/python -m tests.soak run --minutes $(MINUTES)
+	$(BIN)/python -m tests.soak rooms
 
 fuzz: setup  ## hostile inputs for every decoder, in processes that may die (half an hour; Linux)
 	$(BIN)/python -m tests.fuzz

@@ -48,6 +48,23 @@ def test_a_fault_has_the_place_where_it_happened_first_and_words_for_the_owner()
     )
 
 
+def test_a_write_by_way_of_what_was_not_made_ends_the_run() -> None:
+    """What it was to change is there all the same, and another result may be looking at it."""
+    frame: list[Any] = ["pandas.DataFrame", [["d", "a", ["l", 1, 2]]]]
+    way = ["operator.getitem", [[1], "nope"]]  # fails; for a column that is there it is a part of the frame
+    write = ["operator.setitem", [[2], 0, 9]]
+    found = fault(frame, way, write, [".copy", [[1]]])
+    assert found is not None
+    assert (found.step, found.code) == (2, faults.RAISED)
+
+
+def test_a_write_to_what_is_fresh_and_was_not_made_is_passed_over() -> None:
+    frame: list[Any] = ["pandas.DataFrame", [["d", "a", ["l", 1, 2]]]]
+    fresh = ["operator.add", [[1], ["l", 1]]]  # fails
+    write = ["operator.setitem", [[2], 0, 9]]
+    assert fault(frame, fresh, write, [".copy", [[1]]]) is None
+
+
 @pytest.mark.parametrize(
     ("steps", "max_bytes", "step"),
     [

@@ -1,13 +1,16 @@
-"""`python -m tests.soak run` and `python -m tests.soak chaos`: see the help of each."""
+"""`python -m tests.soak run`, `chaos` and `rooms`: see the help of each."""
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import click
 
 from benchmarks.harness import report
+from duetlink.base.quantities import size_text
 from duetlink.settings import PATHS
+from tests.soak import rooms
 from tests.soak.chaos import chaos
 from tests.soak.chart import HEADERS, chart
 from tests.soak.soak import soak
@@ -54,6 +57,34 @@ def let_loose(minutes: float, seed: int, members: int, kill_opener: bool) -> Non
     report("chaos", f"a group of up to {members}", ["what", "how often"], rows, data)
     if found.faults:
         raise click.ClickException("\n".join(found.faults))
+
+
+@main.command("rooms")
+@click.option("--number", type=click.IntRange(200), default=1_000, show_default=True)
+def one_after_the_other(number: int) -> None:
+    """Rooms for programs, each a process: no memory, descriptor or process may stay behind."""
+    held, took_s = rooms.run(number)
+    rows = [
+        [
+            f"{at.rooms:,}",
+            str(at.descriptors),
+            str(at.processes),
+            *(size_text(size) for size in at.resident_bytes),
+        ]
+        for at in held
+    ]
+    middle_ms = 1000 * sorted(took_s)[len(took_s) // 2]
+    headers = [
+        "rooms",
+        "descriptors: this process, zygote",
+        "processes",
+        "memory of this process",
+        "of the zygote",
+    ]
+    data = {"ready_s": took_s, "held": [dataclasses.asdict(at) for at in held]}
+    report("rooms", f"rooms one after the other, ready in {middle_ms:.0f} ms (median)", headers, rows, data)
+    if found := rooms.rises(held):
+        raise click.ClickException("\n".join(found))
 
 
 if __name__ == "__main__":

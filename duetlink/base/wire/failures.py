@@ -23,6 +23,7 @@ _KINDS: tuple[tuple[type[errors.DuetError], pb.Failure.Kind], ...] = (
     (errors.WorkLimit, pb.Failure.WORK_LIMIT),
     (errors.WorkerUnavailable, pb.Failure.WORKER),
     (errors.BudgetExceeded, pb.Failure.BUDGET),
+    (errors.NoMock, pb.Failure.NO_MOCK),
 )
 _CLASSES = {kind: cls for cls, kind in _KINDS}
 

@@ -117,6 +117,7 @@ class Failure(_message.Message):
         WORKER: _ClassVar[Failure.Kind]
         WORK_LIMIT: _ClassVar[Failure.Kind]
         BUDGET: _ClassVar[Failure.Kind]
+        NO_MOCK: _ClassVar[Failure.Kind]
     UNSPECIFIED: Failure.Kind
     NOT_FOUND: Failure.Kind
     CHANGED: Failure.Kind
@@ -133,6 +134,7 @@ class Failure(_message.Message):
     WORKER: Failure.Kind
     WORK_LIMIT: Failure.Kind
     BUDGET: Failure.Kind
+    NO_MOCK: Failure.Kind
     KIND_FIELD_NUMBER: _ClassVar[int]
     TEXT_FIELD_NUMBER: _ClassVar[int]
     REASON_FIELD_NUMBER: _ClassVar[int]

@@ -32,7 +32,7 @@ from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.finished import finished
 from duetlink.compute.operations.guards import check
 from duetlink.compute.operations.items import check_items
-from duetlink.compute.operations.kinds import BACK, CHANGES_FIRST, kind_by_name, writes
+from duetlink.compute.operations.kinds import BACK, CHANGES_FIRST, FRESH, kind_by_name, writes
 from duetlink.compute.worker import faults, groups, separation
 from duetlink.compute.worker.console import KernelGone
 from duetlink.compute.worker.draws import Draws
@@ -351,7 +351,9 @@ class Interpreter:
         return found
 
     def _changes_what_is_unmade(self, step: BodyStep) -> bool:
-        """Whether an object that a writing step was to change was never made."""
+        """Whether what a writing step was to change was never made, and nothing else would have seen it: what
+        is fresh shares no memory with what came before.
+        """
         if kind_by_name(step.operation, worst_effect) >= BACK:
             return False
         places: Sequence[int] = (0,)
@@ -359,7 +361,15 @@ class Interpreter:
             with contextlib.suppress(OperationRefused):
                 places = self._allowed.function(step.operation).changes or (0,)
         changed = [step.arguments[place] for place in places if place < len(step.arguments)]
-        return any(type(self._objects.get(number)) is Fault for number in _numbers(changed))
+        numbers = list(_numbers(changed))
+        return bool(numbers) and all(
+            type(self._objects.get(number)) is Fault and self._is_fresh(number) for number in numbers
+        )
+
+    def _is_fresh(self, number: int) -> bool:
+        """Whether a step makes what shares nothing with its arguments. By its name, as slices are made."""
+        operation = wire.step_of(self._body.steps[number - 1]).operation
+        return kind_by_name(operation, worst_effect) == FRESH
 
 
 # -- what follows from the steps alone -----------------------------------------------------------------------
