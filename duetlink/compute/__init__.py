@@ -1,1 +1,1 @@
-"""Work on data that one cannot see: what may be done to it, twins, private statistics, the worker."""
+"""Work on data that one cannot see: what may be done to it, twins, private statistics, the room."""

@@ -20,7 +20,7 @@ import torch
 
 from duetlink import errors
 from duetlink.compute.worker import process, rooms
-from duetlink.compute.worker.process import Worker
+from duetlink.compute.worker.process import Room
 from duetlink.data import values
 from duetlink.data.values.base import Encoded, Summary
 from duetlink.duet.duet import Duet
@@ -34,7 +34,7 @@ from tests.fuzz.runner import CORPUS
 
 ROOT = Path(__file__).resolve().parents[2]
 GIB = 1 << 30
-# a worker in which a check is left out, so that a hostile body does end it
+# a room in which a check is left out, so that a hostile body does end it
 PLANTED = f"""
 import site, sys
 for path in sys.argv[2:]:
@@ -110,15 +110,15 @@ async def test_each_value_that_needs_it_has_a_process_of_its_own(
     decoding: Decoding, monkeypatch: Any
 ) -> None:
     started = []
-    start = Worker.start
+    start = Room.start
 
-    async def counted(*arguments: Any, **options: Any) -> Worker:
+    async def counted(*arguments: Any, **options: Any) -> Room:
         worker = await start(*arguments, **options)
         if options.get("desk") == "decode":  # not what it was forked from
             started.append(worker)
         return worker
 
-    monkeypatch.setattr(module.Worker, "start", counted)
+    monkeypatch.setattr(module.Room, "start", counted)
     room = values.Room(GIB)
     assert await decoding.decode(body_of([1, 2]), room) == [1, 2]
     assert started == []
@@ -149,7 +149,7 @@ async def test_what_is_malformed_is_refused_as_it_is_elsewhere(decoding: Decodin
 async def test_a_body_that_ends_or_occupies_the_process_does_no_more(
     plant: str, name: str, refusal: type[Exception], words: str, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(module.Worker, "start", partial(Worker.start, bootstrap=PLANTED % plant))
+    monkeypatch.setattr(module.Room, "start", partial(Room.start, bootstrap=PLANTED % plant))
     monkeypatch.setattr(module, "_TIMEOUT_S", 3.0)
     decoding = Decoding(GIB)
     try:

@@ -250,7 +250,7 @@ def test_the_digest_is_what_it_was_in_earlier_versions_with_its_own_version_befo
     assert len({digest, *others}) == 7
 
 
-# -- what a worker says that has run one ---------------------------------------------------------------------
+# -- what a room says that has run one ---------------------------------------------------------------------
 
 
 async def test_what_a_result_is_this_side_finds_out_itself() -> None:

@@ -650,7 +650,7 @@ NOT_MADE = "was not made at the owner: it came to a limit of time, memory or siz
 
 def test_every_limit_is_one_outcome_to_the_peer() -> None:
     ended = [
-        Failure(stopped="a command took over 5 s, and the worker was ended"),
+        Failure(stopped="a command took over 5 s, and the room was ended"),
         Failure("MemoryError", 3, "Unable to allocate 8.00 TiB"),
         Failure("OutOfMemoryError", 3),
         Failure("LimitExceeded", message="the result has 8,000,128 bytes"),

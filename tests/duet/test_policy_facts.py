@@ -76,7 +76,7 @@ METHODS = st.sampled_from([".copy", ".mean", ".sum", "numpy.asarray", "numpy.mea
 
 @st.composite
 def programs(draw: st.DrawFn) -> Program:
-    """Steps that the worker does."""
+    """Steps that the room does."""
     names = draw(st.lists(st.sampled_from(sorted(TAGS)), min_size=1, max_size=2, unique=True))
     steps: list[Step] = [[number, "asset", [name, 1]] for number, name in enumerate(names, 1)]
     made = list(range(1, len(names) + 1))

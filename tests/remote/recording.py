@@ -1,4 +1,4 @@
-"""A program without a worker: what is recorded is kept, and mocks are all that there is."""
+"""A program without a room: what is recorded is kept, and mocks are all that there is."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from duetlink.compute.operations.allowed import ELEMENTWISE
 from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.worker import runs
 from duetlink.compute.worker.memory import NAME
-from duetlink.compute.worker.process import Worker
+from duetlink.compute.worker.process import Room
 from duetlink.duet.answering.requests import Request
 from duetlink.settings import Settings
 from tests.remote.conftest import Bench
@@ -68,12 +68,12 @@ class Rooms:
     """Those that were opened for checks, and none of the owner's."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.workers: list[Worker] = []
+        self.workers: list[Room] = []
         self.error: Exception | None = None
         monkeypatch.setattr("duetlink.duet.asking.rehearsal.runs", self)
         self.map_asset, self.run = runs.map_asset, runs.run
 
-    async def opened(self, limits: Any) -> Worker:
+    async def opened(self, limits: Any) -> Room:
         if self.error is not None:
             raise self.error
         room = await runs.opened(limits)

@@ -11,11 +11,10 @@ import pytest
 
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.compute.operations import body, canonical, trace
-from duetlink.compute.worker import answers, faults
+from duetlink.compute.worker import answers, faults, process
 from duetlink.compute.worker.faults import Fault, error_name
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import place
-from duetlink.compute.worker.process import Worker
 from duetlink.errors import LimitExceeded, RemoteProtocolError, WorkLimit
 from tests.remote.attempts import LIMITED, REFUSED, SHOWN, attempts, each, elsewhere
 from tests.remote.hostile import OPEN, HostileDesk, Room, Sliced, Step, X, slice_of
@@ -142,7 +141,7 @@ def room() -> Iterator[Callable[..., Fault | None]]:
     thread = LoopThread("duetlink-test")
     try:
         limits = Limits(memory_bytes=256 << 20, wall_s=60.0)
-        worker = thread.run(Worker.start(limits, libraries=("numpy",)))
+        worker = thread.run(process.Room.start(limits, libraries=("numpy",)))
 
         def run(*steps: Step, timeout_s: float = 60.0) -> Fault | None:
             content = Sliced(len(steps), list(steps)).to_body()
@@ -180,7 +179,7 @@ def test_memory_ends_at_the_owners_limit() -> None:
 
 @attempts("endless work", LIMITED, "a number that takes for ever", "an interpreter that lets nobody else run")
 def test_a_program_ends_at_the_owners_limit() -> None:
-    message = r"a command took over 0\.5 s, and the worker was ended"
+    message = r"a command took over 0\.5 s, and the room was ended"
     with room() as run, pytest.raises(WorkLimit, match=message):
         run(["operator.pow", [3, 400_000_000]], timeout_s=0.5)
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from duetlink.compute.worker.process import Reply, Worker
+from duetlink.compute.worker.process import Reply, Room
 from tests.remote.conftest import Bench
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="it looks at /proc")
@@ -21,14 +21,14 @@ SECRET = b"a text that no other object has, 1815-12-10"
 def mapped(monkeypatch: pytest.MonkeyPatch) -> list[list[bytes]]:
     """The sealed memory of a room, part by part, when it is told to run; of each room one list."""
     found: list[list[bytes]] = []
-    call = Worker.call
+    call = Room.call
 
-    async def watched(self: Worker, command: str, content: bytes = b"", *more: Any, **named: Any) -> Reply:
+    async def watched(self: Room, command: str, content: bytes = b"", *more: Any, **named: Any) -> Reply:
         if command in ("asset", "run") and not self.ended.done():
             found.append(_sealed(self.pid))
         return await call(self, command, content, *more, **named)
 
-    monkeypatch.setattr(Worker, "call", watched)
+    monkeypatch.setattr(Room, "call", watched)
     return found
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from duetlink.compute.worker import rooms
-from duetlink.compute.worker.process import Worker
+from duetlink.compute.worker.process import Room
 from tests.system.descendants import descendants
 
 WARM_UP = 100  # rooms, before what is held is compared
@@ -35,7 +35,7 @@ async def many(number: int) -> tuple[list[Held], list[float]]:
     took_s: list[float] = []
     for done in range(1, number + 1):
         begin_s = time.perf_counter()
-        room = await Worker.start(libraries=("numpy",))
+        room = await Room.start(libraries=("numpy",))
         took_s.append(time.perf_counter() - begin_s)
         await room.close()
         if done >= WARM_UP and (done - WARM_UP) % 100 == 0:

@@ -26,7 +26,7 @@ _WORST = (ELEMENTWISE, AGGREGATE, OTHER, BACKWARD, IN_PLACE)
 
 def worst_effect(operation: str) -> str:
     """The effect of a function; of a method, the worst that a class gives it. What is in no list, which the
-    worker refuses, counts as IN_PLACE.
+    room refuses, counts as IN_PLACE.
     """
     if operation.startswith("@="):
         return IN_PLACE
@@ -36,7 +36,7 @@ def worst_effect(operation: str) -> str:
 
 
 def is_listed(operation: str) -> bool:
-    """Whether a list has an operation, by its name on the wire: a function, or what any class has. The worker
+    """Whether a list has an operation, by its name on the wire: a function, or what any class has. The room
     may still refuse it for the object that is there, and then it says that the step has failed.
     """
     return operation in _listed()

@@ -1,6 +1,6 @@
 """What the lists alone do not settle: arguments by which a harmless function would do harm.
 
-Both sides look before they call: the scientist's, so that the refusal comes at once, and the worker, so that
+Both sides look before they call: the scientist's, so that the refusal comes at once, and the room, so that
 it holds. Most rules are a table, `lists/guards.toml`, to be read; here is how they are applied, and what more
 is needed. Functions as arguments are in `callbacks.py`.
 """

@@ -31,7 +31,7 @@ _NEW_ARRAYS = """
 """
 NEW_ARRAYS = frozenset(_NEW_ARRAYS.split())
 # These tell where gradients are, to which backward steps add. What else torch would take over as such, for
-# instance what `backward` is given, the worker copies (separation.py).
+# instance what `backward` is given, the room copies (separation.py).
 GRADIENTS = frozenset(("@grad", "@=grad"))
 _TEACHING = frozenset((".requires_grad_", "@=requires_grad"))
 

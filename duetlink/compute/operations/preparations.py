@@ -48,7 +48,7 @@ def preparations_of(found: Slice) -> tuple[str, ...]:
 
 
 def _digest(shape: Shape) -> str:
-    """Of the preparation of a step `prepare(frame, spec)`, as the worker reads it."""
+    """Of the preparation of a step `prepare(frame, spec)`, as the room reads it."""
     arguments: Sequence[object] = shape.arguments
     if len(arguments) != 2 or shape.keywords or arguments[0] != [0] or type(arguments[1]) is not str:
         return UNPREPARED

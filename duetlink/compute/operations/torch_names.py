@@ -17,7 +17,7 @@ from duetlink.compute.operations.allowed import Allowed, read_list
 # methods in that of torch, as their arguments are the other way round.
 _OPERATOR_NAMES = {"__and__": "and_", "__or__": "or_", "__div__": "truediv", "__idiv__": "itruediv"}
 
-# In no list of names, though the worker does them as steps: their results here would be values.
+# In no list of names, though the room does them as steps: their results here would be values.
 _VALUES = frozenset({"__contains__", "__index__", "item", "numpy", "tolist"})
 
 

@@ -315,7 +315,7 @@ class Trace:
         return None
 
     def _look(self, argument: list[Any], nodes: list[int], depth: int) -> bool:
-        """Collect what an argument refers to, and take the ids out of it; False: the worker refuses it. Ids
+        """Collect what an argument refers to, and take the ids out of it; False: the room refuses it. Ids
         in a JSON object are none.
         """
         if not argument or depth > MAX_DEPTH or type(argument[0]) in (list, dict):

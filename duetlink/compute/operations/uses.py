@@ -27,7 +27,7 @@ class Uses:
 
     def __init__(self, slice_: Slice) -> None:
         self._slice = slice_
-        # numbers that several steps claim to make, of which the worker took one; then no loop is looked for
+        # numbers that several steps claim to make, of which the room took one; then no loop is looked for
         self.twice = frozenset(
             number for number, count in Counter(slice_.results).items() if number and count > 1
         )

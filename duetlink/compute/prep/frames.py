@@ -1,4 +1,4 @@
-"""Preparing a frame in memory: what a pointer asks for, done in the worker, and to the mock, by the same
+"""Preparing a frame in memory: what a pointer asks for, done in the room, and to the mock, by the same
 code."""
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ def _route(steps: Sequence[Step], target: int, places: Mapping[int, int], twice:
     waiting = [(target, len(steps))]
     while waiting:
         id_, before = waiting.pop()
-        if id_ in twice:  # the worker keeps one of them, and this is not the place to know which
+        if id_ in twice:  # the room keeps one of them, and this is not the place to know which
             raise Unstable(f"the number {id_} was given to two results; make it again under a new one")
         place = places.get(id_, before)
         if place >= before:
@@ -229,7 +229,7 @@ def _item(argument: Any, tables: Mapping[int, Table], depth: int) -> Any:
 
 
 def _check_listed(operation: str, table: Table, allowed: Allowed) -> None:
-    """Only what the worker would do at all; and nothing that the lists say changes its arguments."""
+    """Only what the room would do at all; and nothing that the lists say changes its arguments."""
     if operation.startswith("."):
         library = importlib.import_module(table.library)
         class_ = getattr(library, _CLASSES[table.library, type(table)])

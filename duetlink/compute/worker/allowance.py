@@ -1,4 +1,4 @@
-"""A worker's memory limit, raised by its kernel for what it is given to map for good."""
+"""A room's memory limit, raised by its kernel for what it is given to map for good."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def raise_for(pid: int, fds: Sequence[int]) -> None:
     """Allow the process as much more memory as these descriptors are of.
 
     A mapping that may be written to counts in full against RLIMIT_DATA from its first moment, though it takes
-    up memory only where it is written. The worker may not raise its limit; we may, being the same user.
+    up memory only where it is written. The room may not raise its limit; we may, being the same user.
     """
     if sys.platform != "linux" or not fds:
         return

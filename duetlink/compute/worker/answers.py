@@ -1,4 +1,4 @@
-"""What a worker answers: written there, read by its kernel.
+"""What a room answers: written there, read by its kernel.
 
 It has worked with the peer's steps, or a function's text, so the kernel takes nothing of it on trust: what is
 no such answer is WorkerUnavailable. Of the descriptors that come with one, none stays open.
@@ -48,7 +48,7 @@ def read_result(content: bytes, fds: Sequence[int]) -> tuple[Encoded, int | None
         try:
             return Fault.from_list(told["fault"])
         except (ValueError, TypeError):
-            raise WorkerUnavailable("the worker's answer is no failure of a result") from None
+            raise WorkerUnavailable("the room's answer is no failure of a result") from None
     return _taken(told, fds)
 
 
@@ -80,7 +80,7 @@ def read_frozen(content: bytes, fds: Sequence[int]) -> tuple[int, int, State] | 
             raise ValueError("a group is a number")
     except (ValueError, TypeError, KeyError, AttributeError, OSError):
         close_all(fds)
-        raise WorkerUnavailable("the worker's answer is no frozen value") from None
+        raise WorkerUnavailable("the room's answer is no frozen value") from None
     return fd, size_bytes, found
 
 
@@ -140,7 +140,7 @@ def _taken(told: Any, fds: Sequence[int]) -> tuple[Encoded, int | None]:
         (fd,) = fds
         body = map_sealed(fd, summary.size_bytes, writable_copy=False)
     except (ValueError, TypeError, KeyError, OverflowError, RemoteProtocolError):
-        raise WorkerUnavailable("the worker's answer is no result") from None
+        raise WorkerUnavailable("the room's answer is no result") from None
     finally:
         close_all(fds)
     return Encoded((body,), summary.size_bytes, summary, parts), group

@@ -1,4 +1,4 @@
-"""The commands that a worker has not answered yet, and how long it may take for the one that it is at."""
+"""The commands that a room has not answered yet, and how long it may take for the one that it is at."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Calls:
 
     @property
     def memory(self) -> bool:
-        """Whether the worker is at a call whose reply may come with memory."""
+        """Whether the room is at a call whose reply may come with memory."""
         return bool(self._waiting) and self._waiting[0].memory
 
     def next_number(self) -> int:
         """Of the call that is added next. Raises LocalProtocolError where too many wait."""
         if len(self._waiting) >= MAX_CALLS:
-            raise LocalProtocolError(f"{MAX_CALLS} calls wait for the worker already")
+            raise LocalProtocolError(f"{MAX_CALLS} calls wait for the room already")
         return self._made + 1
 
     def add(self, number: int, timeout_s: float, *, memory: bool = False) -> Call:
@@ -65,17 +65,17 @@ class Calls:
         return call
 
     def is_first(self, call: Call) -> bool:
-        """Whether the worker is at it."""
+        """Whether the room is at it."""
         return bool(self._waiting) and self._waiting[0] is call
 
     def first(self, number: object) -> Call:
-        """The one that the worker is at. Raises RemoteProtocolError where it has another number."""
+        """The one that the room is at. Raises RemoteProtocolError where it has another number."""
         if not self._waiting or type(number) is not int or number != self._waiting[0].number:
             raise RemoteProtocolError("it answers what it was not asked")
         return self._waiting[0]
 
     def answer(self, call: Call, outcome: Reply | Exception) -> None:
-        """The first call is done; the worker is at the next one from now on."""
+        """The first call is done; the room is at the next one from now on."""
         assert self.is_first(call)
         self._waiting.popleft()
         self._await_first()

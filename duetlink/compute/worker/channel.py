@@ -1,4 +1,4 @@
-"""The kernel's end of the socket, on its loop. What comes from the worker is hostile."""
+"""The kernel's end of the socket, on its loop. What comes from the room is hostile."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ class _Outgoing:
 class Channel:
     """Sends frames and hands over those that come.
 
-    `on_end` is called once, with the reason in words, and whether the worker broke the protocol.
+    `on_end` is called once, with the reason in words, and whether the room broke the protocol.
 
-    Descriptors go one way only: what the worker sends of them is never taken up, and ends the channel.
+    Descriptors go one way only: what the room sends of them is never taken up, and ends the channel.
     """
 
     def __init__(
@@ -99,10 +99,10 @@ class Channel:
         except (BlockingIOError, InterruptedError):
             return False
         except OSError as error:
-            self.close(f"the worker cannot be heard: {error.strerror}")
+            self.close(f"the room cannot be heard: {error.strerror}")
             return False
         if not data:
-            self.close("the worker has closed its end")
+            self.close("the room has closed its end")
             return False
         try:
             if flags & socket.MSG_CTRUNC:
@@ -112,7 +112,7 @@ class Channel:
                     break
                 self._on_frame(frame)
         except RemoteProtocolError as error:
-            self.close(f"the worker broke its protocol: {error}", broken=True)
+            self.close(f"the room broke its protocol: {error}", broken=True)
             return False
         return True
 
@@ -127,7 +127,7 @@ class Channel:
                 self._writing = True
             return
         except OSError:
-            # the worker has ended: its last words are still to be read
+            # the room has ended: its last words are still to be read
             self._loop.remove_writer(self._socket)
             return
         if self._writing:

@@ -1,4 +1,4 @@
-"""The worker process: started by a kernel, shut in, and then at its service on one socket until that closes.
+"""The room process: started by a kernel, shut in, and then at its service on one socket until that closes.
 
 It believes what the kernel says, which does not believe it. Commands are done one after the other in the main
 thread. A second thread waits for the kernel's end, since a command may take long.

@@ -1,4 +1,4 @@
-"""The worker's end of the socket: blocking, for the main thread; only `emit` may be called from others."""
+"""The room's end of the socket: blocking, for the main thread; only `emit` may be called from others."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the worker does for a kernel that has received a value it did not ask for: decodes it and uses it.
+"""What the room does for a kernel that has received a value it did not ask for: decodes it and uses it.
 
 A body may have been made so that a library ends the process that reads it, or never returns. Here that
 costs nothing. What comes out of it is thrown away: the kernel decodes the same bytes itself when this has
@@ -29,7 +29,7 @@ class DecodingDesk:
             MalformedValue, LimitExceeded, MissingLibrary: as `values.decode`.
         """
         if command != "decode":
-            raise RemoteProtocolError(f"the worker knows no command {command!r}")
+            raise RemoteProtocolError(f"the room knows no command {command!r}")
         asked = json.loads(content)
         (fd,) = fds
         body = map_sealed(fd, asked["size_bytes"], writable_copy=True)

@@ -1,4 +1,4 @@
-"""What a worker may be started to do, by a fixed table: nothing is imported by a name from elsewhere."""
+"""What a room may be started to do, by a fixed table: nothing is imported by a name from elsewhere."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Emit = Callable[[str, bytes], None]
 
 
 class Desk(Protocol):
-    """Does the commands of the kernel, one after the other, from the worker's start to its end."""
+    """Does the commands of the kernel, one after the other, from the room's start to its end."""
 
     def handle(
         self, command: str, content: bytes, fds: Sequence[int], emit: Emit

@@ -27,7 +27,7 @@ class Ending(NamedTuple):
 
 def late(timeout_s: float) -> Ending:
     """Of a room that took too long."""
-    return Ending(f"a command took over {timeout_s:g} s, and the worker was ended", is_limit=True)
+    return Ending(f"a command took over {timeout_s:g} s, and the room was ended", is_limit=True)
 
 
 def of_status(status: int, last_words: bytes, limits: Limits) -> Ending:
@@ -36,20 +36,20 @@ def of_status(status: int, last_words: bytes, limits: Limits) -> Ending:
         signal.SIGKILL,
         signal.SIGXCPU,
     ):
-        memory = f"the worker needed more than its {limits.memory_bytes:,.0f} bytes of memory, and ended"
+        memory = f"the room needed more than its {limits.memory_bytes:,.0f} bytes of memory, and ended"
         return Ending(memory, is_limit=True)
     if -status == signal.SIGXCPU:
         return Ending(
-            f"the worker took over {limits.cpu_s:g} s of processor time, and was ended", is_limit=True
+            f"the room took over {limits.cpu_s:g} s of processor time, and was ended", is_limit=True
         )
     if -status == signal.SIGKILL:
         killed = (
-            "the worker was ended by the system or a person: most likely memory ran out, or its "
+            "the room was ended by the system or a person: most likely memory ran out, or its "
             f"{limits.cpu_s:g} s of processor time"
         )
         return Ending(killed, is_limit=True, is_killed=True)
     how = f"ended by itself, with status {status}" if status >= 0 else f"crashed ({_name(-status)})"
-    return Ending(f"the worker {how}")
+    return Ending(f"the room {how}")
 
 
 def _name(number: int) -> str:

@@ -1,4 +1,4 @@
-"""How much a worker may tell of its progress. Both sides count: it keeps to that, its kernel enforces it."""
+"""How much a room may tell of its progress. Both sides count: it keeps to that, its kernel enforces it."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Rate:
 
 
 class EventGate:
-    """What a kernel lets through of a worker's events."""
+    """What a kernel lets through of a room's events."""
 
     def __init__(self, now_s: float) -> None:
         self._rate = Rate(now_s)

@@ -1,4 +1,4 @@
-"""Errors from a worker to its kernel: which classes may travel, by a fixed table."""
+"""Errors from a room to its kernel: which classes may travel, by a fixed table."""
 
 from __future__ import annotations
 
@@ -37,20 +37,18 @@ def to_wire(error: BaseException) -> dict[str, str]:
     for cls in type(error).__mro__:
         if cls.__name__ in _CLASSES and cls is _CLASSES[cls.__name__]:
             return {"kind": cls.__name__, "text": str(error)[:MAX_TEXT]}
-    if isinstance(
-        error, errors.WorkLimit
-    ):  # told like this it means that the worker is gone, which it is not
+    if isinstance(error, errors.WorkLimit):  # told like this it means that the room is gone, which it is not
         return {"kind": "OperationFailed", "text": str(error)[:MAX_TEXT]}
     if is_memory_error(error):
         return {"kind": "OperationFailed", "text": "it needs more memory than the owner allows (MemoryError)"}
-    return {"kind": "RemoteFailure", "text": f"{type(error).__name__} in the worker"}
+    return {"kind": "RemoteFailure", "text": f"{type(error).__name__} in the room"}
 
 
 def from_wire(header: Mapping[str, Any]) -> errors.DuetError:
-    """The error that a worker tells of. Raises RemoteProtocolError where it tells of none."""
+    """The error that a room tells of. Raises RemoteProtocolError where it tells of none."""
     kind, text = header.get("kind"), header.get("text")
     if type(kind) is not str or type(text) is not str or kind not in _CLASSES:
-        raise errors.RemoteProtocolError("the worker tells of an error that there is not")
+        raise errors.RemoteProtocolError("the room tells of an error that there is not")
     return _CLASSES[kind](text[:MAX_TEXT])
 
 

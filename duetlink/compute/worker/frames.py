@@ -1,4 +1,4 @@
-"""The frames between a kernel and its worker: a header in JSON, content, and file descriptors.
+"""The frames between a kernel and its room: a header in JSON, content, and file descriptors.
 
 Descriptors come beside the bytes, with the first byte of their frame, and the system never hands over those
 of two frames at once (`unix(7)`, SCM_RIGHTS). A frame says how many are its own; any other breaks the

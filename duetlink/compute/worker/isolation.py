@@ -1,4 +1,4 @@
-"""How well a worker is shut in, as it says itself once it is."""
+"""How well a room is shut in, as it says itself once it is."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Isolation:
         if type(enforced) is not bool or not all(
             type(word) is str and len(word) <= _MOST_CHARACTERS for word in words
         ):
-            raise RemoteProtocolError("the worker does not say how it is isolated")
+            raise RemoteProtocolError("the room does not say how it is isolated")
         filesystem, network, processes, memory = map(str, words)
         return cls(filesystem, network, processes, memory, enforced)
 

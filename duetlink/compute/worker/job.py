@@ -1,4 +1,4 @@
-"""What the worker does with a function whose text a person, or a policy of that person's, has approved."""
+"""What the room does with a function whose text a person, or a policy of that person's, has approved."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class JobDesk:
             return b"", ()
         if command == "run":
             return self._run(asked, emit)
-        raise RemoteProtocolError(f"the worker knows no command {command!r}")
+        raise RemoteProtocolError(f"the room knows no command {command!r}")
 
     def _run(self, asked: dict[str, Any], emit: Emit) -> tuple[bytes, Sequence[int]]:
         job = _Job(asked["name"], asked["source"])
@@ -63,7 +63,7 @@ class JobDesk:
             return answers.made(encoded)
         except KernelGone:
             raise
-        except BaseException as error:  # SystemExit as well: the worker tells why
+        except BaseException as error:  # SystemExit as well: the room tells why
             return answers.failed(job.failure(error))
 
 

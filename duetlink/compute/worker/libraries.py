@@ -1,4 +1,4 @@
-"""The libraries that a worker may be asked to have, and what they need before it is locked down, or after."""
+"""The libraries that a room may be asked to have, and what they need before it is locked down, or after."""
 
 from __future__ import annotations
 

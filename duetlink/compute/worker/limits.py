@@ -1,4 +1,4 @@
-"""What a worker may use up."""
+"""What a room may use up."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def _half_of_the_cores() -> int:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one worker, for all its life where nothing else is said. Raises SettingError."""
+    """Limits of one room, for all its life where nothing else is said. Raises SettingError."""
 
     memory_bytes: int = 4 * GIB  # beside the libraries and the assets that it is given
     result_bytes: int = 1 * GIB  # of what one command may give back
@@ -30,7 +30,7 @@ class Limits:
     def __post_init__(self) -> None:
         if self.memory_bytes < _LEAST_MEMORY_BYTES:
             raise SettingError(
-                f"memory_bytes is {self.memory_bytes:,}; a worker needs {_LEAST_MEMORY_BYTES:,} at least"
+                f"memory_bytes is {self.memory_bytes:,}; a room needs {_LEAST_MEMORY_BYTES:,} at least"
             )
         if self.result_bytes < 1:
             raise SettingError(f"result_bytes is {self.result_bytes:,}; it must be 1 at least")

@@ -1,7 +1,7 @@
 """Memory that kernel and worker hand to each other: written once, sealed, mapped by whoever reads it.
 
-Once a worker is locked down it can make none itself: its kernel does, within its limits, and seals it when
-the worker gives it back (`rooms.py`).
+Once a room is locked down it can make none itself: its kernel does, within its limits, and seals it when
+the room gives it back (`rooms.py`).
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def made_by(make: Callable[[int], int]) -> None:
 def place(pieces: Iterable[memoryview | bytes], size_bytes: int) -> int:
     """A descriptor of sealed memory that holds the pieces, one after the other; it is the caller's to close.
 
-    In a locked down worker it is sealed when it is given back.
+    In a locked down room it is sealed when it is given back.
 
     Raises:
         WorkLimit: there is no room for it.

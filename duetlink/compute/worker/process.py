@@ -1,4 +1,4 @@
-"""A worker as its kernel sees it: started, given commands, ended in bounded time; trusted in nothing."""
+"""A room as its kernel sees it: started, given commands, ended in bounded time; trusted in nothing."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from duetlink.compute.worker.result_memory import ResultMemory
 from duetlink.compute.worker.spawn import BOOTSTRAP, spawn
 from duetlink.errors import RemoteProtocolError, SettingError, WorkerUnavailable, WorkLimit
 
-__all__ = ["Reply", "Worker"]
+__all__ = ["Reply", "Room"]
 
 START_TIMEOUT_S = 60.0  # the libraries may have to come from a slow disk
 
@@ -35,8 +35,8 @@ _ERRORS_PAUSE_S = 0.001
 OnEvent = Callable[[str, bytes], None]
 
 
-class Worker:
-    """One worker process. Methods belong to the loop that started it.
+class Room:
+    """One room process. Methods belong to the loop that started it.
 
     `ended` is done with the reason, in words for the owner, once the process is gone.
     """
@@ -70,7 +70,7 @@ class Worker:
         timeout_s: float = START_TIMEOUT_S,
         bootstrap: str = BOOTSTRAP,
     ) -> Self:
-        """A worker that is shut in and waits for commands.
+        """A room that is shut in and waits for commands.
 
         Args:
             desk: what it is for, one of `DESKS`.
@@ -81,20 +81,20 @@ class Worker:
         Raises:
             SettingError: there is no such desk or library.
             WorkerUnavailable: it cannot be started here, or not in time. Its note, for the owner only, is
-                what the worker said of that.
+                what the room said of that.
         """
         unknown = [library for library in libraries if library not in LIBRARIES]
         if unknown:
-            raise SettingError(f"a worker has no {', '.join(unknown)}; there are {', '.join(LIBRARIES)}")
+            raise SettingError(f"a room has no {', '.join(unknown)}; there are {', '.join(LIBRARIES)}")
         if desk not in DESKS and bootstrap == BOOTSTRAP:
-            raise SettingError(f"a worker has no desk {desk!r}; there are {', '.join(DESKS)}")
+            raise SettingError(f"a room has no desk {desk!r}; there are {', '.join(DESKS)}")
         for _ in range(2):
             worker = cls(limits if limits is not None else Limits(), on_event)
             try:
                 async with asyncio.timeout(timeout_s):
                     await worker._open(desk, libraries, bootstrap)
             except TimeoutError:
-                why = f"the worker was not ready after {timeout_s:g} s"
+                why = f"the room was not ready after {timeout_s:g} s"
             except (WorkerUnavailable, RemoteProtocolError) as error:
                 why = str(error)
             except BaseException:
@@ -149,17 +149,17 @@ class Worker:
 
         Args:
             timeout_s: instead of the limits' `wall_s`.
-            lasting: the worker maps the memory of `fds` for good, so it does not count against its limit,
+            lasting: the room maps the memory of `fds` for good, so it does not count against its limit,
                 also where it is mapped to be written to. For assets, each once.
-            memory: the reply may come with memory, up to the limits' `result_bytes`. A worker that wants some
+            memory: the reply may come with memory, up to the limits' `result_bytes`. A room that wants some
                 for another call is ended.
 
         Raises:
-            WorkLimit: this call or one before it took more time, memory or processor than it may. The worker
+            WorkLimit: this call or one before it took more time, memory or processor than it may. The room
                 is gone, as it is with
-            WorkerUnavailable: the worker has ended, or broke its protocol.
+            WorkerUnavailable: the room has ended, or broke its protocol.
             LimitExceeded: the command is too large.
-            OperationFailed: it needs more memory than there is, or the desk says so; the worker goes on, as
+            OperationFailed: it needs more memory than there is, or the desk says so; the room goes on, as
                 it does with any other
             DuetError: that the desk has raised; RemoteFailure for what is none.
         """
@@ -184,7 +184,7 @@ class Worker:
 
     async def close(self) -> None:
         """End it; the process is gone when this returns. Safe to call twice."""
-        await self._give_up("this side has closed the worker")
+        await self._give_up("this side has closed the room")
 
     # -- the process -----------------------------------------------------------------------------------------
 
@@ -257,7 +257,7 @@ class Worker:
         return (WorkLimit if self._ending.is_limit else WorkerUnavailable)(self._ending.why)
 
     def _late(self, call: Call) -> None:
-        # this loop may have stood still for longer than the worker took
+        # this loop may have stood still for longer than the room took
         if self._channel is not None:
             self._channel.drain()
         if self._calls.is_first(call):
@@ -290,7 +290,7 @@ class Worker:
 
     def _started(self, header: dict[str, Any]) -> None:
         if type(header.get("unready")) is str:
-            why = f"the worker could not start ({header['unready'][:100]})"
+            why = f"the room could not start ({header['unready'][:100]})"
             self._end(Ending(why))
             return
         ready = header.get("ready")

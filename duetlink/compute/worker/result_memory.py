@@ -1,4 +1,4 @@
-"""The memory that a kernel makes for a worker's results: as much as it allows, sealed before it is used."""
+"""The memory that a kernel makes for a room's results: as much as it allows, sealed before it is used."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _MOST_ASKED = 1000
 
 
 class ResultMemory:
-    """Those of one worker, for the command at hand. Its descriptors are closed by `take` or `clear`."""
+    """Those of one room, for the command at hand. Its descriptors are closed by `take` or `clear`."""
 
     def __init__(self, most_bytes: int) -> None:
         self._most_bytes = most_bytes
@@ -44,7 +44,7 @@ class ResultMemory:
         """Seal these, a list of numbers, and hand them over; the others are closed.
 
         Raises:
-            RemoteProtocolError: there is none of that number, or the worker keeps it writable.
+            RemoteProtocolError: there is none of that number, or the room keeps it writable.
         """
         if type(numbers) is not list or not all(type(number) is int for number in numbers):
             raise RemoteProtocolError("a reply does not say which memory it is in")

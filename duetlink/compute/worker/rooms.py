@@ -26,7 +26,7 @@ from duetlink.base.runtime.forks import in_child
 from duetlink.compute.worker import ready
 from duetlink.compute.worker.libraries import LIBRARIES
 from duetlink.compute.worker.limits import Limits
-from duetlink.compute.worker.process import Worker
+from duetlink.compute.worker.process import Room
 from duetlink.compute.worker.ready import Made
 from duetlink.compute.worker.room_process import RoomProcess
 from duetlink.compute.worker.spawn import BOOTSTRAP, ahead, forking, spawn
@@ -46,7 +46,7 @@ class Zygote:
     most_rooms = 2_000
     most_s = 6 * 3600.0
 
-    def __init__(self, worker: Worker) -> None:
+    def __init__(self, worker: Room) -> None:
         self._worker = worker
         self._forked = 0
         self._began_s = time.monotonic()
@@ -57,7 +57,7 @@ class Zygote:
     async def start(cls, bootstrap: str) -> Zygote:
         """Raises WorkerUnavailable, also where its forks cannot compute."""
         limits = Limits(threads=1)  # so that no library starts threads which its forks would miss
-        return cls(await Worker.start(limits, libraries=tuple(LIBRARIES), bootstrap=forking(bootstrap)))
+        return cls(await Room.start(limits, libraries=tuple(LIBRARIES), bootstrap=forking(bootstrap)))
 
     @property
     def pid(self) -> int:

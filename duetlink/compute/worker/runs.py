@@ -13,7 +13,7 @@ from duetlink.compute.worker.faults import Fault
 from duetlink.compute.worker.groups import State
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import place
-from duetlink.compute.worker.process import OnEvent, Reply, Worker
+from duetlink.compute.worker.process import OnEvent, Reply, Room
 from duetlink.data.values.base import Encoded
 
 Made = tuple[Encoded, int | None]  # a value, and of how many rows each number of it is made at least
@@ -21,29 +21,29 @@ Made = tuple[Encoded, int | None]  # a value, and of how many rows each number o
 _LIBRARIES = tuple(library for library in libraries.LIBRARIES if library not in libraries.OF_FUNCTIONS)
 
 
-async def opened(limits: Limits, on_event: OnEvent = lambda name, content: None) -> Worker:
+async def opened(limits: Limits, on_event: OnEvent = lambda name, content: None) -> Room:
     """A room for a program, to be closed by the caller. Raises WorkerUnavailable."""
-    return await Worker.start(limits, desk="program", libraries=_LIBRARIES, on_event=on_event)
+    return await Room.start(limits, desk="program", libraries=_LIBRARIES, on_event=on_event)
 
 
-async def map_asset(room: Worker, name: str, revision: int, fd: int, size_bytes: int) -> None:
+async def map_asset(room: Room, name: str, revision: int, fd: int, size_bytes: int) -> None:
     """Let a room have an object that its program names. The descriptor stays the caller's. Raises as
-    `Worker.call`.
+    `Room.call`.
     """
     header = {"name": name, "revision": revision, "size_bytes": size_bytes}
     await room.call("asset", json.dumps(header).encode(), [fd], lasting=True)
 
 
-async def begin_with(room: Worker, steps: int, fd: int, size_bytes: int, state: State) -> None:
+async def begin_with(room: Room, steps: int, fd: int, size_bytes: int, state: State) -> None:
     """Let a room have what the first steps of its program have made in an earlier one. The descriptor stays
-    the caller's. Raises as `Worker.call`.
+    the caller's. Raises as `Room.call`.
     """
     header = {"steps": steps, "size_bytes": size_bytes, "state": state}
     await room.call("frozen", json.dumps(header).encode(), [fd])
 
 
 async def begin(
-    room: Worker, program: Program, salt: str, steps: int, max_bytes: int, least_s: float
+    room: Room, program: Program, salt: str, steps: int, max_bytes: int, least_s: float
 ) -> tuple[int, int, State] | None:
     """Have a room do the first steps of a program and no others, and freeze what the last of them makes: in
     memory that is the caller's to close, of this size. None: that cannot be frozen, or took less than
@@ -55,7 +55,7 @@ async def begin(
     return answers.read_frozen(reply.content, reply.fds)
 
 
-async def end(room: Worker, timeout_s: float) -> Made | Fault:
+async def end(room: Room, timeout_s: float) -> Made | Fault:
     """What the program makes that was begun. Raises as `run`."""
     asked = json.dumps({"max_bytes": room.limits.result_bytes}).encode()
     reply = await room.call("run", asked, timeout_s=timeout_s, memory=True)
@@ -63,7 +63,7 @@ async def end(room: Worker, timeout_s: float) -> Made | Fault:
 
 
 async def run(
-    room: Worker, program: Program, salt: str, command: str = "run", more: dict[str, Any] | None = None
+    room: Room, program: Program, salt: str, command: str = "run", more: dict[str, Any] | None = None
 ) -> Made | Fault:
     """What a program makes in a room that has its assets, or why it cannot be made. Once for each room.
 
@@ -76,7 +76,7 @@ async def run(
     return answers.read_result(reply.content, reply.fds)
 
 
-async def _asked(room: Worker, program: Program, command: str, asked: dict[str, Any]) -> Reply:
+async def _asked(room: Room, program: Program, command: str, asked: dict[str, Any]) -> Reply:
     segments = program.segments
     size_bytes = sum(map(len, segments))
     fd = await asyncio.to_thread(place, segments, size_bytes)

@@ -1,4 +1,4 @@
-"""How a worker is started: the command, its environment, and where it finds its modules."""
+"""How a room is started: the command, its environment, and where it finds its modules."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ _THREADS = (
 
 
 async def spawn(bootstrap: str, threads: int) -> tuple[Process, socket.socket]:
-    """The process and our end of its socket. To be called in the thread that the worker shall not outlive.
+    """The process and our end of its socket. To be called in the thread that the room shall not outlive.
 
     Raises:
         WorkerUnavailable: it cannot be started here.
     """
     if sys.platform == "win32":
-        raise WorkerUnavailable("no worker can be shut in under Windows: there is no remote work here")
+        raise WorkerUnavailable("no room can be shut in under Windows: there is no remote work here")
     if not sys.executable:
-        raise WorkerUnavailable("this interpreter does not know its own program file: no worker can start")
+        raise WorkerUnavailable("this interpreter does not know its own program file: no room can start")
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
         process = await asyncio.create_subprocess_exec(
@@ -75,7 +75,7 @@ async def spawn(bootstrap: str, threads: int) -> tuple[Process, socket.socket]:
         )
     except OSError as error:
         ours.close()
-        raise WorkerUnavailable(f"the worker cannot start: {error.strerror or error}") from None
+        raise WorkerUnavailable(f"the room cannot start: {error.strerror or error}") from None
     except BaseException:
         ours.close()
         raise

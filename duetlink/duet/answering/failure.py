@@ -1,6 +1,6 @@
 """Why a run has failed at its owner, and how much of that the one who asked for it hears.
 
-Nobody hears anything before a person or a policy says how much. The worker that tells of it has run the
+Nobody hears anything before a person or a policy says how much. The room that tells of it has run the
 peer's code, which may say what it likes: what is not one of a few known names, or a place in its own text,
 goes to the peer only where the owner lets messages out.
 """
@@ -67,12 +67,12 @@ class Failure:
 
     @classmethod
     def of(cls, told: Any, lines: int) -> Self:
-        """Of what the worker tells of a function of so many lines. Raises WorkerUnavailable: that is none."""
+        """Of what the room tells of a function of so many lines. Raises WorkerUnavailable: that is none."""
         try:
             kinds = [str(kind) for kind in told["kinds"]]
             line, message, trace = int(told["line"]), str(told["message"]), str(told["traceback"])
         except (KeyError, TypeError, ValueError, OverflowError):
-            raise errors.WorkerUnavailable("the worker's answer is no failure of a function") from None
+            raise errors.WorkerUnavailable("the room's answer is no failure of a function") from None
         kind = next((kind for kind in kinds if kind in _KNOWN), "Exception")
         return cls(kind, line if 0 < line <= lines else 0, message[:_MAX_TEXT], trace[-_MAX_TEXT:])
 

@@ -140,7 +140,7 @@ class Inbox:
                 job.is_charged = not await asyncio.to_thread(self._programs.unpaid, assets, job.key)
 
     async def close(self) -> None:
-        """End the functions that run; their workers are gone when this returns."""
+        """End the functions that run; their rooms are gone when this returns."""
         await self._runner.close()
         await self.jobs.close()
 

@@ -15,7 +15,7 @@ from duetlink.compute.worker import answers, faults
 from duetlink.compute.worker.faults import Fault, error_name
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import place
-from duetlink.compute.worker.process import OnEvent, Worker
+from duetlink.compute.worker.process import OnEvent, Room
 from duetlink.compute.worker.runs import Made
 from duetlink.data import values
 from duetlink.data.values.base import Encoded
@@ -43,7 +43,7 @@ async def run(job: Job, limits: Limits, on_event: OnEvent, decoding: Decoding, p
     assert isinstance(job, FunctionJob)
     inputs = [await _placed(job, input_, limits, programs) for input_ in job.inputs]
     try:
-        room = await Worker.start(limits, desk="job", libraries=job.libraries, on_event=on_event)
+        room = await Room.start(limits, desk="job", libraries=job.libraries, on_event=on_event)
         job.memory_bytes = room.memory_bytes
         try:
             return await _function(room, job, inputs, decoding), 1 if job.info.group else None
@@ -82,9 +82,9 @@ async def _run_program(
     on_event: OnEvent = lambda name, content: None,
     private: Private | None = None,
 ) -> Made:
-    rooms: list[Worker] = []
+    rooms: list[Room] = []
 
-    def watch(room: Worker) -> None:
+    def watch(room: Room) -> None:
         rooms.append(room)
         job.memory_bytes = room.memory_bytes
 
@@ -131,7 +131,7 @@ async def _placed(job: Job, input_: Input, limits: Limits, programs: Programs) -
 
 
 async def _function(
-    room: Worker, job: FunctionJob, inputs: Sequence[tuple[int, int]], decoding: Decoding
+    room: Room, job: FunctionJob, inputs: Sequence[tuple[int, int]], decoding: Decoding
 ) -> Encoded:
     for number, (fd, size_bytes) in enumerate(inputs):
         header = json.dumps({"number": number, "size_bytes": size_bytes})

@@ -67,7 +67,7 @@ class Jobs:
         self._link = link
 
     async def close(self) -> None:
-        """End all that run; their workers are gone when this returns."""
+        """End all that run; their rooms are gone when this returns."""
         running = [job.task for job in self._begun if job.task is not None]
         for job in self._begun:
             job.stop()
@@ -77,13 +77,13 @@ class Jobs:
 
     async def make(self, request: Incoming, by: str, timeout_s: float | None = None) -> None:
         """Return when the function has been run, and what came of it is there to be approved. Does nothing
-        where that is so. If cancelled, its worker is ended, unless somebody else has it run.
+        where that is so. If cancelled, its room is ended, unless somebody else has it run.
 
         Raises:
             OperationFailed: it has failed, as `job.failure` tells.
             RequestAnswered: it was denied or withdrawn meanwhile.
             AssetNotFound, AssetChanged: an input is no longer shared.
-            WorkerUnavailable: no worker can be had, or somebody has stopped it.
+            WorkerUnavailable: no room can be had, or somebody has stopped it.
             AuditUnavailable: it cannot be put down; it is not run.
             BudgetExceeded: it claims to cost more than is left; it is not run, and nothing was charged.
         """

@@ -24,7 +24,7 @@ from duetlink.compute.worker import faults, rooms, runs
 from duetlink.compute.worker.faults import Fault
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import place
-from duetlink.compute.worker.process import OnEvent, Worker
+from duetlink.compute.worker.process import OnEvent, Room
 from duetlink.compute.worker.runs import Made
 from duetlink.duet.answering.charge import Charge, planned_charges, refusal
 from duetlink.duet.answering.private import Private, planned, rows_found
@@ -157,7 +157,7 @@ class Programs:
         limits: Limits,
         on_event: OnEvent = lambda name, content: None,
         private: Private | None = None,
-        on_room: Callable[[Worker], None] = lambda room: None,
+        on_room: Callable[[Room], None] = lambda room: None,
     ) -> Made | Fault:
         """What a program makes, or why it cannot be made; with `private`, that statistic of it. The room is
         gone when this returns, or was cancelled.
@@ -201,7 +201,7 @@ class Programs:
         program: Program,
         limits: Limits,
         on_event: OnEvent,
-        on_room: Callable[[Worker], None],
+        on_room: Callable[[Room], None],
     ) -> Made | Fault | None:
         """What a program makes in a room that goes on from an earlier one, or that later ones may go on from;
         None: it is to be run from its beginning, by itself.
@@ -228,7 +228,7 @@ class Programs:
             if not stays:
                 await room.close()
 
-    async def _freeze(self, room: Worker, program: Program, plan: Plan, prefix: Prefix) -> None:
+    async def _freeze(self, room: Room, program: Program, plan: Plan, prefix: Prefix) -> None:
         """Have a room do the first steps of a program and no others, and keep what they have made."""
         most_bytes = min(self._reuse.most_bytes, room.limits.result_bytes)
         made = await runs.begin(room, program, self._salt, prefix.steps, most_bytes, plan.least_s)
@@ -247,7 +247,7 @@ class Programs:
             return False
         return True
 
-    async def _open(self, room: Worker, name: str, revision: int, needed: bool) -> None:
+    async def _open(self, room: Room, name: str, revision: int, needed: bool) -> None:
         """Put down that an asset is worked on, and let a room have it, if it needs it."""
         self._worked_on(name, revision)
         if needed:
@@ -270,7 +270,7 @@ class Programs:
             raise
         return fd, outgoing.size_bytes
 
-    async def _map(self, room: Worker, name: str, revision: int) -> None:
+    async def _map(self, room: Room, name: str, revision: int) -> None:
         """Let a room have an asset."""
         fd, size_bytes = await self.placed(name, revision)
         try:

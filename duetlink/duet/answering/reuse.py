@@ -25,7 +25,7 @@ from duetlink.compute.operations.canonical import Program
 from duetlink.compute.operations.prefixes import Assets, Beginning, Prefix, divided, prefixes
 from duetlink.compute.worker.groups import State
 from duetlink.compute.worker.limits import Limits
-from duetlink.compute.worker.process import Worker
+from duetlink.compute.worker.process import Room
 
 COSTLY_S = 0.05  # a run that takes less is not worth a copy
 WORTH_S = 0.01  # nor are steps that take less, where as many assets are worked with after them
@@ -70,7 +70,7 @@ class Plan(NamedTuple):
 class Warm:
     """A room that has run exactly the steps of one program, and holds all that they made."""
 
-    room: Worker
+    room: Room
     ran: Beginning
     assets: Assets  # which it has
     timer: asyncio.TimerHandle
@@ -163,7 +163,7 @@ class Reuse:
 
     # -- a room that goes on ---------------------------------------------------------------------------------
 
-    def take(self, program: Program, limits: Limits) -> tuple[Worker, Assets] | None:
+    def take(self, program: Program, limits: Limits) -> tuple[Room, Assets] | None:
         """The room that has run the first steps of a program and nothing else, and its assets. It is the
         caller's from now on.
         """
@@ -177,7 +177,7 @@ class Reuse:
         self.uses += 1
         return warm.room, warm.assets
 
-    def leave(self, room: Worker, program: Program) -> None:
+    def leave(self, room: Room, program: Program) -> None:
         """Take over a room that has run a program, and not failed."""
         self._cool()
         timer = asyncio.get_running_loop().call_later(WARM_S, self._cool)

@@ -1,6 +1,6 @@
-"""Parameters that say how to work, and change no result: they are as the worker has them.
+"""Parameters that say how to work, and change no result: they are as a room has them.
 
-The worker is one process, and nobody reads what it prints. Scripts ask for more (`n_jobs=-1`, `verbose=1`).
+a room is one process, and nobody reads what it prints. Scripts ask for more (`n_jobs=-1`, `verbose=1`).
 The owner's guards refuse that, so it is written here as what it comes to.
 """
 

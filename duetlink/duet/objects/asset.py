@@ -146,7 +146,7 @@ class Content:
         self.held = Retained(size_bytes=encoded.size_bytes)
         self._outgoing: concurrent.futures.Future[Outgoing] | None = None
         self._original = original
-        self.decode: Callable[[bytes], object] = decode  # another one where a worker has encoded it
+        self.decode: Callable[[bytes], object] = decode  # another one where a room has encoded it
 
     @classmethod
     def of(cls, obj: object, lossy: Lossy | None = None) -> Self:

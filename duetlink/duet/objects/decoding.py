@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import place
-from duetlink.compute.worker.process import Worker
+from duetlink.compute.worker.process import Room
 from duetlink.data import values
 from duetlink.errors import LimitExceeded, MalformedValue, ValueRefused, WorkerUnavailable, WorkLimit
 
@@ -29,7 +29,7 @@ class Decoding:
     def __init__(self, memory_bytes: int) -> None:
         """`memory_bytes`: what a process may take beside a value and its libraries."""
         self._limits = Limits(memory_bytes=memory_bytes, threads=1)
-        self._worker: Worker | None = None  # that tries a value now
+        self._room: Room | None = None  # that tries a value now
         self._is_closed = False
         self.tried = 0  # values that a process of their own has survived
         self._turn = asyncio.Lock()
@@ -68,8 +68,8 @@ class Decoding:
     async def close(self) -> None:
         """End what is tried. It raises ValueRefused, as does what comes later."""
         self._is_closed = True
-        if self._worker is not None:
-            self._worker.kill("this duet is closed")
+        if self._room is not None:
+            self._room.kill("this duet is closed")
         async with self._turn:
             pass
 
@@ -78,12 +78,12 @@ class Decoding:
         needed = await asyncio.to_thread(values.libraries, body)
         asked = json.dumps({"size_bytes": len(body), "room_bytes": room_bytes}).encode()
         timeout_s = _TIMEOUT_S + len(body) * _TIMEOUT_S_PER_BYTE
-        worker = await self._started(needed)
+        room = await self._started(needed)
         try:
             self._raise_closed()
             fd = await asyncio.to_thread(place, [body], len(body))
             try:
-                await worker.call("decode", asked, [fd], timeout_s=timeout_s, lasting=True)
+                await room.call("decode", asked, [fd], timeout_s=timeout_s, lasting=True)
             finally:
                 os.close(fd)
             self.tried += 1
@@ -94,20 +94,20 @@ class Decoding:
             self._raise_closed()
             raise MalformedValue(f"the process in which it was decoded has ended ({error})") from None
         finally:
-            self._worker = None
-            await worker.close()
+            self._room = None
+            await room.close()
 
-    async def _started(self, needed: frozenset[str]) -> Worker:
+    async def _started(self, needed: frozenset[str]) -> Room:
         """A process that has these libraries, as far as they are installed."""
         self._raise_closed()
         try:
-            self._worker = await Worker.start(self._limits, desk="decode", libraries=sorted(needed))
+            self._room = await Room.start(self._limits, desk="decode", libraries=sorted(needed))
         except WorkerUnavailable as error:
             raise ValueRefused(
                 f"a value of {', '.join(sorted(needed))} is decoded in a process of its own first, and the "
                 f"receiver can start none ({error}); send arrays, or share() it, to be asked for"
             ) from None
-        return self._worker
+        return self._room
 
     def _raise_closed(self) -> None:
         if self._is_closed:

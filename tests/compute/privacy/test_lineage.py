@@ -321,7 +321,7 @@ def test_a_refusal_names_the_step(allowed: Allowed, schemas: Schemas) -> None:
 
 
 def test_a_number_that_two_results_had_is_refused(allowed: Allowed, schemas: Schemas) -> None:
-    """The worker keeps the first result of a number, or the last once it was dropped."""
+    """The room keeps the first result of a number, or the last once it was dropped."""
     p = Program()
     x = p.item(p.asset(), "age")
     total = p.do(".sum", x)

@@ -12,10 +12,10 @@ import pytest
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.compute.worker import rooms
 from duetlink.compute.worker.limits import Limits
-from duetlink.compute.worker.process import Worker
+from duetlink.compute.worker.process import Room
 
 T = TypeVar("T")
-StartWorker = Callable[..., Awaitable[Worker]]
+StartWorker = Callable[..., Awaitable[Room]]
 
 BOOTSTRAP = f"""
 import site, sys
@@ -33,11 +33,11 @@ main(int(sys.argv[1]))
 @pytest.fixture
 async def start_worker() -> AsyncIterator[StartWorker]:
     """`worker = await start_worker(Limits(...), desk="probe", libraries=(...))`; closed after the test."""
-    started: list[Worker] = []
+    started: list[Room] = []
 
-    async def start(limits: Limits | None = None, desk: str = "probe", **options: Any) -> Worker:
+    async def start(limits: Limits | None = None, desk: str = "probe", **options: Any) -> Room:
         options = {"bootstrap": BOOTSTRAP} | options
-        started.append(await Worker.start(limits, desk=desk, **options))
+        started.append(await Room.start(limits, desk=desk, **options))
         return started[-1]
 
     yield start
@@ -70,9 +70,7 @@ class Place:
 
     async def _use(self) -> Callable[[], Awaitable[None]]:
         leave = rooms.use(BOOTSTRAP)
-        await (
-            await Worker.start(desk="probe", bootstrap=BOOTSTRAP)
-        ).close()  # its zygote is there from now on
+        await (await Room.start(desk="probe", bootstrap=BOOTSTRAP)).close()  # its zygote is there from now on
         return leave
 
     async def _left(self, leave: Callable[[], Awaitable[None]]) -> None:
@@ -94,11 +92,11 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
 
 
 class Asked:
-    """A worker that several tests ask things, from outside its loop."""
+    """A room that several tests ask things, from outside its loop."""
 
     def __init__(self, place: Place, desk: str, libraries: tuple[str, ...], limits: Limits) -> None:
         self.place = place
-        self.worker = place.run(Worker.start(limits, desk=desk, libraries=libraries, bootstrap=BOOTSTRAP))
+        self.worker = place.run(Room.start(limits, desk=desk, libraries=libraries, bootstrap=BOOTSTRAP))
 
     def __call__(self, command: str, content: str | bytes = b"", timeout_s: float = 60.0) -> str:
         data = content.encode() if isinstance(content, str) else content

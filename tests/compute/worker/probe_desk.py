@@ -1,4 +1,4 @@
-"""A desk that tries what a worker must not be able to do. Its commands are the functions below, by name."""
+"""A desk that tries what a room must not be able to do. Its commands are the functions below, by name."""
 
 from __future__ import annotations
 
@@ -318,7 +318,7 @@ class _Message(ctypes.Structure):
 
 
 class WrongDesk:
-    """Breaks the protocol, as code that has taken over a worker could."""
+    """Breaks the protocol, as code that has taken over a room could."""
 
     def __init__(self) -> None:
         # struct cmsghdr with one descriptor, standard error

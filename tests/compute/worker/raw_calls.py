@@ -1,6 +1,6 @@
-"""System calls made directly, past Python and its audit hook: what machine code inside the worker could do.
+"""System calls made directly, past Python and its audit hook: what machine code inside the room could do.
 
-The worker of `test_raw_syscalls.py` imports this module before it is locked down, so that the C function
+The room of `test_raw_syscalls.py` imports this module before it is locked down, so that the C function
 `syscall` is bound already; the approved function of that test then makes all these calls. The numbers stand
 here once more, and are not taken from `syscalls.py`: a wrong number there shall be noticed.
 """

@@ -1,4 +1,4 @@
-"""What a worker answers, and what its kernel makes of an answer that is none."""
+"""What a room answers, and what its kernel makes of an answer that is none."""
 
 from __future__ import annotations
 

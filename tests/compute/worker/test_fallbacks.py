@@ -1,4 +1,4 @@
-"""Where a system has less to shut a worker in with, it says so, and Python's own fence stands."""
+"""Where a system has less to shut a room in with, it says so, and Python's own fence stands."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ HOOK = b"refused by the hook"
 
 
 def without(*replacements: str) -> str:
-    """The tests' program of a worker, with parts of the sandbox switched off."""
+    """The tests' program of a room, with parts of the sandbox switched off."""
     return BOOTSTRAP.replace("main(", f"{chr(10).join(replacements)}\nmain(")
 
 

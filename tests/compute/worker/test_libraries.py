@@ -1,4 +1,4 @@
-"""Libraries do their work in a locked down worker, what they load on first use included."""
+"""Libraries do their work in a locked down room, what they load on first use included."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def test_without_memfds_it_is_a_file_without_a_name(monkeypatch: pytest.MonkeyPa
     os.close(fd)
 
 
-# -- what a kernel makes for a worker's results --------------------------------------------------------------
+# -- what a kernel makes for a room's results --------------------------------------------------------------
 
 
 def test_what_is_taken_is_sealed_and_the_rest_is_closed() -> None:

@@ -1,4 +1,4 @@
-"""A worker as its kernel uses it: commands, memory, limits of time, and every way to end."""
+"""A room as its kernel uses it: commands, memory, limits of time, and every way to end."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ import pytest
 from duetlink.compute.worker.frames import head
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.memory import map_sealed, place
-from duetlink.compute.worker.process import Worker
+from duetlink.compute.worker.process import Room
 from duetlink.errors import (
     LimitExceeded,
     OperationFailed,
@@ -70,9 +70,9 @@ async def test_errors_come_as_what_they_are_or_by_their_name_only(start_worker: 
     worker = await start_worker()
     with pytest.raises(RemoteProtocolError, match="step 3 is malformed"):
         await worker.call("protocol_error")
-    with pytest.raises(RemoteFailure, match=r"^KeyError in the worker$"):
+    with pytest.raises(RemoteFailure, match=r"^KeyError in the room$"):
         await worker.call("boom")
-    with pytest.raises(RemoteFailure, match=r"^SystemExit in the worker$"):
+    with pytest.raises(RemoteFailure, match=r"^SystemExit in the room$"):
         await worker.call("leave_by_exception")
     assert (await worker.call("echo", b"on")).content == b"on"
 
@@ -221,7 +221,7 @@ async def test_an_endless_command_is_ended_and_the_loop_stays_responsive(
     assert turns > 3  # else, the loop stood still with it for the whole second
     with pytest.raises(WorkLimit):
         await worker.call("echo")
-    assert await worker.ended == "a command took over 1 s, and the worker was ended"
+    assert await worker.ended == "a command took over 1 s, and the room was ended"
     assert not is_there(worker.pid)
 
 
@@ -272,7 +272,7 @@ async def test_a_worker_that_ends_by_itself_says_how(
         with pytest.raises(WorkerUnavailable, match=words) as caught:
             await call
         assert type(caught.value) is WorkerUnavailable
-    assert "the worker" in await worker.ended
+    assert "the room" in await worker.ended
 
 
 async def test_one_that_the_system_kills_has_met_a_limit(start_worker: StartWorker) -> None:
@@ -308,10 +308,10 @@ async def test_closing_ends_it_and_all_that_wait(start_worker: StartWorker) -> N
     await asyncio.sleep(0)
     await worker.close()
     assert not is_there(worker.pid)
-    with pytest.raises(WorkerUnavailable, match="this side has closed the worker"):
+    with pytest.raises(WorkerUnavailable, match="this side has closed the room"):
         await waiting
     await worker.close()
-    with pytest.raises(WorkerUnavailable, match="this side has closed the worker"):
+    with pytest.raises(WorkerUnavailable, match="this side has closed the room"):
         await worker.call("echo")
 
 
@@ -330,9 +330,9 @@ async def test_killing_tells_why(start_worker: StartWorker) -> None:
 def test_it_ends_with_its_kernel_however_that_ends(command: str) -> None:
     program = f"""
 import asyncio
-from duetlink.compute.worker.process import Worker
+from duetlink.compute.worker.process import Room
 async def main():
-    worker = await Worker.start(desk="probe", bootstrap={BOOTSTRAP!r})
+    worker = await Room.start(desk="probe", bootstrap={BOOTSTRAP!r})
     asyncio.ensure_future(worker.call({command!r}))
     await worker.call("echo") if not {command!r} else await asyncio.sleep(0.1)
     print(worker.pid, flush=True)
@@ -351,7 +351,7 @@ asyncio.run(main())
     assert not is_there(pid)
 
 
-# -- a worker that is not what it was ------------------------------------------------------------------------
+# -- a room that is not what it was ------------------------------------------------------------------------
 
 
 def reply(number: int, **fields: object) -> bytes:
@@ -387,7 +387,7 @@ async def test_a_worker_that_breaks_the_protocol_is_ended(
     calls = [asyncio.ensure_future(worker.call("send", content, memory=True)) for _ in range(2)]
     outcomes = await asyncio.gather(*calls, return_exceptions=True)
     assert type(outcomes[1]) is WorkerUnavailable
-    assert "the worker broke its protocol" in str(outcomes[1])
+    assert "the room broke its protocol" in str(outcomes[1])
     assert words in await worker.ended
     assert not is_there(worker.pid)
     assert len(os.listdir("/dev/fd")) <= before
@@ -423,9 +423,9 @@ async def test_one_that_hangs_up_and_lives_on_is_ended(start_worker: StartWorker
 
 async def test_only_what_there_is_can_be_asked_for() -> None:
     with pytest.raises(SettingError, match="no os; there are"):
-        await Worker.start(libraries=("os",))
+        await Room.start(libraries=("os",))
     with pytest.raises(SettingError, match="no desk 'probe'; there are program, job"):
-        await Worker.start(desk="probe")
+        await Room.start(desk="probe")
 
 
 @pytest.mark.parametrize(
@@ -446,15 +446,15 @@ def test_limits_that_make_no_sense_are_refused(limits: dict[str, float]) -> None
 
 async def test_one_that_does_not_come_up_is_ended_in_time() -> None:
     with pytest.raises(WorkerUnavailable, match=r"not ready after 0\.3 s"):
-        await Worker.start(desk="probe", bootstrap="import time; time.sleep(60)", timeout_s=0.3)
+        await Room.start(desk="probe", bootstrap="import time; time.sleep(60)", timeout_s=0.3)
 
 
 async def test_one_that_fails_to_start_tells_the_owner_why() -> None:
     with pytest.raises(WorkerUnavailable, match="ended by itself, with status 1") as caught:
-        await Worker.start(desk="probe", bootstrap="raise ValueError('no such thing')")
+        await Room.start(desk="probe", bootstrap="raise ValueError('no such thing')")
     assert "ValueError: no such thing" in caught.value.__notes__[0]
     with pytest.raises(WorkerUnavailable, match=r"could not start \(ModuleNotFoundError\)") as caught:
-        await Worker.start(desk="probe", bootstrap=with_modules(numpy="numpy.nothing"))
+        await Room.start(desk="probe", bootstrap=with_modules(numpy="numpy.nothing"))
     assert "numpy.nothing" in caught.value.__notes__[0]
 
 
@@ -467,7 +467,7 @@ async def test_a_library_that_cannot_be_imported_is_left_out(start_worker: Start
 
 
 def with_modules(**modules: str) -> str:
-    """The tests' program of a worker, where these are the modules of libraries."""
+    """The tests' program of a room, where these are the modules of libraries."""
     listed = {library: (module,) for library, module in modules.items()}
     change = f"from duetlink.compute.worker import libraries; libraries.LIBRARIES = {listed!r}"
     return BOOTSTRAP.replace("main(int(", f"{change}\nmain(int(")
@@ -475,7 +475,7 @@ def with_modules(**modules: str) -> str:
 
 async def test_a_start_that_is_cancelled_leaves_no_process() -> None:
     before = set(_children())
-    starting = asyncio.ensure_future(Worker.start(desk="probe", bootstrap=BOOTSTRAP))
+    starting = asyncio.ensure_future(Room.start(desk="probe", bootstrap=BOOTSTRAP))
     while not set(_children()) - before:
         await asyncio.sleep(0.001)
     starting.cancel()

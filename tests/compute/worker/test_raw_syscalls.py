@@ -17,7 +17,7 @@ import pytest
 from duetlink.compute.operations.function import write_call
 from duetlink.compute.worker import answers
 from duetlink.compute.worker.limits import Limits
-from duetlink.compute.worker.process import Worker
+from duetlink.compute.worker.process import Room
 from duetlink.data import values
 from duetlink.errors import WorkerUnavailable, WorkLimit
 from tests.compute.worker.conftest import BOOTSTRAP, Place
@@ -55,7 +55,7 @@ def run(place: Place) -> Run:
 
 
 async def _run(what: str, arguments: tuple[Any, ...], limits: Limits) -> Any:
-    worker = await Worker.start(limits, desk="job", bootstrap=BOOTSTRAP)
+    worker = await Room.start(limits, desk="job", bootstrap=BOOTSTRAP)
     try:
         assert worker.isolation.enforced
         call = write_call([what, *arguments], {}).decode()
@@ -137,7 +137,7 @@ def test_memory_that_is_made_read_only_is_counted_no_more_as_the_document_says(r
 
 
 def test_the_system_ends_it_first_when_its_memory_runs_out(place: Place) -> None:
-    worker = place.run(Worker.start(LIMITS, desk="job", bootstrap=BOOTSTRAP))
+    worker = place.run(Room.start(LIMITS, desk="job", bootstrap=BOOTSTRAP))
     try:
         assert Path(f"/proc/{worker.pid}/oom_score_adj").read_text() == "1000\n"
     finally:

@@ -15,7 +15,7 @@ import pytest
 
 from duetlink.compute.worker import rooms
 from duetlink.compute.worker.limits import Limits
-from duetlink.compute.worker.process import Worker
+from duetlink.compute.worker.process import Room
 from duetlink.errors import WorkerUnavailable
 from tests.compute.worker.conftest import BOOTSTRAP
 from tests.compute.worker.test_process import is_there
@@ -32,8 +32,8 @@ async def here() -> AsyncIterator[rooms.Rooms]:
     await leave()
 
 
-async def started() -> Worker:
-    return await Worker.start(Limits(threads=2), desk="free", bootstrap=BOOTSTRAP)
+async def started() -> Room:
+    return await Room.start(Limits(threads=2), desk="free", bootstrap=BOOTSTRAP)
 
 
 async def gone(*pids: int) -> None:
@@ -102,10 +102,10 @@ def test_when_the_owner_is_killed_zygote_and_rooms_end() -> None:
     program = f"""
 import asyncio
 from duetlink.compute.worker import rooms
-from duetlink.compute.worker.process import Worker
+from duetlink.compute.worker.process import Room
 async def main():
     leave = rooms.use({BOOTSTRAP!r})
-    worker = await Worker.start(desk="probe", bootstrap={BOOTSTRAP!r})
+    worker = await Room.start(desk="probe", bootstrap={BOOTSTRAP!r})
     asyncio.ensure_future(worker.call("loop"))
     await asyncio.sleep(0.1)
     print(rooms.here().zygote_pid, worker.pid, flush=True)

@@ -1,4 +1,4 @@
-"""What a locked down worker cannot do: each tried in a real one, by Python and, past it, by system calls."""
+"""What a locked down room cannot do: each tried in a real one, by Python and, past it, by system calls."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ linux_only = pytest.mark.skipif(sys.platform != "linux", reason="the system has 
 
 @pytest.fixture(scope="module")
 def ask(place: Place) -> Iterator[Asked]:
-    """Asks a worker that runs no code but the libraries'."""
+    """Asks a room that runs no code but the libraries'."""
     reading, writing = os.pipe()
-    os.set_inheritable(reading, True)  # a careless parent: the worker must not have it nevertheless
+    os.set_inheritable(reading, True)  # a careless parent: the room must not have it nevertheless
     asked = Asked(
         place, "probe", ("numpy",), Limits(memory_bytes=256 * MIB, result_bytes=16 * MIB, threads=2)
     )
@@ -37,7 +37,7 @@ def ask(place: Place) -> Iterator[Asked]:
 
 @pytest.fixture(scope="module")
 def ask_free(place: Place) -> Iterator[Asked]:
-    """Asks a worker that runs code which a person has approved."""
+    """Asks a room that runs code which a person has approved."""
     asked = Asked(place, "free", ("numpy",), Limits())
     yield asked
     asked.close()
@@ -280,4 +280,4 @@ def test_approved_code_that_goes_past_python_meets_the_system(ask_free: Asked) -
 def test_what_an_exception_says_stays_inside(ask: Asked) -> None:
     with pytest.raises(RemoteFailure) as caught:
         ask("boom")
-    assert str(caught.value) == "KeyError in the worker"
+    assert str(caught.value) == "KeyError in the room"

@@ -1,4 +1,4 @@
-"""What libraries do all day, to be done in a locked down worker. Each returns a figure that is checked."""
+"""What libraries do all day, to be done in a locked down room. Each returns a figure that is checked."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""What shuts a worker in: one file per mechanism, and `lockdown.py`, which puts them in force in order."""
+"""What shuts a room in: one file per mechanism, and `lockdown.py`, which puts them in force in order."""

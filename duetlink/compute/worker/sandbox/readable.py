@@ -1,4 +1,4 @@
-"""The files that a worker may read: the interpreter's, the installed libraries', and some of the system's."""
+"""The files that a room may read: the interpreter's, the installed libraries', and some of the system's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker may not ask the system for. Numbers on x86_64 and aarch64; None: there is no such call.
+"""What a room may not ask the system for. Numbers on x86_64 and aarch64; None: there is no such call.
 
 From 424 on all machines have the same numbers, and only what is listed is let through: calls that come with
 later systems are refused as older ones would.
