@@ -175,7 +175,7 @@ async def test_where_no_process_can_start_only_flat_values_are_taken(monkeypatch
 async def test_closing_ends_what_is_tried() -> None:
     decoding = Decoding(GIB)
     trying = asyncio.ensure_future(decoding.decode(body_of(np.array(["a"])), values.Room(GIB)))
-    while decoding._worker is None and not trying.done():
+    while decoding._room is None and not trying.done():
         await asyncio.sleep(0)
     await decoding.close()
     with pytest.raises(errors.ValueRefused, match="this duet is closed"):

@@ -130,7 +130,7 @@ def new_intake() -> JobIntake:
     catalogue: Any = SimpleNamespace(find_mine=lambda name, revision: mine)
     nothing: Any = SimpleNamespace()
     programs = Programs(catalogue, Settings(), nothing, nothing)
-    intake = JobIntake(catalogue, programs, Settings().max_received_bytes, lambda: 0)
+    intake = JobIntake(catalogue, programs, Settings().max_received_bytes, lambda: 0, lambda info: False)
     intake.attach(nothing)
     return intake
 

@@ -6,11 +6,11 @@ import re
 import time
 from typing import Any, cast
 
-from duetlink.compute.operations.function import Call
+from duetlink.compute.operations.canonical import Program
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.duet.answering.failure import Failure
 from duetlink.duet.answering.incoming import Incoming, utc_now
-from duetlink.duet.answering.job import NOT_RUN, Job
+from duetlink.duet.answering.job import NOT_RUN, ProgramJob
 from duetlink.duet.answering.requests import Request, RequestTable
 from duetlink.duet.objects.asset import AssetInfo
 
@@ -18,8 +18,9 @@ LINEAGE = Lineage((("ages", 0),), ("mean",), 1, "ages.mean()", "v2:" + "0" * 64,
 INFO = AssetInfo("ages.mean()", 0, "", NOT_RUN, 0, lineage=LINEAGE, group=None)
 
 
-def asked() -> tuple[Request, Job]:
-    job = Job("ages.mean()", "", Call([], {}), (), "", INFO)
+def asked() -> tuple[Request, ProgramJob]:
+    steps = [["asset", ["ages", 0]], *[[".mean", [[place]]] for place in range(1, 10)]]
+    job = ProgramJob(INFO, Program.of_steps(steps, 10))
     incoming = Incoming(3, INFO, None, "Sven", "table 1", utc_now(), None, job=job)
     nothing = cast(Any, None)  # neither queue nor loop is needed to read it
     return Request(incoming, nothing, nothing), job
@@ -41,7 +42,7 @@ def test_a_result_that_is_not_made_says_so() -> None:
 
 def test_a_result_that_is_made_says_its_step_time_and_memory() -> None:
     request, job = asked()
-    job.running, job.steps, job.steps_done = True, 10, 2
+    job.running, job.steps_done = True, 2
     job.started_s, job.memory_bytes = time.monotonic() - 100, lambda: 120_000_000
     assert re.fullmatch(r"step 3 of 10, 10\d s, 120 MB", request.running)
     assert request.state == "running"
