@@ -396,13 +396,14 @@ def _make_program(rng: random.Random) -> bytes:
     if rng.random() < 0.3:
         content = mutate.octets(rng, content)
     target = rng.choice((len(steps), 1, 3, 0))
-    written = b"".join(program_body.write(target, content, [(b"abc", "list", "3 items")]))
+    pieces, _ = program_body.write(target, content, [b"abc"], [program_body.Words("list", "3 items")])
+    written = b"".join(pieces)
     return mutate.octets(rng, written) if rng.random() < 0.1 else written
 
 
 def _program_samples() -> list[bytes]:
     steps = b'[["asset",["patients",1]],[".copy",[[1]]],["numpy.mean",[[2]],{"axis":0}]]'
-    return [b"".join(program_body.write(3, steps, []))]
+    return [b"".join(program_body.write(3, steps)[0])]
 
 
 def _use_program(data: bytes) -> None:

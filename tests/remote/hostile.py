@@ -91,7 +91,10 @@ def asked_for(steps: Sequence[Step], result: int, effects: Effects = worst_effec
     """
     trace = Trace(effects, may_learn=False)
     trace.add(json.loads(json.dumps(steps)))
-    return Program.recorded(trace, result, {})
+    try:
+        return Program.recorded(trace, result, {})
+    except RemoteProtocolError:  # it names what there is not
+        raise LookupError(result) from None
 
 
 def slice_of(steps: Sequence[Step], result: int, effects: Effects = worst_effect) -> Sliced:

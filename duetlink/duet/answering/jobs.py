@@ -155,7 +155,7 @@ class Jobs:
                 state = KILLED if job.failure is not None and job.failure.stopped else FAILED
                 raise
             finally:
-                job.running = False
+                job.running, job.memory_bytes = False, lambda: None  # an answered request holds no room
                 recorder.note(put_down(state=state))
                 self._end_log(request, job)
                 self._changed()

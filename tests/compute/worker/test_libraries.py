@@ -52,7 +52,7 @@ def test_its_threads_are_as_many_as_allowed(ask: Asked) -> None:
 def test_only_what_a_library_insists_on_is_in_the_environment(ask: Asked) -> None:
     pytest.importorskip("torch")
     environment, c_environment = eval(ask("environment"))
-    assert environment == {"TORCHINDUCTOR_CACHE_DIR": "/"}
+    assert environment == {"TORCHINDUCTOR_CACHE_DIR": "/", "POLARS_MAX_THREADS": "2"}
     assert c_environment
 
 
