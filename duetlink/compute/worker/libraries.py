@@ -119,8 +119,10 @@ def functions_of(loaded: Collection[str]) -> frozenset[str]:
 def settle(loaded: Collection[str], threads: int) -> None:
     """What is to be known to them in an environment that is empty."""
     if "polars" in loaded:
-        # its threads are made on first use, as many as this says by then
+        import polars as pl
+
         os.environ["POLARS_MAX_THREADS"] = str(threads)
+        pl.Config.load("{}")  # changes no option; it reads the environment again, which it did when imported
     if "pandas" in loaded:
         import pandas as pd
 
