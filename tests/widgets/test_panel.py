@@ -352,6 +352,8 @@ def test_a_function_that_fails_is_told_as_far_as_the_person_says(duets: DuetPair
 def test_a_run_tells_how_far_it_is_until_it_is_stopped(duets: DuetPair, show: ShowPanel) -> None:
     owner, scientist = duets
     page = show(owner)
+    greet(page)
+    look(page)
     owner.share(np.arange(6.0), "ages", mock=np.zeros(2))
     ages = scientist.wait_object("ages", 10)
 
