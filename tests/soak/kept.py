@@ -4,9 +4,10 @@ from __future__ import annotations
 
 # by the beginning of the name of a class, or of a container of it: the first that fits
 LIMITS = (
-    # records of requests (HISTORY in duet/answering/inbox.py), and the offers in them
+    # records of requests (HISTORY in duet/answering/inbox.py), the offers in them, and what they printed
     ("duetlink.duet.answering.", 10_000),
     ("duetlink.base.wire.schema_pb2.TransferOffer", 10_000),
+    ("duetlink.duet.objects.job_log.JobLog", 10_000),
     # what each of those asked for, and what is shared now (max_assets)
     ("duetlink.duet.objects.asset.AssetInfo", 20_000),
     # steps, so that any result can be traced back (MAX_HELD_BYTES in compute/operations/trace.py)

@@ -164,6 +164,13 @@ class Job:
         """It has been answered: end it where it runs, and let go of what it gets."""
         self.cancel()
 
+    def ended(self, task: asyncio.Task[None]) -> None:
+        """Let go of the task of a run: an answered request is kept, and `failure` tells what went wrong."""
+        if not task.cancelled():
+            task.exception()  # who waits for the task gets it; there may be nobody
+        if self.task is task:
+            self.task = None
+
     def cancel(self) -> None:
         """End it where it runs. Once: another time would interrupt what ends its room."""
         if self.task is not None and not self.task.cancelling():

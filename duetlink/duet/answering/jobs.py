@@ -113,6 +113,7 @@ class Jobs:
         job = request.job
         assert job is not None
         job.task = asyncio.ensure_future(self._run(request, job, by, timeout_s))
+        job.task.add_done_callback(job.ended)
         self._begun.add(job)
 
     async def stop(self, request: Incoming) -> None:
