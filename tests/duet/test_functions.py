@@ -936,9 +936,11 @@ def test_the_end_of_a_duet_ends_what_runs(make_duets: Any) -> None:
     two = Pairing(owner, scientist)
     _, _, approving, raised = begin(two)
     (job,) = [request.job for request in owner._life.inbox.requests]
+    assert job is not None
+    task = job.task
+    assert task is not None
     owner.close()
     approving.join(10)
-    assert job is not None
-    assert job.task is not None
-    assert job.task.cancelled()
+    assert task.cancelled()
+    assert not job.busy
     assert isinstance(raised[0], errors.DuetError)
