@@ -326,6 +326,9 @@ def test_a_level_that_nobody_named_fails_at_the_owner(bench: Bench, frame: Any) 
     fitted = bench.scientist.remote(smf).ols("y ~ C(town, levels=['Ulm', 'Bonn'])", frame).fit()
     with pytest.raises(errors.OperationFailed, match="KeyError"):
         fitted.params.get()
+    # a model that was never made has changed nothing: the frame is as it was
+    other = bench.scientist.remote(smf).ols("y ~ x", frame).fit()
+    pd.testing.assert_series_equal(other.params.get(), smf.ols("y ~ x", PLAIN).fit().params)
 
 
 def test_the_owner_reads_operations(bench: Bench, frame: Any) -> None:

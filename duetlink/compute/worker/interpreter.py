@@ -352,7 +352,7 @@ class Interpreter:
 
     def _changes_what_is_unmade(self, step: BodyStep) -> bool:
         """Whether what a writing step was to change was never made, and nothing else would have seen it: what
-        is fresh shares no memory with what came before.
+        is fresh shares no memory with what came before, and a model of statsmodels only reads its data.
         """
         if kind_by_name(step.operation, worst_effect) >= BACK:
             return False
@@ -363,13 +363,13 @@ class Interpreter:
         changed = [step.arguments[place] for place in places if place < len(step.arguments)]
         numbers = list(_numbers(changed))
         return bool(numbers) and all(
-            type(self._objects.get(number)) is Fault and self._is_fresh(number) for number in numbers
+            type(self._objects.get(number)) is Fault and self._changes_itself(number) for number in numbers
         )
 
-    def _is_fresh(self, number: int) -> bool:
-        """Whether a step makes what shares nothing with its arguments. By its name, as slices are made."""
+    def _changes_itself(self, number: int) -> bool:
+        """Whether what a step makes can be changed without its arguments. By its name, as slices are made."""
         operation = wire.step_of(self._body.steps[number - 1]).operation
-        return kind_by_name(operation, worst_effect) == FRESH
+        return operation.startswith("statsmodels.") or kind_by_name(operation, worst_effect) == FRESH
 
 
 # -- what follows from the steps alone -----------------------------------------------------------------------
