@@ -71,6 +71,7 @@ soak: setup  ## a duet and a group at work for MINUTES; fails where what they ho
 
 fuzz: setup  ## hostile inputs for every decoder, in processes that may die (half an hour; Linux)
 	$(BIN)/python -m tests.fuzz
+	$(BIN)/python -m tests.remote.interference lists 0 1
 
 groups: setup  ## groups in many networks, killed in every operation, a thousand that come and go (minutes; root)
 	$(BIN)/python -m tests.groups

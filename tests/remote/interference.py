@@ -498,9 +498,9 @@ class WrongLists:
     counts: Counter[str] = field(default_factory=Counter)
     _honest: dict[str, bytes] = field(default_factory=dict)
 
-    def run(self, first: int, number: int) -> None:
-        """Raises Interference, with the operation."""
-        for operation in entries()[first : first + number]:
+    def run(self, first: int, apart: int) -> None:
+        """Try every `apart`-th entry from the `first` on. Raises Interference, with the operation."""
+        for operation in entries()[first::apart]:
             faulthandler.dump_traceback_later(_HUNG_S, exit=True)
             self.counts["entries"] += 1
             reached = False
@@ -560,6 +560,7 @@ def main(arguments: Sequence[str]) -> None:
     what, first, number = arguments[0], *map(int, arguments[1:])
     limit()
     faulthandler.enable()
+    allowed()  # the libraries are loaded in nobody's time
     trial: Trial | WrongLists = WrongLists() if what == "lists" else Trial()
     trial.run(first, number)
     print(json.dumps(trial.counts))

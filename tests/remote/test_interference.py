@@ -18,7 +18,7 @@ pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a room's memory
 
 ROOT = Path(__file__).resolve().parents[2]
 PER_RUN = 1_000  # each run is a process that loads all libraries
-ENTRIES = 1_600
+ENTRIES_APART = 8
 
 
 def tried(what: str, first: int, number: int) -> dict[str, int]:
@@ -46,11 +46,11 @@ def test_two_owners_cannot_be_told_apart(first: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
-@pytest.mark.parametrize("first", range(0, len(entries()), ENTRIES))
-def test_a_list_that_is_wrong_of_what_an_operation_writes_lets_nothing_out(first: int) -> None:
-    counts = tried("lists", first, ENTRIES)
-    assert counts["entries"] == min(ENTRIES, len(entries()) - first)
-    assert counts["that write or give back"] > 100  # where all steps are run, the private data do get there
+def test_a_list_that_is_wrong_of_what_an_operation_writes_lets_nothing_out() -> None:
+    """A part of the entries; `make fuzz` tries each."""
+    counts = tried("lists", 3, ENTRIES_APART)
+    assert counts["entries"] == len(entries()[3::ENTRIES_APART]) > 300
+    assert counts["that write or give back"] > 20  # where all steps are run, the private data do get there
 
 
 # -- that it finds what it is there for ----------------------------------------------------------------------
