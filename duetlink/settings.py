@@ -114,7 +114,7 @@ class Settings:
     )
     allow_pickle: bool = _setting(
         False,
-        "whether torch's object collectives may unpickle what other ranks send, which runs code of theirs",
+        "whether torch.distributed may unpickle what other ranks send, which runs code of theirs",
         "DUETLINK_ALLOW_PICKLE",
     )
     held_bytes: int = _setting(

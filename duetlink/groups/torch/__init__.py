@@ -16,6 +16,7 @@ import torch.distributed as _dist
 
 from duetlink.groups.torch import rendezvous as _rendezvous
 from duetlink.groups.torch.face import Face as _Face
+from duetlink.groups.torch.face import faces as _faces
 from duetlink.groups.torch.group_store import GroupStore
 from duetlink.groups.torch.pickles import guard as _guard
 from duetlink.groups.torch.process_group import Options, create, needs_consent
@@ -43,5 +44,5 @@ def monitored_barrier(
 
 
 _dist.Backend.register_backend("duetlink", create, extended_api=True, devices=["cpu"])
-_guard(needs_consent)
+_guard(needs_consent, lambda: _faces)
 _rendezvous.register()

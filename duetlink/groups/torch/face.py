@@ -7,6 +7,7 @@ the same names and arguments. Both are this class and a base of torch's.
 from __future__ import annotations
 
 import datetime
+import weakref
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
@@ -36,6 +37,7 @@ class Face:
     def _begin(self, job: Job, options: Any, ranks: Sequence[int], *, allow_pickle: bool) -> None:
         """Connect all of them, which all do. Raises GroupError: not all have come in time."""
         self.allow_pickle = allow_pickle
+        faces.add(self)
         self._job = job
         self._timeout_s = options.timeout.total_seconds()
         self._first_name = str(options.group_id)
@@ -296,6 +298,10 @@ class Face:
                 raise
 
         return PendingWork(self._job.thread.submit(limited()), list(outputs), call)
+
+
+# The groups of this process, for as long as anybody has them.
+faces: weakref.WeakSet[Face] = weakref.WeakSet()
 
 
 async def _nothing() -> None:
