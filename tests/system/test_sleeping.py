@@ -74,3 +74,31 @@ def test_a_member_that_slept_says_so_and_the_others_go_on(make_kernel: MakeKerne
     for kernel in others:
         kernel.begin("out = group.all_reduce(1)")
     assert [kernel.answer() for kernel in others] == ["ok 2", "ok 2"]
+
+
+PLACES = (
+    "sum(box.waits_for is not None for box in "
+    "shared_endpoint._hosting._server._server.mailboxes._open.values())"
+)
+
+
+def test_a_duet_survives_a_sleep_beside_another_kernels_signaling_server(make_kernel: MakeKernel) -> None:
+    settings = QUICK.replace("reconnect_timeout_s=1.5", "reconnect_timeout_s=60")
+    owner, scientist, other = make_kernel(), make_kernel(), make_kernel()
+    assert owner.run(f"duet = duetlink.launch(settings={settings})") == "ok None"
+    assert other.run("from duetlink.net.link.shared_endpoint import shared_endpoint") == "ok None"
+    assert other.run("duet = duetlink.launch()") == "ok None"
+    code = owner.value("duet.code")
+    assert scientist.run(f"duet = duetlink.join({code}, settings={settings})") == "ok None"
+    assert owner.run("duet.wait_connected(30); duet.share(1, 'one')") == "ok None"
+    owner.stop()
+    becomes(scientist, "duet", "reconnecting")
+    # as after half a minute without an answer, when WebRTC has given the connection up
+    expired = "duet._thread.run(duet._life.link._lifeline._connection.close())"
+    assert scientist.run(expired) == "ok None"
+    while other.value(PLACES) == "0":  # until the scientist waits there
+        threading.Event().wait(0.1)
+    owner.wake()
+    for kernel in (owner, scientist):
+        becomes(kernel, "duet", "connected")
+    assert scientist.run("out = duet.wait_object('one', 30).name") == "ok 'one'"
