@@ -82,6 +82,14 @@ def read(content: bytes) -> str:
     return _tried(lambda: len(open(content.decode(), "rb").read(10)))
 
 
+def read_link(content: bytes) -> str:
+    return _tried(lambda: os.readlink(content.decode()))
+
+
+def real_path(content: bytes) -> str:
+    return _tried(lambda: os.path.realpath(content.decode()))
+
+
 def write(content: bytes) -> str:
     return _tried(lambda: open(content.decode(), "wb").write(b"x"))
 

@@ -25,7 +25,7 @@ _room = ctypes.create_string_buffer(1 << 16)  # what a call may write to, or rea
 _ROOM = ctypes.addressof(_room)
 
 AT_FDCWD = -100
-_PLACE = "PLACE"  # stands for a directory that the test owns, with a file `there`
+_PLACE = "PLACE"  # stands for a directory that the test owns, with a file `there` and a symbolic link `link`
 _PRIVATE_MAP, _SHARED_MAP = 0x22, 0x21  # anonymous memory
 _READ, _READ_WRITE, _EXECUTE = 1, 3, 7
 
@@ -49,7 +49,7 @@ def _group(group: str, *rows: tuple[str, int, tuple[int | str, ...], str] | tupl
     return [Raw(group, *row) for row in rows]  # type: ignore[arg-type]
 
 
-_THERE, _NEW = f"{_PLACE}/there", f"{_PLACE}/new"
+_THERE, _NEW, _LINK = f"{_PLACE}/there", f"{_PLACE}/new", f"{_PLACE}/link"
 _OWN, _PARENT, _LIBRARY = (
     -1001,
     -1002,
@@ -69,8 +69,25 @@ CALLS: tuple[Raw, ...] = (
         ("name_to_handle_at", 303, (AT_FDCWD, _THERE, _ROOM, _ROOM + 4096, 0), "EPERM"),
         ("open_by_handle_at", 304, (AT_FDCWD, _ROOM, os.O_RDONLY), "EPERM"),
         ("open_tree", 428, (AT_FDCWD, _PLACE, 0), "ENOSYS"),
-        ("readlink", 89, ("/proc/PARENT/cwd", _ROOM, 4096), "EACCES", "of the kernel process"),
         ("uselib", 134, (_THERE,), "EPERM"),
+    ),
+    *_group(
+        "what is written about files beside their content",
+        ("getxattr", 191, (_THERE, "user.x", _ROOM, 4096), "EPERM"),
+        ("lgetxattr", 192, (_THERE, "user.x", _ROOM, 4096), "EPERM"),
+        ("fgetxattr", 193, (_LIBRARY, "user.x", _ROOM, 4096), "EPERM"),
+        ("listxattr", 194, (_THERE, _ROOM, 4096), "EPERM"),
+        ("llistxattr", 195, (_THERE, _ROOM, 4096), "EPERM"),
+        ("flistxattr", 196, (_LIBRARY, _ROOM, 4096), "EPERM"),
+        ("getxattrat", 464, (AT_FDCWD, _THERE, 0, "user.x", _ROOM, 16), "ENOSYS"),
+        ("listxattrat", 465, (AT_FDCWD, _THERE, 0, _ROOM, 4096), "ENOSYS"),
+        ("readlink", 89, (_LINK, _ROOM, 4096), "EINVAL"),
+        ("readlink", 89, ("/proc/PARENT/cwd", _ROOM, 4096), "EINVAL", "of the kernel process"),
+        ("readlinkat", 267, (AT_FDCWD, _LINK, _ROOM, 4096), "EINVAL"),
+        ("statfs", 137, (_PLACE, _ROOM), "EPERM"),
+        ("fstatfs", 138, (_LIBRARY, _ROOM), "EPERM"),
+        ("ustat", 136, (0, _ROOM), "EPERM"),
+        ("statmount", 457, (_ROOM, _ROOM, 4096, 0), "ENOSYS"),
     ),
     *_group(
         "files are made, changed or removed",

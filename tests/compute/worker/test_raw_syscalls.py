@@ -86,16 +86,20 @@ def test_the_document_has_a_line_for_each_group_with_the_answers() -> None:
 
 def test_the_kernel_answers_each_call_as_the_table_says(run: Run, tmp_path: Path) -> None:
     (tmp_path / "there").write_text("private")
+    (tmp_path / "link").symlink_to("there")
     found = run("answered", str(tmp_path))
     assert found == {raw.name: raw.answer for raw in CALLS}
-    assert sorted(os.listdir(tmp_path)) == ["there"]
+    assert sorted(os.listdir(tmp_path)) == ["link", "there"]
     assert (tmp_path / "there").read_text() == "private"
 
 
 def test_without_the_walls_the_kernel_does_what_can_be_tried_safely(tmp_path: Path) -> None:
     (tmp_path / "there").write_text("private")
+    (tmp_path / "link").symlink_to("there")
     names = [
         *("open", "openat", "openat (a directory)", "openat (its own memory)", "open (to be written)"),
+        *("listxattr", "llistxattr", "flistxattr"),
+        *("readlink", "readlink (of the kernel process)", "readlinkat", "statfs", "fstatfs"),
         *("chmod", "socket (Unix)", "socket (TCP)", "socket (UDP)", "kill (the kernel process)"),
         *("memfd_create", "mmap (shared)", "mmap (a stack that grows)"),
         *("prctl (outlive the kernel process)", "inotify_init1"),

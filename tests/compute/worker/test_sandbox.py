@@ -77,6 +77,26 @@ def test_no_file_of_the_owner_is_read(ask: Asked, tmp_path: Path) -> None:
 
 
 @linux_only
+def test_no_symbolic_link_is_read(ask: Asked, tmp_path: Path) -> None:
+    link = tmp_path / "link"
+    link.symlink_to("/etc/passwd")
+    assert ask("read_link", str(link)) == "refused by the system: EINVAL"
+    assert ask("real_path", str(link)) == f"done: {str(link)!r}"
+    assert ask("read", str(link)) == HOOK
+
+
+@linux_only
+def test_links_among_the_libraries_lead_to_them_and_no_further(ask: Asked) -> None:
+    library = next(
+        path
+        for path in Path("/usr/lib").glob("*/lib*.so*")
+        if path.is_symlink() and path.is_file() and path.resolve().is_relative_to("/usr/lib")
+    )
+    assert ask("read", str(library)) == "done: 10"
+    assert ask("read", f"{library}/../../../../etc/passwd") == HOOK
+
+
+@linux_only
 def test_no_file_is_read_by_system_calls(ask: Asked, tmp_path: Path) -> None:
     (tmp_path / "scans.csv").write_text("private")
     for path in (*PRIVATE, str(tmp_path / "scans.csv"), "/", str(tmp_path)):

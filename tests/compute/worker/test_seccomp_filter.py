@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from duetlink.compute.worker.sandbox.seccomp import ALLOW, ERRNO, KILL, MACHINES, Instruction, Machine, build
-from duetlink.compute.worker.sandbox.syscalls import COMMON_ALLOWED, EXAMINED, REFUSED
+from duetlink.compute.worker.sandbox.syscalls import COMMON_ALLOWED, EXAMINED, LINKS, REFUSED
 
 PID = 4321
 EPERM, EACCES, ENOSYS = ERRNO | errno.EPERM, ERRNO | errno.EACCES, ERRNO | errno.ENOSYS
@@ -31,13 +31,13 @@ class Call(NamedTuple):
 
 
 @functools.cache
-def program_of(machine: Machine) -> list[Instruction]:
-    return build(machine, PID)
+def program_of(machine: Machine, links: bool) -> list[Instruction]:
+    return build(machine, PID, links=links)
 
 
-def decide(machine: Machine, call: Call) -> int:
+def decide(machine: Machine, call: Call, *, links: bool = False) -> int:
     """What the filter answers, by classic BPF's rules (linux/filter.h)."""
-    program = program_of(machine)
+    program = program_of(machine, links)
     arch = machine.audit_arch if call.arch is None else call.arch
     arguments = [*call.arguments, 0, 0, 0, 0, 0, 0][:6]
     data = struct.pack("<iIQ6Q", call.number, arch, 0, *(argument % 2**64 for argument in arguments))
@@ -81,7 +81,7 @@ def test_the_program_is_one_that_the_kernel_takes(machine: Machine) -> None:
 @machines
 @given(call=st.builds(Call, st.integers(-(2**31), 2**31 - 1), WORDS, st.none()))
 def test_every_call_is_answered(machine: Machine, call: Call) -> None:
-    assert decide(machine, call) in (ALLOW, EPERM, EACCES, ENOSYS)
+    assert decide(machine, call) in (ALLOW, EPERM, EACCES, ENOSYS, ERRNO | errno.EINVAL)
 
 
 @machines
@@ -180,3 +180,12 @@ def test_some_calls_are_refused_by_what_they_ask(
         assert decide(machine, Call(number(machine, name), (0,) * index + (value,))) == EPERM
     for value in allowed:
         assert decide(machine, Call(number(machine, name), (0,) * index + (value,))) == ALLOW
+
+
+@machines
+def test_links_are_read_only_where_nothing_else_says_which_files_are_opened(machine: Machine) -> None:
+    for name, numbers in LINKS.items():
+        found = numbers[machine.column]
+        if found is not None:
+            assert decide(machine, Call(found)) == ERRNO | errno.EINVAL, name
+            assert decide(machine, Call(found), links=True) == ALLOW, name

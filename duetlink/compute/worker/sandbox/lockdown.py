@@ -7,6 +7,7 @@ import os
 import sys
 import tempfile
 from collections.abc import Iterable
+from typing import Any
 
 from duetlink.compute.worker.isolation import Isolation
 from duetlink.compute.worker.limits import Limits
@@ -81,8 +82,11 @@ class Lockdown:
                     landlock.restrict(self._readable, self._landlock)
             with contextlib.suppress(OSError):
                 if machine is not None:
-                    seccomp.install(machine, os.getpid())
+                    # without Landlock, the hook alone says what a link may lead to, and has to read it
+                    seccomp.install(machine, os.getpid(), links=not self._landlock)
                     filtered = True
+                    if self._landlock:
+                        os.path.realpath = _as_spelled  # type: ignore[assignment]
         else:
             rlimits.restrict(limits, 0)
         audit_hook.refuse(self._readable, functions_of, runs_code=runs_code)
@@ -103,3 +107,8 @@ class Lockdown:
             memory=memory,
             enforced=filtered and self._landlock > 0,
         )
+
+
+def _as_spelled(path: Any, *, strict: bool = False) -> Any:
+    """In place of `os.path.realpath`, which fails at symbolic links that cannot be read."""
+    return os.path.abspath(path)

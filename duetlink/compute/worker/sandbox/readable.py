@@ -30,7 +30,7 @@ if sys.platform == "darwin":
 
 
 def readable_paths(libraries: Iterable[str]) -> tuple[str, ...]:
-    """Absolute, without symbolic links, of what there is.
+    """Absolute, of what there is: as it is spelled, and without symbolic links.
 
     A directory of modules that is no place of installed ones, such as a checkout of duetlink, may hold
     anything: there only the packages themselves are readable.
@@ -43,8 +43,9 @@ def readable_paths(libraries: Iterable[str]) -> tuple[str, ...]:
             paths.append(entry)
         else:
             paths += [str(Path(entry, name)) for name in ("duetlink", *libraries)]
-    real = dict.fromkeys(os.path.realpath(path) for path in paths if os.path.isabs(path))
-    return tuple(path for path in real if path != os.sep and os.path.exists(path))
+    absolute = [os.path.abspath(path) for path in paths if os.path.isabs(path)]
+    found = dict.fromkeys([*absolute, *map(os.path.realpath, absolute)])
+    return tuple(path for path in found if os.path.realpath(path) != os.sep and os.path.exists(path))
 
 
 def _installed(entry: str) -> bool:

@@ -3,7 +3,8 @@
 The filter is a program of classic BPF over the call's number and arguments (seccomp(2), linux/filter.h). It
 refuses what `syscalls.py` lists, and some calls by their arguments; everything else goes through. What is
 refused fails with EPERM or ENOSYS like on a system without the right or the call, so that libraries have
-their own way out.
+their own way out; and where it is Landlock that says which files are opened, every path is told to be no
+symbolic link.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from duetlink.compute.worker.sandbox import libc
-from duetlink.compute.worker.sandbox.syscalls import COMMON_ALLOWED, EXAMINED, FIRST_COMMON, REFUSED
+from duetlink.compute.worker.sandbox.syscalls import COMMON_ALLOWED, EXAMINED, FIRST_COMMON, LINKS, REFUSED
 
 Instruction = tuple[int, int, int, int]  # code, jump if true, jump if false, constant
 
@@ -26,6 +27,7 @@ _NUMBER, _ARCH, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data
 
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 _EPERM, _EACCES, _ENOSYS = ERRNO | errno.EPERM, ERRNO | errno.EACCES, ERRNO | errno.ENOSYS
+_EINVAL = ERRNO | errno.EINVAL
 
 _SET_MODE_FILTER, _TSYNC = 1, 1
 _X32 = 0x40000000  # set in the numbers of x86_64's third set of calls
@@ -80,9 +82,13 @@ def machine() -> Machine | None:
     return MACHINES.get(os.uname().machine)
 
 
-def install(machine: Machine, pid: int) -> None:
-    """Filter all threads of this process from now on. `no_new_privs` must be set. Raises OSError."""
-    program = build(machine, pid)
+def install(machine: Machine, pid: int, *, links: bool = False) -> None:
+    """Filter all threads of this process from now on. `no_new_privs` must be set. Raises OSError.
+
+    Args:
+        links: symbolic links may be read.
+    """
+    program = build(machine, pid, links=links)
     code = b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
     buffer = ctypes.create_string_buffer(code, len(code))
     # struct sock_fprog: unsigned short, and a pointer at its own alignment
@@ -92,7 +98,7 @@ def install(machine: Machine, pid: int) -> None:
         raise OSError(errno.EBUSY, f"thread {thread} has a filter of its own")
 
 
-def build(machine: Machine, pid: int) -> list[Instruction]:
+def build(machine: Machine, pid: int, *, links: bool = False) -> list[Instruction]:
     """The filter for a process of this number."""
 
     def number(name: str) -> int | None:
@@ -103,6 +109,8 @@ def build(machine: Machine, pid: int) -> list[Instruction]:
     program += _common()
     for name in REFUSED:
         program += _when(number(name), [_return(_EPERM)])
+    for name in () if links else LINKS:
+        program += _when(LINKS[name][machine.column], [_return(_EINVAL)])
     program += _when(
         number("clone"),
         [

@@ -39,6 +39,15 @@ EXAMINED: Mapping[str, tuple[int | None, int | None]] = MappingProxyType(
     }
 )
 
+# What symbolic links say, to whatever file: Landlock does not look at these. The answer is that the path is
+# no link, so that realpath(3) takes it as it is spelled.
+LINKS: Mapping[str, tuple[int | None, int | None]] = MappingProxyType(
+    {
+        "readlink": (89, None),
+        "readlinkat": (267, 78),
+    }
+)
+
 REFUSED: Mapping[str, tuple[int | None, int | None]] = MappingProxyType(
     {
         # network, and sockets of any kind; it has the one that it needs
@@ -153,6 +162,7 @@ REFUSED: Mapping[str, tuple[int | None, int | None]] = MappingProxyType(
         "flistxattr": (196, 13),
         "statfs": (137, 43),
         "fstatfs": (138, 44),
+        "ustat": (136, None),
         "name_to_handle_at": (303, 264),
         "open_by_handle_at": (304, 265),
         "fanotify_init": (300, 262),
