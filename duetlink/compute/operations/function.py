@@ -25,14 +25,12 @@ from duetlink.errors import LimitExceeded, OperationRefused, RemoteProtocolError
 MAX_SOURCE_BYTES = 256 * 1024
 MAX_LINE = 500  # characters: nobody looks for code at the end of a long line
 MAX_BLANKS = 100  # columns: what stands behind more of them would be out of sight
-MAX_EMPTY_LINES = 5  # in a row are shown as they are; more would push what follows out of sight
 MAX_CALL_BYTES = 64 * 1024
 MAX_INPUTS = 64
 MAX_NAME = 100  # characters
 _VERSION = "duetlink function 1"
 _TAGS = frozenset("tldsez")
 _BLANKS = re.compile(r"( +)\S")
-_EMPTY_LINES = re.compile(rf"(?:^[ \t]*\n){{{MAX_EMPTY_LINES + 1},}}", re.MULTILINE)
 # a letter beyond ASCII; with it the escapes, so that Python does not warn of those that it does not know
 _MASKED = re.compile(r"\\[^\n{}]|[^\x00-\x7f]")
 
@@ -112,15 +110,6 @@ def _misplaced(name: str, source: str, error: SyntaxError) -> str:
         f"{unicodedata.name(letter, 'without a name')}) is neither in a text nor in a comment; write "
         "names in ASCII, so that none is taken for another"
     )
-
-
-def shown_source(source: str) -> str:
-    """A source as a person reads it: a long stretch of empty lines is one line that says so."""
-
-    def told(found: re.Match[str]) -> str:
-        return f"# \u2026 {found[0].count(chr(10)):,} empty lines \u2026\n"
-
-    return _EMPTY_LINES.sub(told, source)
 
 
 def write_call(arguments: Sequence[Argument], keywords: dict[str, Argument]) -> bytes:

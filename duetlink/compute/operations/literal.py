@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from typing import Any
 
@@ -12,6 +13,11 @@ _LONG_NUMBER = 40  # digits
 _RIGHT_TO_LEFT = frozenset(("R", "AL", "AN"))
 # Letters and signs that look like nothing at all
 _BLANK = frozenset("\u034f\u115f\u1160\u17b4\u17b5\u2800\u3164\uffa0")
+# Letters of Greek and Cyrillic that nobody takes for one of ASCII: words with one are shown as they are. What
+# is missing here is shown as a code.
+_DISTINCT = frozenset("вджзйлнтфцщэюяБГДЖЙЛПФЦЩЭЮЯδλξπφψΓΔΛΞΠΣΦΨΩ")
+_LATIN = frozenset("ßÆæØøŒœÐðÞþĐđŁł")  # that are no letter of ASCII with an accent
+_BEYOND_ASCII = re.compile(r"[^\W\d_]+|[^\x00-\x7f]")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -41,7 +47,36 @@ def quoted(text: str) -> str:
         _ESCAPES.get(character) or _shown(before, character)
         for before, character in zip(" " + text, text, strict=False)
     )
-    return f'"{"".join(escaped)}"'
+    return marked(f'"{"".join(escaped)}"')
+
+
+def marked(text: str) -> str:
+    """A text with codes, such as \\u0430, for what beyond ASCII may be taken for something else: letters that
+    look like one of ASCII's, marks that lie on what is before them, other forms of the same sign. Letters
+    with an accent, wide ones such as those of Chinese, and words that are plainly Greek or Russian stay.
+    """
+    return text if text.isascii() else _BEYOND_ASCII.sub(_marked_word, text)
+
+
+def _marked_word(found: re.Match[str]) -> str:
+    word = found[0]
+    others = [letter for letter in word if not _is_plain(letter)]
+    if not others:
+        return word
+    scripts = {unicodedata.name(letter, "").partition(" ")[0] for letter in word}
+    if len(scripts) == 1 and not _DISTINCT.isdisjoint(word):
+        return word
+    return "".join(letter if _is_plain(letter) else _code(letter) for letter in word)
+
+
+def _is_plain(letter: str) -> bool:
+    """Whether it can be taken for no other one, whatever is beside it."""
+    if letter.isascii() or letter in _LATIN or unicodedata.east_asian_width(letter) == "W":
+        return unicodedata.category(letter)[0] != "M"
+    if unicodedata.category(letter)[0] in "PS":
+        return unicodedata.normalize("NFKC", letter) == letter
+    parts = unicodedata.normalize("NFD", letter)
+    return len(parts) > 1 and parts[0].isascii() and unicodedata.normalize("NFC", letter) == letter
 
 
 def _shown(before: str, character: str) -> str:
@@ -56,6 +91,10 @@ def _shown(before: str, character: str) -> str:
             category in ("Mn", "Me") and not (category == "Mn" and before.isalpha())
         )  # would lie on what is before
     ):
-        code = ord(character)
-        return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+        return _code(character)
     return character
+
+
+def _code(character: str) -> str:
+    code = ord(character)
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

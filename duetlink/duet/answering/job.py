@@ -16,6 +16,7 @@ from duetlink.compute.operations.canonical import DIGEST_VERSION, Program
 from duetlink.compute.operations.function import Call
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.compute.operations.literal import harmless
+from duetlink.compute.operations.source_shown import shown_source
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.worker.libraries import LIBRARIES, OF_FUNCTIONS
 from duetlink.duet.answering.failure import Failure
@@ -291,7 +292,7 @@ def describe(
         [
             *(f"# {line}" for line in comments),
             "",
-            function.shown_source(source).rstrip("\n"),
+            shown_source(source).rstrip("\n"),
             *("", "", f"result = {shown}"),
         ]
     )

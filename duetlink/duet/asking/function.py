@@ -6,7 +6,7 @@ import dataclasses
 import functools
 from typing import TYPE_CHECKING, Any
 
-from duetlink.compute.operations.function import shown_source
+from duetlink.compute.operations.source_shown import shown_source
 from duetlink.compute.privacy.claim import Claim
 from duetlink.data import values
 from duetlink.duet.asking import mock_shown

@@ -4,6 +4,9 @@ import type { RequestDetail, RequestRow } from "../contract";
 import { useView } from "./view";
 import { Lines, Words } from "./words";
 
+/** Characters: more than any code has. Of what is approved nothing may be cut. */
+const WHOLE = 10_000_000;
+
 /** All that there is to know before an answer, as soon as the kernel has told it. */
 export function Detail({ row, id }: { row: RequestRow; id: string }) {
   const { state, connection } = useView().panel;
@@ -33,7 +36,7 @@ export function Detail({ row, id }: { row: RequestRow; id: string }) {
       {detail && detail.reason.length > row.reason.length && (
         <Lines text={detail.reason} label="The whole reason" />
       )}
-      {detail?.code && <Lines text={detail.code} label="How it was made" />}
+      {detail?.code && <Lines text={detail.code} limit={WHOLE} label="How it was made" />}
       {detail?.code && detail.group !== null && (
         <p class="dim">
           {detail.group > 1

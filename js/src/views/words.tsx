@@ -6,13 +6,13 @@ export function Words({ text, limit = SHORT }: { text: string; limit?: number })
 }
 
 /** The same, of several lines. */
-export function Lines({ text, label }: { text: string; label: string }) {
+export function Lines({ text, label, limit = LONG }: { text: string; label: string; limit?: number }) {
   // scrolls where it is long, which the keyboard can do only with the focus
   return (
     <div>
       <p class="dim">{label}</p>
       <pre class="lines" tabIndex={0} role="region" aria-label={label}>
-        {visibleLines(text, LONG)}
+        {visibleLines(text, limit)}
       </pre>
     </div>
   );

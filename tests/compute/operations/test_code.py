@@ -498,15 +498,40 @@ def test_how_hostile_texts_look() -> None:
         r'"\u05d0, 1"',
         r'''"'\"\\\\'\"\"\""''',
         '"{0.__class__}"',
-        '"\\u0336x\u0336"',
+        r'"\u0336x\u0336"',
         r'"\u3164\u2800"',
     ]
     assert [literal(text) for text in HOSTILE] == shown
 
 
 def test_letters_of_all_languages_stay() -> None:
-    for text in ("Größe", "年龄", "возраст", "ηλικία", "e\u0301te\u0301", "naïve – “ok” ×"):
+    for text in ("Größe", "年龄", "возраст", "ηλικία", "été", "naïve – “ok” ×"):
         assert literal(text) == f'"{text}"'
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\u0430ge", r"\u0430ge"),  # Cyrillic, beside Latin
+        ("\u0430\u0441\u0435", r"\u0430\u0441\u0435"),  # Cyrillic only, and reads as ace
+        (
+            "\u0436\u0430b\u0430",
+            r"\u0436\u0430b\u0430",
+        ),  # a plainly Cyrillic letter does not vouch for Latin ones
+        ("\u0436\u03bf\u0431\u0430", r"\u0436\u03bf\u0431\u0430"),  # nor for a Greek one
+        ("\uff41ge", r"\uff41ge"),  # a wide form
+        ("a\u0131", r"a\u0131"),  # without its dot
+        ("\u212a", r"\u212a"),  # the sign of Kelvin
+        ("e\u0301", r"e\u0301"),
+        ("age\ufe0f", r"age\ufe0f"),
+        ("\u4e2d\u302a", "\u4e2d\\u302a"),  # a wide mark
+        ("a\uff0cb", r"a\uff0cb"),  # a wide comma
+        ("\U0001d41a", r"\U0001d41a"),  # a bold letter of mathematics
+    ],
+)
+def test_letters_that_may_be_taken_for_others_are_shown_as_codes(text: str, shown: str) -> None:
+    assert literal(text) == f'"{shown}"'
+    assert ast.literal_eval(literal(text)) == text
 
 
 def test_words_about_values_stay_words() -> None:
@@ -533,7 +558,7 @@ def test_words_about_values_stay_words() -> None:
         ("numpy.import", 'operation("numpy.import")(x, "ls")'),
         ("numpy.mean\n", 'operation("numpy.mean\\n")(x, "ls")'),
         (".a b", 'getattr(x, "a b")("ls")'),
-        (".me\u0430n", 'getattr(x, "me\u0430n")("ls")'),  # a Cyrillic letter
+        (".me\u0430n", 'getattr(x, "me\\u0430n")("ls")'),  # a Cyrillic letter
         ("@a b", 'getattr(x, "a b")'),
         (".", 'getattr(x, "")("ls")'),
     ],

@@ -8,6 +8,7 @@ from dataclasses import asdict, replace
 import pytest
 from playwright.sync_api import Locator, expect
 
+from duetlink_widgets.contract import Foreign
 from tests.widgets.component import states
 from tests.widgets.component.conftest import Show
 from tests.widgets.component.shown import Shown
@@ -183,6 +184,19 @@ def test_the_detail_has_the_whole_reason_and_a_preview(show: Show) -> None:
         view.get_by_role("button", name="scans", exact=True).click()
         shown.settle()
     assert len(shown.sent("command")) == 1
+
+
+def test_code_is_shown_to_its_end_however_long_it_is(show: Show) -> None:
+    shown = show()
+    view = open_requests(shown)
+    view.get_by_role("button", name="scans", exact=True).click()
+    shown.settle()
+    code = "def f(x):\n" + "    x = x + 1  # and so on\n" * 9_000 + "    return x"
+    shown.receive(states.ack(shown.command(), result=asdict(replace(states.DETAIL, code=Foreign(code)))))
+    last = view.get_by_role("region", name="How it was made").evaluate(
+        "lines => lines.textContent.slice(-12)"
+    )
+    assert last == "    return x"
 
 
 def test_a_click_just_after_a_detail_has_pushed_the_answers_down_answers_nothing(show: Show) -> None:
