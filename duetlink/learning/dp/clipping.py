@@ -8,6 +8,7 @@ it must not be able to do more than any other.
 from __future__ import annotations
 
 import contextlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -20,18 +21,14 @@ from torch.func import functional_call, grad, vmap
 
 from duetlink.errors import MissingLibrary, SettingError
 from duetlink.learning.dp.apart import check_apart
-from duetlink.learning.dp.layers import (
-    check_layers,
-    sample_gradients,
-    squared_norms,
-    trainable,
-    weighted_gradients,
-)
+from duetlink.learning.dp.layers import LayerGradients, check_layers, sample_gradients, trainable
 
 Loss = Callable[[Any, Any], Tensor]  # of outputs and targets: one number for each sample, shape (B,)
 # What float32 rounds is far smaller, and no sum of a batch reaches its end, which a row more would tell.
 _CLIPS = (1e-10, 1e10)
 _LEAST_WEIGHT = 2.0**-100  # below it float32 would round the weighted gradient by much
+_LOOKED_AT = 4  # samples of the first batch whose gradients autograd makes, each by itself
+_ROUNDED = 1e-2  # of a norm; what escapes the clip is far more, and float32 rounds far less
 _DTYPES = (torch.float32, torch.float64)  # others have too few bits for a sum of many samples
 
 Batch = tuple[tuple[Tensor, ...], Tensor]  # the model's inputs, and the targets
@@ -210,48 +207,79 @@ class BookKeeping(Clipping):
         inputs, targets = batch
         calls: list[_Call] = []
         with torch.enable_grad(), _recorded(self._layers, calls, len(targets)):
-            total = self.losses(self.model(*inputs), targets).sum()
+            losses = self.losses(self.model(*inputs), targets)
+            total = losses.sum()
         if not calls:
             raise SettingError("no layer with parameters was called: the outputs do not depend on any")
+        some = [] if self._checked else [self.plain(loss) for loss in losses[:_LOOKED_AT]]
         plain = None if self._checked else self.plain(total)
         backs = torch.autograd.grad(total, [call.edge for call in calls], allow_unused=True)
         with torch.no_grad():
             used = [(call, back) for call, back in zip(calls, backs, strict=True) if back is not None]
             names = [call.name for call, _ in used]
             again = self._shared or len(names) != len(set(names))
+            if again:
+                each = self._each(used, len(targets))
+                if plain is not None:
+                    self._checked = self.check({name: g.sum(0) for name, g in each.items()}, plain)
+                return _weighted_sum(self, each)
+            gradients = [(call, LayerGradients(call.layer, call.inputs, back)) for call, back in used]
+            squares = [found.squared_norms() for _, found in gradients]
             if plain is not None:
                 ones = torch.ones(len(targets), dtype=torch.float64)
-                self._checked = self.check(self._added(used) if again else self._gradients(used, ones), plain)
-            if again:
-                return _weighted_sum(self, self._each(used, len(targets)))
+                self._checked = self.check(self._added(gradients, ones, slice(None)), plain)
+                self._check_norms([call for call, _ in used], squares, some)
             norms = torch.zeros(len(targets), dtype=torch.float64)
-            for call, back in used:
-                norms += squared_norms(call.layer, call.inputs, back)
+            for found in squares:
+                norms += found
             norms.sqrt_()
-            finite = torch.isfinite(norms)
-            if not bool(finite.all()):  # infinity times 0 would be no number
-                used = [(call.only(finite), back[finite]) for call, back in used]
-            return ClippedSum(self._gradients(used, self.weights(norms[finite])), norms)
+            finite = torch.isfinite(norms)  # infinity times 0 would be no number
+            among = slice(None) if bool(finite.all()) else finite
+            return ClippedSum(self._added(gradients, self.weights(norms[among]), among), norms)
 
-    def _gradients(self, used: list[tuple[_Call, Tensor]], weights: Tensor) -> dict[str, Tensor]:
+    def _added(
+        self, gradients: list[tuple[_Call, LayerGradients]], weights: Tensor, among: Tensor | slice
+    ) -> dict[str, Tensor]:
         found = self.zeros()
-        for call, back in used:
-            for name, gradient in weighted_gradients(call.layer, call.inputs, back, weights).items():
+        for call, layer in gradients:
+            for name, gradient in layer.weighted(weights, among).items():
                 found[call.full(name)] = gradient
         return found
+
+    def _check_norms(
+        self, calls: list[_Call], squares: list[Tensor], some: Sequence[Sequence[Tensor]]
+    ) -> None:
+        """`some`: the gradients of the first samples as autograd makes them, by parameter.
+
+        Raises:
+            SettingError: a layer's norm of a sample is less than that of its gradient, so that the sample
+                would not be clipped. (It is more where positions nearly cancel each other.)
+        """
+        for call, ours in zip(calls, squares, strict=True):
+            names = {call.full(name) for name in trainable(call.layer)}
+            for at, made in enumerate(some):
+                own = [
+                    g.double().flatten()
+                    for name, g in zip(self.parameters, made, strict=True)
+                    if name in names
+                ]
+                norm, taken = float(torch.cat(own).norm()), float(ours[at].sqrt())
+                if math.isfinite(norm) and taken < (1.0 - _ROUNDED) * norm:
+                    raise SettingError(
+                        f"{call.name or 'the model'}, a {type(call.layer).__name__}: a sample's gradient has "
+                        f"a norm of {norm:.3g}, and of {taken:.3g} by the rule for such layers, so that it "
+                        'would not be clipped; clipping="per_sample" takes such models'
+                    )
 
     def _each(self, used: list[tuple[_Call, Tensor]], samples: int) -> dict[str, Tensor]:
         """Every sample's gradient, for parameters that are used more than once."""
         canonical = {id(p): name for name, p in self.parameters.items()}
         found = {name: p.new_zeros((samples, *p.shape)) for name, p in self.parameters.items()}
         for call, back in used:
+            own = trainable(call.layer)
             for name, gradients in sample_gradients(call.layer, call.inputs, back).items():
-                found[canonical[id(getattr(call.layer, name))]] += gradients
+                found[canonical[id(own[name])]] += gradients
         return found
-
-    def _added(self, used: list[tuple[_Call, Tensor]]) -> dict[str, Tensor]:
-        samples = len(used[0][1])
-        return {name: gradients.sum(0) for name, gradients in self._each(used, samples).items()}
 
 
 class Opacus(Clipping):
@@ -313,10 +341,6 @@ class _Call:
 
     def full(self, name: str) -> str:
         return f"{self.name}.{name}" if self.name else name
-
-    def only(self, samples: Tensor) -> _Call:
-        """With some of the samples. `samples`: bool, shape (B,)."""
-        return _Call(self.name, self.layer, self.inputs[samples], self.edge)
 
 
 @contextlib.contextmanager

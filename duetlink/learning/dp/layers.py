@@ -19,6 +19,7 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call, vjp, vmap
 from torch.nn import functional
+from torch.nn.modules.module import _has_any_global_hook
 
 from duetlink.errors import SettingError
 
@@ -61,34 +62,49 @@ def trainable(layer: nn.Module) -> dict[str, nn.Parameter]:
     return {name: p for name, p in layer.named_parameters(recurse=False) if p.requires_grad}
 
 
-def squared_norms(layer: nn.Module, inputs: Tensor, back: Tensor) -> Tensor:
-    """Of the gradients of all trainable parameters of the layer."""
-    return (_rule_of(layer) or _by_samples)(layer, inputs, back)
+class LayerGradients:
+    """Each sample's gradient of one call of a layer: the norms, and the weighted sum.
 
-
-def weighted_gradients(layer: nn.Module, inputs: Tensor, back: Tensor, weights: Tensor) -> dict[str, Tensor]:
-    """The sum of the samples' gradients, each times its weight, by parameter. `weights`: float64 of shape
-    (B,).
+    Both are of the same gradients: those of a layer that has a rule follow from what went in and came back,
+    all others are made, once.
     """
-    if _rule_of(layer) is None:
-        each = sample_gradients(layer, inputs, back)
-        return {name: torch.tensordot(weights.to(g.dtype), g, 1) for name, g in each.items()}
-    # what is smaller would be rounded by much, and multiplied by inputs that may be large
-    weighted = functional.hardshrink(
-        back * weights.to(back.dtype).view(-1, *[1] * (back.dim() - 1)), _LEAST_BACK
-    )
-    if type(layer) is nn.Linear:
-        return _linear_gradients(layer, inputs, weighted)
-    parameters = trainable(layer)
-    with torch.enable_grad():
-        copies = {name: p.detach().requires_grad_() for name, p in parameters.items()}
-        outputs = functional_call(layer, copies, (inputs.detach(),))
-        found = torch.autograd.grad(outputs, list(copies.values()), weighted)
-    return dict(zip(copies, found, strict=True))
+
+    def __init__(self, layer: nn.Module, inputs: Tensor, back: Tensor) -> None:
+        """Raises SettingError where torch.func makes no gradient of each sample."""
+        self._layer, self._inputs, self._back = layer, inputs, back
+        self._rule = _rule_of(layer)
+        self._each = {} if self._rule else sample_gradients(layer, inputs, back)
+
+    def squared_norms(self) -> Tensor:
+        """Over all trainable parameters of the layer."""
+        if self._rule is not None:
+            return self._rule(self._layer, self._inputs, self._back)
+        return torch.stack([_squares(gradient) for gradient in self._each.values()]).sum(0)
+
+    def weighted(self, weights: Tensor, among: Tensor | slice) -> dict[str, Tensor]:
+        """The sum over the samples `among` all, each times its weight, by parameter. `weights`: float64."""
+        if self._rule is None:
+            return {name: torch.tensordot(weights.to(g.dtype), g[among], 1) for name, g in self._each.items()}
+        layer, inputs, back = self._layer, self._inputs[among], self._back[among]
+        # what is smaller would be rounded by much, and multiplied by inputs that may be large
+        weighted = functional.hardshrink(
+            back * weights.to(back.dtype).view(-1, *[1] * (back.dim() - 1)), _LEAST_BACK
+        )
+        if type(layer) is nn.Linear:
+            return _linear_gradients(layer, inputs, weighted)
+        with torch.enable_grad():
+            copies = {name: p.detach().requires_grad_() for name, p in trainable(layer).items()}
+            outputs = functional_call(layer, copies, (inputs.detach(),))
+            found = torch.autograd.grad(outputs, list(copies.values()), weighted)
+        return dict(zip(copies, found, strict=True))
 
 
 def sample_gradients(layer: nn.Module, inputs: Tensor, back: Tensor) -> dict[str, Tensor]:
-    """Each sample's gradient by itself, of shape (B, *parameter's)."""
+    """Each sample's gradient by itself, of shape (B, *parameter's).
+
+    Raises:
+        SettingError: torch.func cannot make them, as where the layer draws random numbers of its own.
+    """
     parameters = {name: p.detach() for name, p in trainable(layer).items()}
 
     def one(input_: Tensor, back_: Tensor) -> dict[str, Tensor]:
@@ -96,7 +112,13 @@ def sample_gradients(layer: nn.Module, inputs: Tensor, back: Tensor) -> dict[str
         found: dict[str, Tensor] = pull(back_.unsqueeze(0))[0]
         return found
 
-    return dict(vmap(one)(inputs.detach(), back))
+    try:
+        return dict(vmap(one)(inputs.detach(), back))
+    except Exception as error:  # it runs the layer's own code
+        raise SettingError(
+            f"torch.func makes no gradient of each sample for {type(layer).__name__}, one of the model's "
+            f'layers: {error}; clipping="per_sample" may take such models'
+        ) from error
 
 
 def _linear_gradients(layer: nn.Linear, inputs: Tensor, back: Tensor) -> dict[str, Tensor]:
@@ -234,11 +256,6 @@ def _scale_and_shift(layer: nn.Module, normal: Tensor, back: Tensor, first: int)
     return total
 
 
-def _by_samples(layer: nn.Module, inputs: Tensor, back: Tensor) -> Tensor:
-    gradients = sample_gradients(layer, inputs, back).values()
-    return torch.stack([_squares(gradient) for gradient in gradients]).sum(0)
-
-
 _RULES: dict[type[nn.Module], SquaredNorms] = {
     nn.Linear: _linear,
     nn.Conv2d: _convolution,
@@ -252,4 +269,22 @@ def _rule_of(layer: nn.Module) -> SquaredNorms | None:
     """None: each sample's gradient has to be made."""
     if isinstance(layer, nn.Conv2d) and (layer.padding_mode != "zeros" or isinstance(layer.padding, str)):
         return None
-    return _RULES.get(type(layer))
+    return _RULES.get(type(layer)) if _is_as_made(layer) else None
+
+
+def _is_as_made(layer: nn.Module) -> bool:
+    """Whether it computes what its class does, of a weight and a bias of its own.
+
+    `torch.nn.utils.weight_norm`, `prune` and `spectral_norm` keep the class, but give the layer other
+    parameters and a hook that makes its weight of them.
+    """
+    own = [p for p in layer._parameters.values() if p is not None]
+    replaced = vars(layer).keys() & {*dir(type(layer)), *layer._parameters}  # such as another forward
+    hooks = (
+        layer._forward_hooks or layer._forward_pre_hooks or layer._backward_hooks or layer._backward_pre_hooks
+    )
+    return (
+        layer._parameters.keys() <= {"weight", "bias"}
+        and len({id(p) for p in own}) == len(own)
+        and not (replaced or hooks or layer._buffers or _has_any_global_hook())  # type: ignore[no-untyped-call]
+    )
