@@ -192,6 +192,68 @@ def test_samples_that_are_mixed_are_found(name: str) -> None:
     assert all(torch.equal(p, was) for p, was in zip(model.parameters(), before, strict=True))
 
 
+def over_their_number(outputs: Tensor, targets: Tensor) -> Tensor:
+    return minus_the_targets(outputs, targets) / len(targets)
+
+
+def even_or_odd(outputs: Tensor, targets: Tensor) -> Tensor:
+    return minus_the_targets(outputs, targets) * (1e6 if len(targets) % 2 == 0 else 1e-6)
+
+
+class OverTheirNumber(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x / len(x)
+
+
+COUNTED: dict[str, Callable[[], tuple[nn.Module, Any]]] = {
+    "a loss": lambda: (nn.Linear(1, 1), over_their_number),
+    "a loss of odd numbers": lambda: (nn.Linear(1, 1), even_or_odd),
+    "a model": lambda: (nn.Sequential(nn.Linear(1, 1), OverTheirNumber()), SQUARES),
+    "beside a dropout": lambda: (
+        nn.Sequential(nn.Linear(1, 4), nn.Dropout(), nn.Linear(4, 1)),
+        over_their_number,
+    ),
+}
+
+
+@pytest.mark.parametrize("samples", [2, 7, 8])
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_loss_that_depends_on_how_many_samples_there_are_is_found(name: str, samples: int) -> None:
+    torch.manual_seed(1)
+    model, loss = COUNTED[name]()
+    with pytest.raises(SettingError, match="depends on how many samples are in the batch"):
+        training(model, loss).step(torch.randn(samples, 1), torch.randn(samples, 1))
+    assert all(layer.training for layer in model.modules())
+
+
+def test_a_model_that_takes_batches_of_one_size_only_is_refused() -> None:
+    class OfEight(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            return x.view(8, 1)
+
+    model = nn.Sequential(nn.Linear(1, 1), OfEight())
+    with pytest.raises(SettingError, match="takes a batch of 8 samples and none of"):
+        training(model).step(torch.randn(8, 1), torch.randn(8, 1))
+
+
+class Shakes(nn.Module):
+    """Never gives the same twice, and cannot be asked to."""
+
+    def forward(self, x: Tensor) -> Tensor:
+        return x + torch.randn_like(x)
+
+
+@pytest.mark.parametrize(
+    "layer", [nn.Dropout(), nn.AlphaDropout(), Shakes()], ids=lambda layer: type(layer).__name__
+)
+def test_what_is_by_chance_is_not_taken_for_the_number_of_samples(layer: nn.Module) -> None:
+    model = nn.Sequential(nn.Linear(1, 4), layer, nn.Linear(4, 1))
+    model[0].eval()
+    for count in (2, 7, 8):
+        BookKeeping(model, SQUARES, 1.0).of(((torch.randn(count, 1),), torch.randn(count, 1)))
+    assert [part.training for part in model.modules()] == [True, False, True, True]
+
+
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_column_of_outputs_beside_a_row_of_targets_is_found(whole: bool) -> None:
     # torch compares each output with every target, and only warns

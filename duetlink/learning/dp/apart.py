@@ -6,9 +6,10 @@ each within its clip. So the losses are added up with random weights w: where sa
 derivative of sum(w_i loss_i) by anything of sample i is w_i times that of sum(loss_i), and else it is not.
 
 What has no derivative, such as targets that are whole numbers, or code that compares rows, is looked at in
-another way: one sample is put in the place of half of them, and no loss of the other half may change.
+another way: one sample is put in the place of half of them, and no loss of the other half may change. Last,
+what depends on how many samples there are: the losses of a shorter batch have to be those of the longer one.
 
-Both looks are taken with the model's own parameters and with random ones, since a dependence that is
+All looks are taken with the model's own parameters and with random ones, since a dependence that is
 multiplied by a weight of 0 shows only when the weight has been trained. A threshold before or behind a layer
 can still hide it, until a row comes that passes. So the derivatives of each of torch's own layers are looked
 at by themselves as well, with random inputs. Samples that are not finite are left
@@ -51,6 +52,8 @@ def check_apart(
         is_seen &= _in_some_way(functools.partial(_check, model, losses, batch, drawn=drawn))
     for call in _calls(model, batch[0], len(batch[1])):
         _in_some_way(functools.partial(_check_layer, call, len(batch[1])))
+    for drawn in (False, True):
+        _in_some_way(functools.partial(_check_count, model, losses, batch, drawn=drawn))
     return is_seen
 
 
@@ -87,21 +90,14 @@ def _check(
     targets_too: bool,
 ) -> bool:
     """Whether what was looked at is finite, and not all the same."""
-    held = {name: _drawn(p) if drawn else p for name, p in model.named_parameters()}
-    own = {name: _as(t, dtype).clone() for name, t in (held | dict(model.named_buffers())).items()}
-    for name in held:
-        own[name].requires_grad_(own[name].is_floating_point())
+    own = _own(model, dtype, drawn)
     inputs, targets = tuple(_followed(x, dtype) for x in batch[0]), _as(batch[1], dtype)
     if targets_too:
         targets = _followed(targets, dtype)
     samples = len(targets)
     of_own, _ = _ROUNDED[dtype]
 
-    def losses_of(order: Tensor) -> Tensor:
-        with torch.random.fork_rng(devices=[]):
-            outputs = functional_call(model, own, tuple(_as(x, dtype)[order] for x in batch[0]))
-            return losses(outputs, _as(batch[1], dtype)[order]).detach()
-
+    losses_of = functools.partial(_losses_of, model, own, losses, batch, dtype)
     order = torch.arange(samples)
     usual = losses_of(order)
     is_seen = bool(torch.isfinite(usual).all())
@@ -115,6 +111,83 @@ def _check(
     with _outputs_of(model, edges, samples):
         each = losses(functional_call(model, own, inputs), targets)
     return is_seen and (not edges or _check_derivatives(each, edges, dtype))
+
+
+def _own(model: nn.Module, dtype: torch.dtype, drawn: bool) -> dict[str, Tensor]:
+    """Copies of its parameters, with derivatives, and of its buffers. `drawn`: random parameters instead."""
+    held = {name: _drawn(p) if drawn else p for name, p in model.named_parameters()}
+    own = {name: _as(t, dtype).clone() for name, t in (held | dict(model.named_buffers())).items()}
+    for name in held:
+        own[name].requires_grad_(own[name].is_floating_point())
+    return own
+
+
+def _losses_of(
+    model: nn.Module,
+    own: dict[str, Tensor],
+    losses: Callable[[Any, Tensor], Tensor],
+    batch: tuple[tuple[Tensor, ...], Tensor],
+    dtype: torch.dtype,
+    order: Tensor,
+    *,
+    again: bool = False,
+) -> Tensor:
+    """Those of the samples in this order. The same random numbers of torch's each time, others `again`."""
+    with torch.random.fork_rng(devices=[]):
+        if again:
+            torch.rand(1)
+        outputs = functional_call(model, own, tuple(_as(x, dtype)[order] for x in batch[0]))
+        return losses(outputs, _as(batch[1], dtype)[order]).detach()
+
+
+def _check_count(
+    model: nn.Module,
+    losses: Callable[[Any, Tensor], Tensor],
+    batch: tuple[tuple[Tensor, ...], Tensor],
+    *,
+    dtype: torch.dtype,
+    drawn: bool,
+    targets_too: bool,
+) -> bool:
+    """Raises SettingError: a sample's loss depends on how many there are. What is drawn by chance for each
+    sample, such as a dropout, is off for it; a model that cannot do without shows nothing.
+    """
+    losses_of = functools.partial(_losses_of, model, _own(model, dtype, drawn), losses, batch, dtype)
+    order, (of_own, _) = torch.arange(len(batch[1])), _ROUNDED[dtype]
+    usual = losses_of(order)
+    with contextlib.ExitStack() as stack:
+        if not _is_close(losses_of(order, again=True), usual, of_own):
+            stack.enter_context(_in_evaluation(model))
+            usual = losses_of(order)
+            if not _is_close(losses_of(order, again=True), usual, of_own):
+                return False
+        for count in {len(order) - 1, (len(order) + 1) // 2}:
+            try:
+                found = losses_of(order[:count])
+            except Exception as error:  # of the model's own code, which has taken the longer batch
+                raise SettingError(
+                    f"the model or the loss takes a batch of {len(order)} samples and none of {count}: "
+                    f"{error}. How many rows a batch has is left to chance, from 1 on"
+                ) from error
+            if not _is_close(found, usual[:count], of_own):
+                raise SettingError(
+                    "a sample's loss depends on how many samples are in the batch, so that one row more "
+                    "changes what all others count: leave out what is made of their number, such as "
+                    "/ len(targets); DpSgd divides by batch= itself"
+                )
+    return True
+
+
+@contextlib.contextmanager
+def _in_evaluation(model: nn.Module) -> Iterator[None]:
+    """As by `model.eval()`, and each layer as it was afterwards."""
+    training = [(layer, layer.training) for layer in model.modules()]
+    model.eval()
+    try:
+        yield
+    finally:
+        for layer, was in training:
+            layer.training = was
 
 
 def _check_derivatives(each: Tensor, edges: Sequence[GradientEdge], dtype: torch.dtype) -> bool:
