@@ -47,6 +47,7 @@ class Prepared:
         self._opened = opened
         self._part: bool | None = None
         self._whole = self  # that this is a part of
+        self._parts: dict[bool, Prepared] = {}
         self._table: pa.Table | None = None
         self._lowered: Lowered = self._lower()
 
@@ -85,11 +86,13 @@ class Prepared:
     def _of(self, part: bool) -> Prepared:
         if self.spec.split_step is None or self._part is not None:
             raise SettingError("there is no split here: Prep().split(train=0.8, seed=1, by=…) makes one")
-        found = Prepared.__new__(Prepared)
-        found.spec, found._opened = self.spec, self._opened
-        found._lowered, found._row = self._lowered, self._row
-        found._part, found._whole, found._table = part, self, None
-        return found
+        if part not in self._parts:
+            found = Prepared.__new__(Prepared)
+            found.spec, found._opened = self.spec, self._opened
+            found._lowered, found._row = self._lowered, self._row
+            found._part, found._whole, found._parts, found._table = part, self, {}, None
+            self._parts[part] = found  # with what it keeps
+        return self._parts[part]
 
     def __len__(self) -> int:
         """How many rows; they are all read for it, and kept where the engine works in memory."""
@@ -269,6 +272,8 @@ class Prepared:
             whole number or beyond its range, where `dtype` has whole numbers.
         """
         names = list(self._fields) if columns is None else [self._known(name) for name in columns]
+        if not self._opened.ordered:
+            self.arrow()  # is kept, so that `column` has the same order
         return self._matrix(names, dtype)[0]
 
     def _matrix(

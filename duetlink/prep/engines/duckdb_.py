@@ -18,12 +18,25 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
+def connected() -> Any:
+    """A database in memory, which spills to a directory of its own, and keeps the order of rows.
+
+    DuckDB keeps the order of a single file, list of files or table through projections, filters and a window
+    without an order (its documentation, "Order Preservation"), but not through a join. Its optimizer makes a
+    hash join of an `IN` with more than four items, unless it is told not to.
+    """
+    import duckdb
+
+    connection = duckdb.connect()
+    connection.execute("SET disabled_optimizers = 'in_clause'")
+    return connection
+
+
 class DuckSource:
     """A relation of DuckDB, an Arrow table, or files.
 
-    DuckDB keeps the order of a single file, list of files or table through projections, filters and a window
-    without an order (its documentation, "Order Preservation"); what a relation of a person's does is not
-    known.
+    The rows of a table or of files keep their order. Those of a relation, which has the connection of whoever
+    made it, may come in another one each time.
     """
 
     engine = "duckdb"
@@ -56,10 +69,8 @@ class DuckSource:
         return relation
 
     def _open(self) -> Any:
-        import duckdb
-
         table = self._table
-        self._connection = duckdb.connect()  # in memory; spills to a directory of its own
+        self._connection = connected()
         if not isinstance(table, Files):
             inner = [inner_name(place) for place in range(table.num_columns)]
             return self._connection.from_arrow(table.rename_columns(inner))
@@ -70,14 +81,13 @@ class DuckSource:
 
         DuckDB's own takes quotes, spaces and empty lines for something else.
         """
-        import duckdb
         import pyarrow as pa
 
         place = {name: place for place, name in enumerate(self._names)}
         inner = [inner_name(place[name]) for name in columns]
         blocks = (block.rename_columns(inner) for block in csv_blocks(self._table, columns))
         schema = pa.schema([(name, pa.string()) for name in inner])
-        self._connection = duckdb.connect()
+        self._connection = connected()
         return self._connection.from_arrow(pa.RecordBatchReader.from_batches(schema, blocks))
 
     def frame(self, columns: list[str], *, row: bool) -> Any:
