@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from duetlink.base.chance.poisson import poisson_sample
+from duetlink.base.chance.words import RandomWords
 from duetlink.errors import SettingError
 
 
@@ -21,7 +23,8 @@ class Loader:
 
     With Poisson sampling batches have different sizes, also 0, and there are `steps` of them (None: 1/q,
     rounded up). That is the sampling of DP-SGD's privacy accountants (Abadi et al., CCS 2016). Its random
-    numbers come from the system, unless a `seed` is given, for a test: who knows them knows who was sampled.
+    numbers cannot be foretold (AES-256 with a key of the system's), unless a `seed` is given, for a test:
+    whoever knows them knows who was sampled.
 
     A batch is `data`, or `(data, labels)` where there are labels: tensors of torch. Labels that are whole
     numbers are int64. Where rows are taken in order they look at the matrix itself; else they are copies.
@@ -92,12 +95,10 @@ class Loader:
             yield self._rows(order[start : start + size])
 
     def _sampled(self, epoch: int) -> Iterator[Any]:
-        draw = np.random.default_rng(None if self._seed is None else [self._seed, epoch])
         assert self._poisson is not None
+        uniform = RandomWords().uniform if self._seed is None else _seeded([self._seed, epoch])
         for _ in range(len(self)):
-            # As many as independent draws would give, and then any of so many rows: the same distribution
-            size = int(draw.binomial(len(self.data), self._poisson))
-            yield self._rows(draw.choice(len(self.data), size, replace=False, shuffle=False))
+            yield self._rows(poisson_sample(len(self.data), self._poisson, uniform))
 
     def _rows(self, chosen: NDArray[np.int64]) -> Any:
         import torch
@@ -105,6 +106,11 @@ class Loader:
         index = torch.from_numpy(chosen)
         rows = self.data.index_select(0, index)
         return rows if self.labels is None else (rows, self.labels.index_select(0, index))
+
+
+def _seeded(seed: list[int]) -> Callable[[int], NDArray[np.float64]]:
+    draw = np.random.default_rng(seed)
+    return lambda count: 1.0 - draw.random(count)  # over 0, and up to 1
 
 
 def _tensor(labels: NDArray[Any]) -> Any:

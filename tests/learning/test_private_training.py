@@ -16,12 +16,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from duetlink.base.chance.poisson import poisson_sample
 from duetlink.data.codecs.element import BY_NAME
 from duetlink.errors import BudgetExceeded, OperationMismatch, SettingError
 from duetlink.groups.secure.ranges import Range
 from duetlink.learning.dp.accounting import Spending, most_steps, noise_for
 from duetlink.learning.dp.keystream import Keystream
-from duetlink.learning.dp.sampling import poisson_sample
 from duetlink.learning.dp.training import DpSgd
 
 CROSS_ENTROPY = nn.CrossEntropyLoss(reduction="none")
@@ -98,7 +98,7 @@ def test_rows_are_drawn_independently_and_equally() -> None:
     keystream, rows, rate, trials = Keystream(), 50, 0.13, 20_000
     drawn = np.zeros((trials, rows))
     for trial in range(trials):
-        found = poisson_sample(rows, rate, keystream)
+        found = poisson_sample(rows, rate, keystream.uniform)
         assert (np.diff(found) > 0).all()
         drawn[trial, found] = 1.0
     # each bound is passed once in ten thousand runs or less
@@ -111,13 +111,13 @@ def test_rows_are_drawn_independently_and_equally() -> None:
 
 
 def test_a_rate_of_one_takes_all() -> None:
-    assert poisson_sample(5, 1.0, Keystream()).tolist() == [0, 1, 2, 3, 4]
+    assert poisson_sample(5, 1.0, Keystream().uniform).tolist() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("rows", [0, 1])
 def test_few_rows(rows: int) -> None:
     keystream = Keystream()
-    assert all(len(poisson_sample(rows, 0.5, keystream)) <= rows for _ in range(100))
+    assert all(len(poisson_sample(rows, 0.5, keystream.uniform)) <= rows for _ in range(100))
 
 
 def test_normal_numbers_are_normal() -> None:

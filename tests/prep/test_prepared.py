@@ -234,6 +234,15 @@ def test_poisson_sampling_takes_each_row_by_itself() -> None:
     assert len(Loader(np.zeros((10, 1), np.float32), poisson=0.03)) == 34
 
 
+def test_who_is_drawn_cannot_be_foretold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No generator for simulations is asked, and no two rounds or loaders are alike."""
+    monkeypatch.setattr(np.random, "default_rng", lambda *_: pytest.fail("a generator for simulations"))
+    data = np.arange(64, dtype=np.float32).reshape(64, 1)
+    loader = Loader(data, poisson=0.5, steps=2)
+    rounds = [*loader, *loader, *Loader(data, poisson=0.5, steps=2)]
+    assert len({tuple(batch.flatten().tolist()) for batch in rounds}) == 6
+
+
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -12,11 +12,10 @@ federated learning", 2021, theorem 9: 10 exp(-2 pi^2 sigma^2 k / (k + 1)), summe
 
 from __future__ import annotations
 
-import secrets
-
 import numpy as np
-from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
+
+from duetlink.base.chance.words import RandomWords
 
 # (|y| - sigma)^2 has to fit 63 bits for every y that ever occurs: at 2^24, up to 180 sigma
 MOST_SIGMA = 2**24
@@ -24,15 +23,8 @@ MOST_SIGMA = 2**24
 Words = NDArray[np.uint64]
 
 
-class Coins:
-    """Random words by AES-256 in counter mode, whose key is kept nowhere else."""
-
-    def __init__(self) -> None:
-        self._encryptor = Cipher(algorithms.AES(secrets.token_bytes(32)), modes.CTR(bytes(16))).encryptor()
-
-    def words(self, count: int) -> Words:
-        """64 random bits each."""
-        return np.frombuffer(self._encryptor.update(bytes(8 * count)), np.uint64)
+class Coins(RandomWords):
+    """Random words, and coins made of them."""
 
     def below(self, bounds: Words) -> Words:
         """A whole number from 0 up to each bound, exclusive, all as probable."""

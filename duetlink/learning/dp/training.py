@@ -12,6 +12,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
+from duetlink.base.chance.poisson import poisson_sample
 from duetlink.compute.privacy import meter
 from duetlink.data.codecs.element import BY_NAME
 from duetlink.errors import BudgetExceeded, OperationMismatch, SettingError
@@ -20,7 +21,6 @@ from duetlink.learning.dp.accounting import Spending, most_steps
 from duetlink.learning.dp.as_text import as_text
 from duetlink.learning.dp.clipping import CLIPPINGS, Loss
 from duetlink.learning.dp.keystream import Keystream
-from duetlink.learning.dp.sampling import poisson_sample
 
 if TYPE_CHECKING:
     from torch.distributed import ProcessGroup
@@ -204,7 +204,7 @@ class DpSgd:
             raise SettingError(f"the tensors have {sorted(lengths)} rows: each needs one entry for every row")
         rows = lengths.pop()
         for _ in range(self.steps_per_epoch):
-            drawn = torch.from_numpy(poisson_sample(rows, self._rate, self._keystream))
+            drawn = torch.from_numpy(poisson_sample(rows, self._rate, self._keystream.uniform))
             yield tuple(tensor[drawn] for tensor in tensors)
 
     def step(self, *batch: Tensor) -> None:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import numpy.typing as npt
 
-from duetlink.learning.dp.keystream import Keystream
 
-
-def poisson_sample(rows: int, rate: float, keystream: Keystream) -> npt.NDArray[np.int64]:
+def poisson_sample(
+    rows: int, rate: float, uniform: Callable[[int], npt.NDArray[np.float64]]
+) -> npt.NDArray[np.int64]:
     """The rows of one batch, ascending: each of `rows` with probability `rate`, independently of the others.
+
+    `uniform` gives so many numbers over 0 and up to 1, all as probable.
 
     The gaps between rows that are drawn are geometric, so the work is in proportion to the batch and not to
     the table. A batch may be empty.
@@ -23,7 +26,7 @@ def poisson_sample(rows: int, rate: float, keystream: Keystream) -> npt.NDArray[
     while True:
         expected = (rows - at) * rate
         draws = int(expected + 4.0 * math.sqrt(expected)) + 8
-        gaps = np.floor(np.log(keystream.uniform(draws)) / math.log1p(-rate)) + 1.0
+        gaps = np.floor(np.log(uniform(draws)) / math.log1p(-rate)) + 1.0
         reached = at + np.cumsum(np.minimum(gaps, rows + 1.0))
         inside = reached[reached < rows].astype(np.int64)
         found.append(inside)

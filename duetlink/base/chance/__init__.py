@@ -1,0 +1,1 @@
+"""Chance that nobody can foretell: random words, and which rows are drawn by them."""
