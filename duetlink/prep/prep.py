@@ -52,7 +52,8 @@ class Prep(PrepSpec):
         engine: Any = None,
     ) -> Prep:
         """This preparation with bounds in place of each `within=`, quantiles of the data with noise; and with
-        categories for each `one_hot(column, unknown="ignore")`, those that are not rare.
+        categories for each `one_hot(column, unknown="ignore")`, those that are not rare. With a split they
+        are those of the rows to train with, wherever it stands.
 
         Each open column costs an equal share of `budget`, for rows added or removed. The two quantiles of
         bounds have pure epsilon-differential privacy (OpenDP's exponential mechanism over candidates in
@@ -65,7 +66,7 @@ class Prep(PrepSpec):
         Raises:
             PrepError: the noise left no room between the bounds of a column, or no category; a larger budget
             may. Or as `run`. SettingError: nothing is open; `delta` is missing, or not needed; or the steps
-            before are not row by row (`row_stable`).
+            before, or the split, are not row by row (`row_stable`).
             BudgetExceeded: the ledger has less left; nothing was computed.
         """
         from duetlink.prep.private import fitted

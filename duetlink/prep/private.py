@@ -9,9 +9,9 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from duetlink.compute.prep.fields import BOOL, TEXT, field_of, fields_after
+from duetlink.compute.prep.fields import BOOL, TEXT, field_of, fields_after, names_of
 from duetlink.compute.prep.spec import PrepSpec
-from duetlink.compute.prep.steps import MAX_CATEGORIES, Bounded, OneHot, Select, Step, check_category
+from duetlink.compute.prep.steps import MAX_CATEGORIES, Bounded, Cast, OneHot, Select, Step, check_category
 from duetlink.compute.privacy.categories import Selection, select
 from duetlink.compute.privacy.release import Plan, plan
 from duetlink.compute.privacy.statistic import MIN_EPSILON, QUANTILE, Statistic
@@ -63,13 +63,15 @@ def fitted(
     fits: dict[int, Fit] = {}
     for place in places:
         closed = _closed(spec, place, source)
-        if not closed.row_stable:
+        if not closed.row_stable or not (spec.split_step or closed).row_stable:
             raise SettingError(
-                f"the steps before {spec.steps[place].name} of {_column(spec.steps[place])!r} may fail for a "
-                "row, or depend on others: cast with invalid='missing', one_hot with unknown='ignore', split "
-                "with by="
+                f"the steps before {spec.steps[place].name} of {_column(spec.steps[place])!r}, or the split, "
+                "may fail for a row, or depend on others: cast with invalid='missing', one_hot with "
+                "unknown='ignore', split with by="
             )
-        Prepared(closed, source)  # columns and types are right before anything is paid
+        # columns and types are right before anything is paid
+        Prepared(closed, source)
+        _rows(closed.steps[:place], spec, place, source)
         fits[place] = _planned(
             closed.steps[place],
             spec.steps[place],
@@ -82,7 +84,7 @@ def fitted(
         ledger.charge(asset, share * 2 * len(places), _what(spec, places, delta))
     found = spec
     for place in places:
-        before = Prepared(PrepSpec(found.steps[:place]), source)
+        before = _rows(found.steps[:place], spec, place, source)
         step, fit = spec.steps[place], fits[place]
         made: Step
         if isinstance(step, Bounded):
@@ -92,7 +94,7 @@ def fitted(
         else:
             assert isinstance(step, OneHot)
             assert isinstance(fit, Selection)
-            made = _with_categories(step, fit.release(_counts(before.spec, step.column, source)))
+            made = _with_categories(step, fit.release(_counts(before)))
         found = dataclasses.replace(found, steps=(*found.steps[:place], made, *found.steps[place + 1 :]))
     return found.steps
 
@@ -157,12 +159,32 @@ def _closed(spec: PrepSpec, place: int, source: Opened) -> PrepSpec:
     return closed
 
 
-def _counts(before: PrepSpec, column: str, source: Opened) -> Counter[Any]:
+def _rows(before: tuple[Step, ...], spec: PrepSpec, place: int, source: Opened) -> Prepared:
+    """The column of a place behind the steps before it: of the rows to train with, wherever the split stands.
+
+    Raises:
+        SettingError: the split comes later, and by a column that changes until then.
+        PrepError: a column is not there, or of another type.
+    """
+    column, split = _column(spec.steps[place]), spec.split_step
+    if split is not None and split not in before:
+        between = spec.steps[place : spec.steps.index(split)]
+        if any(isinstance(step, Cast | Bounded | OneHot) and split.by in names_of(step) for step in between):
+            raise SettingError(
+                f"{split.by!r}, by which split tells rows apart, is changed behind "
+                f"{spec.steps[place].name} of {column!r}, which is for the train part: put split before it"
+            )
+        before = (*before, split)  # the same rows
+    found = Prepared(PrepSpec((*before, Select((column,)))), source)
+    return found if split is None else found.train
+
+
+def _counts(before: Prepared) -> Counter[Any]:
     """How many rows have each value that can be a category."""
     import pyarrow.compute as pc
 
     counts: Counter[Any] = Counter()
-    for batch in Prepared(PrepSpec((*before.steps, Select((column,)))), source).batches():
+    for batch in before.batches():
         for found in pc.value_counts(batch.column(0).drop_null()):
             counts[found["values"].as_py()] += found["counts"].as_py()
     return Counter({value: count for value, count in counts.items() if _is_category(value)})

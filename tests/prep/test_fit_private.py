@@ -75,3 +75,48 @@ def test_what_cannot_be_fitted_costs_nothing(tmp_path: Path) -> None:
     with pytest.raises(SettingError, match="give more"):
         OPEN.fit_private(TABLE, 1e-6)
     assert ledger.spent("people") == 0
+
+
+SPLIT = Prep().split(0.5, seed=3, by="id")
+TRAINS = np.asarray(SPLIT.run(TABLE).column("train"))
+APART = TABLE.set_column(0, "age", pa.array(np.where(TRAINS, 20 + np.arange(ROWS) % 21, 90), pa.int64()))
+
+
+@pytest.mark.parametrize("engine", ["pyarrow", "polars", "duckdb"])
+@pytest.mark.parametrize("first", [True, False])
+def test_bounds_are_those_of_the_rows_to_train_with(engine: str, first: bool) -> None:
+    """Wherever the split stands: all test rows are 90, the others 20 to 40."""
+    scale = Prep().scale("age", within=(0, 150)).steps
+    prep = Prep((*SPLIT.steps, *scale) if first else (*scale, *SPLIT.steps))
+    found = prep.fit_private(APART, 8, quantiles=(0.05, 0.95), engine=engine)
+    (age,) = (step for step in found.steps if isinstance(step, Scale))
+    assert age.bounds == pytest.approx((20, 40), abs=3)
+    assert [step.name for step in found.steps] == [step.name for step in prep.steps]
+
+
+def test_categories_are_those_of_the_rows_to_train_with() -> None:
+    words = pa.array(np.where(TRAINS, "train", "test"))
+    table = TABLE.append_column("word", words)
+    found = Prep((*Prep().one_hot("word", unknown="ignore").steps, *SPLIT.steps)).fit_private(
+        table, 10, delta=1e-6
+    )
+    assert list(found.run(table).columns) == ["age", "pay", "id", "word=train", "train"]
+
+
+def test_a_split_has_to_be_known_where_bounds_are_open(tmp_path: Path) -> None:
+    ledger = Ledger(tmp_path / "ledger.jsonl")
+    ledger.set_budget("people", 5)
+    texts = TABLE.set_column(2, "id", TABLE["id"].cast("string"))
+    for prep, words in (
+        (Prep().scale("age", within=(0, 1)).split(0.5, seed=1), "split with by="),
+        (
+            Prep()
+            .scale("age", within=(0, 1))
+            .cast({"id": "int64"}, invalid="missing")
+            .split(0.5, seed=1, by="id"),
+            "'id', by which split tells rows apart, is changed .* put split before",
+        ),
+    ):
+        with pytest.raises(SettingError, match=words):
+            prep.fit_private(texts, 1, ledger=ledger, asset="people")
+    assert ledger.spent("people") == 0
