@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiortc import RTCIceServer
 
-from duetlink.duet.announcement import show_answer, show_code, show_joined, show_others
+from duetlink.duet.announcement import show_answer, show_code, show_disconnected, show_joined, show_others
 from duetlink.duet.cell import Run, current_run
 from duetlink.duet.completion import offer_completions
 from duetlink.duet.duet import Duet, duets
@@ -89,8 +89,8 @@ def launch(
     other is the next one. No content, mock or result is ever kept; requests for results, and of functions,
     end with their kernel.
 
-    In a notebook, running the cell again replaces the duet that it made: the old one is closed first, and its
-    peer told why.
+    In a notebook, running the cell again replaces the duet that it made: the old one is closed first, its
+    peer told why, and the cell says who was disconnected.
 
     **Who joins decides.** What you granted to a peer holds for whoever joins under the same name, and a peer
     names itself (without `name=` all are called "scientist"). So give the new code to the person that you
@@ -107,7 +107,8 @@ def launch(
     settings = _settings(settings, signaling)
     run = current_run()
     if not keep:
-        duets.replace(run)  # before what it keeps is opened again
+        # before what it keeps is opened again
+        show_disconnected(duets.replace(run), "launch")
     duet = _launch(name, settings, resume, run)
     offer_completions()
     show_code(duet)
@@ -159,7 +160,8 @@ def join(
         raise
     offer_completions()
     if not keep:
-        duets.replace(run)  # not before: a code that is used up must not cost the link that there is
+        # not before: a code that is used up must not cost the link that there is
+        show_disconnected(duets.replace(run), "join")
     show_joined(duet)
     return duet
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import html
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from duetlink.base.wire.text import harmless
 from duetlink.errors import PanelUnavailable
 from duetlink.panel import in_notebook
 
@@ -39,6 +41,16 @@ def show_answer(answer: str) -> None:
     """Show the text that the owner has to be given, in pairing by hand."""
     line = f'duet.accept("{answer}")'
     show_text(f"Send this line to the owner, who runs it:\n\n    {line}\n", code=line)
+
+
+def show_disconnected(peers: Sequence[str], call: str) -> None:
+    """Say to whom running this cell again has cost the duet, and how `call` keeps it."""
+    if peers:
+        names = " and ".join(harmless(peer) for peer in peers)
+        print(
+            f"{names} {'was' if len(peers) == 1 else 'were'} disconnected, because this cell was run again. "
+            f"{call}(…, keep=True) opens a second duet beside the first and disconnects nobody."
+        )
 
 
 def show_others(count: int) -> None:

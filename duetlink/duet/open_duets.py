@@ -51,13 +51,17 @@ class OpenDuets(Sequence[T]):
         with self._lock:
             self._made.pop(duet, None)
 
-    def replace(self, run: Run | None) -> None:
-        """Close what earlier runs of the same cell have made, and tell the peers why."""
+    def replace(self, run: Run | None) -> list[str]:
+        """Close what earlier runs of the same cell have made, and tell the peers why; returns their names."""
         with self._lock:
             made = list(self._made.items())
+        disconnected = []
         for duet, by in made:
             if run is not None and by is not None and run.repeats(by):
+                if duet.peer is not None and not duet.state.startswith("closed"):
+                    disconnected.append(duet.peer)
                 duet.close(RUN_AGAIN)
+        return disconnected
 
     def others(self, duet: T) -> list[T]:
         """The open duets that were made elsewhere than `duet`: not by the same run of a cell."""

@@ -11,6 +11,7 @@ import pytest
 
 import duetlink
 from duetlink import errors
+from duetlink.duet.announcement import show_disconnected
 from duetlink.duet.cell import Run, current_run, run_of_request
 from duetlink.duet.open_duets import OpenDuets
 from tests.conftest import DuetPair
@@ -28,7 +29,8 @@ class Fake:
     """A duet that only remembers why it was closed."""
 
     def __init__(self, among: OpenDuets[Any], run: Run | None) -> None:
-        self.role, self.peer, self.state = "owner", None, "waiting"
+        self.role, self.state = "owner", "waiting"
+        self.peer: str | None = None
         self.reasons: list[str] = []
         self._among = among
         among.add(self, run)
@@ -109,6 +111,24 @@ def test_another_run_of_a_cell_replaces_what_the_earlier_ones_made() -> None:
     assert list(duets) == [other, script]
 
 
+def test_only_peers_that_were_connected_are_named_as_disconnected() -> None:
+    duets: OpenDuets[Fake] = OpenDuets()
+    ada, left, waiting = (Fake(duets, Run("c1", "1")) for _ in range(3))
+    ada.peer, ada.state = "Ada", "reconnecting: the peer has been silent for 12 s"
+    left.peer, left.state = "Bob", "closed: the peer closed the link"
+    assert waiting.peer is None
+    assert duets.replace(Run("c1", "2")) == ["Ada"]
+    assert duets.replace(Run("c1", "3")) == []
+
+
+def test_a_peers_name_is_printed_without_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    show_disconnected(["Ada\x1b[2J", "Bob"], "join")
+    assert capsys.readouterr().out == (
+        "Ada\\x1b[2J and Bob were disconnected, because this cell was run again. "
+        "join(…, keep=True) opens a second duet beside the first and disconnects nobody.\n"
+    )
+
+
 def test_the_same_run_and_what_is_no_cell_replace_nothing() -> None:
     duets: OpenDuets[Fake] = OpenDuets()
     made = [Fake(duets, Run("c1", "1")), Fake(duets, None)]
@@ -179,20 +199,26 @@ def run_cell(monkeypatch: pytest.MonkeyPatch, cell_id: str, number: str) -> None
     monkeypatch.setattr("duetlink.session.current_run", lambda: Run(cell_id, number))
 
 
-def test_a_launch_cell_run_again_replaces_its_duet_and_the_peer_is_told(
-    monkeypatch: pytest.MonkeyPatch,
+def test_a_launch_cell_run_again_replaces_its_duet_and_the_both_are_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run_cell(monkeypatch, "c1", "1")
     old = duetlink.launch(resume="clinic")
     run_cell(monkeypatch, "c2", "2")
-    scientist = duetlink.join(str(old.code))
+    scientist = duetlink.join(str(old.code), name="Ada")
     run_cell(monkeypatch, "c1", "3")
+    capsys.readouterr()
     new = duetlink.launch(resume="clinic")  # what it keeps is free again
+    assert (
+        "Ada was disconnected, because this cell was run again. "
+        "launch(…, keep=True) opens a second duet beside the first and disconnects nobody."
+    ) in capsys.readouterr().out
     assert "the cell that made this duet was run again" in closes(scientist)
     assert "the cell that made this duet was run again" in old.state
     assert list(duetlink.duets) == [new]
     run_cell(monkeypatch, "c1", "4")
     kept = duetlink.launch(keep=True)
+    assert "disconnected" not in capsys.readouterr().out
     assert list(duetlink.duets) == [new, kept]
     duetlink.duets.close()
     scientist.close()
