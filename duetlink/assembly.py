@@ -52,6 +52,7 @@ def group(
         GroupFull, CodeUnattended: there is no room, or nobody lets anybody in just now.
         IncompatiblePeer: it is the code of a duet, or the versions do not fit.
         SignalingUnavailable, SignalingRefused: the signaling server cannot be reached, or has no room.
+        PortUnavailable: nothing can listen at a port that the settings fix.
         PairingError: those who are there were met, but no connection came about.
         AuditUnavailable: the audit log cannot be written.
     """

@@ -109,7 +109,9 @@ class StreamClosed(DuetError, ConnectionError):
 
 
 class PortUnavailable(DuetError, ConnectionError):
-    """The peer shares no port of this name, or nothing can listen on this machine; the message says which."""
+    """The peer shares no port of this name, or nothing can listen at a port of this machine; the
+    message says which.
+    """
 
 
 class LocalProtocolError(DuetError, RuntimeError):

@@ -100,6 +100,7 @@ def launch(
     Raises:
         SettingError: an argument or variable cannot be used.
         SignalingUnavailable: the signaling server cannot be reached.
+        PortUnavailable: nothing can listen at a port that the settings fix.
         StateInUse: another kernel uses what is kept under that name.
         StateBroken: it is damaged. Nothing is begun anew in its place; the message says what to do.
         StateUnavailable: it cannot be read or written.
@@ -135,6 +136,7 @@ def join(
     Raises:
         MalformedCode, UnknownCode, CodeUsed, WrongCode: what is wrong with the code, and what to do.
         SignalingUnavailable: no signaling server can be reached.
+        PortUnavailable: nothing can listen at the Flight port that the settings fix.
         IncompatiblePeer: the versions of both sides do not fit, or it is the code of a group.
         PeerUnreachable, PairingTimeout: the peer was met, but no connection came about.
     """
@@ -149,6 +151,7 @@ def join(
     duets.add(duet, run)
     opening = _Opening(life, _hello(name or SCIENTIST), use)
     try:
+        thread.run(use.endpoint.open_fixed(settings))
         thread.run(life.open(SCIENTIST))
         if parsed is not None:
             thread.run(opening.join(parsed))
@@ -174,6 +177,7 @@ def _launch(name: str | None, settings: Settings, resume: str | bool | None, run
     duets.add(duet, run)
     opening = _Opening(life, _hello(name or OWNER), use)
     try:
+        thread.run(use.endpoint.open_fixed(settings))
         thread.run(life.open(OWNER))
         if settings.signaling == "paste":
             thread.run(opening.launch_by_hand())
@@ -235,7 +239,7 @@ class _Opening:
         self._probe_ice_servers()
         server = configured(life.settings)
         if server is None:
-            server = await self._use.hosting.begin(life.settings.listen)
+            server = await self._use.hosting.begin(life.settings)
             life.at_end(self._use.hosting.end)
         mailbox, nameplate = await WebSocketMailbox.claim(server.url, life.settings.code_lifetime_s)
         life.at_end(mailbox.close)

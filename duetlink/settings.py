@@ -85,6 +85,16 @@ class Settings:
         "IP address at which this side listens; default: all, or loopback alone for a peer that shares it",
         "DUETLINK_LISTEN",
     )
+    signaling_port: int | str | None = _setting(
+        None,
+        "TCP port of the kernel's own signaling server, or a range to take one from: 9000-9010; default: any",
+        "DUETLINK_SIGNALING_PORT",
+    )
+    flight_port: int | str | None = _setting(
+        None,
+        "TCP port, or range, at which Flight listens for the path tcp, from the start on; default: any",
+        "DUETLINK_FLIGHT_PORT",
+    )
     ice_probe_timeout_s: float = _setting(
         1.0, "how long STUN and TURN servers have to answer before pairing goes on without them"
     )
@@ -176,6 +186,7 @@ class Settings:
             raise SettingError(
                 f"listen {self.listen!r} is no IP address of this machine, such as '192.168.1.2'"
             )
+        _ = self.signaling_ports, self.flight_ports  # which check them
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
             if field.name in ("answer_grid_s", "reuse_bytes") and value == 0:
@@ -199,6 +210,16 @@ class Settings:
             if any(url.startswith("stun") for url in server.urls)
         )
         return tuple(stun)
+
+    @property
+    def signaling_ports(self) -> range | None:
+        """Where the signaling server may listen; None: at any free port."""
+        return _ports("signaling_port", self.signaling_port)
+
+    @property
+    def flight_ports(self) -> range | None:
+        """Where Flight may listen for peers that dial; None: at any free port."""
+        return _ports("flight_port", self.flight_port)
 
     @property
     def audit_file(self) -> Path | None:
@@ -239,6 +260,21 @@ def _is_ip(text: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def _ports(name: str, value: object) -> range | None:
+    if value is None:
+        return None
+    first, dash, last = str(value).partition("-")
+    try:
+        ports = range(int(first), int(last if dash else first) + 1)
+    except ValueError:
+        ports = range(0)
+    if isinstance(value, bool) or not ports or ports[0] < 1 or ports[-1] > 65535:
+        raise SettingError(
+            f"{name}={value!r} is no TCP port: give one from 1 to 65535, or a range such as '9000-9010'"
+        )
+    return ports
 
 
 def _user_data() -> Path:

@@ -41,6 +41,7 @@ FLOORS = {
     "base": (("again", "chance", "quantities", "runtime", "wire", "journal"), ("audit",)),
     "data": (("codecs", "dedup"), ("tuning", "values")),
     "net": (
+        ("fixed_port",),
         ("signaling", "tunnel"),
         ("peer", "flight", "carrier"),
         ("paths", "reunion", "datagrams"),

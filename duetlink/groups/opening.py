@@ -78,6 +78,7 @@ async def _make(
     use: EndpointUse,
     come_again: Callable[[str], Group],
 ) -> Group:
+    await use.endpoint.open_fixed(settings)
     hello = Hello(PROTOCOL_MIN, PROTOCOL_MAX, __version__, name or "member", frozenset((GROUP,)))
     wiring = Wiring(settings, use.endpoint, hello)
     life = GroupLife(settings, wiring, on_loss=on_loss, patience_s=patience_s, size=size)
@@ -86,7 +87,7 @@ async def _make(
     if code is None:
         server = configured(settings)
         if server is None:
-            server = await use.hosting.begin(settings.listen)
+            server = await use.hosting.begin(settings)
             life.at_end = use.hosting.end
         try:
             await life.launch(server)

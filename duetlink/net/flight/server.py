@@ -8,7 +8,6 @@ standard error; gRPC does not tell how many there were. doorkeeper.py bounds how
 from __future__ import annotations
 
 import ipaddress
-import socket
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import Executor
@@ -18,6 +17,7 @@ from pyarrow import flight
 
 from duetlink.base.runtime.forks import in_child
 from duetlink.errors import AssetChanged, LimitExceeded, PathUnavailable, TicketRefused
+from duetlink.net.fixed_port import check_free
 from duetlink.net.flight.certificate import Identity
 from duetlink.net.flight.doorkeeper import Doorkeeper
 from duetlink.net.flight.feed import Feed
@@ -43,25 +43,34 @@ class FlightServer:
     """
 
     def __init__(
-        self, identity: Identity, client_root_pem: bytes, pool: Executor, *, host: str = "0.0.0.0"
+        self,
+        identity: Identity,
+        client_root_pem: bytes,
+        pool: Executor,
+        *,
+        host: str = "0.0.0.0",
+        port: int = 0,
     ) -> None:
         """`client_root_pem`: the authority whose certificates name the guests, see certificate.py. `host`: an
-        IP address; "::" takes IPv4 as well.
+        IP address; "::" takes IPv4 as well. `port`: 0 for any that is free.
         """
         self._pool = pool
         self._guests: dict[bytes, Guest] = {}
         try:
-            _check_own(host)
+            # gRPC would not say why it cannot listen, and pyarrow would keep what it has made until then
+            if port or not ipaddress.ip_address(host).is_unspecified:
+                check_free(host, port)
             with silenced():
                 self._service: _Service | None = _Service(
                     self,
-                    f"grpc+tls://[{host}]:0" if ":" in host else f"grpc+tls://{host}:0",
+                    f"grpc+tls://[{host}]:{port}" if ":" in host else f"grpc+tls://{host}:{port}",
                     tls_certificates=[(identity.certificate_pem, identity.private_key_pem)],
                     verify_client=True,
                     root_certificates=client_root_pem,
                 )
         except (pa.ArrowException, OSError) as error:
-            raise PathUnavailable(f"no Flight server can listen on {host}: {error}") from None
+            at = f"{host}, port {port}" if port else host
+            raise PathUnavailable(f"no Flight server can listen on {at}: {error}") from None
 
         self.host = host
         self.port: int = self._service.port
@@ -194,15 +203,6 @@ class _Service(flight.FlightServerBase):  # type: ignore[misc] # pyarrow has no 
 
     def do_action(self, context: flight.ServerCallContext, action: flight.Action) -> Iterator[bytes]:
         return self._server.act(context, action)
-
-
-def _check_own(host: str) -> None:
-    """Raise OSError where this machine does not have the address: gRPC would not say why it cannot listen,
-    and pyarrow would keep what it has made until then.
-    """
-    if not ipaddress.ip_address(host).is_unspecified:
-        with socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET) as trial:
-            trial.bind((host, 0))
 
 
 def _batch(data: bytes | memoryview) -> pa.RecordBatch:

@@ -9,13 +9,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from concurrent.futures import ThreadPoolExecutor
 
 from duetlink.base.runtime import cpu
-from duetlink.errors import LinkClosed
+from duetlink.errors import LinkClosed, PathUnavailable
+from duetlink.net.fixed_port import free_ports, one_at_a_time
 from duetlink.net.flight.certificate import Authority, create_identity
 from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.server import FlightServer
+from duetlink.settings import Settings
 
 _MOST_CODEC_THREADS = 4
 _READING_THREADS = 2  # two keep the memory bus busy
@@ -31,30 +34,47 @@ class Endpoint:
         self.codec_pool = ThreadPoolExecutor(self.workers, thread_name_prefix="duetlink-codec")
         # what reads or writes a whole object in memory; none of it waits for a peer
         self.reading = ThreadPoolExecutor(_READING_THREADS, thread_name_prefix="duetlink-read")
-        self._servers: dict[str, asyncio.Task[FlightServer]] = {}
+        self._servers: dict[tuple[str, range | None], asyncio.Task[FlightServer]] = {}
         self._closed = False
 
-    async def admit(self, host: str, subject: bytes, guest: Guest) -> FlightServer:
-        """The Flight server that listens on `host`, with this guest admitted. There is one for each host in
-        use: links that may be dialled share one, and those that may not are not reachable from outside.
+    async def open_fixed(self, settings: Settings) -> None:
+        """Open the Flight port that the settings fix, before there is a peer: whoever asked for it is told at
+        once that it is taken. Nothing is opened where they fix none, or let nobody dial.
+
+        Raises PortUnavailable.
+        """
+        if settings.flight_ports is not None and "tcp" in settings.allowed_paths:
+            await self._server(settings.listen or "::", settings.flight_ports)
+
+    async def admit(
+        self, host: str, subject: bytes, guest: Guest, ports: range | None = None
+    ) -> FlightServer:
+        """The Flight server that listens on `host`, at one of these ports, with this guest admitted. There is
+        one for each host and ports in use: links that may be dialled share one, and those that may not are
+        not reachable from outside.
 
         Raises:
             PathUnavailable: nothing can listen there.
+            PortUnavailable: none of the ports is free.
             LinkClosed: the endpoint is closed.
         """
-        if self._closed:
-            raise LinkClosed("this duet is closed; launch or join a new one")
-        if host not in self._servers:
-            self._servers[host] = asyncio.ensure_future(self._listen(host))
-        starting = self._servers[host]
-        try:
-            server = await asyncio.shield(starting)
-        except Exception:
-            if self._servers.get(host) is starting:  # the next link may have more luck
-                del self._servers[host]
-            raise
+        server = await self._server(host, ports)
         server.admit(subject, guest)
         return server
+
+    async def _server(self, host: str, ports: range | None) -> FlightServer:
+        if self._closed:
+            raise LinkClosed("this duet is closed; launch or join a new one")
+        place = host, ports
+        if place not in self._servers:
+            self._servers[place] = asyncio.ensure_future(asyncio.to_thread(self._listen, host, ports))
+        starting = self._servers[place]
+        try:
+            return await asyncio.shield(starting)
+        except Exception:
+            if self._servers.get(place) is starting:  # the next link may have more luck
+                del self._servers[place]
+            raise
 
     async def dismiss(self, server: FlightServer, subject: bytes) -> None:
         """This guest's link has closed."""
@@ -72,7 +92,14 @@ class Endpoint:
         for pool in (self.codec_pool, self.reading):
             pool.shutdown(wait=False, cancel_futures=True)
 
-    async def _listen(self, host: str) -> FlightServer:
-        return await asyncio.to_thread(
+    def _listen(self, host: str, ports: range | None) -> FlightServer:
+        make = functools.partial(
             FlightServer, self.identity, self.authority.certificate_pem, self.codec_pool, host=host
         )
+        if ports is None:
+            return make()
+        with one_at_a_time():
+            for port in free_ports(host, ports, "flight_port"):
+                with contextlib.suppress(PathUnavailable):  # taken meanwhile
+                    return make(port=port)
+        raise AssertionError("free_ports ends with an error")

@@ -12,7 +12,7 @@ from google.protobuf.message import Message
 from duetlink.base.runtime.holdings import Holdings
 from duetlink.base.runtime.own_threads import OwnThreads
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.errors import LinkClosed, PathUnavailable, RemoteProtocolError
+from duetlink.errors import LinkClosed, PathUnavailable, PortUnavailable, RemoteProtocolError
 from duetlink.net.datagrams.base import Datagrams
 from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.receiving import Decoding
@@ -125,7 +125,7 @@ class Link:
         self.rpc.notice(pb.TransferPause, self._transfer_paused)
         self.rpc.notice(pb.TransferEnd, self._transfer_ended)
         guest = Guest(tickets, self.tuning.rate_cap, self.exports.served, self.exports.refused)
-        self._serving = asyncio.ensure_future(self._serve_flight(guest, self._listens_at(known)))
+        self._serving = asyncio.ensure_future(self._serve_flight(guest, *self._listens_at(known)))
 
     @classmethod
     async def connect(
@@ -272,16 +272,20 @@ class Link:
     async def _refuse_path(self, query: Message) -> Message:
         raise PathUnavailable(f"the peer allows only these paths: {', '.join(self._settings.allowed_paths)}")
 
-    def _listens_at(self, known: Acquaintance) -> str:
-        """The address at which the peer, or this side's helper processes, can reach the Flight server."""
-        if "tcp" not in self._settings.allowed_paths or known.loopback:
-            return "127.0.0.1"  # nobody needs to reach it from outside
-        return self._settings.listen or "::"
+    def _listens_at(self, known: Acquaintance) -> tuple[str, range | None]:
+        """The address, and the ports, at which the peer, or this side's helper processes, can reach the
+        Flight server.
+        """
+        settings = self._settings
+        fixed = settings.flight_ports  # which `Endpoint.open_fixed` has opened, whoever comes
+        if "tcp" not in settings.allowed_paths or (known.loopback and fixed is None):
+            return "127.0.0.1", None  # nobody needs to reach it from outside
+        return settings.listen or "::", fixed
 
-    async def _serve_flight(self, guest: Guest, host: str) -> None:
+    async def _serve_flight(self, guest: Guest, host: str, ports: range | None) -> None:
         """Have the peer admitted to the Flight server; paths wait for it."""
         try:
-            self._server.set_result(await self._endpoint.admit(host, self._subject, guest))
-        except (PathUnavailable, LinkClosed) as error:
+            self._server.set_result(await self._endpoint.admit(host, self._subject, guest, ports))
+        except (PathUnavailable, PortUnavailable, LinkClosed) as error:
             self._server.set_exception(error)
             self._server.exception()  # it may be that no path asks

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ipaddress
 import logging
 import socket
@@ -9,6 +10,7 @@ from pathlib import Path
 
 from duetlink.base.runtime.at_exit import open_here
 from duetlink.errors import SignalingUnavailable
+from duetlink.net.fixed_port import free_ports
 from duetlink.net.signaling.discovery import Announcement, SignalingServer, announce
 from duetlink.net.signaling.limits import Limits
 from duetlink.net.signaling.server import MailboxServer
@@ -20,15 +22,22 @@ _log = logging.getLogger(__name__)
 
 
 class EmbeddedServer:
-    """A `MailboxServer` on a free port that announces itself in the runtime directory. It listens at one
-    address of this machine, by default at all of IPv4.
+    """A `MailboxServer` that announces itself in the runtime directory. It listens at one address of this
+    machine, by default at all of IPv4, and at any free port unless it is told which.
     """
 
     def __init__(
-        self, limits: Limits | None = None, directory: Path | None = None, *, listen: str | None = None
+        self,
+        limits: Limits | None = None,
+        directory: Path | None = None,
+        *,
+        listen: str | None = None,
+        ports: range | None = None,
     ) -> None:
+        """`ports`: those that it may take, the first free one; None: any."""
         self._server = MailboxServer(limits or LIMITS)
         self._listen = listen or "0.0.0.0"
+        self._ports = ports
         self._directory = directory
         self._announcement: Announcement | None = None
         self.host_for_peers: str | None = None
@@ -44,11 +53,15 @@ class EmbeddedServer:
         return SignalingServer(f"ws://{_in_url(here)}:{self.port}", in_code)
 
     async def start(self) -> None:
-        """Listen and announce. Raises SignalingUnavailable if neither all addresses nor the loopback can be
-        listened on, or the one that was asked for cannot.
+        """Listen and announce.
+
+        Raises:
+            SignalingUnavailable: neither all addresses nor the loopback can be listened on, or the one that
+                was asked for cannot.
+            PortUnavailable: none of the ports is free.
         """
         try:
-            _, self.port = await self._server.start(self._listen, 0)
+            self.port = await self._start()
             if ipaddress.ip_address(self._listen).is_unspecified:
                 self.host_for_peers = outward_address()
             elif not ipaddress.ip_address(self._listen).is_loopback:
@@ -56,14 +69,26 @@ class EmbeddedServer:
         except SignalingUnavailable:
             if self._listen != "0.0.0.0":
                 raise
-            self._server = MailboxServer(self._server.limits)
-            _, self.port = await self._server.start("127.0.0.1", 0)
+            _, self.port = await self._renewed().start("127.0.0.1", 0)
         try:
             self._announcement = announce(self.address, self._directory)
         except OSError as error:
             _log.warning("other notebooks of this machine will not find this signaling server: %s", error)
             return
         open_here.add_last(self._announcement.remove)
+
+    async def _start(self) -> int:
+        if self._ports is None:
+            return (await self._server.start(self._listen, 0))[1]
+        for port in free_ports(self._listen, self._ports, "signaling_port"):
+            with contextlib.suppress(SignalingUnavailable):  # taken meanwhile
+                return (await self._renewed().start(self._listen, port))[1]
+        raise AssertionError("free_ports ends with an error")
+
+    def _renewed(self) -> MailboxServer:
+        """Another server, since each can be started once."""
+        self._server = MailboxServer(self._server.limits)
+        return self._server
 
     async def stop(self) -> None:
         """Stop serving and withdraw the announcement. Again is harmless."""

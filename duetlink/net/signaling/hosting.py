@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from duetlink.errors import SettingError
 from duetlink.net.signaling.discovery import SignalingServer
+from duetlink.settings import Settings
 
 if TYPE_CHECKING:
     from duetlink.net.signaling.embedded import EmbeddedServer
@@ -18,31 +19,38 @@ class Hosting:
     def __init__(self) -> None:
         self._order = asyncio.Lock()
         self._server: EmbeddedServer | None = None
-        self._listen: str | None = None
+        self._settings = Settings()  # of whoever began it
         self._named = 0
 
-    async def begin(self, listen: str | None = None) -> SignalingServer:
-        """A server to name in a code, until `end`, which listens at this address; None: all.
+    async def begin(self, settings: Settings) -> SignalingServer:
+        """A server to name in a code, until `end`, which listens where the settings say.
 
-        Raises SignalingUnavailable, and SettingError where it listens at another one already.
+        Raises SignalingUnavailable, PortUnavailable, and SettingError where it listens elsewhere already.
         """
+        listen, ports = settings.listen, settings.signaling_ports
         async with self._order:
-            if self._server is not None and listen != self._listen:
+            if self._server is not None and listen != self._settings.listen:
                 raise SettingError(
                     f"listen={listen!r}: the signaling server of this kernel listens at "
-                    f"{self._listen or 'all addresses'} already, for another duet; use one setting for all"
+                    f"{self._settings.listen or 'all addresses'} already, for another duet; use one setting "
+                    "for all"
+                )
+            if self._server is not None and ports is not None and self._server.port not in ports:
+                raise SettingError(
+                    f"signaling_port={settings.signaling_port!r}: the signaling server of this kernel "
+                    f"listens at port {self._server.port} already, for another duet; use one setting for all"
                 )
             if self._server is None:
                 # here: whoever joins needs no server, whose library takes a while to load
                 from duetlink.net.signaling.embedded import EmbeddedServer
 
-                server = EmbeddedServer(listen=listen)
+                server = EmbeddedServer(listen=listen, ports=ports)
                 try:
                     await server.start()
                 except BaseException:
                     await server.stop()
                     raise
-                self._server, self._listen = server, listen
+                self._server, self._settings = server, settings
             self._named += 1
             return self._server.address
 

@@ -1,0 +1,72 @@
+"""TCP ports that the settings fix: which of them is free, and what is said where none is."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import filelock
+import platformdirs
+
+from duetlink.errors import PortUnavailable
+
+_LOCK_TIMEOUT_S = 10.0  # a server has its port after some milliseconds
+
+
+def free_ports(host: str, ports: range, setting: str) -> Iterator[int]:
+    """Those of `ports` at which nothing listens on `host` now. "::" takes IPv4 as well.
+
+    Raises PortUnavailable in the place of a next one, with the name of the setting: so a server that can use
+    what is yielded never asks for more.
+    """
+    why: OSError | None = None
+    for port in ports:
+        try:
+            check_free(host, port)
+        except OSError as error:
+            why = error
+        else:
+            yield port
+    raise port_unavailable(setting, ports, why)
+
+
+def check_free(host: str, port: int) -> None:
+    """Raise OSError where nothing can listen there. gRPC does not: it shares a port with another gRPC server
+    of the same user (SO_REUSEPORT), and does not say why it cannot listen.
+    """
+    family, dualstack = (socket.AF_INET6 if ":" in host else socket.AF_INET), host == "::"
+    if dualstack and not socket.has_dualstack_ipv6():
+        family, dualstack, host = socket.AF_INET, False, "0.0.0.0"
+    socket.create_server((host, port), family=family, dualstack_ipv6=dualstack).close()
+
+
+@contextlib.contextmanager
+def one_at_a_time() -> Iterator[None]:
+    """No other process of this user is between `check_free` and its server's start: both would find the same
+    port free, and gRPC would share it. Where no lock can be had, this is left to chance.
+    """
+    place = Path(platformdirs.user_data_dir("duetlink", appauthor=False))
+    lock = filelock.FileLock(place / "flight-port.lock", timeout=_LOCK_TIMEOUT_S, mode=0o600)
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError, filelock.Timeout):
+            place.mkdir(mode=0o700, parents=True, exist_ok=True)
+            held.enter_context(lock)
+        yield
+
+
+def port_unavailable(setting: str, ports: range, why: OSError | None) -> PortUnavailable:
+    """None of the ports that the setting names can be listened on."""
+    reason = "it is in use" if why is None else os.strerror(why.errno or 0)
+    if len(ports) == 1:
+        return PortUnavailable(
+            f"{setting}={ports[0]}: nothing can listen at this port of this machine ({reason}). Close what "
+            "uses it, such as a duet of another kernel, or set another port, or a range such as "
+            f"'{ports[0]}-{min(ports[0] + 9, 65535)}', one port for each kernel"
+        )
+    return PortUnavailable(
+        f"{setting}='{ports[0]}-{ports[-1]}': nothing can listen at any of these {len(ports)} ports of this "
+        f"machine ({reason}). Close what uses them, such as duets of other kernels, or set a larger range"
+    )
