@@ -12,7 +12,8 @@ from duetlink.errors import LimitExceeded, RemoteProtocolError
 
 FRAGMENT_BYTES = 64 * 1024
 MAX_MESSAGE_BYTES = 16 * 1024 * 1024
-# `split` makes 257 of the largest message; a peer may cut it smaller, at the cost of a turn of the loop each
+# `split` makes 257 of the largest message; a peer may cut it smaller, at the cost of a turn of the loop each.
+# A larger limit of bytes allows as many more.
 MAX_FRAGMENTS = 1024
 
 LAST = b"\x00"
@@ -35,6 +36,7 @@ class Reassembler:
 
     def __init__(self, limit_bytes: int = MAX_MESSAGE_BYTES) -> None:
         self._limit_bytes = limit_bytes
+        self._limit_fragments = MAX_FRAGMENTS * max(1, limit_bytes // (16 * 1024 * 1024))
         self._collected = bytearray()
         self._fragments = 0
 
@@ -61,9 +63,9 @@ class Reassembler:
         if kind == LAST and not self._fragments:  # nearly every message is one fragment
             return fragment[1:]
         self._fragments += 1
-        if self._fragments > MAX_FRAGMENTS:
+        if self._fragments > self._limit_fragments:
             self._forget()
-            raise LimitExceeded(f"the peer sent a control message in over {MAX_FRAGMENTS} fragments")
+            raise LimitExceeded(f"the peer sent a control message in over {self._limit_fragments} fragments")
         if kind == MORE:
             if len(fragment) == 1:
                 self._forget()

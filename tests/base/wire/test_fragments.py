@@ -64,6 +64,14 @@ def test_a_message_comes_in_so_many_fragments_at_most() -> None:
     assert 2 * len(list(split(bytes(16 * 1024 * 1024)))) < MAX_FRAGMENTS
 
 
+def test_a_larger_limit_of_bytes_allows_as_many_more_fragments() -> None:
+    reassembler = Reassembler(limit_bytes=32 * 1024 * 1024)
+    for _ in range(2048):
+        assert reassembler.feed(MORE + b"x") is None
+    with pytest.raises(LimitExceeded, match="over 2048 fragments"):
+        reassembler.feed(MORE + b"x")
+
+
 def test_what_is_collected_takes_little_more_memory_than_it_has_bytes() -> None:
     tracemalloc.start()
     try:
