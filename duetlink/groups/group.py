@@ -396,10 +396,12 @@ class Group:
 
         Args:
             value: arrays as for `all_reduce`, which come back as new ones; or a torch module, whose
-                parameters and buffers are replaced once all of them are there.
-            weight: how much this member's counts, such as its number of rows. All give one, or none.
-            secure, limit, colluding, accountable: as for `all_reduce`. A secure weight is at most 2^20, and
-                all learn the sum of the weights.
+                parameters and buffers are replaced once all of them are there. Bools have no mean: they are
+                the same at all members, or UnsupportedValue names them.
+            weight: how much this member's counts, such as its number of rows. All give one, or none. With 0
+                its value does not count.
+            secure, limit, colluding, accountable: as for `all_reduce`. A secure weight is 0, or from 2^-10 to
+                2^20, and all learn the sum of the weights.
             timeout_s: CallTimeout after so long; the value is then as it was.
 
         Newcomers who wait come in first, where the group was launched without a size.

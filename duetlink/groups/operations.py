@@ -79,6 +79,7 @@ class Operations:
     ) -> Any:
         ranges = {"limit": limit, "colluding": colluding, "accountable": accountable or None}
         self.check_secure("average", "average", secure, **ranges)
+        averaging.state_of(value)  # a model that has no mean is refused before anything begins
         sums = SecureSum()
 
         async def whole() -> Any:
@@ -111,6 +112,7 @@ class Operations:
 
     async def sync(self, call: Call, state: Any, *, timeout_s: float | None = None) -> Any:
         self.check("sync", "sync")
+        averaging.state_of(state)
 
         async def sync(collectives: Collectives) -> Any:
             async with self._begun(collectives, call, "sync"):

@@ -11,7 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from duetlink.data.codecs.element import FLOAT32, UINT8
+from duetlink.data.codecs.element import FLOAT32, UINT8, Element
 from duetlink.errors import (
     DuetError,
     GroupError,
@@ -22,12 +22,20 @@ from duetlink.errors import (
 )
 from duetlink.groups.collectives.choice import Explanation
 from duetlink.groups.collectives.costs import LinkFigures
-from duetlink.groups.collectives.elements import Array
+from duetlink.groups.collectives.elements import (
+    Array,
+    divide,
+    halves,
+    in_halves,
+    mean_of_halves,
+    not_finite,
+)
 from duetlink.groups.collectives.engine import INTERRUPTED, Engine
 from duetlink.groups.collectives.figures_agreement import Figures, FiguresAgreement
 from duetlink.groups.collectives.flat import FlatOperations, Manner
 from duetlink.groups.collectives.forms import Forms, joined, parted
 from duetlink.groups.collectives.messages import Moved
+from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.operands import (
     check,
     check_writable,
@@ -233,7 +241,8 @@ class Collectives:
 
         Args:
             value: of the same form at all members: nesting, keys, shapes and kinds of items.
-            op: sum, mean, min, max, prod, and, or, xor. A mean of integers is rounded, halves up.
+            op: sum, mean, min, max, prod, and, or, xor. A mean of integers is rounded, halves up. A mean of
+                floats is right where their sum is beyond their range.
             in_place: write the result into the value's own arrays and return the value.
             algorithm: one that `explain` lists; None takes the quickest.
             codec: for sums and means, a way to add less than whole arrays, the same at all members
@@ -253,15 +262,23 @@ class Collectives:
         flats: dict[str, Array] = {}
         for element in tree.elements:
             wide = widened(element, op)
+            what = described(tree, element)
             # a leaf's own memory is worked in only where that is all there is to be changed
-            direct = in_place and wide == element and tree.is_one_block
+            direct = in_place and op != "mean" and tree.is_one_block
             array = tree.flat(element) if direct else await own_items(tree, element, wide)
-            manner = Manner(described(tree, element), "", call, algorithm, progress, codec)
+            halved = in_halves(element, op)
+            if halved:
+                array, what = halves(array, self.size), f"{what}, in halves"
+            manner = Manner(what, "", call, algorithm, progress, codec)
             report = await registry.all_reduce(
-                self.flat, array, wide, op, manner, restore=direct, memory=memory
+                self.flat, array, wide, "sum" if halved else op, manner, restore=direct, memory=memory
             )
             if report is not None:
                 self.sums.append(report)
+            if halved:
+                array = mean_of_halves(array, self.size)
+            elif op == "mean" and element.is_float:
+                await self._mend(array, tree, element, replace(manner, codec=None))
             flats[element.name] = array.astype(element.storage, copy=False)
             if direct:
                 return value
@@ -295,9 +312,14 @@ class Collectives:
         flats = {}
         for element in tree.elements:
             wide = widened(element, op)
-            array = await own_items(tree, element, wide)
-            manner = Manner(described(tree, element), "", call, algorithm, progress, codec)
-            await self.flat.reduce(array, wide, op, root, manner, restore=False)
+            array, what = await own_items(tree, element, wide), described(tree, element)
+            halved = in_halves(element, op)
+            if halved:
+                array, what = halves(array, self.size), f"{what}, in halves"
+            manner = Manner(what, "", call, algorithm, progress, codec)
+            await self.flat.reduce(array, wide, "sum" if halved else op, root, manner, restore=False)
+            if halved:
+                array = mean_of_halves(array, self.size)
             flats[element.name] = array.astype(element.storage, copy=False)
         return tree.with_items(flats) if self.rank == root else None
 
@@ -318,9 +340,13 @@ class Collectives:
             return None
         flats = {}
         for element in tree.elements:
-            array = tree.flat(element).astype(widened(element, op).storage, copy=False)
-            total, report = await reduced.reduce(adders, codec, array, widened(element, op), op)
+            wide, halved = widened(element, op), in_halves(element, op)
+            array = tree.flat(element).astype(wide.storage, copy=False)
+            array = halves(array, adders.givers) if halved else array
+            total, report = await reduced.reduce(adders, codec, array, wide, "sum" if halved else op)
             self.sums.append(report)
+            if total is not None and halved:
+                total = mean_of_halves(total, adders.givers)
             if total is not None:
                 flats[element.name] = total.astype(element.storage, copy=False)
         await adders.end()
@@ -348,12 +374,18 @@ class Collectives:
             wide = widened(element, op)
             empty = np.empty(0, wide.storage)
             blocks = [tree.flat(element) if element in tree.elements else empty for tree in trees]
+            halved = in_halves(element, op)
+            if halved:
+                blocks = [halves(block, self.size) for block in blocks]
             sizes = [len(block) for block in blocks]
             given = np.concatenate([block.astype(wide.storage, copy=False) for block in blocks])
             out = np.empty(sizes[self.rank], wide.storage)
             what = "; ".join(described(tree, element) for tree in trees) if len(trees) <= 9 else ""
-            manner = Manner(f"{len(sizes)} values {what}".rstrip(), "", call, algorithm, progress, codec)
-            await self.flat.reduce_scatter(given, out, wide, sizes, op, manner)
+            what = f"{len(sizes)} values {what}".rstrip() + (", in halves" if halved else "")
+            manner = Manner(what, "", call, algorithm, progress, codec)
+            await self.flat.reduce_scatter(given, out, wide, sizes, "sum" if halved else op, manner)
+            if halved:
+                out = mean_of_halves(out, self.size)
             flats[element.name] = out.astype(element.storage, copy=False)
         return mine.with_items({element.name: flats[element.name] for element in mine.elements})
 
@@ -520,6 +552,19 @@ class Collectives:
         return Received(form.with_items(from_bytes(form, data)), letter.of, tag)
 
     # -- inside --------------------------------------------------------------------------------------------
+
+    async def _mend(self, mean: Array, tree: Tree, element: Element, manner: Manner) -> None:
+        """Take the mean anew, divided before it is summed, where it is no number: the sum may have been
+        beyond the range. All members find the same places, since they have the same bits.
+        """
+        places: Array = await off_loop(mean.nbytes, not_finite, mean, element)
+        if not len(places):
+            return
+        items = tree.flat(element)[places]
+        divide(items, self.size, element)
+        what = f"{len(places)} of {manner.what}, whose sum is no number"
+        await self.flat.all_reduce(items, element, "sum", replace(manner, what=what))
+        mean[places] = items
 
     async def _broadcast(
         self, data: Array, root: int, form: Tree, call: str, progress: Progress | None

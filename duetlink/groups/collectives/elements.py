@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duetlink.data.codecs.element import Element
+from duetlink.data.codecs.element import Element, words
 from duetlink.errors import SettingError, UnsupportedValue
 
 Array = NDArray[Any]
@@ -62,7 +62,40 @@ def divide(total: Array, size: int, element: Element) -> None:
         quotient, remainder = np.divmod(total, total.dtype.type(size))
         np.add(quotient, (remainder >= (size + 1) // 2).astype(total.dtype), out=total)
     else:
-        np.divide(total, total.dtype.type(size), out=total)
+        with np.errstate(all="ignore"):
+            np.divide(total, total.dtype.type(size), out=total)
+
+
+def in_halves(element: Element, op: str) -> bool:
+    """Whether a mean is made of `halves`: the sum may need more than the 64 bits of an item."""
+    return op == "mean" and element.name in ("int64", "uint64")
+
+
+def halves(array: Array, size: int) -> Array:
+    """In one array the upper and the lower bits of integers, whose sums over so many members have room."""
+    bits = _lower_bits(array, size)
+    return np.concatenate([array >> bits, array & ((array.dtype.type(1) << bits) - array.dtype.type(1))])
+
+
+def mean_of_halves(total: Array, size: int) -> Array:
+    """The mean that such sums give, rounded to the nearest, halves up."""
+    bits, by = _lower_bits(total, size), total.dtype.type(size)
+    upper, lower = np.split(total, 2)
+    quotient, remainder = np.divmod(upper, by)
+    rest = (remainder << bits) + lower + total.dtype.type(size // 2)
+    mean: Array = (quotient << bits) + rest // by
+    return mean
+
+
+def _lower_bits(array: Array, size: int) -> Any:
+    return array.dtype.type((size - 1).bit_length())
+
+
+def not_finite(array: Array, element: Element) -> Array:
+    """The places in a flat array of floats at which there is an infinity or no number."""
+    exponent = ((1 << element.exponent_bits) - 1) << element.mantissa_bits
+    bits = words(array)
+    return np.flatnonzero((bits & bits.dtype.type(exponent)) == exponent)
 
 
 def _of(function: np.ufunc) -> Combine:

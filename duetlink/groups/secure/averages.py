@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
-from duetlink.errors import OutOfRange, SettingError, UnsupportedValue
+from duetlink.errors import OutOfRange, SettingError
 from duetlink.groups import averaging
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.trees import take_apart
@@ -15,6 +16,7 @@ from duetlink.groups.secure.ranges import DEFAULT_LIMIT, Range
 from duetlink.groups.secure.sums import SecureSum
 
 MOST_WEIGHT = 2**20
+LEAST_WEIGHT = 2.0**-10  # the steps of the range leave a smaller one too few digits
 
 
 async def average(
@@ -37,51 +39,61 @@ async def average(
     values are no more than 2^20 times the limit. All learn the sum of the weights.
 
     Raises:
-        SettingError: the weight is none from 0 to 2^20.
+        SettingError: the weight is neither 0 nor from 2^-10 to 2^20.
+        UnsupportedValue: as `averaging.average`.
         OutOfRange: a float is beyond the limit. The others get OperationAborted, without the value.
         As `SecureSum.all_reduce`.
     """
     state = averaging.state_of(value)
+    parts = averaging.parts_of(state, is_weighted=weight is not None)
+    if limit is not None and not 0 < limit < math.inf:
+        raise SettingError(f"limit is {limit!r}: it is above 0 and finite")
     if weight is None:
-        mean = await secure.all_reduce(
+        # bools travel as floats that every range holds exactly; their mean shows whether they are the same
+        one = 1.0 if limit is None else 2.0 ** math.floor(math.log2(limit))
+        given = [parts.given, {name: flags * one for name, flags in parts.flags.items()}]
+        told: Any = await secure.all_reduce(
             collectives,
             party,
-            state,
+            given if parts.flags else parts.given,
             "mean",
             limit=limit,
             colluding=colluding,
             accountable=accountable,
             call=call,
         )
-        return averaging.put_back(value, mean)
-    if not 0 <= weight <= MOST_WEIGHT:
-        raise SettingError(f"weight is {weight!r}: 0 to {MOST_WEIGHT:,} in a secure average")
-    if limit is not None and not limit > 0:
-        raise SettingError(f"limit is {limit!r}: it is above 0 and finite")
+        numbers, flags = told if parts.flags else (told, {})
+        found = parts.named(numbers) | averaging.same_flags(flags, one)
+        return averaging.put_back(value, averaging.joined(state, found))
+    weight = averaging.checked_weight(weight)
+    if weight > MOST_WEIGHT or 0 < weight < LEAST_WEIGHT:
+        raise SettingError(
+            f"weight is {weight!r}: 0, or {LEAST_WEIGHT:g} to {MOST_WEIGHT:,} in a secure average, such as "
+            "how many rows this member has"
+        )
     most = DEFAULT_LIMIT if limit is None else max(limit, 1.0) * MOST_WEIGHT
-    scaled = averaging.each_leaf(state, lambda leaf: averaging.as_float64(leaf) * weight)
-    given = [scaled, np.float64(weight)]
-    found: Any = await secure.all_reduce(
+    scaled = {name: averaging.weighed(leaf, weight) for name, leaf in parts.numbers.items()}
+    weighed_flags = {name: flags * weight for name, flags in parts.flags.items()}
+    told = await secure.all_reduce(
         collectives,
         party,
-        given,
+        [scaled, weighed_flags, np.float64(weight)],
         "sum",
         limit=most,
-        refusal=None if limit is None else _refusal(state, limit),
+        refusal=_refusal(parts.given, limit) if limit is not None and weight > 0 and parts.numbers else None,
         colluding=colluding,
         accountable=accountable,
         call=call,
     )
-    summed, total = found[0], float(found[1])
-    if not total > 0:
-        raise UnsupportedValue(f"the members' weights add up to {total}; one at least must be over 0")
-    mean = averaging.each_leaf(summed, lambda leaf: leaf / total)
-    return averaging.put_back(value, averaging.like(state, mean))
+    summed, flags, total = told[0], told[1], averaging.checked_total(float(told[2]))
+    means = {name: leaf / total for name, leaf in summed.items()}
+    found = means | averaging.same_flags(flags, total)
+    return averaging.put_back(value, averaging.joined(state, found))
 
 
-def _refusal(state: Any, limit: float) -> OutOfRange | None:
+def _refusal(numbers: Any, limit: float) -> OutOfRange | None:
     """The error for a float beyond the limit: what is weighted has a wider range, which does not show it."""
-    tree = take_apart(state)
+    tree = take_apart(numbers)
     for element in tree.elements:
         if element.is_float and element.size_bytes > 1:  # those of 8 bits are numbers as float64 only
             try:
