@@ -26,10 +26,10 @@ ROOT_NAMES = (
 # where a class is defined is not public; what `duet.store` and the like give is
 MEMBERS = {
     "duetlink:Duet": (
-        "accept asked audit check close code code_expires compression doctor fetch history open_port panel "
-        "pause paused peer ping policies ports remote requests resume role send share share_port state "
-        "statistics status store table transfers tuning verifier wait_connected wait_object "
-        "wait_request watch"
+        "accept asked audit check close code code_expires compression doctor fetch gives_up_in_s history "
+        "open_port panel pause paused peer ping policies ports reconnect remote requests resume role send "
+        "share share_port state statistics status store table transfers tuning verifier wait_connected "
+        "wait_object wait_request watch"
     ),
     "duetlink.duet.store:Store": "search table to_pandas",
     "duetlink.duet.store:Asset": (

@@ -113,6 +113,31 @@ def test_what_is_asked_and_shared_meanwhile_arrives(
     assert scientist.ping() > 0
 
 
+def test_while_the_link_is_lost_nothing_says_that_it_is_up(
+    server: Server, duets: tuple[duetlink.Duet, duetlink.Duet], cut: Any
+) -> None:
+    owner, scientist = duets
+    assert (owner.gives_up_in_s, scientist.gives_up_in_s) == (None, None)
+    server.stop()
+    cut_off(scientist, cut)
+    first = state_becomes(owner, "reconnecting")
+    left_s = owner.gives_up_in_s
+    assert left_s is not None
+    assert 3590 < left_s <= 3600
+    assert owner.statistics().path is None
+    assert "up" not in {path.state for path in owner.statistics().paths}
+    paths = [finding for finding in owner.doctor(5).findings if finding.name.startswith("path ")]
+    assert "unknown" in {finding.outcome for finding in paths}
+    assert [finding.words for finding in paths if "Up" in finding.words] == []
+    assert "given up in" in repr(owner)
+    assert "none now" in repr(owner)
+    assert owner.state != first  # the silence goes on
+    server.start()
+    owner.reconnect()
+    state_becomes(owner, "connected")
+    assert owner.gives_up_in_s is None
+
+
 def test_closed_for_good_it_says_so_with_the_reason(server: Server, cut: Any) -> None:
     settings = dataclasses.replace(QUICK, reconnect_timeout_s=0.5)
     with (

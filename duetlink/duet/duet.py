@@ -100,11 +100,11 @@ class Duet:
     def state(self) -> str:
         """`waiting` for the peer, `pairing`, `connected`, `reconnecting: ` and why, or `closed: ` and why.
 
-        While it is reconnecting, calls wait, and nothing is lost: see `settings.reconnect_timeout_s`.
+        While it is reconnecting, calls wait, and nothing is lost: see `gives_up_in_s` and `reconnect`.
         """
         life = self._life
-        if life.state == RECONNECTING:
-            return f"{RECONNECTING}: {life.why_lost}"
+        if outage := life.outage:
+            return f"{RECONNECTING}: {outage.why}"
         return f"{CLOSED}: {life.why_closed}" if life.state == CLOSED else life.state
 
     @property
@@ -146,6 +146,25 @@ class Duet:
             raise LocalProtocolError("this duet pairs through a signaling server; no text is to be pasted")
         self._thread.run(_awaited(take(code_in(answer))))
         self.wait_connected()
+
+    @property
+    def gives_up_in_s(self) -> float | None:
+        """While the link is lost: after how many seconds more this side stops looking for the peer and closes
+        (`settings.reconnect_timeout_s` in sum, without the time in which this side sleeps). None otherwise.
+        """
+        outage = self._life.outage
+        return outage.left_s if outage is not None else None
+
+    def reconnect(self) -> None:
+        """Look for the peer now: begin the search for it anew where the link is lost, and find out soon
+        whether it is, where nothing has been heard. Returns at once; `state` says what came of it.
+
+        Raises LinkClosed: the duet is closed.
+        """
+        self._thread.run(self._reconnect())
+
+    async def _reconnect(self) -> None:
+        self._life.reconnect()
 
     def ping(self) -> float:
         """One round trip over the control channel, in seconds. Raises LinkClosed, CallTimeout."""
@@ -524,7 +543,7 @@ class Duet:
         if self._life.state in (CONNECTED, RECONNECTING):
             rows += [
                 ("peer", f"{self.peer} (verifier: {self.verifier})"),
-                ("path", statistics.path or "none yet"),
+                ("path", statistics.path or ("none yet" if self._life.state == CONNECTED else "none now")),
                 ("sent", f"{size_text(statistics.sent_bytes)}, {rate_text(statistics.sent_bytes_per_s)}"),
                 (
                     "received",
@@ -534,6 +553,8 @@ class Duet:
                 ("requests", f"{len(self.requests.pending)} pending of {len(self.requests)}"),
                 ("store", count_text(len(self.store), "object")),
             ]
+            if (left_s := self.gives_up_in_s) is not None:
+                rows.insert(1, ("given up in", f"{left_s:,.0f} s, unless the peer comes back"))
         elif self._life.state != CLOSED and self.code:
             rows.append(("code", "in the panel, or: print(duet.code)"))  # a saved notebook must not hold it
         if self._life.recorder.log is None:

@@ -28,6 +28,7 @@ from duetlink.duet.objects.giving import Giving
 from duetlink.duet.objects.recorder import Recorder
 from duetlink.duet.ports import Ports
 from duetlink.errors import AuditUnavailable, DuetError, LinkClosed, PeerLost
+from duetlink.net.link.lifeline import Outage
 from duetlink.net.link.link import Link
 from duetlink.net.link.traffic import Statistics
 from duetlink.settings import Settings
@@ -60,7 +61,6 @@ class Life:
         self.code_expires: datetime.datetime | None = None
         self.verifier: str | None = None
         self.why_closed: DuetError | None = None
-        self.why_lost = ""
         self.paused = False  # whether this side sends nothing
         self.link: Link | None = None
         self.recorder = Recorder(AuditLog(settings.audit_file) if settings.audit_file else None)
@@ -176,8 +176,20 @@ class Life:
 
     def _lost(self, why: str) -> None:
         if self.state == CONNECTED:
-            self.state, self.why_lost = RECONNECTING, why
+            self.state = RECONNECTING
             self.changed()
+
+    @property
+    def outage(self) -> Outage | None:
+        """Why the peer is out of reach, and for how long it is looked for. From any thread."""
+        return self.link.outage if self.link is not None and self.state == RECONNECTING else None
+
+    def reconnect(self) -> None:
+        """Look for the peer at once. Raises LinkClosed."""
+        if self.state == CLOSED:
+            raise self.closed_error()
+        if self.link is not None:
+            self.link.hurry()
 
     def _restored(self) -> None:
         if self.state == RECONNECTING:

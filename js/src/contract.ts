@@ -31,7 +31,7 @@ export const HISTORY_COLUMNS = [
  */
 export interface PathRow {
   name: string;
-  state: "opening" | "up" | "down" | "idle";
+  state: "opening" | "up" | "down" | "idle" | "unknown";
   why: Foreign;
   bytes_per_s: number | null;
   at_least: boolean;
@@ -44,6 +44,7 @@ export interface LinkState {
   role: "owner" | "scientist";
   state: "waiting" | "pairing" | "connected" | "reconnecting" | "closed";
   why: Foreign;
+  gives_up_in_s: number | null;
   peer: Foreign | null;
   verifier: string | null;
   path: string | null;
@@ -425,6 +426,7 @@ export interface Poll {
  * pause, resume      {}                            all that this side sends
  * pause_transfer, resume_transfer, cancel_transfer, retry_transfer   {number}
  * disconnect         {}
+ * reconnect          {}                            looks for the peer at once
  * close_doors, leave {}                            of a group
  */
 export interface Command {

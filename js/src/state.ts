@@ -37,6 +37,7 @@ const NO_LINK: LinkState = {
   verifier: null,
   path: null,
   paths: [],
+  gives_up_in_s: null,
   reconnects: 0,
   paused: false,
   sent_bytes: 0,

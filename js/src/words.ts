@@ -24,6 +24,7 @@ export const PATH_STATES: Record<PathRow["state"], string> = {
   opening: "opening",
   down: "down",
   idle: "not needed",
+  unknown: "not known now",
 };
 
 /** What a codec can be chosen for. */

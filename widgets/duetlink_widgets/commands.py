@@ -149,5 +149,6 @@ COMMANDS: dict[str, Callable[[Duet, Args], Any]] = {
     "resume_transfer": lambda duet, args: duet.transfers[_number(args)].resume(),
     "cancel_transfer": lambda duet, args: duet.transfers[_number(args)].cancel(),
     "retry_transfer": _retry,
+    "reconnect": lambda duet, args: duet.reconnect(),
     "disconnect": lambda duet, args: duet.close("disconnected in the panel"),
 }

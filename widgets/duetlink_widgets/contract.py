@@ -49,7 +49,7 @@ class PathRow:
     """
 
     name: str
-    state: Literal["opening", "up", "down", "idle"]
+    state: Literal["opening", "up", "down", "idle", "unknown"]
     why: Foreign
     bytes_per_s: float | None
     at_least: bool
@@ -64,6 +64,7 @@ class LinkState:
     role: Literal["owner", "scientist"]
     state: Literal["waiting", "pairing", "connected", "reconnecting", "closed"]
     why: Foreign
+    gives_up_in_s: float | None  # while it is reconnecting
     peer: Foreign | None
     verifier: str | None
     path: str | None  # "local", "tcp", "punched", "udp", "relay", "channel"
@@ -489,26 +490,27 @@ class Poll:
 class Command:
     """A click. Answered with an Ack of the same `command_id`, once.
 
-    approve            {number, revision}            the revision that was seen
-    run_request        {number, revision}            here, and only here
-    stop_request       {number}                      its run
-    fail               {number, tell}                tells "that" it failed, the "type", the "message"
-    deny               {number, reason}
-    request_detail     {number}                      -> RequestDetail
-    policy_like        {number, count}               -> PolicyDraft: what `add_policy_like` would add
-    add_policy_like    {number, revision, count}     answers the request, and others like it
-    remove_policy      {name}
-    withdraw           {number}                      one of this side's own requests
-    shared_detail      {name}                        -> str: its mock, or what was given
-    audit              {text, kind}                  -> AuditPage: entries with that text, of that kind
-    verify_audit       {}                            -> str: that nothing was changed; fails where it was
-    export_audit       {ending}                      -> Export: of this duet, as "jsonl" or "csv"
-    set_compression    fields of CompressionFields   those that change; `codec`, `level` by role
-    undo_compression   {}
-    pause, resume      {}                            all that this side sends
-    pause_transfer, resume_transfer, cancel_transfer, retry_transfer   {number}
-    disconnect         {}
-    close_doors, leave {}                            of a group
+        approve            {number, revision}            the revision that was seen
+        run_request        {number, revision}            here, and only here
+        stop_request       {number}                      its run
+        fail               {number, tell}                tells "that" it failed, the "type", the "message"
+        deny               {number, reason}
+        request_detail     {number}                      -> RequestDetail
+        policy_like        {number, count}               -> PolicyDraft: what `add_policy_like` would add
+        add_policy_like    {number, revision, count}     answers the request, and others like it
+        remove_policy      {name}
+        withdraw           {number}                      one of this side's own requests
+        shared_detail      {name}                        -> str: its mock, or what was given
+        audit              {text, kind}                  -> AuditPage: entries with that text, of that kind
+        verify_audit       {}                            -> str: that nothing was changed; fails where it was
+        export_audit       {ending}                      -> Export: of this duet, as "jsonl" or "csv"
+        set_compression    fields of CompressionFields   those that change; `codec`, `level` by role
+        undo_compression   {}
+        pause, resume      {}                            all that this side sends
+        pause_transfer, resume_transfer, cancel_transfer, retry_transfer   {number}
+        disconnect         {}
+    reconnect          {}                            looks for the peer at once
+        close_doors, leave {}                            of a group
     """
 
     kind: Literal["command"]

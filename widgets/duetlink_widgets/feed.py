@@ -107,6 +107,8 @@ class Feed(Pages):
     def _tick(self) -> None:
         if any(request.state == "running" for request in self._duet.requests):  # its time goes on
             self._outlet.publish({"requests": snapshot.as_trait(snapshot.requests_state(self._duet))})
+        if self._duet.gives_up_in_s is not None:  # so does the peer's silence
+            self._outlet.publish({"link": snapshot.as_trait(snapshot.link_state(self._duet))})
         now = self._duet.statistics()
         running = [
             Running(

@@ -12,6 +12,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
 
 from aioice.ice import get_host_addresses
 
@@ -33,6 +35,14 @@ _PAUSE_FIRST_S = 0.25
 _PAUSE_LAST_S = 4.0
 
 
+@dataclass(frozen=True, slots=True)
+class Outage:
+    """That there is no connection to the peer: why, and for how many seconds more one is looked for."""
+
+    why: str
+    left_s: float
+
+
 class Lifeline:
     """The two channels of a link, and the connections under them. Methods belong to the loop thread."""
 
@@ -45,6 +55,10 @@ class Lifeline:
         self._beat_s = uptime_s()
         self._absent_s, self._back_s = 0.0, 0.0  # for how long this side did not run, and since when it does
         self._addresses = _addresses()
+        self._why_lost: Callable[[], str] = lambda: ""  # in words of now: a silence goes on
+        self._deadline: Deadline | None = None
+        self._search: asyncio.Task[PeerConnection] | None = None
+        self._hurried = asyncio.Event()
         self.control = DurableChannel(kept_bytes=CONTROL_KEPT_BYTES)
         self.bulk = DurableChannel(kept_bytes=BULK_KEPT_BYTES)
         self.datagrams = ChannelDatagrams()
@@ -72,6 +86,21 @@ class Lifeline:
         self._beat_s = uptime_s()
         self._tasks = [asyncio.ensure_future(self._live(reconnect)), asyncio.ensure_future(self._beat())]
 
+    @property
+    def outage(self) -> Outage | None:
+        """None while there is a connection. From any thread."""
+        deadline = self._deadline
+        return None if deadline is None else Outage(self._why_lost(), deadline.left_s)
+
+    def hurry(self) -> None:
+        """Somebody wants the peer now: look for it anew at once; a connection that there is counts as lost
+        unless something is heard within two beats.
+        """
+        self._hope_for(2 * self._settings.heartbeat_interval_s)
+        self._hurried.set()
+        if self._search is not None:
+            self._search.cancel()
+
     async def close(self, why: str) -> None:
         for task in self._tasks:
             task.cancel()
@@ -85,14 +114,16 @@ class Lifeline:
 
     async def _live(self, reconnect: Reconnect | None) -> None:
         while True:
-            why = await self._wait_lost()
+            self._why_lost = await self._wait_lost()
+            why = self._why_lost()
             if reconnect is None:
                 self.on_dead(PeerLost(f"{why}; launch or join a new one to go on"))
                 return
-            self.on_lost(why)
             limit_s = self._settings.reconnect_timeout_s
+            self._deadline = Deadline(limit_s)
+            self.on_lost(why)
             try:
-                async with Deadline(limit_s):
+                async with self._deadline:
                     await self._restore(reconnect)
             except TimeoutError:
                 self.on_dead(
@@ -102,24 +133,28 @@ class Lifeline:
                     )
                 )
                 return
+            self._deadline = None
             self.on_restored()
 
-    async def _wait_lost(self) -> str:
-        """Wait until the connection is no use; returns why, in words."""
+    async def _wait_lost(self) -> Callable[[], str]:
+        """Wait until the connection is no use; returns what says why, whenever it is asked."""
         ended = asyncio.ensure_future(self._connection.wait_ended())
         try:
             while not ended.done():
                 await asyncio.wait((ended,), timeout=self._settings.heartbeat_interval_s)
                 self._look_away()
                 if uptime_s() - self._counted_from_s > self._settings.heartbeat_timeout_s:
-                    silence_s = uptime_s() - self._heard_s
-                    return self.own_absence() or (
-                        f"the peer has been silent for {silence_s:.1f} s (its machine may sleep, its kernel "
-                        "may be blocked or have died, or the network between you)"
-                    )
-            return self.own_absence() or f"the connection to the peer ended: {ended.result()}"
+                    own_absence = self.own_absence()
+                    return partial(str, own_absence) if own_absence else self._silence
+            return partial(str, self.own_absence() or f"the connection to the peer ended: {ended.result()}")
         finally:
             ended.cancel()
+
+    def _silence(self) -> str:
+        return (
+            f"the peer has been silent for {uptime_s() - self._heard_s:,.1f} s (its machine may sleep, its "
+            "kernel may be blocked or have died, or the network between you)"
+        )
 
     def own_absence(self) -> str:
         """That this side was away a moment ago for longer than a silence may last, in words; or empty."""
@@ -150,7 +185,9 @@ class Lifeline:
         while True:
             connection = self._connection
             self._heard.clear()
+            self._hurried.clear()
             heard = asyncio.ensure_future(self._heard.wait())
+            hurried = asyncio.ensure_future(self._hurried.wait())
             attempt = asyncio.ensure_future(self._replace(reconnect))
             try:
                 await asyncio.wait((attempt, heard), return_when=asyncio.FIRST_COMPLETED)
@@ -161,17 +198,20 @@ class Lifeline:
                 if self._succeeded(attempt):
                     self.reconnects += 1
                     return
-                await asyncio.wait((heard,), timeout=pause_s)
+                await asyncio.wait((heard, hurried), timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
                 if heard.done() and self._connection is connection:
                     return
+                if hurried.done():
+                    pause_s = 0.0
             finally:
                 heard.cancel()
+                hurried.cancel()
                 if not attempt.done():
                     attempt.cancel()
                     await asyncio.wait((attempt,))
                 if not attempt.cancelled():
                     attempt.exception()  # looked at above, or of no interest any more
-            pause_s = min(2 * pause_s, _PAUSE_LAST_S)
+            pause_s = min(max(2 * pause_s, _PAUSE_FIRST_S), _PAUSE_LAST_S)
 
     def _succeeded(self, attempt: asyncio.Task[None]) -> bool:
         error = attempt.exception()
@@ -183,7 +223,7 @@ class Lifeline:
 
     async def _replace(self, reconnect: Reconnect) -> None:
         """Put a new connection under the channels, or raise and leave things as they were."""
-        connection = await reconnect()
+        connection = await self._found(reconnect)
         try:
             await connection.wait_open(self._settings.pairing_timeout_s)
         except BaseException:
@@ -193,6 +233,17 @@ class Lifeline:
         self._attach()
         await old.close()
         await self._wait_resumed(connection)
+
+    async def _found(self, reconnect: Reconnect) -> PeerConnection:
+        search = self._search = asyncio.ensure_future(reconnect())
+        try:
+            await asyncio.wait((search,))
+            if search.cancelled():
+                raise LinkClosed("the search for the peer begins anew")
+            return search.result()
+        finally:
+            self._search = None
+            search.cancel()
 
     async def _wait_resumed(self, connection: PeerConnection) -> None:
         """Until the peer is there as well. It may have gone back to the old connection, and end this one."""

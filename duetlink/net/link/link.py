@@ -23,7 +23,7 @@ from duetlink.net.link.endpoint import Endpoint
 from duetlink.net.link.exports import Exports
 from duetlink.net.link.imports import Imports
 from duetlink.net.link.introducing import Acquaintance, Introducing, peer_closed, say_goodbye
-from duetlink.net.link.lifeline import Reconnect
+from duetlink.net.link.lifeline import Outage, Reconnect
 from duetlink.net.link.probing import Prober
 from duetlink.net.link.traffic import Statistics, Traffic
 from duetlink.net.link.tuning import Tuning
@@ -149,6 +149,17 @@ class Link:
         """
         return self._lifeline.own_absence()
 
+    @property
+    def outage(self) -> Outage | None:
+        """Why the peer is out of reach, and for how long it is looked for; None while it is not. From any
+        thread.
+        """
+        return self._lifeline.outage
+
+    def hurry(self) -> None:
+        """Somebody wants the peer now: look for it at once, where it is lost or silent."""
+        self._lifeline.hurry()
+
     def start(self) -> None:
         """All message handlers are registered: take messages, open the paths, watch the peer."""
         self.traffic.on_change = self.ladder.on_change = self.tuning.on_change = self.on_change
@@ -199,9 +210,11 @@ class Link:
 
     def statistics(self, state: str) -> Statistics:
         """A frozen snapshot."""
-        best = self.ladder.best
+        best, paths = self.ladder.best, self.ladder.statuses()
+        if self.outage is not None:  # whether a path still carries anything shows when the peer is back
+            best, paths = None, tuple(path.out_of_reach() for path in paths)
         path = best.name if best else None
-        return self.traffic.statistics(state, path, self.ladder.statuses(), self._lifeline.reconnects)
+        return self.traffic.statistics(state, path, paths, self._lifeline.reconnects)
 
     async def close(self, reason: str = "") -> None:
         """Say goodbye, then free everything. Returns when it is done; safe to call twice."""

@@ -32,6 +32,7 @@ FASTER = 2.0
 FASTER_RELAY = 4.0  # what passes a server costs somebody else, too
 
 OPENING, UP, DOWN, IDLE = "opening", "up", "down", "idle"
+UNKNOWN = "unknown"  # how an open path is shown while the peer is out of reach
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,12 @@ class PathStatus:
     bytes_per_s: float | None = None
     at_least: bool = False
     loss: float | None = None
+
+    def out_of_reach(self) -> PathStatus:
+        """The same while the peer is out of reach: of what was up, nothing is known."""
+        if self.state != UP:
+            return self
+        return dataclasses.replace(self, state=UNKNOWN, why="the peer is out of reach", loss=None)
 
 
 @dataclass(frozen=True, slots=True)

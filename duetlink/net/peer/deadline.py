@@ -25,6 +25,11 @@ class Deadline:
         self._loop = asyncio.get_running_loop()
         self._timeout = asyncio.timeout(None)
 
+    @property
+    def left_s(self) -> float:
+        """What has not been counted yet."""
+        return max(0.0, self._left_s)
+
     async def __aenter__(self) -> None:
         await self._timeout.__aenter__()
         self._count()

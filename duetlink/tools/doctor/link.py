@@ -17,7 +17,7 @@ _ADVICE = {
     "channel": "it comes with the link: if it is down, the link is about to be",
 }
 # idle: not needed now
-_OUTCOMES: dict[str, Outcome] = {"up": "ok", "idle": "ok", "opening": "unknown"}
+_OUTCOMES: dict[str, Outcome] = {"up": "ok", "idle": "ok", "opening": "unknown", "unknown": "unknown"}
 
 
 class PathOutcome(Protocol):
@@ -40,7 +40,7 @@ def link_findings(paths: Sequence[PathOutcome], used: str | None) -> list[Findin
         better = better and path.name != used
         outcome = _OUTCOMES.get(path.state, "limited")
         words = _words(path, path.name == used)
-        advice = _ADVICE.get(path.name, "") if better and outcome != "ok" else ""
+        advice = _ADVICE.get(path.name, "") if better and path.state in ("down", "opening") else ""
         details = {
             "state": path.state,
             "why": path.why,

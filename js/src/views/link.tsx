@@ -12,11 +12,6 @@ export function LinkTab() {
   return (
     <div class="link">
       {link.state === "waiting" && code && <Invitation code={code} />}
-      {link.why && (
-        <p class="why">
-          <Words text={link.why} limit={400} />
-        </p>
-      )}
       {link.state !== "closed" && link.paths.length > 0 && <Paths rows={link.paths} inUse={link.path} />}
       {link.peer !== null && <Facts />}
     </div>

@@ -6,6 +6,7 @@ import { isDark, onThemeChange } from "../theme";
 import { Alert } from "./alert";
 import { Group } from "./group";
 import { Header } from "./header";
+import { Outage } from "./outage";
 import { focusFirstRequest } from "./requests";
 import { Tabs } from "./tabs";
 import { choose, type View, ViewContext } from "./view";
@@ -68,6 +69,7 @@ export function show(panel: Panel, el: HTMLElement, ended: AbortSignal): void {
       ) : (
         <>
           <Header />
+          <Outage />
           <Alert />
           <Tabs />
         </>

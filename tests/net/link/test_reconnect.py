@@ -261,6 +261,75 @@ async def test_it_gives_up_after_the_limit_and_says_why(
     assert "did not come back within 0.5 s" in str(error)
 
 
+async def test_while_it_is_lost_no_path_is_up_and_the_silence_counts_on(
+    links: tuple[Link, Link], cut: Any
+) -> None:
+    link = links[1]
+    await soon(link.ladder.wait_settled())
+    assert [(path.name, path.state) for path in link.statistics("").paths] == [("channel", "up")]
+    assert link.outage is None
+    lost, _ = seen(link)
+    cut(links[0])
+    await soon(lost.wait())
+    (path,) = link.statistics("").paths
+    assert (path.state, path.why, link.statistics("").path) == (
+        "unknown",
+        "the peer is out of reach",
+        None,
+    )
+    first = link.outage
+    assert first is not None
+    while (now := link.outage) is not None and (now.left_s > 3599 or now.why == first.why):
+        await asyncio.sleep(0.01)
+    assert now is not None
+    assert silence_s(now.why) > silence_s(first.why) >= 0.6
+    assert 3600 >= first.left_s > now.left_s > 3590
+
+
+def silence_s(words: str) -> float:
+    return float(words.removeprefix("the peer has been silent for ").split(" s ")[0])
+
+
+async def test_whoever_is_in_a_hurry_begins_the_search_anew(
+    make_pair: Any, reuniting: Reuniting, cut: Any
+) -> None:
+    one, other = await make_pair(QUICK, start=False)
+    searches = []
+
+    async def search() -> PeerConnection:
+        searches.append("begun")
+        return await reuniting.offer()
+
+    one.reconnect, other.reconnect = search, reuniting.answer
+    for link in (one, other):
+        link.start()
+    lost, restored = seen(one)
+    cut(other)
+    await soon(lost.wait())
+    for begun in (1, 2, 3):
+        while len(searches) < begun:
+            await asyncio.sleep(0.001)
+        one.hurry()
+    reuniting.open.set()
+    await soon(restored.wait())
+    assert await soon(one.ping()) > 0
+
+
+async def test_whoever_is_in_a_hurry_learns_soon_that_the_peer_is_lost(
+    make_pair: Any, reuniting: Reuniting, cut: Any
+) -> None:
+    patient = Settings(heartbeat_interval_s=0.1, heartbeat_timeout_s=600.0, only=("channel",))
+    one, other = await make_pair(patient, start=False)
+    one.reconnect, other.reconnect = reuniting.offer, reuniting.answer
+    for link in (one, other):
+        link.start()
+    await soon(one.ping())
+    lost, _ = seen(one)
+    cut(other)
+    one.hurry()
+    await soon(lost.wait())
+
+
 async def test_closing_while_it_reconnects_ends_it_at_once(links: tuple[Link, Link], cut: Any) -> None:
     lost, _ = seen(links[0])
     cut(links[0])
@@ -280,4 +349,4 @@ async def test_a_silence_is_told_as_long_as_it_was() -> None:
     lifeline = Lifeline(Silent(), settings)  # type: ignore[arg-type]
     lifeline._hope_for(0.02)
     async with asyncio.timeout(60):
-        assert "silent for 0." in await lifeline._wait_lost()
+        assert "silent for 0." in (await lifeline._wait_lost())()

@@ -57,6 +57,7 @@ WAITING = LinkState(
     role="owner",
     state="waiting",
     why=Foreign(""),
+    gives_up_in_s=None,
     peer=None,
     verifier=None,
     path=None,

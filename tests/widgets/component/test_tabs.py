@@ -40,6 +40,32 @@ def test_the_header_says_how_things_are(show: Show) -> None:
     expect(header.get_by_role("button")).to_have_count(1)  # the requests can still be read
 
 
+def test_a_lost_link_says_on_every_tab_why_and_for_how_long_and_looks_alive_nowhere(show: Show) -> None:
+    shown = show()
+    view = shown.view()
+    shown.open_tab(view, "Shared")
+    lost = replace(
+        states.CONNECTED,
+        state="reconnecting",
+        why=Foreign("the peer has been silent for 34.2 s"),
+        gives_up_in_s=3588.0,
+        path=None,
+        paths=[replace(path, state="unknown") for path in states.CONNECTED.paths],
+    )
+    shown.change(link=asdict(lost))
+    outage = view.locator(".outage")
+    expect(outage).to_contain_text("the peer has been silent for 34.2 s")
+    expect(outage).to_contain_text("given up in 59:48")
+    shown.change(link=asdict(replace(lost, why=Foreign("the peer has been silent for 34.5 s"))))
+    expect(outage).to_contain_text("the peer has been silent for 34.5 s")
+    outage.get_by_role("button", name="Try now").click()
+    assert shown.sent("command")[-1]["name"] == "reconnect"
+    shown.open_tab(view, "Link")
+    expect(view.locator(".dot.unknown")).to_have_count(6)
+    expect(view.locator(".dot.up, .in-use")).to_have_count(0)
+    expect(view).to_contain_text("not known now")
+
+
 def test_a_path_has_the_name_that_the_settings_have(show: Show) -> None:
     shown = show()
     view = shown.view()
