@@ -329,6 +329,86 @@ def test_the_source_s_case_costs_what_dp_accounting_says() -> None:
     assert spending.epsilon(1e-6) == book.get_epsilon(1e-6)
 
 
+class Standing:
+    """A group of so many members, whose sums are those of one that gives the same as all others."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+
+    def all_reduce(self, value: Any, **arguments: Any) -> Any:
+        return value(0, self.size) if callable(value) else value
+
+
+@pytest.mark.parametrize(
+    ("trust", "size", "colluding", "members", "everybody_else"),
+    [
+        ("secure_sum", 3, 0, 4.07, 2.58),  # a fellow takes its own share off the sum
+        ("secure_sum", 4, 0, 3.53, 2.58),
+        ("secure_sum", 16, 0, 2.76, 2.58),
+        ("secure_sum", 3, None, 2.58, 1.80),  # 1 by default
+        ("secure_sum", 4, 2, 2.58, 1.44),
+        ("leader", 3, None, math.inf, 2.58),  # rank 0 has made the noise
+        ("none", 3, None, 2.58, 1.09),
+    ],
+)
+def test_an_epsilon_says_against_whom(
+    trust: str, size: int, colluding: int | None, members: float, everybody_else: float
+) -> None:
+    training = make(batch=1, group=Standing(size), trust=trust, colluding=colluding)
+    training._steps = 2000
+    assert training.epsilon(1e-5, against="members") == pytest.approx(members, abs=0.006)
+    assert training.epsilon(1e-5, against="everybody else") == pytest.approx(everybody_else, abs=0.006)
+    assert training.epsilon(1e-5) == training.epsilon(1e-5, against=training.against)
+    assert training.against == ("everybody else" if trust == "leader" else "members")
+
+
+def test_an_epsilon_of_one_alone_holds_against_all() -> None:
+    training = make(batch=1)
+    training._steps = 2000
+    found = [training.epsilon(1e-5, against=whom) for whom in (None, "members", "everybody else")]
+    assert found == pytest.approx([2.58] * 3, abs=0.006)
+    assert repr(training) == "<DpSgd: 2000 steps; its epsilon holds against everybody>"
+    with pytest.raises(SettingError, match="against is 'nobody': there are members, everybody else"):
+        training.epsilon(1e-5, against="nobody")
+
+
+def test_what_is_printed_says_against_whom_its_epsilon_is() -> None:
+    said = [
+        repr(make(group=Standing(4), trust=trust, colluding=colluding))
+        for trust, colluding in (("secure_sum", None), ("secure_sum", 2), ("leader", None))
+    ]
+    assert said == [
+        "<DpSgd: 0 steps; its epsilon holds against members, 1 of them together, and everybody else>",
+        "<DpSgd: 0 steps; its epsilon holds against members, 2 of them together, and everybody else>",
+        "<DpSgd: 0 steps; its epsilon holds against everybody else>",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("trust", "sizes", "members", "everybody_else"),
+    [("secure_sum", (4, 3, 5), math.sqrt(2 / 3), 1.0), ("none", (4, 2, 3), 1.0, math.sqrt(2))],
+)
+def test_the_account_is_of_the_least_noise_that_the_members_had(
+    trust: str, sizes: tuple[int, ...], members: float, everybody_else: float
+) -> None:
+    group = Standing(sizes[0])
+    training = make(group=group, trust=trust, colluding=0)
+    nothing = (torch.empty(0, 4), torch.empty(0, dtype=torch.int64))
+    for group.size in sizes:
+        training.step(*nothing)
+    found = [training._spent(whom).noise for whom in ("members", "everybody else")]
+    assert found == pytest.approx([members, everybody_else])
+    assert training.spending == Spending(0.1, members, 3)
+
+
+def test_a_budget_is_of_the_epsilon_against_members() -> None:
+    training = make(noise=4.0, budget=(1.0, 1e-5), group=Standing(3), colluding=0)
+    training._steps = most_steps(1.0, 1e-5, 0.1, 4.0 * math.sqrt(2 / 3))
+    with pytest.raises(BudgetExceeded):
+        training.step(torch.empty(0, 4), torch.empty(0, dtype=torch.int64))
+    assert training.epsilon(1e-5) <= 1.0
+
+
 def test_no_noise_has_no_epsilon_and_no_step_costs_nothing() -> None:
     assert Spending(0.1, 0.0, 1).epsilon(1e-5) == math.inf
     assert Spending(0.1, 0.0, 0).epsilon(1e-5) == 0.0

@@ -7,12 +7,14 @@ The noise is Gaussian, with a standard deviation of `noise` times the clipping n
 from __future__ import annotations
 
 import functools
+import math
 from dataclasses import dataclass
 from typing import Any
 
 from duetlink.errors import MissingLibrary, SettingError
 
 ACCOUNTANTS = ("pld", "rdp")
+AGAINST = ("members", "everybody else")
 
 _MOST_STEPS = 10_000_000
 _LEAST_COMPOSED = 0.2
@@ -70,6 +72,22 @@ def _composed(spending: Spending, delta: float, accountant: str) -> float:
     return float(book.get_epsilon(delta))
 
 
+def unknown_noise(against: str, trust: str, members: int, colluding: int) -> float:
+    """Of a sum over `members`, the standard deviation of the noise that whoever it is does not know, as a
+    multiple of the declared one.
+
+    "members" are `colluding` of them that put together what they have, or one alone; "everybody else" has the
+    sum only. With "secure_sum" each share has a variance of the declared one over those that do not collude.
+    """
+    if trust == "leader":
+        return 0.0 if against == "members" else 1.0  # rank 0 knows all of the noise
+    if trust == "none":
+        return 1.0 if against == "members" else math.sqrt(members)  # members see what each gives away
+    unknown = members - max(colluding, 1) if against == "members" else members
+    return math.sqrt(unknown / (members - colluding))
+
+
+@functools.lru_cache(maxsize=64)
 def most_steps(epsilon: float, delta: float, rate: float, noise: float) -> int:
     """How many steps cost at most `epsilon`.
 

@@ -16,8 +16,9 @@ from duetlink.base.chance.poisson import poisson_sample
 from duetlink.compute.privacy import meter
 from duetlink.data.codecs.element import BY_NAME
 from duetlink.errors import BudgetExceeded, OperationMismatch, SettingError
+from duetlink.groups.secure.party import LEAST_MEMBERS
 from duetlink.groups.secure.ranges import Range
-from duetlink.learning.dp.accounting import Spending, most_steps
+from duetlink.learning.dp.accounting import AGAINST, Spending, most_steps, unknown_noise
 from duetlink.learning.dp.as_text import as_text
 from duetlink.learning.dp.clipping import CLIPPINGS, Loss
 from duetlink.learning.dp.keystream import Keystream
@@ -92,7 +93,7 @@ class DpSgd:
         clipping: str = "bookkeeping",
         group: Adder | ProcessGroup | None = None,
         trust: str = "secure_sum",
-        colluding: int = 0,
+        colluding: int | None = None,
         budget: tuple[float, float] | None = None,
     ) -> None:
         """
@@ -115,8 +116,10 @@ class DpSgd:
                 adds a share of the noise; of three members or more. "leader": rank 0 adds all of it, and
                 members see each other's sums without. "none": each adds all of it to what it gives away, so
                 the sum has more noise than the account needs.
-            colluding: how many members may take their own share of the noise off the sum, with "secure_sum".
-            budget: (epsilon, delta) that the training may cost; a step that would pass it is refused.
+            colluding: how many members may put together what they have and take their own shares of the
+                noise off the sum, with "secure_sum"; 1 unless it is given.
+            budget: (epsilon, delta) that the training may cost, by the epsilon that `epsilon` tells by
+                default; a step that would pass it is refused.
 
         Raises:
             SettingError: a value that cannot be, or a model whose samples cannot be told apart.
@@ -137,11 +140,13 @@ class DpSgd:
                 "a group that tries a sum again when a member is lost shows one sum with two noises: open it "
                 'with on_loss="raise"'
             )
-        if adder is not None and trust == "secure_sum" and size < 3:
+        if adder is not None and trust == "secure_sum" and size < LEAST_MEMBERS:
             raise SettingError(
                 f'trust="secure_sum" of {size} members hides nothing: each takes its own part off the sum. '
                 'There are trust="leader" and trust="none"'
             )
+        if colluding is None:
+            colluding = int(adder is not None and trust == "secure_sum")
         if colluding and trust != "secure_sum":
             raise SettingError(
                 f'colluding is {colluding}: with trust="{trust}" nobody adds a share of the noise'
@@ -168,8 +173,11 @@ class DpSgd:
         self._keystream = Keystream()
         self._alike = _said((rows, batch, clip, noise, trust))
         self._steps = 0
+        self._unknown = dict.fromkeys(AGAINST, math.inf if adder is not None else 1.0)
+        if adder is not None:
+            self._note_members(size)
         self._budget = budget
-        self._most_steps = math.inf if budget is None else most_steps(*budget, self._rate, noise)
+        self._most_steps()
         self.steps_per_epoch = round(rows / batch)
         meter.add(self)
 
@@ -179,14 +187,60 @@ class DpSgd:
             "a private training is not copied or pickled: make another DpSgd, whose steps count"
         )
 
+    def __repr__(self) -> str:
+        whom = self.against
+        if self._group is None:
+            whom = "everybody"
+        elif whom == "members":
+            whom = f"members, {max(self._colluding, 1)} of them together, and everybody else"
+        return f"<DpSgd: {self._steps} steps; its epsilon holds against {whom}>"
+
+    @property
+    def against(self) -> str:
+        """Against whom the account is unless it is asked for another: "members", or "everybody else" where
+        trust="leader" says that members may see sums without noise.
+        """
+        return "everybody else" if self._trust == "leader" else "members"
+
     @property
     def spending(self) -> Spending:
-        """What the steps so far have cost, all members' rows included."""
-        return Spending(self._rate, self._noise, self._steps)
+        """What the steps so far have cost, all members' rows included, against whom `against` says."""
+        return self._spent(self.against)
 
-    def epsilon(self, delta: float, accountant: str = "pld") -> float:
-        """What the steps so far have cost, see `Spending.epsilon`."""
-        return self.spending.epsilon(delta, accountant)
+    def epsilon(self, delta: float, accountant: str = "pld", *, against: str | None = None) -> float:
+        """What the steps so far have cost, see `Spending.epsilon`.
+
+        Args:
+            delta: between 0 and 1, well below 1 over the rows.
+            accountant: "pld" or "rdp".
+            against: "members" of the group, as many as `colluding` together and one at least, who know their
+                own part of the noise; or "everybody else", who sees the model alone. With trust="leader" it
+                is infinite against members. By default as `against` says. Alone there is no difference.
+
+        Raises:
+            SettingError: there is no such delta, accountant, or `against`.
+            MissingLibrary: dp-accounting is not installed.
+        """
+        if against is not None and against not in AGAINST:
+            raise SettingError(f"against is {against!r}: there are {', '.join(AGAINST)}")
+        return self._spent(against or self.against).epsilon(delta, accountant)
+
+    def _spent(self, against: str) -> Spending:
+        return Spending(self._rate, self._noise * self._unknown[against], self._steps)
+
+    def _most_steps(self) -> float:
+        """All that the budget allows, were they made with the noise that the account is of."""
+        return (
+            math.inf if self._budget is None else most_steps(*self._budget, self._rate, self.spending.noise)
+        )
+
+    def _note_members(self, count: int) -> None:
+        """Of all numbers of members that there were, the account is of the one with the least noise."""
+        if self._trust == "secure_sum":  # of fewer none is made
+            count = max(count, LEAST_MEMBERS, self._colluding + 1)
+        for against, least in self._unknown.items():
+            found = unknown_noise(against, self._trust, count, self._colluding)
+            self._unknown[against] = min(least, found)
 
     def batches(self, *tensors: Tensor) -> Iterator[tuple[Tensor, ...]]:
         """One epoch of `rows / batch` batches from this member's tensors, whose first dimension counts rows.
@@ -216,7 +270,7 @@ class DpSgd:
             PeerLost: a member is gone; nothing was learnt in this step, and it was counted.
             OperationMismatch: another member trains with other settings; nothing was learnt, at any.
         """
-        if self._steps >= self._most_steps:
+        if self._steps >= self._most_steps():
             raise BudgetExceeded(
                 f"{self._steps} steps are all that a budget of (epsilon, delta) = {self._budget} allows; the "
                 "model stays as it is"
@@ -236,6 +290,7 @@ class DpSgd:
             mine = total
 
             def make(rank: int, size: int) -> npt.NDArray[np.float64]:
+                self._note_members(size)
                 return np.concatenate((self._noised(mine, rank, size).numpy(), self._alike))
 
             found = np.array(self._group.all_reduce(make))
@@ -293,9 +348,13 @@ class DpSgd:
         if noise:
             coarsest = Range.of(BY_NAME["float64"], group.size, limit, noise, 1).step
             noise += self._noise * math.sqrt(len(mine)) * 2.0 * coarsest
-        found = group.all_reduce(
-            mine.double().numpy(), secure=True, limit=limit, noise=noise, colluding=self._colluding
-        )
+        self._note_members(group.size)
+        try:
+            found = group.all_reduce(
+                mine.double().numpy(), secure=True, limit=limit, noise=noise, colluding=self._colluding
+            )
+        finally:  # it is tried again where a member was lost, and the others may have it where this one fails
+            self._note_members(group.size)
         return torch.from_numpy(np.array(found)).to(mine.dtype)
 
     def _noised(self, total: Tensor, *place: int) -> Tensor:
