@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
+from torch.nn.utils import weight_norm
 
 from duetlink.errors import SettingError
 from duetlink.learning.dp.clipping import CLIPPINGS, BookKeeping, Opacus, PerSample
@@ -263,6 +265,136 @@ def test_what_torch_func_cannot_take_apart_is_told() -> None:
         BookKeeping(Recurrent(), CROSS_ENTROPY, 1.0).sum(((inputs,), targets))
     with pytest.raises(SettingError, match=r"torch\.func makes no gradient of each sample"):
         PerSample(Recurrent(), CROSS_ENTROPY, 1.0).sum(((inputs,), targets))
+
+
+class WithInside(nn.Module):
+    """A layer of several positions, and of several tensors, within a model of one."""
+
+    def __init__(self, inner: nn.Module, call: Callable[[Any, Tensor], Tensor], size: int) -> None:
+        super().__init__()
+        self.inner, self.call, self.last = inner, call, nn.Linear(size, 3)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return torch.as_tensor(self.last(self.call(self.inner, x)))
+
+
+def last_state(layer: Any, x: Tensor) -> Tensor:
+    return torch.as_tensor(layer(x)[0][:, -1])
+
+
+FOREIGN: dict[str, tuple[Callable[[], nn.Module], Callable[[], Tensor]]] = {
+    "EmbeddingBag": (lambda: nn.Sequential(nn.EmbeddingBag(11, 3)), words),
+    "RNN": (lambda: WithInside(nn.RNN(6, 4, batch_first=True), last_state, 4), lambda: torch.randn(7, 5, 6)),
+    "GRU": (lambda: WithInside(nn.GRU(6, 4, batch_first=True), last_state, 4), lambda: torch.randn(7, 5, 6)),
+    "LSTM": (
+        lambda: WithInside(nn.LSTM(6, 4, batch_first=True), last_state, 4),
+        lambda: torch.randn(7, 5, 6),
+    ),
+    "attention": (
+        lambda: WithInside(
+            nn.MultiheadAttention(6, 2, batch_first=True), lambda layer, x: layer(x, x, x)[0].mean(1), 6
+        ),
+        lambda: torch.randn(7, 5, 6),
+    ),
+    "encoder": (
+        lambda: WithInside(
+            nn.TransformerEncoderLayer(6, 2, 8, batch_first=True), lambda layer, x: layer(x).mean(1), 6
+        ),
+        lambda: torch.randn(7, 5, 6),
+    ),
+    "weight_norm": (lambda: weight_norm(nn.Linear(6, 3)), lambda: torch.randn(7, 6)),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing", "ignore:.*weight_norm. is deprecated")
+@pytest.mark.filterwarnings("ignore:There is a performance drop")
+@pytest.mark.parametrize("name", FOREIGN)
+def test_what_opacus_does_not_take_is_told_and_leaves_the_model_as_it_was(name: str) -> None:
+    torch.manual_seed(7)
+    make, inputs = FOREIGN[name]
+    model, batch = make(), ((inputs(),), torch.randint(0, 3, (7,)))
+    with pytest.raises(SettingError, match='clipping="opacus" does not take this model or batch') as found:
+        Opacus(model, CROSS_ENTROPY, 1.0).of(batch)
+    assert '"bookkeeping" or "per_sample" may take it' in str(found.value)
+    assert not any(hasattr(p, "grad_sample") for p in model.parameters())
+    if name not in ("RNN", "GRU"):
+        PerSample(model, CROSS_ENTROPY, 1.0).of(batch)
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")
+@pytest.mark.parametrize("way", ["bookkeeping", "opacus"])
+def test_a_model_of_few_bits_is_told_so(way: str) -> None:
+    class Autocast(nn.Module):
+        def __init__(self, widens: bool) -> None:
+            super().__init__()
+            self.inner, self.widens = nn.Sequential(nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 3)), widens
+
+        def forward(self, x: Tensor) -> Tensor:
+            with torch.autocast("cpu", torch.bfloat16):
+                outputs = self.inner(x)
+            return torch.as_tensor(outputs.float() if self.widens else outputs)
+
+    torch.manual_seed(7)
+    batch = ((torch.randn(7, 6),), torch.randint(0, 3, (7,)))
+    for widens in (True, False):
+        with pytest.raises(SettingError, match=r"computes in torch\.bfloat16, as in torch\.autocast"):
+            CLIPPINGS[way](Autocast(widens), CROSS_ENTROPY, 1.0).of(batch)
+    PerSample(Autocast(True), CROSS_ENTROPY, 1.0).of(batch)
+
+
+@pytest.mark.parametrize("kind", [nn.Embedding, nn.EmbeddingBag])
+@pytest.mark.parametrize("way", CLIPPINGS)
+def test_sparse_gradients_are_refused_unless_frozen(way: str, kind: Any) -> None:
+    with pytest.raises(SettingError, match="sparse=True leaves no place for the noise"):
+        CLIPPINGS[way](nn.Sequential(kind(11, 3, sparse=True)), CROSS_ENTROPY, 1.0)
+    frozen = kind(11, 3, sparse=True).requires_grad_(False)
+    CLIPPINGS[way](nn.Sequential(frozen, nn.Linear(3, 3)), CROSS_ENTROPY, 1.0)
+
+
+def test_a_layer_that_draws_random_numbers_itself_is_named() -> None:
+    class DropsOut(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.weight = nn.Parameter(torch.randn(6, 3))
+
+        def forward(self, x: Tensor) -> Tensor:
+            return functional.dropout(x, 0.5, self.training) @ self.weight
+
+    batch = ((torch.randn(7, 6),), torch.randint(0, 3, (7,)))
+    with pytest.raises(SettingError, match="gradient of each sample for DropsOut, one of the model's layers"):
+        BookKeeping(DropsOut(), CROSS_ENTROPY, 1.0).of(batch)
+    PerSample(DropsOut(), CROSS_ENTROPY, 1.0).of(batch)
+
+
+@pytest.mark.filterwarnings("ignore:Full backward hook is firing")
+@pytest.mark.parametrize("way", CLIPPINGS)
+def test_what_a_model_keeps_in_an_attribute_stays_of_its_own_dtype(way: str) -> None:
+    class Keeps(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner, self.mask = nn.Linear(6, 3), None
+
+        def forward(self, x: Tensor) -> Tensor:
+            if self.mask is None:
+                self.mask = torch.eye(6, dtype=x.dtype)
+            return torch.as_tensor(self.inner(x @ self.mask))
+
+    model = Keeps()
+    CLIPPINGS[way](model, CROSS_ENTROPY, 1.0).of(((torch.randn(7, 6),), torch.randint(0, 3, (7,))))
+    assert model.mask is None or model.mask.dtype == torch.float32
+
+
+def test_what_a_model_raises_without_clipping_comes_as_it_is() -> None:
+    class Fails(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = nn.Linear(6, 3)
+
+        def forward(self, x: Tensor) -> Tensor:
+            raise KeyError("a figure of its own")
+
+    with pytest.raises(KeyError, match="a figure of its own"):
+        BookKeeping(Fails(), CROSS_ENTROPY, 1.0).of(((torch.randn(7, 6),), torch.randint(0, 3, (7,))))
 
 
 def test_parameters_of_two_dtypes_are_trained() -> None:

@@ -49,18 +49,18 @@ def check_apart(
     batch = tuple(x[finite] for x in batch[0]), batch[1][finite]
     is_seen = True
     for drawn in (False, True):
-        is_seen &= _in_some_way(functools.partial(_check, model, losses, batch, drawn=drawn))
+        is_seen &= _in_some_way(model, functools.partial(_check, model, losses, batch, drawn=drawn))
     for call in _calls(model, batch[0], len(batch[1])):
-        _in_some_way(functools.partial(_check_layer, call, len(batch[1])))
+        _in_some_way(model, functools.partial(_check_layer, call, len(batch[1])))
     for drawn in (False, True):
-        _in_some_way(functools.partial(_check_count, model, losses, batch, drawn=drawn))
+        _in_some_way(model, functools.partial(_check_count, model, losses, batch, drawn=drawn))
     return is_seen
 
 
-def _in_some_way(check: Callable[..., bool]) -> bool:
+def _in_some_way(model: nn.Module, check: Callable[..., bool]) -> bool:
     for last, (dtype, targets_too) in enumerate(_WAYS, 1):
         try:
-            with torch.random.fork_rng(devices=[]), torch.enable_grad():
+            with torch.random.fork_rng(devices=[]), torch.enable_grad(), _as_it_was(model):
                 return check(dtype=dtype, targets_too=targets_too)
         except RuntimeError:  # something has weights of float32, or the loss no derivative by its targets
             if last == len(_WAYS):
@@ -155,39 +155,40 @@ def _check_count(
     losses_of = functools.partial(_losses_of, model, _own(model, dtype, drawn), losses, batch, dtype)
     order, (of_own, _) = torch.arange(len(batch[1])), _ROUNDED[dtype]
     usual = losses_of(order)
-    with contextlib.ExitStack() as stack:
+    if not _is_close(losses_of(order, again=True), usual, of_own):
+        model.eval()  # for as long as this check lasts
+        usual = losses_of(order)
         if not _is_close(losses_of(order, again=True), usual, of_own):
-            stack.enter_context(_in_evaluation(model))
-            usual = losses_of(order)
-            if not _is_close(losses_of(order, again=True), usual, of_own):
-                return False
-        for count in {len(order) - 1, (len(order) + 1) // 2}:
-            try:
-                found = losses_of(order[:count])
-            except Exception as error:  # of the model's own code, which has taken the longer batch
-                raise SettingError(
-                    f"the model or the loss takes a batch of {len(order)} samples and none of {count}: "
-                    f"{error}. How many rows a batch has is left to chance, from 1 on"
-                ) from error
-            if not _is_close(found, usual[:count], of_own):
-                raise SettingError(
-                    "a sample's loss depends on how many samples are in the batch, so that one row more "
-                    "changes what all others count: leave out what is made of their number, such as "
-                    "/ len(targets); DpSgd divides by batch= itself"
-                )
+            return False
+    for count in {len(order) - 1, (len(order) + 1) // 2}:
+        try:
+            found = losses_of(order[:count])
+        except Exception as error:  # of the model's own code, which has taken the longer batch
+            raise SettingError(
+                f"the model or the loss takes a batch of {len(order)} samples and none of {count}: "
+                f"{error}. How many rows a batch has is left to chance, from 1 on"
+            ) from error
+        if not _is_close(found, usual[:count], of_own):
+            raise SettingError(
+                "a sample's loss depends on how many samples are in the batch, so that one row more "
+                "changes what all others count: leave out what is made of their number, such as "
+                "/ len(targets); DpSgd divides by batch= itself"
+            )
     return True
 
 
 @contextlib.contextmanager
-def _in_evaluation(model: nn.Module) -> Iterator[None]:
-    """As by `model.eval()`, and each layer as it was afterwards."""
-    training = [(layer, layer.training) for layer in model.modules()]
-    model.eval()
+def _as_it_was(model: nn.Module) -> Iterator[None]:
+    """Afterwards all layers have the attributes that they had: what a model keeps there in float64, such as a
+    mask that it makes once, would not go with float32 later; and whether they train.
+    """
+    held = [(layer, dict(vars(layer))) for layer in model.modules()]
     try:
         yield
     finally:
-        for layer, was in training:
-            layer.training = was
+        for layer, attributes in held:
+            vars(layer).clear()
+            vars(layer).update(attributes)
 
 
 def _check_derivatives(each: Tensor, edges: Sequence[GradientEdge], dtype: torch.dtype) -> bool:
@@ -293,7 +294,7 @@ def _calls(model: nn.Module, inputs: tuple[Tensor, ...], samples: int) -> list[_
     ]
     own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
     try:
-        with torch.random.fork_rng(devices=[]), torch.no_grad():
+        with torch.random.fork_rng(devices=[]), torch.no_grad(), _as_it_was(model):
             copies = {name: t.detach().clone() for name, t in own.items()}
             functional_call(model, copies, tuple(x.clone() for x in inputs))
     finally:

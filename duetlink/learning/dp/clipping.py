@@ -12,14 +12,15 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.autograd.graph import GradientEdge, get_gradient_edge
 from torch.func import functional_call, grad, vmap
+from torch.utils._python_dispatch import TorchDispatchMode
 
-from duetlink.errors import MissingLibrary, SettingError
+from duetlink.errors import DuetError, MissingLibrary, SettingError
 from duetlink.learning.dp.apart import check_apart
 from duetlink.learning.dp.layers import LayerGradients, check_layers, sample_gradients, trainable
 
@@ -44,6 +45,8 @@ class ClippedSum:
 
 class Clipping(ABC):
     """One way to the clipped sum. Made for one model and one loss."""
+
+    way: ClassVar[str]  # its name as a setting
 
     def __init__(self, model: nn.Module, loss: Loss, clip: float) -> None:
         """Raises SettingError for a model whose samples cannot be told apart, or a clip beyond all use."""
@@ -71,7 +74,8 @@ class Clipping(ABC):
 
         Raises:
             SettingError: the loss gives other than one number for each sample; or the model mixes them, or
-                changes what it holds while it is used.
+                changes what it holds while it is used; or this way does not take it. What the model or the
+                loss raises by itself comes as it is.
         """
         held = self._held()
         samples = len(batch[1])
@@ -80,15 +84,35 @@ class Clipping(ABC):
             raise SettingError(
                 f"there are {samples} targets, and inputs of shape {shapes}: one of each a row"
             )
-        if not self._is_apart and samples > 1:
-            self._is_apart = self.check_apart(batch)
-        found = self.sum(batch).gradients
+        try:
+            if not self._is_apart and samples > 1:
+                self._is_apart = self.check_apart(batch)
+            found = self.sum(batch).gradients
+        except Exception as error:
+            self._explain(error, batch)
+            raise
         if self._held() != held:
             raise SettingError(
                 "the model changes its parameters or buffers while it is used: that would tell of rows, and "
                 "no noise is added to it"
             )
         return found
+
+    def _explain(self, error: Exception, batch: Batch) -> None:
+        """Raise SettingError for an error of torch or Opacus; or what the model raises without clipping."""
+        with torch.no_grad(), _FewBits() as few:
+            self.losses(self.model(*batch[0]), batch[1])
+        if few.found:
+            raise SettingError(
+                f"the model computes in {' and '.join(sorted(map(str, few.found)))}, as in torch.autocast: "
+                f'so few bits do not tell what one sample adds. Leave that out for clipping="{self.way}"'
+            ) from error
+        if not isinstance(error, DuetError):
+            others = " or ".join(f'"{way}"' for way in CLIPPINGS if way not in (self.way, Opacus.way))
+            raise SettingError(
+                f'clipping="{self.way}" does not take this model or batch, which runs without it: '
+                f"{type(error).__name__}: {error}; {others} may take it"
+            ) from error
 
     def _held(self) -> list[tuple[int, int]]:
         """Every parameter and buffer, and how often it was written."""
@@ -155,6 +179,8 @@ class PerSample(Clipping):
     the model, works for any model that torch.func can differentiate.
     """
 
+    way = "per_sample"
+
     def check_apart(self, batch: Batch) -> bool:
         """Nothing to check: each sample goes through the model by itself."""
         return True
@@ -183,6 +209,8 @@ class BookKeeping(Clipping):
     Small Cost", 2023). The first batch is checked against the gradient that autograd makes: a parameter that
     is used outside of its layer would show there.
     """
+
+    way = "bookkeeping"
 
     def __init__(self, model: nn.Module, loss: Loss, clip: float) -> None:
         super().__init__(model, loss, clip)
@@ -285,6 +313,8 @@ class BookKeeping(Clipping):
 class Opacus(Clipping):
     """Opacus' own per-sample gradients, by its hooks."""
 
+    way = "opacus"
+
     def __init__(self, model: nn.Module, loss: Loss, clip: float) -> None:
         super().__init__(model, loss, clip)
         try:
@@ -323,11 +353,22 @@ def _opacus_gradients(parameter: Any) -> Tensor:
     return gradients
 
 
-CLIPPINGS: dict[str, type[Clipping]] = {
-    "bookkeeping": BookKeeping,
-    "per_sample": PerSample,
-    "opacus": Opacus,
-}
+CLIPPINGS: dict[str, type[Clipping]] = {kind.way: kind for kind in (BookKeeping, PerSample, Opacus)}
+
+
+class _FewBits(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Notes which floating dtypes below float32 are computed with, also within torch's own autocast."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.found: set[torch.dtype] = set()
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        outputs = func(*args, **(kwargs or {}))
+        for made in outputs if isinstance(outputs, tuple | list) else (outputs,):
+            if isinstance(made, Tensor) and made.is_floating_point() and made.dtype not in _DTYPES:
+                self.found.add(made.dtype)
+        return outputs
 
 
 @dataclass(frozen=True, slots=True)

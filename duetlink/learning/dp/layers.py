@@ -55,6 +55,11 @@ def check_layers(model: nn.Module) -> None:
             # also of a frozen one: which weights are scaled tells who was there
             if layer.max_norm is not None:
                 raise SettingError(f"{name}: max_norm changes weights while they are used; leave it out")
+            if layer.sparse and layer.weight.requires_grad:
+                raise SettingError(
+                    f"{name}: sparse=True leaves no place for the noise, which is added to every weight; "
+                    "leave it out"
+                )
 
 
 def trainable(layer: nn.Module) -> dict[str, nn.Parameter]:
