@@ -92,29 +92,39 @@ class Matrix:
 
 def _numbers(batch: pa.RecordBatch, place: int, dtype: np.dtype[Any]) -> NDArray[Any]:
     column, name = batch.column(place), batch.schema.names[place]
-    if column.null_count:
-        if dtype.kind != "f":
-            raise PrepError(
-                f"column {name!r} has missing items, which {dtype} cannot have: drop_missing before, or take "
-                "float32",
-                column=name,
-            )
-        column = column.cast("float64", safe=False)
-    found = np.asarray(column.to_numpy(zero_copy_only=False))
-    if not _holds(dtype, found):
+    if column.null_count and dtype.kind != "f":
         raise PrepError(
-            f"column {name!r} is {found.dtype}, and has items that {dtype} cannot have: cast or clip it "
-            "before, or take float32",
+            f"column {name!r} has missing items, which {dtype} cannot have: drop_missing before, or take "
+            "float32",
             column=name,
         )
+    found = np.asarray(column.drop_null().to_numpy(zero_copy_only=False))
+    if not _holds(dtype, found):
+        other = "float64" if dtype.kind == "f" and dtype.itemsize < 8 else "float32"
+        raise PrepError(
+            f"column {name!r} is {found.dtype}, from {found.min()} to {found.max()}, and has items that "
+            f"{dtype} cannot have: cast, clip or scale it before, or take another dtype, such as {other}",
+            column=name,
+        )
+    if column.null_count:
+        found = np.asarray(column.cast("float64").to_numpy(zero_copy_only=False))
     return found
 
 
 def _holds(dtype: np.dtype[Any], items: NDArray[Any]) -> bool:
-    """Whether a type has all items; one of floating point numbers may round them."""
-    if dtype.kind == "f" or items.dtype.kind == "b" or not len(items):
+    """Whether a type has all items; one of floating point numbers may round fractions."""
+    if items.dtype.kind == "b" or not len(items):
         return True
+    low, high = items.min(), items.max()
+    if dtype.kind == "f" and items.dtype.kind == "f":
+        most = np.finfo(dtype).max
+        if -most <= low and high <= most:
+            return True
+        return not np.any(np.abs(items[np.isfinite(items)]) > most)  # what is infinite stays so
+    if dtype.kind == "f":
+        exact = 2 ** (min(np.finfo(dtype).nmant, 52) + 1)  # up to there it has every whole number
+        return bool(-exact <= int(low) and int(high) <= exact)
     if dtype.kind == "b" or items.dtype.kind == "f":
         return False
     limits = np.iinfo(dtype)
-    return bool(limits.min <= items.min() and items.max() <= limits.max)
+    return bool(limits.min <= low and high <= limits.max)

@@ -265,11 +265,12 @@ class Prepared:
     def numpy(self, dtype: Any = np.float32, columns: list[str] | None = None) -> NDArray[Any]:
         """Rows by columns, C-contiguous, a copy of its own. Missing items are NaN.
 
-        float32 has 24 bits: whole numbers up to 16,777,216 are exact in it.
+        Fractions are rounded to a floating point `dtype`; float32 has 24 bits.
 
         Raises:
-            PrepError: a column has no numbers, or items that `dtype` cannot have: what is missing, or is no
-            whole number or beyond its range, where `dtype` has whole numbers.
+            PrepError: a column has no numbers, or items that `dtype` cannot have: beyond its range; missing
+            or no whole number, where it has whole numbers; a whole number beyond 16,777,216 in float32, or
+            2**53 in float64.
         """
         names = list(self._fields) if columns is None else [self._known(name) for name in columns]
         if not self._opened.ordered:

@@ -13,6 +13,7 @@ from duetlink.compute.prep.spec import PrepSpec
 from duetlink.compute.prep.steps import Cast, Clip, DropMissing, Missing, OneHot, Scale, Select, Split
 
 Row = dict[str, Any]
+MOST_FLOAT32 = 3.4028234663852886e38
 
 
 class Unfit(Exception):
@@ -67,10 +68,12 @@ def one(step: Any, row: Row, number: int, fields: dict[str, Field]) -> Row | Non
         return row
     assert step.bounds is not None
     low, high = step.bounds
-    clipped = min(max(item, low), high)
+    if type(item) is float:
+        low, high = float(low), float(high)
+    clipped = low if item < low else high if item > high else item
     if isinstance(step, Clip):
         if fields[step.column].type == "float32":
-            clipped = narrow(clipped)
+            clipped = narrow(min(max(clipped, -MOST_FLOAT32), MOST_FLOAT32))
         return {**row, step.column: clipped}
     assert isinstance(step, Scale)
     return {**row, step.column: (float(clipped) - float(low)) * (1.0 / (float(high) - float(low)))}
@@ -115,7 +118,7 @@ def cast(item: Any, kind: str) -> Any:
     if type(item) is int and abs(item) > 2**53:
         return None
     if kind == "float32":
-        return narrow(item) if abs(item) <= 3.4028234663852886e38 else None
+        return narrow(item) if abs(item) <= MOST_FLOAT32 else None
     return float(item)
 
 

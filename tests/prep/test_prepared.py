@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import itertools
+import math
 import resource
 import signal
 from collections import Counter
@@ -111,7 +112,7 @@ def test_what_is_missing_is_nan_and_nothing_else_can_be(table: pa.Table) -> None
 
 
 def test_a_matrix_holds_every_item_as_it_is_or_is_refused() -> None:
-    """Floating point numbers are rounded; whole numbers are neither cut nor wrapped around."""
+    """Fractions are rounded; whole numbers are not, nor cut or wrapped around."""
     found = Prep().run(pa.table({"a": [300, -1], "b": [0.5, 1.0], "c": [True, False]}))
     assert found.numpy(np.int16, ["a", "c"]).tolist() == [[300, 1], [-1, 0]]
     assert found.numpy(np.bool_, ["c"]).tolist() == [[True], [False]]
@@ -120,9 +121,41 @@ def test_a_matrix_holds_every_item_as_it_is_or_is_refused() -> None:
             found.numpy(dtype, columns)
         assert error.value.column == columns[0]
     large = Prep().run(pa.table({"a": [2**53 + 1, None]}))
-    np.testing.assert_array_equal(large.numpy(), np.array([[2.0**53], [np.nan]], np.float32))
     with pytest.raises(PrepError, match=r"'a' has missing items and whole numbers beyond 2\*\*53"):
         large.column("a")
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("items", "dtype", "wider"),
+    [
+        ([2**24, 2**24 + 1], np.float32, np.float64),
+        ([-(2**24) - 1, None], np.float32, np.float64),
+        ([2**11 + 1], np.float16, np.float32),
+        ([2**53 + 1], np.float64, np.int64),
+        ([0.5, 1e39], np.float32, np.float64),
+        ([-1e39, None, math.inf], np.float32, np.float64),
+        ([65_520.0], np.float16, np.float32),
+    ],
+)
+def test_a_number_that_a_matrix_would_change_is_refused(
+    items: list[Any], dtype: Any, wider: Any, engine: str
+) -> None:
+    found = Prep().run(pa.table({"id": range(len(items)), "a": items}), engine)
+    for make in (found.numpy, found.tensor):
+        with pytest.raises(PrepError, match=f"has items that {np.dtype(dtype)} cannot have") as error:
+            make(dtype)
+        assert error.value.column == "a"
+    with pytest.raises(PrepError, match="cannot have"):
+        found.loader(2, label="id", dtype=dtype)
+    expected = [math.nan if item is None else item for item in items]
+    np.testing.assert_array_equal(found.numpy(wider, ["a"])[:, 0], np.array(expected, wider))
+
+
+def test_the_largest_numbers_of_a_type_fit_into_its_matrix() -> None:
+    table = pa.table({"a": [2**24, -(2**24)], "b": [3.4028234663852886e38, -math.inf], "c": [0.1, math.nan]})
+    expected = np.array([[2**24, 3.4028235e38, 0.1], [-(2**24), -math.inf, math.nan]], np.float32)
+    np.testing.assert_array_equal(Prep().run(table).numpy(), expected)
 
 
 def test_a_column_of_other_things_than_numbers_is_an_array_of_them() -> None:

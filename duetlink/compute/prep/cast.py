@@ -16,7 +16,7 @@ _WHOLE = r"^-?[0-9]{1,18}\z"
 _FLOAT = r"^-?([0-9]{1,200}(\.[0-9]{0,200})?|\.[0-9]{1,200})([eE][+-]?[0-9]{1,2})?\z"
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
-_MOST_FLOAT32 = 3.4028234663852886e38
+MOST_FLOAT32 = 3.4028234663852886e38
 _TWO_63 = 2.0**63
 
 Value = tuple[Any, Any]  # the new column, missing where an item does not fit; which fit, or None: all
@@ -76,7 +76,7 @@ def _floating(column: Any, before: str, kind: str, types: Mapping[str, Any]) -> 
     if before in INTEGERS:
         fits = (column >= -EXACT) & (column <= EXACT)
     else:
-        fits = (column >= -_MOST_FLOAT32) & (column <= _MOST_FLOAT32)
+        fits = (column >= -MOST_FLOAT32) & (column <= MOST_FLOAT32)
     return _where(fits, column).cast(nw.Float64).cast(types[kind]), fits
 
 

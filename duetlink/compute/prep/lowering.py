@@ -23,7 +23,7 @@ from typing import Any
 import narwhals as nw
 
 from duetlink.compute.prep import mix
-from duetlink.compute.prep.cast import converted
+from duetlink.compute.prep.cast import MOST_FLOAT32, converted
 from duetlink.compute.prep.fields import DATE, DATETIME, OTHER, TEXT, Fields, after, needed, with_split
 from duetlink.compute.prep.spec import PrepSpec
 from duetlink.compute.prep.steps import (
@@ -207,10 +207,7 @@ class _Lowering:
             self._scale(step)
         elif isinstance(step, Clip):
             assert step.bounds is not None
-            low, high = step.bounds
-            kind = self.fields[step.column].type
-            wide = self._column(step.column).cast(nw.Int64 if kind in INTEGERS else nw.Float64)
-            self._set(self.at[step.column], wide.clip(low, high).cast(_TYPES[kind]))
+            self._clip(step, *step.bounds)
         elif isinstance(step, Split):
             self._split(step)
         self.fields = fields
@@ -252,6 +249,16 @@ class _Lowering:
             for name, inner in (made.items() if old == step.column else ((old, place),))
         }
 
+    def _clip(self, step: Clip, low: float, high: float) -> None:
+        kind, column = self.fields[step.column].type, self._column(step.column)
+        if kind in INTEGERS:
+            column = column.cast(nw.Int64).clip(low, high)
+        else:
+            most = MOST_FLOAT32 if kind == "float32" else math.inf
+            low, high = (min(max(float(bound), -most), most) for bound in (low, high))
+            column = _between(column.cast(nw.Float64), low, high)
+        self._set(self.at[step.column], column.cast(_TYPES[kind]))
+
     def _scale(self, step: Scale) -> None:
         assert step.bounds is not None
         low, high = step.bounds
@@ -262,9 +269,9 @@ class _Lowering:
             least, most = max(math.floor(low), -EXACT), min(math.ceil(high), EXACT)
             column = column.cast(nw.Int64).clip(least, most).cast(nw.Float64)
             if (least, most) != (first, last):
-                column = column.clip(first, last)
+                column = _between(column, first, last)
         else:
-            column = column.cast(nw.Float64).clip(first, last)
+            column = _between(column.cast(nw.Float64), first, last)
         # Polars divides by a constant so, and the others would round in another way
         column = column * (1.0 / last) if first == 0 else (column - first) * (1.0 / (last - first))
         self._set(self.at[step.column], column)
@@ -305,6 +312,15 @@ class _Lowering:
         made += [ROW] if self.row and keep_row else []
         self._stage(lambda frame: frame.select(*made))
         return Lowered(tuple(self.stages), fields, self.strict)
+
+
+def _between(column: Any, low: float, high: float) -> Any:
+    """Floating point numbers, and the bound for each that is beyond it.
+
+    All engines have a `clip`, and differ in whether -0.0 is beyond 0.
+    """
+    beyond = nw.when(column > high).then(nw.lit(high, nw.Float64)).otherwise(column)
+    return nw.when(column < low).then(nw.lit(low, nw.Float64)).otherwise(beyond)
 
 
 def _tree(join: Callable[[Any, Any], Any], parts: Sequence[Any]) -> Any:

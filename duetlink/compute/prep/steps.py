@@ -198,7 +198,9 @@ class Scale(Bounded):
 
 @dataclass(frozen=True, slots=True)
 class Clip(Bounded):
-    """What is beyond the bounds becomes the bound. The type stays: whole numbers take whole bounds."""
+    """What is beyond the bounds becomes the bound. The type stays: whole numbers take whole bounds, and
+    float32 has none beyond its range.
+    """
 
     name: ClassVar[str] = "clip"
 
