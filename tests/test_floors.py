@@ -38,7 +38,7 @@ WINGS = (
 
 # The same within a wing. In `duet` whoever asks and whoever answers do not know each other.
 FLOORS = {
-    "base": (("again", "chance", "quantities", "runtime", "wire", "journal"), ("audit",)),
+    "base": (("again", "chance", "quantities", "drawing", "runtime", "wire", "journal"), ("audit",)),
     "data": (("codecs", "dedup"), ("tuning", "values")),
     "net": (
         ("fixed_port",),

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from duetlink.base.drawing.waiting import WaitingLine
 from duetlink.base.quantities import count_text, rate_text, size_text
 from duetlink.base.runtime import descriptors
 from duetlink.base.runtime.at_exit import KERNEL_ENDED, ExitPlan, open_here
@@ -34,7 +35,6 @@ from duetlink.duet.objects.budget import Budget
 from duetlink.duet.objects.catalogue import Offer
 from duetlink.duet.objects.offering import Offering
 from duetlink.duet.objects.progress import Progress
-from duetlink.duet.objects.waiting import WaitingLine
 from duetlink.duet.open_duets import OpenDuets
 from duetlink.duet.ports import OpenPort, PortTable, SharedPort
 from duetlink.duet.statistics import ShownStatistics, milliseconds

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
+from duetlink.base.drawing import screen
+from duetlink.base.drawing.bars import bar
 from duetlink.base.wire.text import harmless
 from duetlink.groups.status import OperationStatus
-
-DELAY_S = 1.0  # what is done earlier needs no progress bar
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +33,7 @@ class Call:
 
 
 class ProgressBar:
-    """Draws one call with tqdm. Use on the thread that waits: output belongs to its cell."""
+    """Draws one call that takes long. Use on the thread that waits: output belongs to its cell."""
 
     def __init__(self, names: Callable[[], Sequence[str]]) -> None:
         """`names` gives the members' by rank."""
@@ -41,13 +41,11 @@ class ProgressBar:
         self._bar: Any = None
 
     def show(self, status: OperationStatus | None) -> None:
-        """Draw it as it is now; nothing before it has taken DELAY_S."""
-        if status is None or (self._bar is None and status.elapsed_s < DELAY_S):
+        """Draw it as it is now; nothing before it takes long."""
+        if status is None or (self._bar is None and status.elapsed_s < screen.delay_s()):
             return
         if self._bar is None:
-            from tqdm.auto import tqdm
-
-            self._bar = tqdm(unit="B", unit_scale=True, desc=status.call.partition(" ")[0])
+            self._bar = bar(unit="B", unit_scale=True, desc=status.call.partition(" ")[0])
         if status.total_bytes != self._bar.total:
             self._bar.total = status.total_bytes
         names = self._names()

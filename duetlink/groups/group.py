@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from duetlink.base.drawing.waiting import WaitingLine
 from duetlink.base.runtime.at_exit import KERNEL_ENDED, ExitPlan, open_here
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import AuditUnavailable, GroupError, GroupOver, PairingTimeout, PanelUnavailable
@@ -192,8 +193,19 @@ class Group:
                     "again, or let whoever opened it begin with those by close_doors()"
                 ) from None
 
-        self._thread.run(wait())
+        self._wait_members(wait())
         return self
+
+    def _wait_members(self, wait: Coroutine[Any, Any, None]) -> None:
+        """Wait, and say how many members are there where it takes long."""
+        with WaitingLine("", "stop waiting") as line:
+
+            def show() -> None:
+                there = len([each for each in self.members if each.state != "connecting"])
+                line.what = f"waiting for members of the group, {there} are there so far"
+                line.show()
+
+            self._thread.run(wait, on_wait=show)
 
     def wait_members(self, count: int, timeout_s: float | None = None) -> Group:
         """Return this group once so many are there, this one and those who wait for the next epoch included.
@@ -217,7 +229,7 @@ class Group:
                     f"{here()} members are there after {timeout_s:g} s, not {count}"
                 ) from None
 
-        self._thread.run(wait())
+        self._wait_members(wait())
         return self
 
     def close_doors(self) -> None:

@@ -1,12 +1,14 @@
-"""A progress bar for what takes longer than a second, in a notebook and in a terminal."""
+"""A progress bar for what takes long."""
 
 from __future__ import annotations
 
 import threading
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-DELAY_S = 1.0  # what is quicker needs no bar
+from duetlink.base.drawing import screen
+from duetlink.base.drawing.bars import bar
+
 _TICK_S = 0.25
 
 
@@ -24,13 +26,13 @@ class RowProgress:
         self._rows += rows
 
     def _draw(self) -> None:
-        if self._ended.wait(DELAY_S):
+        if self._ended.wait(screen.delay_s()):
             return
-        with _tqdm()(desc=self._what, unit=" rows", unit_scale=True, bar_format=self._format) as bar:
+        with bar(desc=self._what, unit=" rows", unit_scale=True, bar_format=self._format) as drawn:
             while not self._ended.wait(_TICK_S):
-                bar.update(self._rows - bar.n)
-                bar.refresh()
-            bar.update(self._rows - bar.n)
+                drawn.update(self._rows - drawn.n)
+                drawn.refresh()
+            drawn.update(self._rows - drawn.n)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -41,9 +43,3 @@ class RowProgress:
     ) -> None:
         self._ended.set()
         self._thread.join()
-
-
-def _tqdm() -> Any:
-    from tqdm.auto import tqdm
-
-    return tqdm

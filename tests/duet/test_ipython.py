@@ -16,9 +16,9 @@ _BEGIN = """
 import os, signal, threading
 import pandas as pd
 import duetlink
-from duetlink.duet.objects import waiting
+from duetlink.base.drawing import screen, waiting
 
-waiting.DELAY_S = 0.2
+screen.DELAY_S = 0.2
 owner = duetlink.launch(name="clinic")
 duet = duetlink.join(owner.code, name="lab")
 frame = pd.DataFrame({"town": ["Bonn", "Jena"], "income": [1.0, 2.0]})

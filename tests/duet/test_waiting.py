@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import gc
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from duetlink import errors
+from duetlink.base.drawing import log_bar, screen, waiting
+from duetlink.base.drawing.waiting import WaitingLine
 from duetlink.duet.duet import Duet
-from duetlink.duet.objects import progress, waiting
 from duetlink.duet.objects.progress import Progress
-from duetlink.duet.objects.waiting import WaitingLine
 from duetlink.net.link import transfer as transfers
 from duetlink.net.link.transfer import Transfer
 
@@ -37,9 +38,20 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
     return made
 
 
+@pytest.fixture(autouse=True)
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever catches what is written here counts as a terminal."""
+    monkeypatch.setattr(screen, "is_log", lambda: False)
+
+
+@pytest.fixture
+def log(terminal: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(screen, "is_log", lambda: True)
+
+
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(waiting, "DELAY_S", 0.0)
+    monkeypatch.setattr(screen, "DELAY_S", 0.0)
 
 
 def test_nothing_is_said_of_what_takes_no_second(clock: Clock, capsys: pytest.CaptureFixture[str]) -> None:
@@ -70,6 +82,33 @@ def test_an_interrupt_ends_the_line(clock: Clock, capsys: pytest.CaptureFixture[
         line.show()
         raise KeyboardInterrupt
     assert capsys.readouterr().err.endswith("interrupted after 2 s\n")
+
+
+@pytest.mark.usefixtures("log")
+def test_a_log_gets_a_whole_line_of_a_wait_each_minute(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with WaitingLine("asked clinic for 'ages'", "withdraw the request") as line:
+        for _ in range(1259):  # ten a second, as calls do
+            clock.now_s += 0.1
+            line.show()
+        line.end("approved")
+    assert capsys.readouterr().err.splitlines() == [
+        "asked clinic for 'ages' … 60 s (Ctrl-C to withdraw the request)",
+        "asked clinic for 'ages' … 120 s (Ctrl-C to withdraw the request)",
+        "asked clinic for 'ages': approved after 126 s",
+    ]
+
+
+@pytest.mark.usefixtures("log")
+def test_a_log_gets_nothing_of_a_wait_of_half_a_minute(
+    clock: Clock, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with WaitingLine("asked clinic for 'ages'", "withdraw the request") as line:
+        for _ in range(300):
+            clock.now_s += 0.1
+            line.show()
+    assert capsys.readouterr() == ("", "")
 
 
 @pytest.mark.usefixtures("at_once")
@@ -141,6 +180,43 @@ def test_the_bar_says_who_has_paused_and_leaves_the_pause_out_of_its_rate(
     assert (status.duration_s, status.paused_s, status.bytes_per_s) == (62.0, 60.0, 250.0)
 
 
+@pytest.mark.usefixtures("log")
+def test_a_log_gets_a_line_of_a_transfer_each_minute_and_one_of_its_end(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(log_bar, "time", clock)
+    monkeypatch.setattr("tqdm.std.time", clock.monotonic)
+    moving = Transfer("scan", "in", 1600)
+    moving.path = "tcp"
+    with Progress("scan", "clinic") as shown:
+        for _ in range(1440):
+            clock.now_s += 0.125
+            moving.done_bytes += 1
+            shown.show(moving)
+    lines = capsys.readouterr().err.splitlines()
+    assert [line.partition("|")[0] for line in lines] == ["scan:  30%", "scan:  60%", "scan:  90%"]
+    assert "480/1.60k [01:00<02:20, 8.00B/s, tcp]" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("notebook", "terminal", "is_log"), [(True, False, False), (False, True, False), (False, False, True)]
+)
+def test_what_is_no_notebook_and_no_terminal_is_a_log(
+    monkeypatch: pytest.MonkeyPatch, notebook: bool, terminal: bool, is_log: bool
+) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr(screen, "in_notebook", lambda: notebook)
+    monkeypatch.setattr("sys.stderr", SimpleNamespace(isatty=lambda: terminal))
+    assert screen.is_log() is is_log
+
+
+def test_a_program_without_stderr_draws_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    monkeypatch.setattr("sys.stderr", None)
+    assert screen.is_log()
+    screen.write("nowhere")
+
+
 def test_a_pause_that_lasts_counts_so_far(clock: Clock) -> None:
     moving = Transfer("scan", "out", 1000)
     clock.now_s += 1.0
@@ -155,7 +231,7 @@ def test_a_pause_that_lasts_counts_so_far(clock: Clock) -> None:
 def test_a_bar_that_is_switched_off_is_left_alone(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> None:
     from tqdm import tqdm
 
-    monkeypatch.setattr(progress, "_tqdm", lambda: lambda **options: tqdm(**options, disable=True))
+    monkeypatch.setattr("tqdm.auto.tqdm", lambda **options: tqdm(**options, disable=True))
     moving = Transfer("scan", "in", 1000)
     clock.now_s += 2.0
     with Progress("scan", "clinic") as shown:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from duetlink import errors
-from duetlink.groups import call
+from duetlink.base.drawing import screen
 from duetlink.groups.call import ProgressBar
 from duetlink.groups.collectives import host_memory
 from duetlink.groups.collectives.collectives import Collectives
@@ -33,7 +33,8 @@ def waited_for(group: Group) -> tuple[int, ...]:
 def test_a_group_tells_of_members_links_and_what_runs(
     make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(call, "DELAY_S", 0.05)
+    monkeypatch.setattr(screen, "is_log", lambda: False)
+    monkeypatch.setattr(screen, "DELAY_S", 0.05)
     groups = make_group(3)
     assert groups[0].status().operation is None
     changes: list[int] = []
@@ -155,7 +156,10 @@ def test_ctrl_c_ends_an_operation_everywhere_and_the_next_one_runs(make_group: M
     assert together(groups, lambda group: group.all_reduce(1)) == [3, 3, 3]
 
 
-def test_a_bar_is_drawn_of_what_takes_longer_than_a_second(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_bar_is_drawn_of_what_takes_longer_than_a_second(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(screen, "is_log", lambda: False)
     with ProgressBar(lambda: ["ann", "b\x1ben"]) as bar:
         bar.show(OperationStatus("all_reduce at cell 3:1", 0.9, 0, 8_000_000, ()))
         assert capsys.readouterr().err == ""
@@ -165,6 +169,35 @@ def test_a_bar_is_drawn_of_what_takes_longer_than_a_second(capsys: pytest.Captur
         assert "2.00M/8.00M" in drawn
         assert r"waiting for 1 b\x1ben" in drawn
     assert "8.00M/8.00M" in capsys.readouterr().err
+
+
+def test_a_log_gets_nothing_of_a_call_of_half_a_minute_and_a_line_of_a_longer_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(screen, "is_log", lambda: True)
+    with ProgressBar(lambda: ["ann", "ben"]) as bar:
+        for elapsed_s in range(30):
+            bar.show(OperationStatus("all_reduce at cell 3:1", elapsed_s, 0, 8_000_000, (1,)))
+    assert capsys.readouterr().err == ""
+    with ProgressBar(lambda: ["ann", "ben"]) as bar:
+        for elapsed_s in (59.0, 60.0, 60.1, 60.2):
+            bar.show(OperationStatus("all_reduce at cell 3:1", elapsed_s, 2_000_000, 8_000_000, (1,)))
+        (line,) = capsys.readouterr().err.splitlines()
+        assert line.startswith("all_reduce:  25%|##5       | 2.00M/8.00M [01:00<")
+        assert line.endswith("waiting for 1 ben]")
+    assert "100%" in capsys.readouterr().err
+
+
+def test_waiting_for_members_says_how_many_members_are_there(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(screen, "is_log", lambda: False)
+    monkeypatch.setattr(screen, "DELAY_S", 0.0)
+    alone, _ = make_group(2)
+    with pytest.raises(errors.PairingTimeout):
+        alone.wait_members(3, 0.2)
+    said = capsys.readouterr().err
+    assert said.startswith("waiting for members of the group, 2 are there so far … (Ctrl-C to stop waiting) ")
 
 
 async def test_figures_are_agreed_on_again_while_a_group_works(monkeypatch: pytest.MonkeyPatch) -> None:

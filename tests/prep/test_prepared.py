@@ -18,9 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
+from duetlink.base.drawing import screen
 from duetlink.data import values
 from duetlink.errors import PrepError, PrepNotWritten, SettingError
-from duetlink.prep import Loader, Prep, pieces, progress
+from duetlink.prep import Loader, Prep, pieces
 
 ROWS = 1_000
 ENGINES = ["pyarrow", "polars", "duckdb"]
@@ -204,7 +205,8 @@ def test_a_bar_is_drawn_for_what_takes_long(
 ) -> None:
     Prep().run(table).arrow()
     assert capfd.readouterr().err == ""
-    monkeypatch.setattr(progress, "DELAY_S", 0.0)
+    monkeypatch.setattr(screen, "is_log", lambda: False)
+    monkeypatch.setattr(screen, "DELAY_S", 0.0)
     for _ in Prep().run(table, "duckdb").batches(100):
         pass
     assert "prepare the table" in capfd.readouterr().err

@@ -9,6 +9,7 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 from duetlink import tracebacks
+from duetlink.base.drawing.waiting import WaitingLine
 from duetlink.base.quantities import size_text
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.duet.asking.asking import Asking, Question
@@ -16,7 +17,6 @@ from duetlink.duet.asking.own_requests import APPROVED, COMPLETE, DENIED, PENDIN
 from duetlink.duet.display import Table, visible
 from duetlink.duet.objects.job_log import LogLines
 from duetlink.duet.objects.progress import Progress
-from duetlink.duet.objects.waiting import WaitingLine
 from duetlink.errors import RequestTimeout, RequestWithdrawn
 from duetlink.net.link.transfer import Transfer
 

@@ -1,13 +1,13 @@
-"""A progress bar for a transfer that takes more than a second, in a notebook and in a terminal."""
+"""A progress bar for a transfer that takes long."""
 
 from __future__ import annotations
 
 from types import TracebackType
 from typing import Any, Self
 
+from duetlink.base.drawing import screen
+from duetlink.base.drawing.bars import bar
 from duetlink.net.link.transfer import Transfer, TransferStatus
-
-DELAY_S = 1.0
 
 # no rate, and no time that is left: nobody knows for how long it is paused
 _PAUSED = "{desc}: {percentage:3.0f}%|{bar}| {n_fmt}/{total_fmt} [{postfix}]"
@@ -24,27 +24,27 @@ class Progress:
         self._paused_s = 0.0  # of the transfer's pauses: the bar's clock leaves those out that it has seen
 
     def show(self, transfer: Transfer | None) -> None:
-        """Draw `transfer` as it is now; nothing before it has taken DELAY_S."""
+        """Draw `transfer` as it is now; nothing before it takes long."""
         if transfer is None:
             return
         status = transfer.status()
         if self._bar is None:
-            if status.duration_s < DELAY_S:
+            if status.duration_s < screen.delay_s():
                 return
-            self._bar = _tqdm()(total=transfer.size_bytes, unit="B", unit_scale=True, desc=self._name)
+            self._bar = bar(total=transfer.size_bytes, unit="B", unit_scale=True, desc=self._name)
             self._paused_s = status.paused_s
-        bar = self._bar
-        if bar.disable:  # TQDM_DISABLE
+        drawn = self._bar
+        if drawn.disable:  # TQDM_DISABLE
             return
         who = self._paused_by(status)
-        bar.bar_format = _PAUSED if who else None
-        bar.set_postfix_str(f"paused by {who}" if who else transfer.path, refresh=bool(who))
+        drawn.bar_format = _PAUSED if who else None
+        drawn.set_postfix_str(f"paused by {who}" if who else transfer.path, refresh=bool(who))
         if who:
             return
         longer_s, self._paused_s = status.paused_s - self._paused_s, status.paused_s
-        bar.start_t += longer_s
-        bar.last_print_t += longer_s
-        bar.update(transfer.done_bytes - bar.n)
+        drawn.start_t += longer_s
+        drawn.last_print_t += longer_s
+        drawn.update(transfer.done_bytes - drawn.n)
         if transfer.done_bytes == transfer.size_bytes:
             self.close()
 
@@ -64,9 +64,3 @@ class Progress:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.close()
-
-
-def _tqdm() -> Any:
-    from tqdm.auto import tqdm
-
-    return tqdm

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import sys
 import time
 from types import TracebackType
 from typing import Any, Self
 
+from duetlink.base.drawing import screen
 from duetlink.panel import in_notebook
-
-DELAY_S = 1.0  # of a shorter wait nobody wonders what it is for
 
 
 class WaitingLine:
     """Shows one line while a call waits, and ends it with what has come of it.
 
-    In a notebook the line is replaced when it ends. Elsewhere it goes to stderr, as progress bars do. Use it
-    on the thread that waits: output belongs to its cell.
+    In a notebook the line is replaced when it ends. Elsewhere it goes to stderr, as progress bars do; a log
+    gets it once a minute. Use it on the thread that waits: output belongs to its cell.
     """
 
     def __init__(self, what: str, interrupt: str) -> None:
@@ -26,11 +24,18 @@ class WaitingLine:
         self._begun_s = time.monotonic()
         self._handle: Any = None  # of the notebook's output, which has the words `_shown`
         self._shown = ""
+        self._next_s = self._begun_s + screen.delay_s()  # when it is drawn, in a log the next time
         self._is_shown = self._has_ended = False
 
     def show(self) -> None:
-        """Draw the line once the wait takes longer than DELAY_S; in a notebook again where `what` is new."""
-        if self._has_ended or time.monotonic() - self._begun_s < DELAY_S:
+        """Draw the line once the wait takes long; in a notebook again where `what` is new."""
+        now_s = time.monotonic()
+        if self._has_ended or now_s < self._next_s:
+            return
+        if screen.is_log():
+            self._is_shown = True
+            self._next_s += screen.LOG_INTERVAL_S
+            screen.write(f"{self.what} … {now_s - self._begun_s:.0f} s (Ctrl-C to {self._interrupt})\n")
             return
         words = f"{self.what} … (interrupt to {self._interrupt})"
         if self._is_shown:
@@ -45,7 +50,7 @@ class WaitingLine:
             self._handle = display(_bundle(words), raw=True, display_id=True)  # type: ignore[no-untyped-call]
             self._shown = words
         else:
-            _write(f"{self.what} … (Ctrl-C to {self._interrupt}) ")
+            screen.write(f"{self.what} … (Ctrl-C to {self._interrupt}) ")
 
     def end(self, outcome: str) -> None:
         """Say what has come of it, if the line is shown. Only the first call counts."""
@@ -57,8 +62,10 @@ class WaitingLine:
         words = f"{outcome} after {time.monotonic() - self._begun_s:.0f} s"
         if self._handle is not None:
             self._handle.update(_bundle(f"{self.what}: {words}"), raw=True)
+        elif screen.is_log():
+            screen.write(f"{self.what}: {words}\n")
         else:
-            _write(f"{words}\n")
+            screen.write(f"{words}\n")
 
     def __enter__(self) -> Self:
         return self
@@ -74,9 +81,3 @@ class WaitingLine:
 
 def _bundle(words: str) -> dict[str, str]:
     return {"text/plain": words}
-
-
-def _write(words: str) -> None:
-    if sys.stderr is not None:  # a program without a console has none
-        sys.stderr.write(words)
-        sys.stderr.flush()

@@ -1,0 +1,37 @@
+"""A tqdm bar where nothing can be drawn over: a line for each minute, and one for its end."""
+
+from __future__ import annotations
+
+import io
+import time
+from typing import Any
+
+from tqdm.std import tqdm
+
+from duetlink.base.drawing import screen
+
+
+class LogBar(tqdm):  # type: ignore[misc] # tqdm has no type information
+    """What tqdm would draw goes nowhere; `display` is the one place from which it does."""
+
+    def __init__(self, **options: Any) -> None:
+        self._next_s = 0.0  # when the next line is due
+        self._said = ""
+        # with a delay, nothing is drawn before it is known how far it is
+        super().__init__(file=io.StringIO(), delay=1e-9, **options)
+
+    def display(self, msg: str | None = None, pos: int | None = None) -> None:
+        if time.monotonic() >= self._next_s:
+            self._say()
+
+    def close(self) -> None:
+        if not self.disable:
+            self._say()
+        super().close()
+
+    def _say(self) -> None:
+        self._next_s = time.monotonic() + screen.LOG_INTERVAL_S
+        line = str(self)
+        if line != self._said:
+            screen.write(f"{line}\n")
+            self._said = line
