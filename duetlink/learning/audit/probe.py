@@ -1,31 +1,29 @@
 """An audit of a private training: it trains on canaries, and what it learns is held against its claim.
 
-The probe is a linear model without a bias, whose sample gradients are its inputs. Each canary's gradient has
-a coordinate of its own, and is far longer than the clipping norm; the other coordinates get noise alone. So
-one short training shows how much of a row comes through, and with how much noise.
+Here are the trainings: how each row may be drawn is given to them, and their weights are read after every
+step, as whoever gets the model's checkpoints could. What follows from that is decided in `evidence.py`.
 """
 
 from __future__ import annotations
 
-import itertools
-import math
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import torch
-from scipy import stats
 from torch import Tensor, nn
 
-from duetlink.learning.audit.bounds import Bools, Floats, gaussian_bound, one_run_bound
+from duetlink.learning.audit.bounds import Bools, Floats
+from duetlink.learning.audit.canaries import CANARIES, Counts, ProbeModel, count, loss, rows_of
+from duetlink.learning.audit.evidence import Evidence, Run, find
+from duetlink.learning.audit.noise import chance_alike
 from duetlink.learning.dp.accounting import Spending
+from duetlink.learning.dp.keystream import Keystream
 
-_CANARIES = 400
-_QUIET = 4_000  # coordinates that no row touches
-_LENGTH = 1e3  # of a canary's gradient, in clipping norms
 _STEPS = 4
+_RATE = 4  # rows to one row in a batch
+_SAMPLED_STEPS = 40
 
 
 class Training(Protocol):
@@ -75,96 +73,45 @@ def audit(
         make: makes the training from a probe, the same every time, with the clipping norm and noise to audit.
         clip: its clipping norm.
         delta: of the epsilon that is claimed.
-        confidence: how seldom a sound training is accused, in each of the audit's five looks.
+        confidence: with what probability a sound training is found sound.
     """
-    broken: list[str] = []
-    first, included, training = _canaries(make, clip)
-    shadow, _, _ = _canaries(make, clip, none=True)
-    claimed = training.spending.epsilon(delta)
-    bounds = {
-        "What it learnt": first.scores,
-        "What it learnt, less what the same training learns of nothing": first.scores - shadow.scores,
-    }
-    shown = 0.0
-    for what, scores in bounds.items():
-        least = max(
-            one_run_bound(scores, included, delta, confidence),
-            gaussian_bound(scores, included, delta, confidence),
-        )
-        shown = max(shown, least)
-        if least > claimed:
-            broken.append(f"{what} shows an epsilon of at least {least:.3g}.")
-    if _alike(first.quiet, shadow.quiet, 1.0 - confidence):
-        broken.append("Two trainings had the same noise: whoever knows it takes it off.")
-    for rows in (1, 0):
-        if _differ(_quiet(make, rows), _quiet(make, rows + 1), 1.0 - confidence):
-            broken.append(f"The noise tells {rows} row{'s' * (rows != 1)} from {rows + 1}.")
-    return Verdict(claimed, shown, tuple(broken))
+    included = Keystream().uniform(CANARIES) < 0.5
+    everyone, nobody = np.ones(CANARIES, np.bool_), np.zeros(CANARIES, np.bool_)
+    half = CANARIES // 2
 
+    def run(canaries: Bools, *, rows: int, batch: int, steps: int = _STEPS) -> Run:
+        return _train(make, canaries, clip=clip, rows=rows, batch=batch, steps=steps)
 
-@dataclass(frozen=True, slots=True)
-class _Learnt:
-    scores: Floats  # one for each canary, in clipping norms
-    quiet: Floats  # where no canary is
-
-
-def _canaries(
-    make: Callable[[Probe], Training], clip: float, *, none: bool = False
-) -> tuple[_Learnt, Bools, Training]:
-    included = np.array([secrets.randbelow(2) == 1 for _ in range(_CANARIES)])
-    inputs = (
-        _LENGTH * clip * torch.eye(_CANARIES, _CANARIES + _QUIET)[torch.from_numpy(included & (not none))]
+    evidence = Evidence(
+        whole=run(included, rows=half, batch=half),
+        included=included,
+        empty=run(nobody, rows=half, batch=half),
+        sampled=run(everyone, rows=CANARIES, batch=CANARIES // _RATE, steps=_SAMPLED_STEPS),
+        few=tuple(run(everyone[:rows], rows=2, batch=2) for rows in range(3)),
     )
-    rows = _CANARIES // 2
-    weights, training = _trained(make, inputs, rows=rows, batch=rows)
-    learnt = -weights * rows / clip
-    return _Learnt(learnt[:_CANARIES], learnt[_CANARIES:]), included, training
+    found = find(evidence, delta, confidence)
+    return Verdict(found.claimed, found.shown, found.broken)
 
 
-def _quiet(make: Callable[[Probe], Training], rows: int) -> Floats:
-    """The noise of a training on so many rows, where two are declared and every batch takes all there are."""
-    inputs = torch.eye(rows, _CANARIES + _QUIET)
-    weights, _ = _trained(make, inputs, rows=2, batch=2)
-    return weights[_CANARIES:]
-
-
-def _trained(
-    make: Callable[[Probe], Training], inputs: Tensor, *, rows: int, batch: int
-) -> tuple[Floats, Training]:
-    model = nn.Linear(inputs.shape[1], 1, bias=False)
-    nn.init.zeros_(model.weight)
-    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
-    training = make(Probe(model, optimizer, lambda outputs, _: outputs.squeeze(1), rows, batch))
-    steps = 0
-    while steps < _STEPS:
-        for drawn, targets in training.batches(inputs, torch.zeros(len(inputs))):
-            training.step(drawn, targets)
-            steps += 1
-            if steps == _STEPS:
+def _train(
+    make: Callable[[Probe], Training], canaries: Bools, *, clip: float, rows: int, batch: int, steps: int
+) -> Run:
+    model = ProbeModel()
+    training = make(Probe(model, torch.optim.SGD(model.parameters(), lr=1.0), loss, rows, batch))
+    weights, counts = [model.weights()], list[Counts]()
+    tensors = rows_of(canaries, clip)
+    while len(counts) < steps:
+        for drawn in training.batches(*tensors):
+            counts.append(count(drawn[-1]))
+            training.step(*drawn)
+            weights.append(model.weights())
+            if len(counts) == steps:
                 break
-    return model.weight.detach().double().numpy()[0], training
+    return Run(np.diff(np.stack(weights), axis=0) * (-batch / clip), np.stack(counts), training.spending)
 
 
 def share_noise(frames: Sequence[Floats], confidence: float = 0.999999) -> bool:
     """Whether what members of a group gave to one sum has noise in common, so that each could take all of it
     off. `frames`: one array per member, all of one shape, from a step on empty batches.
     """
-    pairs = list(itertools.combinations(frames, 2))
-    return any(_alike(first, second, (1.0 - confidence) / len(pairs)) for first, second in pairs)
-
-
-def _alike(first: Floats, second: Floats, doubt: float) -> bool:
-    """Whether two lists of noise go together."""
-    if not (first.std() and second.std()):
-        return False  # no noise at all, which shows elsewhere
-    return bool(abs(np.corrcoef(first, second)[0, 1]) > stats.norm.isf(doubt / 2) / math.sqrt(len(first)))
-
-
-def _differ(first: Floats, second: Floats, doubt: float) -> bool:
-    """Whether two lists of normal noise have different variances (F test)."""
-    variances = float(first.var(ddof=1)), float(second.var(ddof=1))
-    if min(variances) == 0.0:
-        return max(variances) > 0.0
-    ratio = variances[0] / variances[1]
-    side = stats.f.sf(max(ratio, 1.0 / ratio), len(first) - 1, len(second) - 1)
-    return bool(2.0 * float(side) < doubt)
+    return chance_alike(np.stack([frame.reshape(-1) for frame in frames])) < 1.0 - confidence
