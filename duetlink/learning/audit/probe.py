@@ -1,7 +1,7 @@
 """An audit of a private training: it trains on canaries, and what it learns is held against its claim.
 
-Here are the trainings: how each row may be drawn is given to them, and their weights are read after every
-step, as whoever gets the model's checkpoints could. What follows from that is decided in `evidence.py`.
+Here are the trainings. Their weights are read after every step, as someone who gets each checkpoint could.
+What follows from them is decided in `evidence.py`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from duetlink.learning.dp.accounting import Spending
 from duetlink.learning.dp.keystream import Keystream
 
 _STEPS = 4
-_RATE = 4  # rows to one row in a batch
+_ONE_IN = 4  # rows is in a batch of the sampled training
 _SAMPLED_STEPS = 40
 
 
@@ -86,7 +86,7 @@ def audit(
         whole=run(included, rows=half, batch=half),
         included=included,
         empty=run(nobody, rows=half, batch=half),
-        sampled=run(everyone, rows=CANARIES, batch=CANARIES // _RATE, steps=_SAMPLED_STEPS),
+        sampled=run(everyone, rows=CANARIES, batch=CANARIES // _ONE_IN, steps=_SAMPLED_STEPS),
         few=tuple(run(everyone[:rows], rows=2, batch=2) for rows in range(3)),
     )
     found = find(evidence, delta, confidence)
