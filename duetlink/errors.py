@@ -275,8 +275,12 @@ class ProgramDiffers(DuetError, RuntimeError):
     """
 
 
-class PrivateValue(DuetError, TypeError):
+class PrivateValue(DuetError, RuntimeError):
     """Python wants the value of something private, such as for an `if`; here only its mock is known."""
+
+
+class PrivateLength(PrivateValue, TypeError):
+    """Python wants the length of something private; `list(x)` asks for it, and goes on without one."""
 
 
 class NoMock(DuetError, RuntimeError):

@@ -36,7 +36,8 @@ MEMBERS = {
         "budget description detail kind lossy mock mock_words name revision size_bytes tags unshare"
     ),
     "duetlink.duet.asking.pointer:Pointer": (
-        "budget description detail get kind lossy mock mock_words name prep request revision size_bytes tags"
+        "budget description detail duet get kind lossy mock mock_words name prep request revision "
+        "size_bytes tags"
     ),
     "duetlink.duet.asking.asked:Asked": "dp get request",
     "duetlink.duet.asking.remote:Result": "dp get mock prep request",
@@ -157,6 +158,7 @@ ERRORS = """
     PortUnavailable
     PrepError
     PrepNotWritten
+    PrivateLength
     PrivateValue
     ProgramDiffers
     PutOut

@@ -41,7 +41,7 @@ from duetlink.data import values
 from duetlink.duet.asking.mock_used import MockUsed
 from duetlink.duet.asking.program import is_remote
 from duetlink.duet.asking.sizes import Shape
-from duetlink.errors import DuetError, UnsupportedValue
+from duetlink.errors import DuetError, PrivateValue, UnsupportedValue
 from tests.remote.conftest import Bench
 
 EQUAL, REMOTE, REFUSED, RANDOM, SHARED, HANDLE = "equal", "remote", "refused", "random", "shared", "handle"
@@ -305,7 +305,8 @@ def _attempt(node: ast.stmt, names: dict[str, Any]) -> tuple[str, Any]:
 
 
 def _named(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+    kind = PrivateValue if isinstance(error, PrivateValue) else type(error)  # or one more special
+    return f"{kind.__name__}: {error}"
 
 
 def _draw_from(numpys: Any, torchs: Any) -> None:

@@ -24,6 +24,8 @@ class Echoes:
     def __init__(self) -> None:
         self.own: set[int] = set()  # the results that are values of this side's, which may come again
         self._seen: dict[int, weakref.ref[Any]] = {}  # mocks, each by its identity
+        # labels of pandas, by their identity, with the names that they had when they were handed out
+        self._lent: dict[int, tuple[weakref.ref[Any], list[Any]]] = {}
 
     def hand_out(self, mock: Any, id_: int) -> None:
         """Remember the mock of a result, which the user has asked for."""
@@ -32,6 +34,26 @@ class Echoes:
         for number in [number for number, seen in self._seen.items() if seen() is None]:
             del self._seen[number]
         self._seen[id(mock)] = weakref.ref(mock)
+
+    def lend(self, labels: Any) -> None:
+        """Remember the labels of a mock, such as its columns, which the user has asked for: their name can be
+        set, and would be set here only.
+        """
+        if hasattr(labels, "nlevels") and id(labels) not in self._lent:
+            number = id(labels)
+            gone = weakref.ref(labels, lambda _: self._lent.pop(number, None))
+            self._lent[number] = gone, list(labels.names)
+
+    def check_lent(self) -> None:
+        """Raise OperationRefused where labels were given another name since, and give them their old one."""
+        for reference, names in list(self._lent.values()):
+            labels = reference()
+            if labels is not None and list(labels.names) != names:
+                new, labels.names = list(labels.names), names
+                raise OperationRefused(
+                    f"a name of labels that was set here, {new}, is not the owner's: name the columns with "
+                    "frame = frame.rename_axis(columns=…)"
+                )
 
     def check(self, obj: Any) -> None:
         """Raise OperationRefused where `obj`, which is to be an argument, is one of these mocks."""

@@ -4,6 +4,7 @@ a warning at the user's line, and any other gets PrivateValue.
 
 from __future__ import annotations
 
+import dis
 import sys
 import sysconfig
 import warnings
@@ -26,6 +27,11 @@ class MockUsed(UserWarning):
     """A drawing or a listing is of the mock of something private."""
 
 
+def is_for_a_drawing() -> bool:
+    """Whether a library that draws has asked. To be called by what the method that is asked calls."""
+    return sys._getframe(3).f_globals.get("__name__", "").partition(".")[0] in _DRAWING
+
+
 def hand_out(what: str) -> None:
     """Return, with a warning, where a library that draws wants plain values of `what`. To be called by the
     method that gives it the mock's.
@@ -35,7 +41,9 @@ def hand_out(what: str) -> None:
             would look like a result.
         OperationRefused: the library works out a formula.
     """
-    frame: FrameType | None = sys._getframe(2)
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None and frame.f_globals.get("__name__", "").startswith("duetlink."):
+        frame = frame.f_back
     libraries = []
     while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
         libraries.append(frame.f_globals.get("__name__", "").partition(".")[0])
@@ -76,6 +84,27 @@ def check_kind(what: str) -> None:
     module = frame.f_globals.get("__name__", "") if frame is not None else ""
     if module.startswith("pandas.core.reshape.") or module == "pandas.core.algorithms":
         _refuse("pandas", what)
+
+
+def check_equals(what: str) -> None:
+    """Raise PrivateValue where `equals` of pandas asks whether `what` is one of its own objects. To be called
+    by what tells the class.
+    """
+    frame = sys._getframe(2)
+    if frame.f_code.co_name == "equals" and frame.f_globals.get("__name__", "").startswith("pandas."):
+        _refuse("pandas", what)
+
+
+def check_row_set(what: str) -> None:
+    """Raise OperationRefused where a library that is not written in Python swaps rows of `what`, as NumPy's
+    `shuffle` does: each row is a view, so that one of the two would be lost. To be called by `__setitem__`.
+    """
+    frame = sys._getframe(2)
+    if dis.opname[frame.f_code.co_code[frame.f_lasti]] not in ("STORE_SUBSCR", "STORE_SLICE"):
+        raise OperationRefused(
+            f"shuffle would swap rows of {what}, which are views of it: take a permutation of it, "
+            "duet.remote(numpy).random.default_rng(0).permutation(x)"
+        )
 
 
 def warn_hashed(what: str) -> None:

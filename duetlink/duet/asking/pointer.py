@@ -125,11 +125,17 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
         self._grip = workbench.revisions.hold(info)
 
     @property
+    def duet(self) -> Described:
+        """What its owner says of it: name, kind, detail and the rest, whatever its columns are called. The
+        same names of the pointer itself are columns, where it has such ones.
+        """
+        return Described(self._info)
+
+    @property
     def _state(self) -> tuple[Program, Any, int]:  # type: ignore[override]
         mock = self._workbench.mock(self._info)
         program = self._workbench.program()
-        program.track_mode(mock)
-        return program, mock, program.asset(self._info.name, self._info.revision)
+        return program, mock, program.asset(self._info.name, self._info.revision, mock)
 
     @property
     def _hidden(self) -> int:  # type: ignore[override]
@@ -137,7 +143,11 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
 
     def __getattr__(self, name: str) -> Any:
         if (name.startswith("_") and name not in ("__dataframe__", "_typ")) or not self._info.mock:
-            words = f"; {self.name!r} has no mock, so that only get() works" if name[0] != "_" else ""
+            words = (
+                f"; {harmless(self._info.name)!r} has no mock, so that only get() works"
+                if name[0] != "_"
+                else ""
+            )
             raise AttributeError(f"{name}{words}")
         return super().__getattr__(name)
 
@@ -173,11 +183,12 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
 
     def _check_own(self) -> None:
         raise OperationRefused(
-            f"{self.name!r} is its owner's and cannot be changed; work on a copy, such as .copy()"
+            f"{harmless(self._info.name)!r} is its owner's and cannot be changed; work on a copy, such as "
+            ".copy()"
         )
 
     def _title(self) -> str:
-        return f"{self.name!r} at the owner"
+        return f"{harmless(self._info.name)!r} at the owner"
 
     def request(self, reason: str = "", *, expires_s: float | None = None) -> PendingRequest:
         """Ask the owner for the object and return at once. Awaitable; see PendingRequest. After `expires_s`
@@ -204,6 +215,20 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
         if key or more:
             return self._look_up(key, more)
         return self.request(reason).result_or_withdraw(timeout_s)
+
+
+def _or_column(name: str, described: property) -> property:
+    """A property of `Described`, unless the object has a column of that name."""
+
+    def read(self: Pointer) -> Any:
+        return self[name] if self._info.mock and name in self._columns() else described.fget(self)  # type: ignore[misc]
+
+    return property(read, doc=described.__doc__)
+
+
+for _name, _described in list(vars(Described).items()):
+    if isinstance(_described, property):
+        setattr(Pointer, _name, _or_column(_name, _described))
 
 
 def _columns_table(title: str, columns: list[Column]) -> Table:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from duetlink.compute.operations import program
-from duetlink.compute.operations.allowed import Allowed
+from duetlink.compute.operations.allowed import BACKWARD, IN_PLACE, Allowed
 from duetlink.compute.operations.canonical import Program as Canonical
 from duetlink.compute.operations.canonical import Value, compacted
 from duetlink.compute.operations.effects import may_draw, worst_effect
@@ -31,13 +31,16 @@ from duetlink.compute.operations.finished import finished
 from duetlink.compute.operations.guards import check
 from duetlink.compute.operations.program import SEEDS
 from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
-from duetlink.compute.operations.sizes.mask import EVERY, PUBLIC, UNCOUNTED, hidden_in, trimmed
+from duetlink.compute.operations.sizes.mask import EVERY, NESTED, PUBLIC, UNCOUNTED, hidden_in, trimmed
 from duetlink.compute.operations.trace import LoggedValue, Trace
 from duetlink.data import values
 from duetlink.duet.asking.echoes import Echoes
 from duetlink.duet.asking.iteration import is_counted
 from duetlink.duet.asking.mock_tensors import AsMocks
+from duetlink.duet.asking.modes import check_modes
 from duetlink.duet.asking.recipe import library_of, recipe_of, refuse
+from duetlink.duet.asking.seeds import numpy_seed, torch_seed
+from duetlink.duet.asking.targets import IN_PLACE_OPERATORS, SharedMemory, check_targets
 from duetlink.duet.asking.terms import in_terms_of_the_worker
 from duetlink.errors import OperationRefused, UnsupportedValue
 
@@ -98,13 +101,14 @@ class Program:
         self._needed = (0, 0)  # steps and bytes of values, when they were last looked through
         self._assets: dict[tuple[str, int], int] = {}
         self._makers: dict[type, Callable[[Any, int, int], Any]] = {
-            type(None): lambda mock, id_, hidden: None,
             tuple: self._take_apart,
             list: self._take_apart,
         }
         self._readers: dict[type, Callable[[Any], Any]] = {}
-        self._gradients = True
+        self._gradients = True  # whether torch records them, in the step that was recorded last
+        self._recording = threading.Lock()
         self.echoes = Echoes()
+        self.shared = SharedMemory()
         self._arguments = _Arguments()
         self.ended = False
         self.has_stand_ins = False  # the mock of some result is not what its steps make of mocks
@@ -139,7 +143,16 @@ class Program:
             text = f"{text},{{{named}}}"
         if not draws:
             text += ",0" if keywords else ",{},0"
-        self.append(text + "]")
+        torch = sys.modules.get("torch")
+        if torch is None:
+            self.append(text + "]")
+            return
+        enabled = torch.is_grad_enabled()  # in this thread
+        with self._recording:  # no other thread's step comes between a step and its mode
+            if enabled is not self._gradients:
+                self._gradients = enabled
+                self.append(f'[0,"{program.GRAD}",[{write_plain(enabled)}]]')
+            self.append(text + "]")
 
     def notice(self) -> None:
         """Many steps may be there that are not in the trace."""
@@ -152,10 +165,12 @@ class Program:
         """The program that makes a result, by all that is recorded by now.
 
         Raises:
+            OperationRefused: labels that this side has of a mock were given a name.
             LimitExceeded: what this session's results are made by takes too much memory.
             LookupError: no step makes it.
             LinkClosed: the duet is closed.
         """
+        self.echoes.check_lent()
         with self._reading:
             self.check_open()
             self._read()
@@ -210,13 +225,14 @@ class Program:
         self._values_bytes = sum(len(value.content) for value in self._values.values())
         self._needed = len(self._trace), self._values_bytes
 
-    def asset(self, name: str, revision: int) -> int:
+    def asset(self, name: str, revision: int, mock: Any) -> int:
         """The id of an asset; it is opened by a step when it is used for the first time."""
         key = name, revision
         known = self._assets.get(key)
         if known is None:
             known = self.next_id()
             self.record(known, program.ASSET, [write_plain(name), str(revision)])
+            self.shared.add(known, mock)
             self._assets[key] = known  # after that: another thread may use it at once
         return known
 
@@ -224,6 +240,7 @@ class Program:
         """No pointer to it is left, and it is not shared any more."""
         id_ = self._assets.pop((name, revision), None)
         if id_ is not None:
+            self.shared.forget(id_)
             self.drop(id_)
 
     def place(self, obj: object) -> int:
@@ -260,19 +277,28 @@ class Program:
         if operation == "numpy.where" and len(arguments) == 1 and not keywords:
             operation, function = "numpy.nonzero", self.allowed.function("numpy.nonzero").call
         arguments = [self.counterpart(argument) for argument in arguments]
+        check_targets(operation, arguments, keywords, self.allowed, self.shared)
         theirs = tuple(map(mock_of, arguments))
         if keywords:
             keywords = in_terms_of_the_worker(operation, theirs[0] if theirs else None, keywords)
             keywords = {name: self.counterpart(argument) for name, argument in keywords.items()}
         theirs_by_name = {name: mock_of(argument) for name, argument in keywords.items()}
         check(operation, theirs, theirs_by_name)
+        check_modes(operation, theirs, keywords)
         encoded = [self.encode(argument) for argument in arguments]
         encoded_by_name = {name: self.encode(argument) for name, argument in keywords.items()}
         # what is done to a tensor's pointer within is done to its mock, and is no step of its own
         with AsMocks():
             hidden_then(operation, arguments, keywords, theirs)
+            seed_here = _seed_of(operation, theirs)
+            seed = seed_here()
             mock = function(*theirs, **theirs_by_name)
+            if seed is not None and seed_here() is None:  # the first number since the notebook has set it
+                self.record(0, "torch.manual_seed", [str(seed)])
             if operation in SEEDS:  # torch's returns the generator of this process
+                mock = None
+            elif operation in IN_PLACE_OPERATORS:
+                assert mock is theirs[0]
                 mock = None
             if mock is None:
                 hidden = PUBLIC
@@ -282,7 +308,19 @@ class Program:
                 hidden = hidden_after(operation, arguments, keywords, theirs, mock, self.allowed)
             mock = finished(mock)
         draws = not may_draw(operation) or self._draws(operation, theirs, theirs_by_name)
+        if mock is None and self._returns_nothing(operation, theirs):
+            return self.done(operation, encoded, encoded_by_name, draws=draws)
         return self.made(operation, encoded, encoded_by_name, mock, hidden, draws=draws)
+
+    def _returns_nothing(self, operation: str, mocks: Sequence[Any]) -> bool:
+        """Whether an operation, which has returned None for mocks, does so for any data."""
+        if operation in SEEDS or operation in IN_PLACE_OPERATORS:
+            return True
+        if operation[0] == ".":
+            effect = self.allowed.method(type(mocks[0]), operation[1:])
+        else:
+            effect = self.allowed.function(operation).effect
+        return effect in (IN_PLACE, BACKWARD)
 
     def _draws(self, operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> bool:
         """Whether an operation that may draw random numbers may draw any of these."""
@@ -311,13 +349,21 @@ class Program:
         *,
         draws: bool = True,
     ) -> Any:
-        """Record a step that made `mock` here; returns pointers for its result. `hidden` is the mask of its
-        sizes; for `draws` see `record`.
+        """Record a step that made `mock` here; returns pointers for its result, also where `mock` is None, as
+        the maximum of no rows is: the real result may be a number. `hidden` is the mask of its sizes; for
+        `draws` see `record`.
         """
-        id_ = 0 if mock is None else self.next_id()
+        id_ = self.next_id()
         self.record(id_, operation, arguments, keywords, draws=draws)
         self.drop_arguments()
         return self.wrap(mock, id_, hidden)
+
+    def done(
+        self, operation: str, arguments: Sequence[str], keywords: Mapping[str, str], *, draws: bool = True
+    ) -> None:
+        """Record a step that returns nothing, whatever the data are."""
+        self.record(0, operation, arguments, keywords, draws=draws)
+        self.drop_arguments()
 
     def wrap(self, mock: Any, id_: int, hidden: int = EVERY) -> Any:
         """A pointer to the result `id_`, whose mock is `mock`; of a tuple or list, one for each item, unless
@@ -353,29 +399,27 @@ class Program:
         self._readers[kind] = reader
 
     def _take_apart(self, mock: Any, id_: int, hidden: int) -> Any:
-        parts = []
+        parts: list[Any] = []
+        has_tensors = any(
+            map(is_tensor, mock)
+        )  # torch leaves out a part by what it is asked for, not by data
         for index, part in enumerate(mock):
+            if part is None and has_tensors:
+                parts.append(None)
+                continue
             part_id = self.next_id()
             self.record(part_id, "operator.getitem", [f"[{id_}]", str(index)])
-            parts.append(
-                self.wrap(part, part_id, EVERY if isinstance(part, (str, bytes)) else trimmed(hidden, part))
-            )
+            if isinstance(part, (str, bytes)):
+                of_part = EVERY
+            elif hidden & NESTED:
+                of_part = UNCOUNTED if isinstance(part, (list, tuple, dict)) else trimmed(UNCOUNTED, part)
+            else:
+                of_part = trimmed(hidden, part)
+            parts.append(self.wrap(part, part_id, of_part))
         self.drop(id_)
         if hasattr(mock, "_fields"):  # of its own type are not all: SciPy's take more than their fields
             return namedtuple(type(mock).__name__, mock._fields)(*parts)  # noqa: PYI024 - fields of any type
         return type(mock)(parts)
-
-    def track_mode(self, mock: Any) -> None:
-        """`track_gradients` for an operation on a tensor that does not come by `__torch_function__`."""
-        torch = sys.modules.get("torch")
-        if torch is not None and isinstance(mock, torch.Tensor):
-            self.track_gradients(torch.is_grad_enabled())
-
-    def track_gradients(self, enabled: bool) -> None:
-        """Record whether torch records gradients from here on, where that has changed."""
-        if enabled is not self._gradients:
-            self._gradients = enabled
-            self.record(0, program.GRAD, [write_plain(enabled)])
 
     # -- arguments -------------------------------------------------------------------------------------------
 
@@ -504,6 +548,24 @@ def write_float(number: float) -> str:
 
 def _forget(id_: int) -> None:
     """What has ended holds no results."""
+
+
+def _seed_of(operation: str, mocks: Sequence[Any]) -> Callable[[], int | None]:
+    """What tells the seed of the generator of this process from which an operation may draw."""
+    if not may_draw(operation):
+        return _no_seed
+    of_torch = operation.startswith("torch.") or any(map(is_tensor, mocks))
+    return torch_seed if of_torch else numpy_seed
+
+
+def _no_seed() -> None:
+    return None
+
+
+def is_tensor(obj: Any) -> bool:
+    """Whether it is a tensor of torch, which need not be imported."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(obj, torch.Tensor)
 
 
 def is_remote(obj: Any) -> bool:

@@ -41,7 +41,11 @@ class Recipe(NamedTuple):
 
 
 def recipe_of(obj: Any) -> Recipe | None:
-    """The call that makes an equal of `obj`; None: it is data, or it holds more than parameters."""
+    """The call that makes an equal of `obj`; None: it is data, or it holds more than parameters.
+
+    Raises:
+        OperationRefused: it is an estimator that has learnt something.
+    """
     kind: Any = type(obj)
     read = _reader_of(kind)
     return read(obj) if read is not None else None
@@ -69,7 +73,16 @@ def _reader_of(kind: type) -> Callable[[Any], Recipe | None] | None:
 
 
 def _estimator(obj: Any) -> Recipe:
-    return Recipe(type(obj), (), obj.get_params(deep=False))
+    """Raises OperationRefused where it holds more than its parameters, which would be left behind."""
+    recipe = Recipe(type(obj), (), obj.get_params(deep=False))
+    learnt = sorted(vars(obj).keys() - vars(recipe.make(**recipe.keywords)).keys())
+    if learnt:
+        raise OperationRefused(
+            f"this {type(obj).__name__} holds more than its parameters ({', '.join(learnt[:5])}), which "
+            "would be left behind: place it before it learns or is configured, as in duet.remote("
+            f"{type(obj).__name__}()), and let it do so at the owner"
+        )
+    return recipe
 
 
 def _pattern(obj: re.Pattern[Any]) -> Recipe:

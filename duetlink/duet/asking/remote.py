@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
 from duetlink.compute.operations.allowed import BACKWARD, IN_PLACE, LOCAL, METADATA
 from duetlink.compute.operations.finished import finished
@@ -21,11 +21,14 @@ from duetlink.duet.asking import mock_shown, mock_used, sizes
 from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.grammar import frame_texts
 from duetlink.duet.asking.iteration import LOOPS, items_of, loop_of
-from duetlink.duet.asking.program import FLOATS, PLAIN, Program, mock_of, write_float
+from duetlink.duet.asking.program import FLOATS, PLAIN, Program, is_tensor, mock_of, write_float
 from duetlink.errors import OperationRefused, PrivateValue
 
 if TYPE_CHECKING:
     import numpy as np
+
+
+T = TypeVar("T")
 
 
 class Remote:
@@ -69,6 +72,12 @@ class Remote:
             raise OperationRefused(f"a frame is prepared by a duetlink.Prep, not by a {type(spec).__name__}")
         return self._program.call(PREPARE, prepare, (self, spec.to_json()), {})
 
+    @property  # type: ignore[misc]
+    def __class__(self) -> type[Self]:
+        """The class, for `isinstance`. pandas' `equals` asks so as well, and would answer False."""
+        mock_used.check_equals(self._title())
+        return type(self)
+
     # -- attributes ------------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> Any:
@@ -102,6 +111,8 @@ class Remote:
             return sizes.metadata(self, name)
         if effect is not None:
             value, operation = finished(getattr(mock, name)), f"@{name}"
+            if value is None and is_tensor(mock):  # it has no gradient yet
+                return None
             hidden = hidden_after(operation, (self,), {}, (mock,), value, program.allowed)
             made = program.made(operation, [f"[{self._id}]"], {}, value, hidden)
             if name in ("loc", "at"):
@@ -196,6 +207,8 @@ class Remote:
         return self._program.call("operator.getitem", operator.getitem, (self, key), {})
 
     def __setitem__(self, key: Any, value: Any) -> None:
+        if type(key) is int and hasattr(type(value), "_is_remote") and getattr(self._mock, "ndim", 1) > 1:
+            mock_used.check_row_set(self._title())
         self._check_own()
         self._program.call("operator.setitem", operator.setitem, (self, key, value), {})
 
@@ -223,19 +236,26 @@ class Remote:
         return _Method(self, "__call__")(*arguments, **keywords)
 
     def __bool__(self) -> bool:
-        self._refuse("bool")
+        return self._drawn(bool, "bool")
 
     def __int__(self) -> int:
-        self._refuse("int")
+        return self._drawn(int, "int")
 
     def __float__(self) -> float:
-        self._refuse("float")
+        return self._drawn(float, "float")
 
     def __complex__(self) -> complex:
         self._refuse("complex")
 
     def __index__(self) -> int:
         self._refuse("an index")
+
+    def _drawn(self, make: Callable[[Any], T], what: str) -> T:
+        """The mock's value, with a warning, for a library that draws; nothing else gets one."""
+        if not mock_used.is_for_a_drawing():
+            self._refuse(what)
+        mock_used.hand_out(self._title())
+        return make(self._mock)
 
     def __divmod__(self, other: Any) -> Any:
         return self._program.call("builtins.divmod", divmod, (self, other), {})
@@ -323,8 +343,16 @@ class Remote:
 
     # -- copies ----------------------------------------------------------------------------------------------
 
-    def __copy__(self) -> Self:
-        return self  # another one would let go of the same result
+    def __copy__(self) -> Any:
+        mock, program = self._mock, self._program
+        for name in ("copy", "clone"):
+            if program.allowed.method(type(mock), name) is not None:
+                return _Method(self, name)()
+        if hasattr(mock, "__dict__"):
+            raise OperationRefused(
+                f"a {type(mock).__name__} at the owner is not copied: make another one, as this one was made"
+            )
+        return self  # it never changes
 
     def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
         raise OperationRefused("what is at the owner is copied there, with .copy() or .clone()")
@@ -456,6 +484,20 @@ def _unary(name: str, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return operate
 
 
+def _in_place(name: str) -> Callable[[Any, Any], Any]:
+    """`x += y`: an array, frame or tensor stays the same object; of anything else there is a new one."""
+    operation, function = f"operator.i{name}", getattr(operator, f"i{name}")
+
+    def operate(self: Remote, other: Any) -> Any:
+        kind = type(self._mock)
+        if not hasattr(kind, "__setitem__") or kind.__module__.startswith("polars"):
+            return NotImplemented  # Python goes on with `x = x + y`
+        self._program.call(operation, function, (self, other), {})
+        return self
+
+    return operate
+
+
 _BINARY = "add sub mul truediv floordiv mod pow matmul and_ or_ xor lshift rshift"
 _COMPARISONS = "eq ne lt le gt ge"
 _UNARY = "neg pos invert abs"
@@ -464,6 +506,7 @@ for _name in _BINARY.split():
     _bare = _name.rstrip("_")
     setattr(Remote, f"__{_bare}__", _binary(_name, getattr(operator, _name)))
     setattr(Remote, f"__r{_bare}__", _binary(_name, getattr(operator, _name), swapped=True))
+    setattr(Remote, f"__i{_bare}__", _in_place(_bare))
 for _name in _COMPARISONS.split():
     setattr(Remote, f"__{_name}__", _binary(_name, getattr(operator, _name)))
 for _name in _UNARY.split():

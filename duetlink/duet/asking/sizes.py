@@ -23,7 +23,7 @@ from duetlink.compute.operations.sizes.mask import (
     trimmed,
 )
 from duetlink.data import values
-from duetlink.errors import PrivateValue
+from duetlink.errors import PrivateLength, PrivateValue
 
 _OF_COLUMNS = frozenset({"columns", "dtypes", "schema", "collect_schema", "get_column_index"})
 _NUMBER_OF_AXES = frozenset({"ndim", "dim", "ndimension"})
@@ -31,6 +31,7 @@ _NUMBER_OF_AXES = frozenset({"ndim", "dim", "ndimension"})
 _OF_ALL = frozenset(
     {"size", "nbytes", "empty", "numel", "nelement", "stride", "strides", "is_same_size", "dim_order"}
 )
+_OF_SERIES = frozenset({"dtype", "name"})
 _ROWS = "duet.remote(len)(x).get(reason=…)"
 _LENGTHS = re.compile(r"\((.*)\)$")
 
@@ -39,7 +40,7 @@ def length(remote: Any) -> int:
     """What `len` says."""
     hidden = remote._hidden
     if hidden & LENGTHS and _is_hidden(remote, 0):
-        _refuse(remote, "the length", _ROWS)
+        raise PrivateLength(_words(remote, "the length", _ROWS))
     try:
         return len(remote._mock)
     except TypeError as error:  # torch.tensor(x) has no protocol for x, and comes here by way of its items
@@ -54,7 +55,9 @@ def metadata(remote: Any, name: str) -> Any:
     if name == "shape" and remote._hidden & LENGTHS:
         return _shape(remote)
     check(remote, name)
-    return getattr(remote._mock, name)
+    told = getattr(remote._mock, name)
+    remote._program.echoes.lend(told)
+    return told
 
 
 def check(remote: Any, name: str) -> None:
@@ -68,6 +71,8 @@ def check(remote: Any, name: str) -> None:
     elif name in _NUMBER_OF_AXES:
         if hidden == UNCOUNTED:
             _refuse(remote, "the number of dimensions", "numpy.ndim(x).get(reason=…)")
+    elif name in _OF_SERIES and hidden == UNCOUNTED and hasattr(remote._mock, "iloc"):
+        _refuse(remote, f"whether this is one row, which has a {name}, or several,", "x.get(reason=…)")
     elif name == "width":
         if hidden & COLUMNS:
             _refuse(remote, "the number of columns", "x.head(0).get(reason=…).width")
@@ -196,7 +201,11 @@ def _all_items(remote: Any) -> str:
 
 
 def _refuse(remote: Any, what: str, way: str) -> NoReturn:
-    raise PrivateValue(
+    raise PrivateValue(_words(remote, what, way))
+
+
+def _words(remote: Any, what: str, way: str) -> str:
+    return (
         f"{what} of {remote._title()} depends on the data, and its mock has one of its own; ask for it, x "
         f"being this: {way}"
     )

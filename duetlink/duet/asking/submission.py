@@ -81,7 +81,7 @@ class Arguments:
                 raise OperationRefused(
                     f"{pointer!r} belongs to another duet; what two owners have meets here, after get()"
                 )
-            return self._input(pointer, ("asset", pointer._info.name, pointer.revision))
+            return self._input(pointer, ("asset", pointer._info.name, pointer._info.revision))
         if pointer._program is not self._workbench.program():
             raise OperationRefused(f"{pointer!r} belongs to another duet")
         program = pointer._program.asked(pointer._id)

@@ -13,13 +13,17 @@ from typing import Any, ClassVar, NoReturn
 
 import torch
 
+from duetlink.compute.operations.effects import may_draw
 from duetlink.compute.operations.guards import check
 from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
 from duetlink.compute.operations.torch_names import METADATA_NAMES, name_of_torch
 from duetlink.duet.asking import mock_shown, sizes, transforms
 from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.mock_tensors import AsMocks, refuse_dispatch
+from duetlink.duet.asking.modes import check_modes
 from duetlink.duet.asking.program import Program, is_remote, mock_of
+from duetlink.duet.asking.seeds import torch_seed
+from duetlink.duet.asking.targets import check_targets
 from duetlink.errors import OperationRefused, PrivateValue
 
 _VALUES = frozenset(
@@ -140,24 +144,34 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
     if is_remote(out):  # two steps: what changes its argument is in a list of its own
         made = torch_function(function, arguments, {k: v for k, v in keywords.items() if k != "out"})
         return torch_function(torch.Tensor.copy_, (out, made), {})
+    if keywords.get("inplace") is True:  # of a layer: what it makes goes into what it was given
+        target = arguments[0] if arguments else keywords["input"]
+        given = {key: item for key, item in keywords.items() if key not in ("inplace", "input")}
+        made = torch_function(function, (target.clone(), *arguments[1:]), given)
+        return torch_function(torch.Tensor.copy_, (target, made), {})
     program = _program_of((*arguments, *keywords.values()))
-    program.track_gradients(torch.is_grad_enabled())
     arguments = [program.counterpart(argument) for argument in arguments]
+    check_targets(name, arguments, keywords, program.allowed, program.shared)
     theirs = tuple(map(mock_of, arguments))
     theirs_by_name = {key: mock_of(item) for key, item in keywords.items()}
     check(name, theirs, theirs_by_name)
+    check_modes(name, theirs, keywords)
     encoded = [program.encode(argument) for argument in arguments]
     encoded_by_name = {key: program.encode(item) for key, item in keywords.items()}
     hidden_then(name, arguments, keywords, theirs)
     with AsMocks():
+        seed = torch_seed() if may_draw(name) else None
         mock = function(*theirs, **theirs_by_name)
+        drawn = seed is not None and torch_seed() is None
+    if drawn:  # the first number since the notebook has set the seed
+        program.record(0, "torch.manual_seed", [str(seed)])
     for argument in theirs:
         if mock is argument and is_remote(mock):  # in place
             program.record(0, name, encoded, encoded_by_name)
             program.drop_arguments()
             return mock
     if mock is None:
-        return program.made(name, encoded, encoded_by_name, mock)
+        return program.done(name, encoded, encoded_by_name)
     with AsMocks():
         hidden = hidden_after(name, arguments, keywords, theirs, mock, program.allowed)
     return program.made(name, encoded, encoded_by_name, mock, hidden)
@@ -218,25 +232,44 @@ def make_tensors(program: Program) -> None:
 def place_module(program: Program, module: torch.nn.Module) -> torch.nn.Module:
     """Let the parameters and buffers of `module` be at the owner from here on; returns it.
 
-    Its `forward` runs here, on mocks, and each of its operations is recorded: no code is sent. Layers that
-    would write over what they are given, such as `nn.ReLU(inplace=True)`, make something new instead. A
-    parameter that two layers share stays one.
+    Its `forward` runs here, on mocks, and each of its operations is recorded: no code is sent. A parameter
+    that two layers share stays one, and so does one that another module has brought along before. Whoever has
+    taken a parameter out of the module by then, as an optimiser does, has a `MovedParameter` from now on.
     """
     placed: dict[torch.Tensor, TensorPointer] = {}  # by identity, as tensors are hashed
+
+    def pointer_to(tensor: torch.Tensor) -> TensorPointer:
+        if isinstance(tensor, MovedParameter) and tensor.moved_to._program is program:
+            return tensor.moved_to
+        if tensor not in placed:
+            placed[tensor] = _placed(program, tensor)
+        return placed[tensor]
+
     for part in module.modules():
-        if getattr(part, "inplace", False) is True:
-            part.inplace = False  # type: ignore[assignment]
-        for name, parameter in part._parameters.items():
-            if parameter is not None and not is_remote(parameter):
-                if parameter not in placed:
-                    placed[parameter] = _placed(program, parameter)
-                part._parameters[name] = placed[parameter]  # type: ignore[assignment]
-        for name, buffer in part._buffers.items():
-            if buffer is not None and not is_remote(buffer):
-                if buffer not in placed:
-                    placed[buffer] = _placed(program, buffer)
-                part._buffers[name] = placed[buffer]
+        for tensors in (part._parameters, part._buffers):
+            for name, tensor in tensors.items():
+                if tensor is not None and not is_remote(tensor):
+                    tensors[name] = pointer_to(tensor)  # type: ignore[assignment]
+    for tensor, pointer in placed.items():
+        if type(tensor) is torch.nn.Parameter:
+            tensor.__class__ = MovedParameter
+            tensor.moved_to = pointer  # type: ignore[attr-defined]
     return module
+
+
+class MovedParameter(torch.nn.Parameter):
+    """A parameter of a module that has been placed at the owner since it was handed out: its numbers are not
+    the module's any more, so that an optimiser that has it would train nothing.
+    """
+
+    moved_to: TensorPointer
+
+    @classmethod
+    def __torch_function__(cls, function: Any, types: Any, arguments: Any = (), keywords: Any = None) -> Any:
+        raise OperationRefused(
+            "this parameter was taken out of a module before duet.remote(module) placed it at the owner, and "
+            "is not its parameter any more: make the optimiser afterwards, from module.parameters()"
+        )
 
 
 def place_tensor(program: Program, tensor: torch.Tensor) -> TensorPointer:

@@ -5,12 +5,17 @@ from __future__ import annotations
 from typing import Any
 
 from duetlink.compute.operations.sizes.call import Call
-from duetlink.compute.operations.sizes.mask import EVERY, PUBLIC, UNCOUNTED
+from duetlink.compute.operations.sizes.mask import EVERY, NESTED, PUBLIC, UNCOUNTED
 
 
 def unknown(call: Call) -> int:
     """What is in no list: any length may depend on the data."""
     return UNCOUNTED if isinstance(call.made, list) else EVERY
+
+
+def uncounted(call: Call) -> int:
+    """Even the number of axes may depend on the data; of several results, that of each."""
+    return EVERY | NESTED if isinstance(call.made, tuple) else UNCOUNTED
 
 
 def counted(call: Call) -> int:

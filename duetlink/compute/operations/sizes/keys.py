@@ -84,6 +84,8 @@ def _of_frame(call: Call, key: Any) -> int:
         return hidden | LABELS
     if has_pointers(key):
         return EVERY
+    if made == 1 and columns & NAMES:  # a name that is there twice gives two columns
+        return UNCOUNTED
     return table(rows, PUBLIC if made == 2 and isinstance(key, list) else columns, made, labels)
 
 
@@ -101,7 +103,7 @@ def _of_series(call: Call, target: Any, key: Any) -> int:
     if type(key) is slice:
         return call.first | LABELS if _is_numbers(key) and not has_pointers(key) else 1 | LABELS
     if getattr(call.made, "ndim", 0) == 0:
-        return PUBLIC
+        return PUBLIC if is_counted(target, call.first) else UNCOUNTED
     if _is_mask(key) or has_pointers(key):
         return 1 | LABELS
     return LABELS if is_counted(target, call.first) else 1 | LABELS
@@ -112,9 +114,9 @@ def _by_label(call: Call, target: Any, key: Any) -> int:
     hidden, ndim = call.first, ndim_of(target)
     by_row, by_column = key if type(key) is tuple and len(key) == 2 and ndim == 2 else (key, slice(None))
     made = getattr(call.made, "ndim", 0)
-    if made == 0:
-        return PUBLIC
     counted = is_counted(target, hidden)
+    if made == 0:  # a label that is there twice gives two items
+        return PUBLIC if counted else UNCOUNTED
     labels = LABELS
     rows = rows_hidden(hidden, ndim)
     one_row = False

@@ -13,6 +13,7 @@ from duetlink.compute.operations.sizes.mask import (
     EVERY,
     LABELS,
     NAMES,
+    NESTED,
     PUBLIC,
     UNCOUNTED,
     has_pointers,
@@ -23,6 +24,7 @@ from duetlink.errors import OperationRefused
 
 _RULES: Mapping[str, Rule] = {
     "unknown": arrays.unknown,
+    "uncounted": arrays.uncounted,
     "counted": arrays.counted,
     "fixed": arrays.fixed,
     "shaped": arrays.shaped,
@@ -91,8 +93,12 @@ def hidden_after(
     hidden = rule(call)
     if type(made) in _TEXTS:
         hidden = EVERY  # whatever it is an item of
-    elif rule is keys.taken and type(made) in _CONTAINERS and type(mocks[0]) not in _CONTAINERS:
+    elif rule is keys.taken and type(made) in _CONTAINERS and _is_of_data(arguments[0], mocks[0]):
         hidden = UNCOUNTED  # a list in a cell
+    elif type(made) is list and mocks and type(mocks[0]) in _TEXTS:
+        hidden = UNCOUNTED  # how many words a text has
+    elif hidden >= 0 and type(made) in _CONTAINERS and _is_nested(made) and not _is_array(mocks[0]):
+        hidden |= NESTED
     elif hidden >= 0 and rule in _OF_ARRAYS and type(made).__module__.startswith("pandas"):
         hidden |= LABELS | (call.all & NAMES)
     if hidden == PUBLIC:
@@ -100,6 +106,21 @@ def hidden_after(
     if not any(map(has_pointers, arguments)) and not any(map(has_pointers, keywords.values())):
         return PUBLIC  # made of constants, so that the mock is the thing itself
     return trimmed(hidden, made)
+
+
+def _is_of_data(argument: Any, mock: Any) -> bool:
+    """Whether the lengths of lists in an object may depend on the data."""
+    return type(mock) not in _CONTAINERS or bool(getattr(argument, "_hidden", PUBLIC) & NESTED)
+
+
+def _is_nested(made: Any) -> bool:
+    parts = made.values() if type(made) is dict else made if type(made) is not slice else ()
+    return any(type(part) in _CONTAINERS for part in parts)
+
+
+def _is_array(mock: Any) -> bool:
+    """Whether all lists that are made of it have the lengths of its axes."""
+    return hasattr(mock, "ndim") and not type(mock).__module__.startswith(("pandas", "polars"))
 
 
 def _is_public(arguments: Iterable[Any]) -> bool:

@@ -17,6 +17,7 @@ ROWS = 2  # of a frame; of a series they are bit 0
 LENGTHS = (1 << 40) - 1  # NumPy has at most 64 axes, and nobody more than a handful
 NAMES = 1 << 40  # what the columns are called may depend on the data, however many they are
 LABELS = 1 << 41  # so may what the rows are called; an asset's labels are data
+NESTED = 1 << 42  # so may the axes of its parts, as of a list of texts that were split
 EVERY = LENGTHS | NAMES | LABELS
 UNCOUNTED = -1  # not even the number of axes is known, or the number of parts in a list
 
@@ -37,10 +38,12 @@ def has_sizes(kind: type) -> bool:
 
 def trimmed(hidden: int, made: Any) -> int:
     """The mask of a result without what it cannot have."""
+    if hidden == UNCOUNTED and hasattr(made, "shape"):
+        return UNCOUNTED  # one number here may be an array there
     if hidden == PUBLIC or not has_sizes(type(made)):
         return PUBLIC
     if hidden > 0 and not type(made).__module__.startswith(_LABELLED):
-        hidden &= LENGTHS
+        hidden &= LENGTHS | NESTED
     if hidden != UNCOUNTED and getattr(made, "ndim", None) == 0 and hasattr(made, "shape"):
         return PUBLIC
     return hidden
