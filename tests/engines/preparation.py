@@ -19,6 +19,7 @@ from tests.engines.programs import Programs, wait_listening
 from tests.free_port import free_port
 from tests.prep.naive import prepared
 from tests.prep.test_engines_agree import FIELDS, ROW, SCHEMA, all_casts, edge_rows, preps, same
+from tests.prep.test_row_order import check_labels
 
 _EXAMPLES = 300
 
@@ -39,6 +40,7 @@ def run(programs: Programs) -> str:
             _random_preparations(session)
             _files(session, programs)
             _errors(session)
+            check_labels(session)
             _many_columns(session)
             stopped_s = _interrupted(session)
         finally:

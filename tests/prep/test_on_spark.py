@@ -19,6 +19,7 @@ from duetlink.prep import Prep
 from duetlink.prep.engines.spark import SparkSource
 from tests.prep.naive import prepared
 from tests.prep.test_engines_agree import FIELDS, ROW, SCHEMA, all_casts, edge_rows, preps, same
+from tests.prep.test_row_order import check_labels
 
 
 def test_every_cast_of_what_is_at_the_edges_on_spark(spark: Any) -> None:
@@ -99,16 +100,7 @@ def test_batches_of_spark_are_the_whole_which_is_never_collected(
 
 
 def test_labels_stand_beside_their_rows_on_spark(spark: Any) -> None:
-    """Whose partitions come in whatever order."""
-    table = pa.table({"row": range(20_000), "wage": [row * 7 % 10_007 for row in range(20_000)]})
-    frame = spark.createDataFrame(table).repartition(7)
-    found = Prep().split(0.5, seed=1, by="row").run(frame)
-    for part in (lambda: found, lambda: found.train):
-        rows = part().numpy(columns=["row"])[:, 0]
-        assert sorted(rows) == sorted(part().column("row"))
-        assert part().column("wage").tolist() == [int(row) * 7 % 10_007 for row in rows]
-    for rows, labels in found.test.loader(4_096, label="wage", shuffle=1):
-        assert labels.tolist() == [int(row) * 7 % 10_007 for row in rows[:, 0]]
+    check_labels(spark)
 
 
 def test_points_in_time_of_spark_come_as_they_do_in_the_whole(spark: Any) -> None:

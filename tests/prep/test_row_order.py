@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from numpy.typing import NDArray
+from pyarrow import csv
 
 from duetlink.prep import Prep
 from duetlink.prep.prepared import Prepared
@@ -106,6 +107,24 @@ def test_each_step_keeps_the_order_of_the_file_on_duckdb(path: Path, step: str) 
 
 
 @pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("kind", ["table", "directory", "csv"])
+def test_each_source_has_its_order(path: Path, tmp_path: Path, engine: str, kind: str) -> None:
+    table = pq.read_table(path, columns=["row", "word"])
+    source: Any = table
+    if kind == "directory":
+        source = tmp_path / "parts"
+        source.mkdir()
+        for part in range(4):
+            rows = table.slice(part * ROWS // 4, ROWS // 4)
+            pq.write_table(rows, source / f"{part}.parquet", row_group_size=20_000)
+    elif kind == "csv":
+        source = tmp_path / "people.csv"
+        csv.write_csv(table, source)
+    found = Prep().one_hot("word", WORDS).cast(row="int64").run(source, engine)
+    assert np.array_equal(found.column("row"), ROW)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
 def test_labels_stand_beside_their_rows(path: Path, engine: str) -> None:
     """Taken one after the other, or together."""
     found = PREP.run(path, engine)
@@ -139,3 +158,16 @@ def test_no_plan_of_duckdb_has_an_operator_that_loses_the_order(path: Path, kind
 def operators(plan: list[Any]) -> set[str]:
     found = {each["name"].strip() for each in plan}
     return found.union(*(operators(each["children"]) for each in plan))
+
+
+def check_labels(session: Any) -> None:
+    """The same on Spark, whose partitions come in whatever order."""
+    row = np.arange(20_000)
+    frame = session.createDataFrame(pa.table({"row": row, "wage": wage_of(row)})).repartition(7)
+    found = Prep().split(0.5, seed=1, by="row").run(frame)
+    for take in (lambda: found, lambda: found.train):
+        rows = take().numpy(columns=["row"])[:, 0]
+        assert np.array_equal(take().column("wage"), wage_of(rows.astype(np.int64)))
+    assert sorted(found.column("row")) == row.tolist()
+    for batch, labels in found.test.loader(4_096, label="wage", shuffle=1):
+        assert np.array_equal(labels, wage_of(np.asarray(batch[:, 0]).astype(np.int64)))
