@@ -143,19 +143,35 @@ def _renumbered(argument: Any, numbers: dict[Any, int]) -> Any:
 class Room:
     """A fresh desk, with the assets that a program names and no others, that runs it."""
 
-    def __init__(self, assets: Mapping[str, Any], sliced: Sliced, lists: Allowed | None = None) -> None:
+    def __init__(
+        self,
+        assets: Mapping[str, Any],
+        sliced: Sliced,
+        lists: Allowed | None = None,
+        again: Sequence[str] = (),
+    ) -> None:
         self.desk = ProgramDesk(allowed() if lists is None else lists)
         self.body = sliced.to_body()
         for name, revision in sorted(sliced.assets):
             if name in assets and revision == 1:
                 encoded = encoded_of(assets[name])
-                header = {"name": name, "revision": 1, "size_bytes": encoded.size_bytes}
+                header = {
+                    "name": name,
+                    "revision": 1,
+                    "size_bytes": encoded.size_bytes,
+                    "again": name in again,
+                }
                 fd = place(encoded.segments, encoded.size_bytes)
                 self._handle("asset", header, fd)
 
     def run(self, max_bytes: int = 1 << 30, salt: str = "00") -> tuple[bytes, Sequence[int]]:
         """The reply to `run`."""
         return self._handle("run", {"max_bytes": max_bytes, "salt": salt} | self._sized(), self._placed())
+
+    def begin(self, steps: int, max_bytes: int = 1 << 30) -> tuple[int, int, Any] | None:
+        """What these first steps have made, frozen."""
+        asked = {"steps": steps, "max_bytes": max_bytes, "least_s": 0, "salt": "00"} | self._sized()
+        return answers.read_frozen(*self._handle("begin", asked, self._placed()))
 
     def release(self, asked: dict[str, Any], salt: str = "00") -> tuple[bytes, Sequence[int]]:
         return self._handle("release", asked | {"salt": salt} | self._sized(), self._placed())

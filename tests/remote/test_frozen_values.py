@@ -52,15 +52,9 @@ class Reused:
 
     def frozen(self, prefix: Prefix) -> tuple[tuple[int, int, Any] | None, bytes]:
         """What a prefix makes, and all that the room says after it has gone on."""
-        room = Room(self.assets, sliced(self.program))
-        asked = {
-            "salt": "00",
-            "steps": prefix.steps,
-            "max_bytes": MOST_BYTES,
-            "least_s": 0,
-            "size_bytes": len(room.body),
-        }
-        found = answers.read_frozen(*room._handle("begin", asked, room._placed()))
+        inside, rest = divided(self.program, prefix.steps)
+        room = Room(self.assets, sliced(self.program), again=[name for name, _ in inside & rest])
+        found = room.begin(prefix.steps, MOST_BYTES)
         reply = room.desk.handle("run", b'{"max_bytes": 1073741824}', [], lambda name, content: None)
         return found, told(reply)
 

@@ -33,7 +33,7 @@ from duetlink.compute.operations.finished import finished
 from duetlink.compute.operations.guards import check
 from duetlink.compute.operations.items import check_items
 from duetlink.compute.operations.kinds import BACK, CHANGES_FIRST, FRESH, kind_by_name, writes
-from duetlink.compute.worker import faults, groups, separation
+from duetlink.compute.worker import faults, groups, read_only, separation
 from duetlink.compute.worker.console import KernelGone
 from duetlink.compute.worker.draws import Draws
 from duetlink.compute.worker.failures import is_memory_error
@@ -80,7 +80,7 @@ class Interpreter:
         # see `State`
         self._most: groups.Group = EVERYBODY
         self._kept: groups.Group = EVERYBODY
-        self._shared: set[int] = set()  # the numbers of assets, which nothing may change
+        self._shared: dict[int, tuple[str, int]] = {}  # assets by their numbers, which nothing may change
         self._records = True  # whether torch records gradients
         self._ending, self._ends = _last_uses(body)
         self._released = 0  # of `_ending`
@@ -143,6 +143,14 @@ class Interpreter:
         if self._has_failed or number not in self._objects:
             return None
         return found, State(self._groups.get(number, 1), self._most, self._kept)
+
+    def opened(self) -> list[tuple[tuple[str, int], Any]]:
+        """The assets that later steps may use, by name and revision, as they are by now."""
+        return [
+            (asset, self._objects[number])
+            for number, asset in self._shared.items()
+            if number in self._objects
+        ]
 
     def begin_with(self, number: int, frozen: Any, state: State) -> None:
         """Take what a run of exactly the steps up to `number` has made, in place of them. Assets and values
@@ -277,11 +285,51 @@ class Interpreter:
             others = [separation.own(argument, maker) for argument in arguments[len(target) :]]
             arguments = [*target, *others]
             keywords = {name: separation.own(argument, maker) for name, argument in keywords.items()}
-        result = finished(call(*arguments, **keywords))
+        result = self._result_of(step, call, effect, arguments, keywords)
         given = (*arguments, *keywords.values())
         result = separation.apart(result, maker, given, fresh=effect in (ELEMENTWISE, AGGREGATE))
         check_items(operation, arguments[0] if effect == IN_PLACE else result)
         return result
+
+    def _result_of(
+        self,
+        step: BodyStep,
+        call: Callable[..., Any],
+        effect: str,
+        arguments: list[Any],
+        keywords: dict[str, Any],
+    ) -> Any:
+        """What a call makes. It can write to no array but to those that the lists say it writes to."""
+        if effect == BACKWARD:
+            return finished(call(*arguments, **keywords))
+        places = self._changed_places(step) if effect == IN_PLACE else ()
+        if len(arguments) <= max(places, default=-1):  # they are among the others
+            return finished(call(*arguments, **keywords))
+        changed = [arguments[place] for place in places]
+        given = [argument for argument in (*arguments, *keywords.values()) if not _is_in(argument, changed)]
+        try:
+            with read_only.read_only(given) as locked:
+                result = finished(call(*arguments, **keywords))
+            read_only.unlock(result, locked)
+            return result
+        except ValueError as error:
+            if not read_only.is_refusal(error):
+                raise
+        # compiled code that only reads may insist on what can be written to
+        if step.draw is not None:
+            self._draws.seed(step.draw)
+
+        def copied(argument: Any) -> Any:
+            return argument if _is_in(argument, changed) else separation.own(argument, separation.TABLES[0])
+
+        named = {name: copied(argument) for name, argument in keywords.items()}
+        return finished(call(*map(copied, arguments), **named))
+
+    def _changed_places(self, step: BodyStep) -> Sequence[int]:
+        """Of the arguments that a step which is there to write does write to, by the lists."""
+        if step.operation[0] in ".@":
+            return (0,)
+        return self._allowed.function(step.operation).changes or (0,)
 
     def _value(self, step: BodyStep) -> memoryview:
         index = step.arguments[0] if len(step.arguments) == 1 else None
@@ -299,7 +347,7 @@ class Interpreter:
             raise AssetNotFound(f"{name!r}, revision {revision}, is not there to be worked on") from None
         self._objects[number] = values.decode(body, gradients=False)  # slices rely on it
         self._groups[number] = groups.ROWS
-        self._shared.add(number)
+        self._shared[number] = name, revision
 
     def _check_own(self, step: BodyStep, changes: Sequence[int] = (0,)) -> None:
         """Refuse to change an asset. A view of one may be changed, of this run's own copy of it."""
@@ -357,9 +405,8 @@ class Interpreter:
         if kind_by_name(step.operation, worst_effect) >= BACK:
             return False
         places: Sequence[int] = (0,)
-        if step.operation[0] not in ".@":
-            with contextlib.suppress(OperationRefused):
-                places = self._allowed.function(step.operation).changes or (0,)
+        with contextlib.suppress(OperationRefused):
+            places = self._changed_places(step)
         changed = [step.arguments[place] for place in places if place < len(step.arguments)]
         numbers = list(_numbers(changed))
         return bool(numbers) and all(
@@ -457,6 +504,10 @@ def _record_gradients(enabled: bool) -> None:
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_grad_enabled(enabled)
+
+
+def _is_in(obj: Any, others: Sequence[Any]) -> bool:
+    return any(obj is other for other in others)
 
 
 def _method(name: str) -> Callable[..., Any]:

@@ -22,7 +22,7 @@ from duetlink.compute.worker.console import KernelGone
 from duetlink.compute.worker.draws import Draws
 from duetlink.compute.worker.failures import is_memory_error
 from duetlink.compute.worker.faults import Fault
-from duetlink.compute.worker.frozen import freeze
+from duetlink.compute.worker.frozen import freeze, is_as_shared
 from duetlink.compute.worker.groups import EVERYBODY, Group, State
 from duetlink.compute.worker.interpreter import Assets, Interpreter, Unmade
 from duetlink.compute.worker.memory import map_sealed
@@ -46,6 +46,7 @@ class ProgramDesk:
     def __init__(self, allowed: Allowed | None = None) -> None:
         self._allowed = allowed if allowed is not None else installed()
         self._assets: dict[tuple[str, int], memoryview] = {}
+        self._as_shared: dict[tuple[str, int], memoryview] = {}  # of some, and not to be written to
         self._frozen: tuple[int, memoryview, State] | None = None
         self._begun: _Run | None = None
         self._handlers: dict[str, Callable[..., tuple[bytes, Sequence[int]]]] = {
@@ -74,6 +75,8 @@ class ProgramDesk:
         (fd,) = fds
         body = map_sealed(fd, asset["size_bytes"], writable_copy=True)
         self._assets[asset["name"], asset["revision"]] = body
+        if asset.get("again"):
+            self._as_shared[asset["name"], asset["revision"]] = map_sealed(fd, asset["size_bytes"])
         return b"", ()
 
     def _take_frozen(self, content: bytes, fds: Sequence[int], emit: Emit) -> tuple[bytes, Sequence[int]]:
@@ -87,7 +90,8 @@ class ProgramDesk:
     def _begin(self, content: bytes, fds: Sequence[int], emit: Emit) -> tuple[bytes, Sequence[int]]:
         """Do the first steps of a program and no others, and freeze what the last of them makes."""
         asked = json.loads(content)
-        return self._opened(asked, fds, emit).freeze(asked["steps"], asked["max_bytes"], asked["least_s"])
+        run = self._opened(asked, fds, emit)
+        return run.freeze(asked["steps"], asked["max_bytes"], asked["least_s"], self._as_shared)
 
     def _run(self, content: bytes, fds: Sequence[int], emit: Emit) -> tuple[bytes, Sequence[int]]:
         """The target of a program as bytes in memory, with what a person wants to know of it."""
@@ -170,18 +174,27 @@ class _Run:
     def begin_with(self, steps: int, body: memoryview, state: State) -> None:
         self._interpreter.begin_with(steps, values.decode(body, gradients=False), state)
 
-    def freeze(self, steps: int, max_bytes: int, least_s: float) -> tuple[bytes, Sequence[int]]:
+    def freeze(
+        self, steps: int, max_bytes: int, least_s: float, as_shared: Assets
+    ) -> tuple[bytes, Sequence[int]]:
+        """Do the first steps. Of the assets `as_shared`, which the other steps open as well, none may have
+        changed by them: a run that begins with what is frozen would open it anew.
+        """
         began_s = time.monotonic()
         try:
             self._interpreter.go_on(self._progress, steps)
         except Unmade as unmade:
             self._unmade = unmade
         made = self._interpreter.so_far()
-        if made is not None and time.monotonic() - began_s >= least_s:
+        if made is not None and time.monotonic() - began_s >= least_s and self._are_as_shared(as_shared):
             obj, state = made
             if (kept := freeze(obj, max_bytes)) is not None:
                 return answers.frozen(*kept, state)
         return answers.nothing_frozen()
+
+    def _are_as_shared(self, bodies: Assets) -> bool:
+        opened = self._interpreter.opened()
+        return all(is_as_shared(obj, bodies[asset]) for asset, obj in opened if asset in bodies)
 
     def end(self) -> tuple[Any, Group]:
         with contextlib.nullcontext() if self._goes_on else self._open:

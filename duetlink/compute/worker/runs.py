@@ -26,11 +26,17 @@ async def opened(limits: Limits, on_event: OnEvent = lambda name, content: None)
     return await Room.start(limits, desk="program", libraries=_LIBRARIES, on_event=on_event)
 
 
-async def map_asset(room: Room, name: str, revision: int, fd: int, size_bytes: int) -> None:
+async def map_asset(
+    room: Room, name: str, revision: int, fd: int, size_bytes: int, *, again: bool = False
+) -> None:
     """Let a room have an object that its program names. The descriptor stays the caller's. Raises as
     `Room.call`.
+
+    Args:
+        again: steps behind those that `begin` does open it anew, in another room: nothing is frozen if it has
+            changed by then.
     """
-    header = {"name": name, "revision": revision, "size_bytes": size_bytes}
+    header = {"name": name, "revision": revision, "size_bytes": size_bytes, "again": again}
     await room.call("asset", json.dumps(header).encode(), [fd], lasting=True)
 
 

@@ -12,7 +12,7 @@ tree is walked: it does not look at them again.
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from duetlink.errors import OperationRefused
@@ -49,7 +49,7 @@ def own(argument: Any, maker: str) -> Any:
     # Polars takes all that Pandas has as it is. A bare column is written to by whom it pleases, and that of a
     # series becomes one of an index as it is
     taken = library == "pandas" and (maker == "polars" or not _is_plain(argument))
-    return argument.copy() if _is_array(argument) or (taken and hasattr(argument, "copy")) else argument
+    return argument.copy() if is_array(argument) or (taken and hasattr(argument, "copy")) else argument
 
 
 def gradients(arguments: list[Any], keywords: dict[str, Any]) -> tuple[list[Any], dict[str, Any]]:
@@ -68,16 +68,16 @@ def apart(result: Any, maker: str, given: Sequence[Any], *, fresh: bool = False)
     Raises:
         OperationRefused: it should be fresh, and is not.
     """
-    parts = list(_parts(given))
-    across = maker in TABLES or any(_library(part) in TABLES or _is_compiled(part) for part in parts)
-    return _separated(result, maker, parts, fresh, across)
+    all_ = list(parts(given))
+    across = maker in TABLES or any(_library(part) in TABLES or _is_compiled(part) for part in all_)
+    return _separated(result, maker, all_, fresh, across)
 
 
 def _separated(result: Any, maker: str, parts: Sequence[Any], fresh: bool, across: bool) -> Any:
     kind, library = type(result), _library(result)
     if kind in (list, tuple) and not (fresh and any(result is part for part in parts)):
         return kind(_separated(part, maker, parts, fresh, across) for part in result)
-    if _is_array(result):
+    if is_array(result):
         return result.copy() if across or (fresh and _shares_array(result, parts)) else result
     if _is_tensor(result):
         taken = maker in TABLES or (fresh and _shares_tensor(result, parts))
@@ -90,20 +90,20 @@ def _separated(result: Any, maker: str, parts: Sequence[Any], fresh: bool, acros
     return result
 
 
-def _parts(values: Any) -> Iterator[Any]:
+def parts(values: Iterable[Any]) -> Iterator[Any]:
     """What is in containers, which are a few deep, and they themselves."""
     for value in values:
         yield value
         if type(value) in (list, tuple, set):
-            yield from _parts(value)
+            yield from parts(value)
         elif type(value) is dict:
-            yield from _parts((*value.keys(), *value.values()))
+            yield from parts((*value.keys(), *value.values()))
 
 
 def _shares_array(result: Any, parts: Sequence[Any]) -> bool:
     import numpy as np
 
-    return any(_is_array(part) and np.may_share_memory(result, part) for part in parts)
+    return any(is_array(part) and np.may_share_memory(result, part) for part in parts)
 
 
 def _shares_tensor(result: Any, parts: Sequence[Any]) -> bool:
@@ -127,7 +127,8 @@ def _library_of(kind: type) -> str:
     return kind.__module__.partition(".")[0]
 
 
-def _is_array(obj: Any) -> bool:
+def is_array(obj: Any) -> bool:
+    """Whether it is exactly an array of NumPy's."""
     return type(obj).__module__ == "numpy" and type(obj).__name__ == "ndarray"
 
 

@@ -178,7 +178,8 @@ class Programs:
             try:
                 for name, revision in program.assets:
                     needed = plan.needed is None or (name, revision) in plan.needed
-                    await self._open(room, name, revision, needed)
+                    again = (name, revision) in plan.again
+                    await self._open(room, name, revision, needed, again=again)
                 if private is not None:
                     return await runs.run(room, program, self._salt, "release", json.loads(private.to_json()))
                 if plan.frozen is not None:
@@ -247,11 +248,15 @@ class Programs:
             return False
         return True
 
-    async def _open(self, room: Room, name: str, revision: int, needed: bool) -> None:
+    async def _open(self, room: Room, name: str, revision: int, needed: bool, *, again: bool = False) -> None:
         """Put down that an asset is worked on, and let a room have it, if it needs it."""
         self._worked_on(name, revision)
         if needed:
-            await self._map(room, name, revision)
+            fd, size_bytes = await self.placed(name, revision)
+            try:
+                await runs.map_asset(room, name, revision, fd, size_bytes, again=again)
+            finally:
+                os.close(fd)
         opened = Entry(
             kind=entry.RUN, name=name, revision=revision, reason="opened for the peer's operations"
         )
@@ -269,14 +274,6 @@ class Programs:
             os.close(fd)
             raise
         return fd, outgoing.size_bytes
-
-    async def _map(self, room: Room, name: str, revision: int) -> None:
-        """Let a room have an asset."""
-        fd, size_bytes = await self.placed(name, revision)
-        try:
-            await runs.map_asset(room, name, revision, fd, size_bytes)
-        finally:
-            os.close(fd)
 
 
 def _verify(outgoing: Outgoing) -> None:

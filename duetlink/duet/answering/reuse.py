@@ -57,6 +57,7 @@ class Plan(NamedTuple):
     needed: Assets | None = None  # those that the other steps work with; None: all of the program's
     freeze: Prefix | None = None  # another program has it, too: what it makes is to be frozen
     inside: Assets = frozenset()  # what that is made of
+    again: Assets = frozenset()  # … and is opened by the other steps as well
     least_s: float = 0.0  # … if the steps that make it take so long
     goes_on: bool = False  # it goes on from an earlier one, so its room may stay for those that go on from it
 
@@ -119,7 +120,7 @@ class Reuse:
                 return plan._replace(begun=prefix.steps, frozen=frozen, fd=fd, needed=needed, least_s=least_s)
             if plan.freeze is None and prefix.digest in self._seen:
                 inside, after = divided(program, prefix.steps)
-                plan = plan._replace(freeze=prefix, inside=inside, needed=after)
+                plan = plan._replace(freeze=prefix, inside=inside, again=inside & after, needed=after)
                 earlier = 0
         if earlier:
             return goes_on
