@@ -7,7 +7,7 @@ import dataclasses
 import datetime
 import functools
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any
 
 from aiortc import RTCIceServer
@@ -47,6 +47,7 @@ from duetlink.net.signaling import (
     pair_owner,
     pair_scientist,
 )
+from duetlink.net.signaling.discovery import SignalingServer
 from duetlink.net.signaling.paste import PREFIX as PASTE_PREFIX
 from duetlink.net.signaling.pasted import code_in
 from duetlink.settings import Settings
@@ -56,6 +57,8 @@ if TYPE_CHECKING:
     from duetlink.duet.state.state import State
 
 OWNER, SCIENTIST = "owner", "scientist"
+
+Attach = Callable[[Link, str], Awaitable[None]]  # has a connected link with this verifier become the duet's
 
 _PROBE_LASTS_S = 60.0  # a server that answered at launch may be gone when the peer comes
 
@@ -241,21 +244,54 @@ class _Opening:
         if server is None:
             server = await self._use.hosting.begin(life.settings)
             life.at_end(self._use.hosting.end)
-        mailbox, nameplate = await WebSocketMailbox.claim(server.url, life.settings.code_lifetime_s)
+        lifetime_s = life.settings.code_lifetime_s
+        mailbox, code = await self._claim(server, lifetime_s)
+        life.make_code = functools.partial(self._pair_again, server)
+        self._in_background(self._pair_owner(mailbox, code, lifetime_s, life.met, self._attach))
+
+    async def _claim(
+        self, server: SignalingServer, lifetime_s: float
+    ) -> tuple[WebSocketMailbox, SessionCode]:
+        life = self._life
+        mailbox, nameplate = await WebSocketMailbox.claim(server.url, lifetime_s)
         life.at_end(mailbox.close)
         code = SessionCode.generate(nameplate, server.in_code)
         life.code = str(code)
-        lifetime = datetime.timedelta(seconds=life.settings.code_lifetime_s)
-        life.code_expires = datetime.datetime.now(datetime.UTC) + lifetime
-        self._in_background(self._pair_owner(mailbox, code))
+        life.code_expires = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=lifetime_s)
+        return mailbox, code
 
-    async def _pair_owner(self, mailbox: WebSocketMailbox, code: SessionCode) -> None:
+    async def _pair_again(self, server: SignalingServer, at_most_s: float) -> asyncio.Task[None]:
+        """Make a new code for a duet that has lost its peer; returns the task that waits for another one."""
+        again = _Opening(self._life, self._hello, self._use)
+        again._probe_ice_servers()
+        lifetime_s = min(self._life.settings.code_lifetime_s, at_most_s)
+        mailbox, code = await again._claim(server, lifetime_s)
+        return asyncio.ensure_future(again._pair_replacement(mailbox, code, lifetime_s))
+
+    async def _pair_replacement(
+        self, mailbox: WebSocketMailbox, code: SessionCode, lifetime_s: float
+    ) -> None:
+        life = self._life
+        try:
+            await self._pair_owner(mailbox, code, lifetime_s, life.check_missing, life.replace)
+        except BaseException:
+            if self._introducing is not None:
+                await self._introducing.close("the place for which this code was made is taken")
+            raise
+
+    async def _pair_owner(
+        self,
+        mailbox: WebSocketMailbox,
+        code: SessionCode,
+        lifetime_s: float,
+        met: Callable[[], None],
+        attach: Attach,
+    ) -> None:
         async def answer(hello: Hello, offer: bytes) -> bytes:
-            self._life.met()
+            met()
             connection = await self._connection()
             return await connection.answer(offer)
 
-        lifetime_s = self._life.settings.code_lifetime_s
         paired = await pair_owner(mailbox, code, self._hello, answer, lifetime_s)
         if GROUP in paired.hello.features:
             who = paired.hello.name or "somebody"
@@ -264,7 +300,7 @@ class _Opening:
                 "duetlink.join(code)"
             )
         self._reunion = Reunion(paired.key, mailbox.url, self._life.settings)
-        await connected(mailbox, code, self._finish(paired, initiator=False))
+        await connected(mailbox, code, self._finish(paired, attach, initiator=False))
 
     async def join(self, code: SessionCode) -> None:
         """Pair and connect."""
@@ -328,7 +364,7 @@ class _Opening:
         self._life.met()
         answer = paste.answer(await (await self._connection()).answer(paste.paired.payload, patient=True))
         timeout_s = self._life.settings.code_lifetime_s
-        self._in_background(self._finish(paste.paired, initiator=False, timeout_s=timeout_s))
+        self._in_background(self._finish(paste.paired, self._attach, initiator=False, timeout_s=timeout_s))
         return answer
 
     def _probe_ice_servers(self) -> None:
@@ -353,12 +389,13 @@ class _Opening:
     async def _accept(self, paired: Paired) -> None:
         assert self._introducing is not None
         await self._introducing.accept(paired.payload)
-        await self._finish(paired, initiator=True)
+        await self._finish(paired, self._attach, initiator=True)
 
-    async def _finish(self, paired: Paired, *, initiator: bool, timeout_s: float | None = None) -> None:
+    async def _finish(
+        self, paired: Paired, attach: Attach, *, initiator: bool, timeout_s: float | None = None
+    ) -> None:
         assert self._introducing is not None
         life = self._life
-        life.verifier = paired.key.verifier()
         link = await Link.connect(
             self._introducing,
             life.settings,
@@ -370,9 +407,13 @@ class _Opening:
         life.at_end(link.close)
         if self._reunion is not None:
             link.reconnect = self._reunion.connect
-        life.attach(link)
+        await attach(link, paired.key.verifier())
         # the peer answers when it is attached as well: by then all that it shares is listed here
         await link.ping()
+
+    async def _attach(self, link: Link, verifier: str) -> None:
+        self._life.verifier = verifier
+        self._life.attach(link)
 
     def _in_background(self, pairing: Coroutine[Any, Any, None]) -> None:
         task = asyncio.ensure_future(self._guarded(pairing))

@@ -27,9 +27,9 @@ ROOT_NAMES = (
 MEMBERS = {
     "duetlink:Duet": (
         "accept asked audit check close code code_expires compression doctor fetch gives_up_in_s history "
-        "open_port panel pause paused peer ping policies ports reconnect remote requests resume role send "
-        "share share_port state statistics status store table transfers tuning verifier wait_connected "
-        "wait_object wait_request watch"
+        "invite invited open_port panel pause paused peer ping policies ports reconnect remote requests "
+        "resume role send share share_port state statistics status store table transfers tuning verifier "
+        "wait_connected wait_object wait_request watch"
     ),
     "duetlink.duet.store:Store": "search table to_pandas",
     "duetlink.duet.store:Asset": (

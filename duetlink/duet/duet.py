@@ -104,7 +104,8 @@ class Duet:
         """
         life = self._life
         if outage := life.outage:
-            return f"{RECONNECTING}: {outage.why}"
+            unused = f"; nobody came by the new code: {life.why_uninvited}" if life.why_uninvited else ""
+            return f"{RECONNECTING}: {outage.why}{unused}"
         return f"{CLOSED}: {life.why_closed}" if life.state == CLOSED else life.state
 
     @property
@@ -162,6 +163,25 @@ class Duet:
         Raises LinkClosed: the duet is closed.
         """
         self._thread.run(self._reconnect())
+
+    def invite(self) -> None:
+        """At the owner, while the link is lost: make a new code for this duet, which `code` and the panel
+        show. It takes the place of a new code before it, and is withdrawn when the peer comes back.
+
+        Whoever joins with it takes the peer's place in this duet, under the peer's name: the same shares and
+        policies, answers to its requests, and what was granted to it. The peer before is out, and cannot come
+        back. Pointers to its objects, and its ports, end; the audit log says who came, and `verifier` is new.
+
+        Raises:
+            LocalProtocolError: the link is not lost, or this side has joined.
+            SignalingUnavailable: the signaling server cannot be reached. LinkClosed: the duet is closed.
+        """
+        self._thread.run(self._life.invite())
+
+    @property
+    def invited(self) -> bool:
+        """Whether a new code waits for somebody; see `invite`."""
+        return self._life.invited
 
     async def _reconnect(self) -> None:
         self._life.reconnect()
@@ -555,6 +575,8 @@ class Duet:
             ]
             if (left_s := self.gives_up_in_s) is not None:
                 rows.insert(1, ("given up in", f"{left_s:,.0f} s, unless the peer comes back"))
+            if self.invited:
+                rows.insert(2, ("new code", "in the panel, or: print(duet.code)"))
         elif self._life.state != CLOSED and self.code:
             rows.append(("code", "in the panel, or: print(duet.code)"))  # a saved notebook must not hold it
         if self._life.recorder.log is None:

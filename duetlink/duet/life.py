@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import contextlib
 import datetime
+import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -27,7 +28,7 @@ from duetlink.duet.objects.decoding import Decoding
 from duetlink.duet.objects.giving import Giving
 from duetlink.duet.objects.recorder import Recorder
 from duetlink.duet.ports import Ports
-from duetlink.errors import AuditUnavailable, DuetError, LinkClosed, PeerLost
+from duetlink.errors import AuditUnavailable, DuetError, LinkClosed, LocalProtocolError, PeerLost
 from duetlink.net.link.lifeline import Outage
 from duetlink.net.link.link import Link
 from duetlink.net.link.traffic import Statistics
@@ -45,6 +46,10 @@ WAITING, PAIRING, CONNECTED, RECONNECTING, CLOSED = (
 )
 
 _LAST_ENTRY_TIMEOUT_S = 3.0
+
+_IN_ITS_PLACE = "somebody came in its place, with a new code"
+
+_log = logging.getLogger(__name__)
 
 Cleanup = Callable[[], Awaitable[None]]
 
@@ -88,6 +93,12 @@ class Life:
         self.closed = asyncio.Event()
         # by hand only: takes the scientist's text
         self.accept: Callable[[str], Awaitable[None]] | None = None
+        # at an owner, through a signaling server: makes a code that is good for so many seconds at most, and
+        # returns the task that pairs by it and calls `replace`
+        self.make_code: Callable[[float], Awaitable[asyncio.Task[None]]] | None = None
+        self.why_uninvited = ""  # what became of the last new code, if nobody came by it
+        self._inviting: asyncio.Task[None] | None = None
+        self._preparing: asyncio.Task[None] | None = None
         self._recording = False  # the log says that this duet has begun, and is to say how it ends
         self._cleanups: list[Cleanup] = []
         self._watchers: list[Callable[[], None]] = []
@@ -136,11 +147,11 @@ class Life:
         self.state = PAIRING
         self.changed()
 
-    def attach(self, link: Link) -> None:
+    def attach(self, link: Link, reason: str = "") -> None:
         """`link` is connected and becomes this duet's: all desks work with it from here on."""
-        self.link = link
+        is_first, self.link = self.link is None, link
         self.recorder.met(link.peer_name)
-        self.recorder.note(Entry(kind=entry.CONNECTED, verifier=self.verifier or ""))
+        self.recorder.note(Entry(kind=entry.CONNECTED, verifier=self.verifier or "", reason=reason))
         link.exports.pause(self.paused)
         link.on_closed = self.end
         link.on_lost = self._lost
@@ -152,16 +163,111 @@ class Life:
             desk.attach(link)
         self.ports.attach(link)
         link.start()
-        self.at_end(partial(cancelled, asyncio.ensure_future(self.catalogue.keep_prepared())))
+        self._preparing = asyncio.ensure_future(self.catalogue.keep_prepared())
+        self.at_end(partial(cancelled, self._preparing))
         if any(mine.mock is not None for mine in self.catalogue.mine.values()):
             self.programs.expect()
         self.at_end(self.workbench.close)
-        self.at_end(self.decoding.close)  # after those that use it
-        self.at_end(self.inbox.close)
-        self.at_end(self.ports.close)
+        if is_first:
+            self.at_end(self.decoding.close)  # after those that use it
+            self.at_end(self.inbox.close)
+            self.at_end(self.ports.close)
+            self.connected.set_result(None)
         self.state = CONNECTED
-        self.connected.set_result(None)
         self.changed()
+
+    # -- another peer in the place of one that is lost -------------------------------------------------------
+
+    @property
+    def invited(self) -> bool:
+        """Whether a new code waits for somebody. From any thread."""
+        return self._inviting is not None and self.state == RECONNECTING
+
+    async def invite(self) -> None:
+        """Make a new code for this duet. Raises LinkClosed, LocalProtocolError, SignalingUnavailable."""
+        if self.state == CLOSED:
+            raise self.closed_error()
+        if self.make_code is None:
+            raise LocalProtocolError(
+                "only the owner of a duet that was launched with a signaling server can make a new code"
+            )
+        outage = self.outage
+        if outage is None:
+            raise LocalProtocolError(
+                f"a new code takes the place of a peer that is lost, and this duet is {self.state}; launch() "
+                "opens another duet"
+            )
+        if self._inviting is not None:
+            await cancelled(self._inviting)
+        self.why_uninvited = ""
+        task = self._inviting = await self.make_code(outage.left_s)
+        task.add_done_callback(self._uninvited)
+        self.at_end(partial(cancelled, task))
+        if self.state != RECONNECTING:  # it came back meanwhile
+            task.cancel()
+        self.changed()
+
+    def _uninvited(self, task: asyncio.Task[None]) -> None:
+        if task is self._inviting:
+            self._inviting = None
+        error = None if task.cancelled() else task.exception()
+        if error is not None:
+            self.why_uninvited = str(error)
+            if not isinstance(error, DuetError | TimeoutError):
+                _log.error("pairing by a new code failed by a defect", exc_info=error)
+        self.changed()
+
+    def check_missing(self) -> None:
+        """Raise LinkClosed where the peer is not lost (any more)."""
+        if self.state != RECONNECTING:
+            raise LinkClosed("the peer for which this code took somebody else's place is here again")
+
+    async def replace(self, link: Link, verifier: str) -> None:
+        """Go on with `link`, to somebody who came by the new code and gets all that the peer before had,
+        under that one's name. That one is out: its link is closed, and nobody waits for it.
+
+        Raises LinkClosed: it has come back meanwhile, or the duet is closed.
+        """
+        self.check_missing()
+        before = self.link
+        assert before is not None
+        before.on_closed, before.on_lost = lambda error: None, lambda why: None
+        before.on_restored = lambda: None
+        try:
+            await self._leave(before)
+            self.check_missing()
+            self.verifier = verifier
+            reason = f"by a new code, in the place of the peer before; it calls itself {link.peer_name!r}"
+            link.peer_name = before.peer_name
+            self.attach(link, reason)
+        except BaseException as error:  # nobody is left who could come back
+            self.end(LinkClosed(f"the peer was lost while somebody came in its place: {error}"))
+            raise
+        if link.ended is not None:
+            self.end(link.ended)
+            return
+        compression = before.agreement.compression.to_wire()
+        del compression["version"]
+        try:
+            await link.agreement.change(compression)
+        except DuetError as error:
+            _log.warning("the compression of before cannot go on: %s", error)
+
+    async def _leave(self, link: Link) -> None:
+        """Let go of all that was this peer's."""
+        words = "the peer of this pointer is gone, take one of duet.store"
+        self.asking.detach(LinkClosed(_IN_ITS_PLACE), words)
+        self.workbench.detach()
+        link.cut(_IN_ITS_PLACE)
+        await link.close()
+        assert self._preparing is not None
+        await cancelled(self._preparing)
+        await self.workbench.close()
+        await self.ports.leave()
+        await self.inbox.leave()
+        self.catalogue.leave()
+        self.asking = self.asking.successor()
+        self.workbench = self.workbench.successor(self.asking)
 
     def pause(self, paused: bool) -> None:
         """Let no object leave this side, also of what begins later; or let it again. Raises LinkClosed."""
@@ -194,6 +300,8 @@ class Life:
     def _restored(self) -> None:
         if self.state == RECONNECTING:
             self.state = CONNECTED
+            if self._inviting is not None:
+                self._inviting.cancel()
             self.changed()
 
     def end(self, error: DuetError) -> None:

@@ -43,6 +43,11 @@ class Ports:
         self._link = link
         serve(link.streams, self.registry, self)
 
+    async def leave(self) -> None:
+        """This peer has gone for good, and with it the services that were opened."""
+        for listener in list(self.listeners):
+            await self.shut(listener)
+
     async def share(self, name: str, host: str, port: int) -> PortOffer:
         """Offer a service. Raises SettingError, AuditUnavailable."""
         offer = self.registry.add(name, host, port)

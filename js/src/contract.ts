@@ -45,6 +45,7 @@ export interface LinkState {
   state: "waiting" | "pairing" | "connected" | "reconnecting" | "closed";
   why: Foreign;
   gives_up_in_s: number | null;
+  invited: boolean;
   peer: Foreign | null;
   verifier: string | null;
   path: string | null;
@@ -263,7 +264,7 @@ export interface GroupState {
   sum: GroupSum | null;
 }
 
-/** The session code while the duet waits: never in a trait, so that no saved notebook holds it. */
+/** A session code that waits for somebody: never in a trait, so that no saved notebook holds it. */
 export interface Code {
   kind: "code";
   code: string;
@@ -427,6 +428,7 @@ export interface Poll {
  * pause_transfer, resume_transfer, cancel_transfer, retry_transfer   {number}
  * disconnect         {}
  * reconnect          {}                            looks for the peer at once
+ * invite             {}                            makes a new code for a duet whose peer is lost
  * close_doors, leave {}                            of a group
  */
 export interface Command {

@@ -38,6 +38,7 @@ const NO_LINK: LinkState = {
   path: null,
   paths: [],
   gives_up_in_s: null,
+  invited: false,
   reconnects: 0,
   paused: false,
   sent_bytes: 0,

@@ -134,6 +134,10 @@ class World:
             asker = self.rng.choice(self.asked)
             self.withdrawn.add(asker)
             self.happen(events.Withdrawn(asker))
+        elif chosen == 7 and self.rng.random() < 0.3:
+            if self.case.phase is Phase.PENDING:
+                self.withdrawn.update(self.case.askers)
+            self.happen(events.PeerGone())
         elif chosen == 7:
             self.happen(self.rng.choice([events.Expired("late"), events.Retired("gone")]))
         elif chosen == 8 and self.function_runs:
@@ -559,6 +563,31 @@ def test_what_expires_while_its_release_fails_has_expired() -> None:
         do.Raise(closed),
     )
     assert (case.phase, case.outcome) == (Phase.ENDED, EXPIRED)
+
+
+def test_what_is_pending_stays_so_when_its_peer_is_gone_and_another_one_may_ask_again() -> None:
+    case, done = lived(
+        events.Asked(A),
+        events.Joined(B),
+        events.PeerGone(),
+        events.Withdrawn(A),
+        events.Asked(A),
+    )
+    assert done[2:4] == [(), ()]
+    assert done[4][0] == do.Count()
+    assert (case.phase, case.askers) == (Phase.PENDING, (A,))
+
+
+def test_an_answer_on_its_way_to_a_peer_that_is_gone_fails_as_its_link_does() -> None:
+    case, done = lived(events.Asked(A), events.Answered(events.No(PERSON, "no")), events.PeerGone())
+    assert done[2] == ()
+    assert (case.phase, case.askers) == (Phase.TELLING, (A,))
+
+
+def test_what_a_policy_had_run_for_a_peer_that_is_gone_waits_for_a_person() -> None:
+    case, done = run_by_policy(events.PeerGone(), events.FunctionMade())
+    assert done == [(), (do.CallPerson(),)]
+    assert (case.phase, case.askers, case.run_is_charged) == (Phase.PENDING, (), True)
 
 
 def test_a_policy_has_a_function_run_and_decides_anew_about_what_it_made() -> None:

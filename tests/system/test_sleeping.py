@@ -102,3 +102,22 @@ def test_a_duet_survives_a_sleep_beside_another_kernels_signaling_server(make_ke
     for kernel in (owner, scientist):
         becomes(kernel, "duet", "connected")
     assert scientist.run("out = duet.wait_object('one', 30).name") == "ok 'one'"
+
+
+def test_a_new_kernel_takes_the_place_of_one_that_was_killed(make_kernel: MakeKernel) -> None:
+    settings = QUICK.replace("reconnect_timeout_s=1.5", "reconnect_timeout_s=60")
+    owner, first, second = make_kernel(), make_kernel(), make_kernel()
+    assert owner.run(f"duet = duetlink.launch(settings={settings})") == "ok None"
+    assert owner.run("duet.share(np.arange(3), 'x', mock=np.ones(3, int))").startswith("ok ")
+    join = "duet = duetlink.join({}, name='Ada', settings={}); x = duet.wait_object('x', 30)"
+    assert first.run(join.format(owner.value("duet.code"), settings)) == "ok None"
+    assert first.run("asked = x.request(reason='all of it')") == "ok None"
+    assert owner.run("request = duet.wait_request(30)") == "ok None"
+    first.process.kill()
+    becomes(owner, "duet", "reconnecting")
+    assert owner.run("duet.invite()") == "ok None"
+    assert second.run(join.format(owner.value("duet.code"), settings)) == "ok None"
+    becomes(owner, "duet", "connected")
+    assert owner.run("request.approve()") == "ok None"
+    assert second.run("out = x.get(reason='all of it', timeout_s=30).tolist()") == "ok [0, 1, 2]"
+    assert owner.value("len(duet.requests)") == "1"

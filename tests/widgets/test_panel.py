@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 import duetlink
-from duetlink.errors import OperationFailed, RequestDenied
+from duetlink.errors import OperationFailed, RequestDenied, SignalingUnavailable
+from duetlink.net.signaling import WebSocketMailbox
 from duetlink_widgets import contract, pages
 from duetlink_widgets.contract import SCHEMA, TRAIT_LIMIT_BYTES
 from tests.conftest import DuetPair, MakeDuets
+from tests.test_reconnect import QUICK, cut_off
 from tests.widgets.conftest import ShowPanel
 from tests.widgets.recording import Recording
 
@@ -63,6 +65,31 @@ def test_once_connected_the_code_is_told_no_more(duets: DuetPair, show: ShowPane
     assert (link["state"], link["peer"], link["role"]) == ("connected", "Sven", "owner")
     assert link["verifier"] == duets[0].verifier
     assert link["schema"] == SCHEMA
+
+
+def test_a_new_code_for_a_lost_peer_is_told_to_the_page_and_is_in_no_trait(
+    show: ShowPanel, cut: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def nobody(*arguments: Any) -> None:
+        raise SignalingUnavailable("there is no network")
+
+    monkeypatch.setattr(WebSocketMailbox, "meet", nobody)
+    with (
+        duetlink.launch(settings=QUICK) as owner,
+        duetlink.join(str(owner.code), settings=QUICK) as scientist,
+    ):
+        page = show(owner)
+        look(page)
+        cut_off(scientist, cut)
+        first = page.trait("link", lambda link: link["gives_up_in_s"] is not None)
+        page.trait("link", lambda link: link["why"] != first["why"])  # the silence goes on
+        page.trait("link", lambda link: link["gives_up_in_s"] < first["gives_up_in_s"])
+        assert page.command("reconnect")["ok"]
+        for _ in range(2):
+            assert page.command("invite")["ok"]
+            page.wait("code", lambda told: told["code"] == owner.code)
+            assert page.trait("link", lambda link: link["invited"])["state"] == "reconnecting"
+        assert str(owner.code) not in as_text(page)
 
 
 def test_it_follows_the_duet_to_its_end(make_duets: MakeDuets, show: ShowPanel) -> None:

@@ -150,5 +150,6 @@ COMMANDS: dict[str, Callable[[Duet, Args], Any]] = {
     "cancel_transfer": lambda duet, args: duet.transfers[_number(args)].cancel(),
     "retry_transfer": _retry,
     "reconnect": lambda duet, args: duet.reconnect(),
+    "invite": lambda duet, args: duet.invite(),
     "disconnect": lambda duet, args: duet.close("disconnected in the panel"),
 }

@@ -65,6 +65,7 @@ class LinkState:
     state: Literal["waiting", "pairing", "connected", "reconnecting", "closed"]
     why: Foreign
     gives_up_in_s: float | None  # while it is reconnecting
+    invited: bool  # a new code waits for whoever takes the place of the peer, which is lost
     peer: Foreign | None
     verifier: str | None
     path: str | None  # "local", "tcp", "punched", "udp", "relay", "channel"
@@ -317,7 +318,7 @@ class GroupState:
 
 @dataclass(frozen=True, slots=True)
 class Code:
-    """The session code while the duet waits: never in a trait, so that no saved notebook holds it."""
+    """A session code that waits for somebody: never in a trait, so that no saved notebook holds it."""
 
     kind: Literal["code"]
     code: str
@@ -490,27 +491,28 @@ class Poll:
 class Command:
     """A click. Answered with an Ack of the same `command_id`, once.
 
-        approve            {number, revision}            the revision that was seen
-        run_request        {number, revision}            here, and only here
-        stop_request       {number}                      its run
-        fail               {number, tell}                tells "that" it failed, the "type", the "message"
-        deny               {number, reason}
-        request_detail     {number}                      -> RequestDetail
-        policy_like        {number, count}               -> PolicyDraft: what `add_policy_like` would add
-        add_policy_like    {number, revision, count}     answers the request, and others like it
-        remove_policy      {name}
-        withdraw           {number}                      one of this side's own requests
-        shared_detail      {name}                        -> str: its mock, or what was given
-        audit              {text, kind}                  -> AuditPage: entries with that text, of that kind
-        verify_audit       {}                            -> str: that nothing was changed; fails where it was
-        export_audit       {ending}                      -> Export: of this duet, as "jsonl" or "csv"
-        set_compression    fields of CompressionFields   those that change; `codec`, `level` by role
-        undo_compression   {}
-        pause, resume      {}                            all that this side sends
-        pause_transfer, resume_transfer, cancel_transfer, retry_transfer   {number}
-        disconnect         {}
+    approve            {number, revision}            the revision that was seen
+    run_request        {number, revision}            here, and only here
+    stop_request       {number}                      its run
+    fail               {number, tell}                tells "that" it failed, the "type", the "message"
+    deny               {number, reason}
+    request_detail     {number}                      -> RequestDetail
+    policy_like        {number, count}               -> PolicyDraft: what `add_policy_like` would add
+    add_policy_like    {number, revision, count}     answers the request, and others like it
+    remove_policy      {name}
+    withdraw           {number}                      one of this side's own requests
+    shared_detail      {name}                        -> str: its mock, or what was given
+    audit              {text, kind}                  -> AuditPage: entries with that text, of that kind
+    verify_audit       {}                            -> str: that nothing was changed; fails where it was
+    export_audit       {ending}                      -> Export: of this duet, as "jsonl" or "csv"
+    set_compression    fields of CompressionFields   those that change; `codec`, `level` by role
+    undo_compression   {}
+    pause, resume      {}                            all that this side sends
+    pause_transfer, resume_transfer, cancel_transfer, retry_transfer   {number}
+    disconnect         {}
     reconnect          {}                            looks for the peer at once
-        close_doors, leave {}                            of a group
+    invite             {}                            makes a new code for a duet whose peer is lost
+    close_doors, leave {}                            of a group
     """
 
     kind: Literal["command"]

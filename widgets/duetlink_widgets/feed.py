@@ -37,6 +37,7 @@ class Feed(Pages):
         self._waiting: set[int] = set()  # this side's own requests
         self._noticed_s = -NOTICE_S
         self._sequence = itertools.count()
+        self._new_code: str | None = None
         self.begin()
         self._unwatch = duet.watch(self.changed)
 
@@ -49,6 +50,9 @@ class Feed(Pages):
         return run(self._duet, name, args)
 
     def _publish_now(self) -> None:
+        code_before, self._new_code = self._new_code, self._duet.code if self._duet.invited else None
+        if self._new_code is not None and self._new_code != code_before:
+            self._outlet.say(asdict(_code(self._duet)))  # before the page learns that a code waits
         self._decisions = snapshot.decisions(self._duet) or self._decisions
         with contextlib.suppress(LinkClosed):  # the last one stays
             self._tuning = snapshot.as_trait(snapshot.tuning_state(self._duet, self._decisions))
@@ -98,7 +102,7 @@ class Feed(Pages):
                 self._outlet.say(asdict(snapshot.answered(self._duet, request)))
 
     def _tell_all(self) -> None:
-        if self._duet.state == "waiting" and self._duet.code:
+        if self._duet.code and (self._duet.state == "waiting" or self._duet.invited):
             self._outlet.say(asdict(_code(self._duet)))
         history = History("history", SCHEMA, self._timeline.epoch_s, list(HISTORY_COLUMNS))
         self._outlet.say(asdict(history), self._timeline.all_rows())

@@ -76,6 +76,7 @@ def link_state(duet: Duet) -> LinkState:
         state=cast(Any, state),
         why=_foreign(why),
         gives_up_in_s=duet.gives_up_in_s,
+        invited=duet.invited,
         peer=None if duet.peer is None else _foreign(duet.peer),
         verifier=duet.verifier,
         path=now.path if state == "connected" else None,

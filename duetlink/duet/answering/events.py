@@ -98,6 +98,11 @@ class Withdrawn:
 
 
 @dataclass(frozen=True, slots=True)
+class PeerGone:
+    """Whoever asked will hear nothing any more; somebody in its place may ask again."""
+
+
+@dataclass(frozen=True, slots=True)
 class Expired:
     reason: str
 
@@ -130,6 +135,7 @@ Event = (
     | FunctionFailed
     | FunctionLost
     | Withdrawn
+    | PeerGone
     | Expired
     | Retired
     | Done

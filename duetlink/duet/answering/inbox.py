@@ -22,6 +22,7 @@ from duetlink.duet.answering.events import (
     Fail,
     Joined,
     No,
+    PeerGone,
     Retired,
     Withdrawn,
     Yes,
@@ -60,6 +61,8 @@ from duetlink.settings import Settings
 MAX_REASON = 2000  # characters
 MAX_ASKERS = 100  # of one request
 MAX_EXPIRES_S = 366 * 24 * 3600
+
+_SETTLING_S = 5.0
 
 _log = logging.getLogger(__name__)
 
@@ -118,6 +121,20 @@ class Inbox:
         self.catalogue.on_retired = self._retired
         link.rpc.handle(pb.Ask, self._asked)
         link.rpc.notice(pb.Withdraw, self._withdrawn)
+
+    async def leave(self) -> None:
+        """This peer has gone for good, and its link is closed. What was pending is pending, and nobody waits
+        for it any more, as after a restart: whoever comes in its place is told when it asks again.
+        """
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_SETTLING_S):  # what the closed link ends is on its way
+                while any(handling.case.phase is not Phase.PENDING for handling in self._queue.open):
+                    self._runner.stepped.clear()
+                    await self._runner.stepped.wait()
+        for handling in self._queue.open:
+            self._runner.hear(handling, PeerGone())
+            handling.askers.clear()
+        self._questions = Questions(self._releases.is_moving)
 
     def resume(self, requests: list[Incoming], granted: Iterable[Incoming]) -> None:
         """Go on where an earlier kernel was. Nobody waits for these requests any more; a person may answer

@@ -27,11 +27,13 @@ machine decides after each wait anew whether to go on. An example, a policy appr
 | pending  | Answered no                        | telling  | Settle denied, Note answered, Tell              |
 | pending  | Answered fail                      | telling  | Settle failed, Note answered, Tell              |
 | pending  | FunctionMade                       | pending  | Decide; its run stays charged until a yes       |
+| pending  | FunctionMade, nobody waits         | pending  | CallPerson; its run stays charged               |
 | pending  | FunctionFailed, the policy tells   | pending  | KeepFailure; its run stays charged              |
 | pending  | FunctionFailed, nothing is told    | pending  | CallPerson; its run stays charged               |
 | pending  | Done KeepFailure                   | telling  | Settle failed, Note answered, Tell              |
 | pending  | FunctionLost                       | pending  | ChargeBack run, CallPerson                      |
 | pending  | Withdrawn by the last asker        | ended    | Settle withdrawn, Note withdrawn, LetGo         |
+| pending  | PeerGone                           | pending  | nobody waits, as after a restart                |
 | pending  | Expired                            | ended    | Settle expired, Note withdrawn, Notify, LetGo   |
 | pending  | Retired                            | ended    | Settle denied, Note answered, Notify, LetGo     |
 | any      | FunctionMade, FunctionLost, and a  | same     | ChargeBack run                                  |
@@ -115,6 +117,7 @@ from duetlink.duet.answering.events import (
     FunctionMade,
     Joined,
     No,
+    PeerGone,
     Retired,
     Why,
     Withdrawn,
@@ -187,6 +190,8 @@ def step(now: Case, event: Event) -> Step:
             return _withdrawn(now, asker)
         case Expired() | Retired():
             return _ends(now, event)
+        case PeerGone():
+            return (replace(now, askers=()) if now.phase is Phase.PENDING else now), ()
     if now.phase is Phase.PENDING:
         return _while_pending(now, event)
     if now.phase is Phase.NEW and isinstance(event, Asked):
@@ -264,7 +269,7 @@ def _function(now: Case, event: FunctionMade | FunctionFailed | FunctionLost) ->
         waits = CallPerson() if event.told is None else KeepFailure(event.told.by, event.told.reason)
         return now, (waits,) if is_pending else ()
     if isinstance(event, FunctionMade) and is_pending:
-        return now, (Decide(),)
+        return now, (Decide() if now.askers else CallPerson(),)
     if not now.run_is_charged or now.outcome in (WITHDRAWN, EXPIRED):
         return now, (CallPerson(),) if is_pending else ()
     now = replace(now, run_is_charged=False)

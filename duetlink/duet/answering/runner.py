@@ -68,6 +68,7 @@ class Runner:
         self._changed = changed
         self._call_person = call_person
         self._ended = ended
+        self.stepped = asyncio.Event()  # something has happened to a request
         self._background: set[asyncio.Task[None]] = set()
         self._timers: dict[Handling, asyncio.TimerHandle] = {}
 
@@ -109,7 +110,11 @@ class Runner:
                         self._perform(handling, action)
         return reply
 
-    def hear(self, handling: Handling, event: events.Withdrawn | events.Expired | events.Retired) -> None:
+    def hear(
+        self,
+        handling: Handling,
+        event: events.Withdrawn | events.PeerGone | events.Expired | events.Retired,
+    ) -> None:
         """Do what follows from an event that nobody waits for. None of it has to be awaited."""
         for action in self._step(handling, event):
             self._perform(handling, action)
@@ -134,6 +139,7 @@ class Runner:
         return events.Answered(answer_of(handling.decision), handling.is_unmade)
 
     def _step(self, handling: Handling, event: Event) -> tuple[do.Action, ...]:
+        self.stepped.set()
         was_open = handling.is_open
         handling.case, to_do = step(handling.case, event)
         if not handling.is_again:

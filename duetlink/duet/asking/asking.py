@@ -105,6 +105,7 @@ class Asking:
         self._asked = 0
         self.on_change: Callable[[], None] = lambda: None
         self._closed: LinkClosed | None = None
+        self._closed_words = ""
 
     def attach(self, link: Link) -> None:
         self._link = link
@@ -112,9 +113,15 @@ class Asking:
         link.rpc.notice(pb.Answer, self._answered)
         link.rpc.notice(pb.WorkLog, self._logged)
 
-    def detach(self, error: LinkClosed) -> None:
+    def successor(self) -> Asking:
+        """With another peer, after `detach`: what was asked so far stays on record."""
+        asking = Asking(self._settings)
+        asking.records, asking._asked = self.records, self._asked
+        return asking
+
+    def detach(self, error: LinkClosed, words: str = "this pointer's duet is closed") -> None:
         """The link has closed: nothing that waits will be answered, and nothing is asked any more."""
-        self._closed = error
+        self._closed, self._closed_words = error, words
         for question in self._open.values():
             if not question.answered.done():
                 question.answered.set_exception(again(error))
@@ -126,9 +133,9 @@ class Asking:
         return self._link.peer_name if self._link is not None else "the peer"
 
     def check_open(self) -> None:
-        """Raise LinkClosed where the duet is closed. Any thread may call."""
+        """Raise LinkClosed where the duet is closed, or goes on with another peer. Any thread may call."""
         if (error := self._closed) is not None:
-            raise type(error)(f"this pointer's duet is closed: {error}")
+            raise type(error)(f"{self._closed_words}: {error}")
 
     async def fetch(self, question: Question) -> Any:
         """Ask, wait for the answer however long it takes, fetch, decode.

@@ -44,6 +44,7 @@ class Workbench:
     def __init__(self, catalogue: Catalogue, asking: Asking, settings: Settings) -> None:
         self._catalogue = catalogue
         self._asking = asking
+        self._settings = settings
         self.allowed = Allowed()
         self._thread: LoopThread | None = None
         self._link: Link | None = None
@@ -58,6 +59,12 @@ class Workbench:
         self._thread = thread
 
     # -- on the loop thread ----------------------------------------------------------------------------------
+
+    def successor(self, asking: Asking) -> Workbench:
+        """With another peer: what is here of this one's objects is not of the other's."""
+        workbench = Workbench(self._catalogue, asking, self._settings)
+        workbench._thread = self._thread
+        return workbench
 
     def attach(self, link: Link) -> None:
         self._link = link

@@ -98,6 +98,13 @@ class Catalogue:
             link.rpc.tell_nowait(asset.info.to_wire())
             self._preparing.put_nowait(asset.info.name)
 
+    def leave(self) -> None:
+        """This peer has gone for good, and with it what it shares. What it gave stays."""
+        self._preparing = asyncio.Queue()
+        for name in list(self.peer):
+            del self.peer[name]
+            self.on_peer_change(name)
+
     def resume(self, assets: Mapping[str, KeptAsset]) -> None:
         """Go on where an earlier kernel was."""
         self._revisions = {name: record.info.revision for name, record in assets.items()}

@@ -150,6 +150,11 @@ class Link:
         return self._lifeline.own_absence()
 
     @property
+    def ended(self) -> LinkClosed | None:
+        """Why it has ended; None while it has not."""
+        return self._ended.result() if self._ended.done() else None
+
+    @property
     def outage(self) -> Outage | None:
         """Why the peer is out of reach, and for how long it is looked for; None while it is not. From any
         thread.

@@ -91,7 +91,15 @@ export function ConfirmButton({ question, yes, no, ...button }: ConfirmProps) {
       onKeyDown={(event) => event.key === "Escape" && (open.value = false)}
     >
       <span>{question}</span>
-      <CommandButton command={button.command} args={button.args ?? {}} kind="primary">
+      <CommandButton
+        command={button.command}
+        args={button.args ?? {}}
+        kind="primary"
+        onAck={(ack) => {
+          open.value = !ack.ok;
+          button.onAck?.(ack);
+        }}
+      >
         {yes}
       </CommandButton>
       <button ref={back} type="button" class="plain" onClick={() => (open.value = false)}>

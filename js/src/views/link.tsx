@@ -11,7 +11,9 @@ export function LinkTab() {
   const code = pulse.gone.value ? null : state.code.value;
   return (
     <div class="link">
-      {link.state === "waiting" && code && <Invitation code={code} />}
+      {(link.state === "waiting" || link.invited) && code && (
+        <Invitation code={code} whom={link.invited ? "whoever takes the peer's place" : "one person"} />
+      )}
       {link.state !== "closed" && link.paths.length > 0 && <Paths rows={link.paths} inUse={link.path} />}
       {link.peer !== null && <Facts />}
     </div>

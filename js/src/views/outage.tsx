@@ -1,11 +1,12 @@
 import { duration } from "../format";
-import { CommandButton, Refusal } from "./buttons";
-import { useView } from "./view";
+import { CommandButton, ConfirmButton, Refusal } from "./buttons";
+import { choose, useView } from "./view";
 import { Words } from "./words";
 
 /** Why there is no link, on whatever tab; while the peer is looked for, for how long, and what can be done. */
 export function Outage() {
-  const { state, pulse } = useView().panel;
+  const view = useView();
+  const { state, pulse } = view.panel;
   const link = state.link.value;
   if (!link.why || pulse.gone.value) return null;
   return (
@@ -19,9 +20,20 @@ export function Outage() {
           <CommandButton command="reconnect" label="Try now to reach the peer">
             Try now
           </CommandButton>
+          {link.role === "owner" && (
+            <ConfirmButton
+              command="invite"
+              question="Whoever joins with a new code takes this peer's place, with all that it was granted."
+              yes="Make the code"
+              no="Wait"
+              onAck={(ack) => ack.ok && choose(view, "link")}
+            >
+              New code for <Words text={link.peer ?? ""} limit={40} />
+            </ConfirmButton>
+          )}
         </>
       )}
-      <Refusal keys={["reconnect"]} />
+      <Refusal keys={["reconnect", "invite"]} />
     </div>
   );
 }

@@ -58,6 +58,7 @@ WAITING = LinkState(
     state="waiting",
     why=Foreign(""),
     gives_up_in_s=None,
+    invited=False,
     peer=None,
     verifier=None,
     path=None,

@@ -60,10 +60,33 @@ def test_a_lost_link_says_on_every_tab_why_and_for_how_long_and_looks_alive_nowh
     expect(outage).to_contain_text("the peer has been silent for 34.5 s")
     outage.get_by_role("button", name="Try now").click()
     assert shown.sent("command")[-1]["name"] == "reconnect"
+    expect(outage.get_by_role("button", name="New code")).to_have_count(1)
+    shown.change(link=asdict(replace(lost, role="scientist")))
+    expect(outage.get_by_role("button", name="New code")).to_have_count(0)
     shown.open_tab(view, "Link")
     expect(view.locator(".dot.unknown")).to_have_count(6)
     expect(view.locator(".dot.up, .in-use")).to_have_count(0)
     expect(view).to_contain_text("not known now")
+
+
+def test_a_new_code_for_a_lost_peer_is_asked_for_twice_and_then_shown(show: Show) -> None:
+    silent = Foreign("the peer is silent")
+    lost = replace(states.CONNECTED, state="reconnecting", why=silent, gives_up_in_s=60.0, path=None)
+    shown = show(traits=states.TRAITS | {"link": asdict(lost)})
+    view = shown.view()
+    shown.open_tab(view, "Shared")
+    view.get_by_role("button", name="New code for Sven's notebook").click()
+    assert shown.sent("command") == []
+    expect(view.locator(".outage")).to_contain_text("takes this peer's place, with all that it was granted")
+    view.get_by_role("button", name="Make the code").click()
+    command = shown.command()
+    assert command["name"] == "invite"
+    shown.receive(states.CODE)
+    shown.change(link=asdict(replace(lost, invited=True)))
+    shown.receive(states.ack(command))
+    expect(view.get_by_role("tab", name="Link")).to_have_attribute("aria-selected", "true")
+    expect(view.locator(".invitation")).to_contain_text("Tell this code to whoever takes the peer's place")
+    expect(view.get_by_role("button", name="Make the code")).to_have_count(0)
 
 
 def test_a_path_has_the_name_that_the_settings_have(show: Show) -> None:
