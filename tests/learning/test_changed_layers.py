@@ -133,3 +133,23 @@ def test_a_rule_that_gives_too_small_a_norm_is_found_with_the_first_batch(
     batch = ((torch.randn(4, 6),), torch.randint(0, 3, (4,)))
     with pytest.raises(SettingError, match="0, a LayerNorm: a sample's gradient has a norm of"):
         BookKeeping(model, of_the_target, CLIP).of(batch)
+
+
+@pytest.mark.parametrize("way", CLIPPINGS)
+def test_a_layer_that_is_changed_later_needs_another_training(way: str) -> None:
+    model = nn.Sequential(nn.Linear(6, 4), nn.Linear(4, 3))
+    clipping = CLIPPINGS[way](model, of_the_target, CLIP)
+    pruned(model[0])
+    with pytest.raises(SettingError, match=r"0\.weight_orig is none of the parameters"):
+        clipping.of(((torch.randn(4, 6),), torch.randint(0, 3, (4,))))
+
+
+def test_a_hook_of_later_is_clipped_as_well() -> None:
+    torch.manual_seed(0)
+    layer = nn.GroupNorm(1, 2)
+    model = model_with(layer, IMAGE, train_the_head=False)
+    x, y = torch.randn(4, *IMAGE), torch.randint(0, 3, (4,))
+    clipping = BookKeeping(model, of_the_target, CLIP)
+    clipping.of(((x,), y))
+    hooked(layer)
+    assert norm_of(clipping.of(((x[:1],), y[:1]))) == pytest.approx(CLIP, rel=1e-4)

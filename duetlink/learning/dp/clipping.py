@@ -77,6 +77,12 @@ class Clipping(ABC):
                 changes what it holds while it is used; or this way does not take it. What the model or the
                 loss raises by itself comes as it is.
         """
+        for name, p in self.model.named_parameters():
+            if p.requires_grad and self.parameters.get(name) is not p:
+                raise SettingError(
+                    f"{name} is none of the parameters that were to be trained when this training was made: "
+                    "the model has changed since, so make another DpSgd"
+                )
         held = self._held()
         samples = len(batch[1])
         if any(x.shape[:1] != (samples,) for x in batch[0]):
@@ -100,7 +106,7 @@ class Clipping(ABC):
 
     def _explain(self, error: Exception, batch: Batch) -> None:
         """Raise SettingError for an error of torch or Opacus; or what the model raises without clipping."""
-        with torch.no_grad(), _FewBits() as few:
+        with torch.enable_grad(), _FewBits() as few:
             self.losses(self.model(*batch[0]), batch[1])
         if few.found:
             raise SettingError(
