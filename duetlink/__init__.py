@@ -62,7 +62,9 @@ def __getattr__(name: str) -> Any:
         return getattr(importlib.import_module(_HOMES[name]), name)
     if name == "errors":
         return importlib.import_module("duetlink.errors")
-    raise AttributeError(f"module 'duetlink' has no attribute {name!r}; it offers {', '.join(__all__)}")
+    if name.startswith("_"):  # Python and its tools ask for many
+        raise AttributeError(f"module 'duetlink' has no attribute {name!r}")
+    raise importlib.import_module("duetlink.attributes").unknown("duetlink", name, __all__)
 
 
 def __dir__() -> list[str]:

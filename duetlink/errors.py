@@ -7,7 +7,7 @@ to do next. No class here carries a secret: messages may end up in a saved noteb
 
 from __future__ import annotations
 
-from duetlink import tracebacks
+from duetlink.tracebacks import rendered
 
 
 class DuetError(Exception):
@@ -19,11 +19,15 @@ class DuetError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """What IPython prints: the message is what matters, and not the frames within duetlink."""
-        return tracebacks.rendered(self)
+        return rendered(self)
 
 
 class SettingError(DuetError, ValueError):
     """A setting, argument or environment variable has a value that cannot be used."""
+
+
+class UnknownAttribute(DuetError, AttributeError):
+    """Something has no attribute of this name, or none that can be set; the message names the near ones."""
 
 
 class PanelUnavailable(DuetError, RuntimeError):

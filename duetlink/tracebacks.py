@@ -10,7 +10,7 @@ import functools
 import os
 import sys
 import traceback
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 
@@ -68,10 +68,17 @@ def _own(trace: TracebackType | None) -> list[TracebackType]:
     """The user's frames, outermost first."""
     found = []
     while trace is not None:
-        if not trace.tb_frame.f_code.co_filename.startswith(_libraries()):
+        if not _is_library(trace.tb_frame):
             found.append(trace)
         trace = trace.tb_next
     return found
+
+
+def _is_library(frame: FrameType) -> bool:
+    file = frame.f_code.co_filename
+    if file == "<string>":  # what dataclasses write for a class runs as part of its module
+        return str(frame.f_globals.get("__name__")).partition(".")[0] == "duetlink"
+    return file.startswith(_libraries())
 
 
 def _linked(frames: list[TracebackType]) -> TracebackType | None:

@@ -24,7 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WINGS = (
     ("tracebacks",),
     ("errors", "version"),
-    ("settings", "panel"),
+    ("settings", "panel", "attributes"),
     ("base",),
     ("data",),
     ("net", "compute"),

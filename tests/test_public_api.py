@@ -181,6 +181,7 @@ ERRORS = """
     TransferEnded
     TransferFailed
     UndecodableChunk
+    UnknownAttribute
     UnknownCode
     UnknownCodec
     UnknownPolicy

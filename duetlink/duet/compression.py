@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from duetlink.attributes import KnownAttributes
 from duetlink.base.quantities import count_text, rate_text, size_text
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.data.codecs import Codec, codecs
@@ -26,7 +27,7 @@ class MadeChange:
     words: str  # such as "mode: manual, tensor: raw"
 
 
-class SharedCompression:
+class SharedCompression(KnownAttributes):
     """The configuration that both sides share: see `tuning.Compression` for what its fields mean.
 
     Each field can be set (`duet.compression.objective = "bytes"`); `set` changes several at once. A change is

@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
+from duetlink.attributes import KnownAttributes
 from duetlink.base.drawing.waiting import WaitingLine
 from duetlink.base.quantities import count_text, rate_text, size_text
 from duetlink.base.runtime import descriptors
@@ -59,7 +60,7 @@ from duetlink.panel import Panel, make_panel
 T = TypeVar("T")
 
 
-class Duet:
+class Duet(KnownAttributes):
     """A pairing of two notebooks. `duetlink.launch()` and `duetlink.join()` make one.
 
     All methods may be called from any thread; the blocking ones can be interrupted. Use it as a context

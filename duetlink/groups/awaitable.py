@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from duetlink.attributes import unknown
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import LocalProtocolError
 from duetlink.groups.call import Call
@@ -25,7 +26,7 @@ class AwaitableGroup:
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         if name not in OPERATIONS:
-            raise AttributeError(f"a group has no operation {name!r}; it has {', '.join(OPERATIONS)}")
+            raise unknown("group.awaitable", name, OPERATIONS)
         thread, method = self._thread, getattr(self._operations, name)
 
         def called(*args: Any, **kwargs: Any) -> Awaitable[Any]:

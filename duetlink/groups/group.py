@@ -8,6 +8,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 
+from duetlink.attributes import KnownAttributes
 from duetlink.base.drawing.waiting import WaitingLine
 from duetlink.base.runtime.at_exit import KERNEL_ENDED, ExitPlan, open_here
 from duetlink.base.runtime.loop import LoopThread
@@ -35,7 +36,7 @@ T = TypeVar("T")
 P = ParamSpec("P")
 
 
-class Group:
+class Group(KnownAttributes):
     """Notebooks that met by one code. `duetlink.group()` makes one.
 
     All members call the same operations in the same order; each gives its own value and waits for the

@@ -9,6 +9,8 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from duetlink.attributes import unknown
+
 if TYPE_CHECKING:
     from duetlink.learning.audit.probe import Probe, Verdict, audit, share_noise
     from duetlink.learning.averaging.local_steps import LocalSteps
@@ -45,7 +47,9 @@ _HOMES = {
 
 def __getattr__(name: str) -> Any:
     if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}; it offers {', '.join(__all__)}")
+        if name.startswith("_"):  # Python and its tools ask for many
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        raise unknown(__name__, name, __all__)
     module = importlib.import_module(_HOMES[name])
     # all of a home at once: to import the package `audit` puts it in the place of the function of that name
     globals().update({each: getattr(module, each) for each, home in _HOMES.items() if home == _HOMES[name]})

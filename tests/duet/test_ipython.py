@@ -125,6 +125,33 @@ def test_the_traceback_of_an_expected_error_is_short(session: Session) -> None:
     assert "did you mean 'cherokee'?" in mistyped.traceback[-1]
 
 
+@pytest.mark.parametrize(
+    ("code", "message"),
+    [
+        (
+            "people.to_csv('x')",
+            r"UnknownAttribute: 'to_csv' of a DataFrame is in no list.*\.get\(reason=…\)\.to_csv",
+        ),
+        (
+            "people.groupbuy",
+            "UnknownAttribute: 'groupbuy' of a DataFrame does not exist; did you mean 'groupby'",
+        ),
+        ("duet.shar", "UnknownAttribute: a Duet has no attribute 'shar'; did you mean 'share'"),
+        ("duetlink.lunch()", "UnknownAttribute: duetlink has no attribute 'lunch'; did you mean 'launch'"),
+        ("duet.compression.rate_cap_bytes_per_s = '40MB'", "SettingError: "),
+        ("duetlink.Settings(listen='eth0')", "SettingError: listen 'eth0'"),
+    ],
+)
+def test_the_traceback_of_a_wrong_name_or_setting_is_the_line_and_the_message(
+    session: Session, code: str, message: str
+) -> None:
+    failed = session.run(code)
+    assert len(failed.traceback) <= 7, failed.traceback
+    assert re.match(message, failed.traceback[-1]), failed.traceback
+    assert any(f"----> 1 {code}" in line for line in failed.traceback)
+    assert "<string>" not in "\n".join(failed.traceback)
+
+
 def test_a_traceback_keeps_the_users_own_functions(session: Session) -> None:
     session.run("def ask():\n    return bool(people.income.sum() > 3)\n")
     asked = session.run("def study():\n    return ask()\n\nstudy()")

@@ -8,6 +8,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
+from duetlink.attributes import KnownAttributes
 from duetlink.base.quantities import size_text
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.wire.text import harmless, harmless_lines
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-class Request:
+class Request(KnownAttributes):
     """One request of the peer: who asks for what, and why."""
 
     def __init__(self, incoming: Incoming, inbox: Inbox, thread: LoopThread) -> None:

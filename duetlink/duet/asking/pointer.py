@@ -18,7 +18,7 @@ from duetlink.duet.asking.workbench import Workbench
 from duetlink.duet.display import Table, visible
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Received
-from duetlink.errors import OperationRefused
+from duetlink.errors import OperationRefused, UnknownAttribute
 
 _MADE_UP = "its mock, made up"
 _LONGEST_MOCK = 300  # characters of a mock that is no frame: some lines
@@ -143,12 +143,10 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
 
     def __getattr__(self, name: str) -> Any:
         if (name.startswith("_") and name not in ("__dataframe__", "_typ")) or not self._info.mock:
-            words = (
-                f"; {harmless(self._info.name)!r} has no mock, so that only get() works"
-                if name[0] != "_"
-                else ""
-            )
-            raise AttributeError(f"{name}{words}")
+            if name.startswith("_"):
+                raise AttributeError(name)
+            title = harmless(self._info.name)
+            raise UnknownAttribute(f"{name}; {title!r} has no mock, so that only get() works")
         return super().__getattr__(name)
 
     def __dir__(self) -> list[str]:

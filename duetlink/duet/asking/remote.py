@@ -11,6 +11,7 @@ import operator
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, NoReturn, Self, TypeVar
 
+from duetlink.attributes import nearest
 from duetlink.compute.operations.allowed import BACKWARD, IN_PLACE, LOCAL, METADATA
 from duetlink.compute.operations.finished import finished
 from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
@@ -22,7 +23,7 @@ from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.grammar import frame_texts
 from duetlink.duet.asking.iteration import LOOPS, items_of, loop_of
 from duetlink.duet.asking.program import FLOATS, PLAIN, Program, is_tensor, mock_of, write_float
-from duetlink.errors import OperationRefused, PrivateValue
+from duetlink.errors import OperationRefused, PrivateValue, UnknownAttribute
 
 if TYPE_CHECKING:
     import numpy as np
@@ -126,10 +127,14 @@ class Remote:
             return loop
         if name in frame_texts.names(mock):
             return frame_texts.FrameMethod(self, name)
-        why = (
-            "is in no list of what may be done with private data" if hasattr(mock, name) else "does not exist"
-        )
-        raise AttributeError(f"{name!r} of a {kind.__name__} {why}; dir() shows what there is")
+        if hasattr(mock, name):
+            raise UnknownAttribute(
+                f"{name!r} of a {kind.__name__} is in no list of what may be done with private data; ask "
+                f"for the object and go on with what comes: .get(reason=…).{name}. dir() shows what there is"
+            )
+        near = nearest(name, (each for each in dir(self) if not each.startswith("_")))
+        hint = f"did you mean {' or '.join(map(repr, near))}?" if near else "dir() shows what there is"
+        raise UnknownAttribute(f"{name!r} of a {kind.__name__} does not exist; {hint}")
 
     def __dir__(self) -> list[str]:
         listed = self._program.allowed.names(type(self._mock))

@@ -41,7 +41,7 @@ Z // 1
 np.floor(Z)
 Z.astype(int)
 np.trunc(Z)
-Z.sort()  # refused: AttributeError
+Z.sort()  # refused: UnknownAttribute
 np.add.reduce(Z1)
 Z[Z.argmax()] = 0
 C = 1.0 / np.subtract.outer(Z1 + 0.5, Z2 + 20)
@@ -50,7 +50,7 @@ Z = np.random.default_rng(12).integers(0, 100, 40)  # shared
 v = np.random.default_rng(13).uniform(0, 100)
 index = (np.abs(Z - v)).argmin()
 Z[index]
-Z.flat[index]  # refused: AttributeError
+Z.flat[index]  # refused: UnknownAttribute
 Z = np.random.default_rng(14).random((10, 2))  # shared
 X, Y = np.atleast_2d(Z[:, 0], Z[:, 1])
 D = np.sqrt((X - X.T) ** 2 + (Y - Y.T) ** 2)
@@ -63,7 +63,7 @@ Z[Z[:, 1].argsort()]
 Z3 = np.random.default_rng(17).integers(0, 3, (3, 10))  # shared
 (~Z3.any(axis=0)).any()
 z = 0.5
-m = Z.flat[np.abs(Z - z).argmin()]  # refused: AttributeError
+m = Z.flat[np.abs(Z - z).argmin()]  # refused: UnknownAttribute
 Z = np.ones(10)  # shared
 I = np.random.default_rng(18).integers(0, len(Z), 20)  # shared
 Z += np.bincount(I, minlength=len(Z))
@@ -168,4 +168,4 @@ np.rot90(A)
 np.around(D, 2)
 D.dtype
 D.nbytes
-A.T.flags  # refused: AttributeError
+A.T.flags  # refused: UnknownAttribute

@@ -12,7 +12,7 @@ df[["B", "A"]] = df[["A", "B"]]
 df.loc[:, ["B", "A"]] = df[["A", "B"]].to_numpy()
 sa = pd.Series([1, 2, 3], index=list("abc"))  # shared
 dfa = df.copy()
-sa.b  # refused: AttributeError
+sa.b  # refused: UnknownAttribute
 dfa.A
 sa.a = 5  # refused: OperationRefused
 dfa["A"] = list(range(len(dfa.index)))

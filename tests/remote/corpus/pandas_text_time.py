@@ -93,13 +93,13 @@ ts.asfreq("2D")
 ts.resample("ME").mean()
 ts.resample("W").agg(["sum", "mean", "std"])
 ts.resample("10D").ohlc()
-ts.resample("W").apply(lambda x: x.max() - x.min())  # refused: AttributeError
+ts.resample("W").apply(lambda x: x.max() - x.min())  # refused: UnknownAttribute
 ts.rolling(7).mean()
 ts.rolling("7D").sum()
 ts.rolling(window=5, center=True).std()
 ts.expanding().max()
 ts.ewm(span=10).mean()
-ts.rolling(3).apply(np.mean)  # refused: AttributeError
+ts.rolling(3).apply(np.mean)  # refused: UnknownAttribute
 ts.pct_change()
 ts.to_period("M").groupby(level=0).sum()
 ts.index.month

@@ -25,7 +25,7 @@ df["weight"].mean()
 df["weight"] * 2
 df.head(2)
 df.tail(1)
-df.glimpse()  # refused: AttributeError
+df.glimpse()  # refused: UnknownAttribute
 df.describe()
 df.sort("weight", descending=True)
 df.sort(pl.col("height"))
@@ -81,7 +81,7 @@ nums[:, "random"]
 nums["random"].to_list()
 nums.row(0)
 nums.select(pl.col("random").map_elements(lambda x: x * 2, return_dtype=pl.Float64))  # refused: OperationRefused
-nums.sql("SELECT nrs FROM self")  # refused: AttributeError
+nums.sql("SELECT nrs FROM self")  # refused: UnknownAttribute
 nums.with_row_index()
 nums.sample(2, seed=1)
 nums.select("nrs", "random").mean()
