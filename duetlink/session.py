@@ -77,7 +77,7 @@ def launch(
     `duet.wait_connected()`.
 
     Args:
-        name: what the peer sees as your name.
+        name: what the peer sees as your name. Default: that of `resume`, else "owner".
         signaling: `ws://` or `wss://` address of a signaling server, or "paste" to carry the messages by
             hand. Default: `DUETLINK_SIGNALING`, else this kernel has one for as long as a code names it.
         settings: default `Settings.from_environment()`.
@@ -178,7 +178,8 @@ def _launch(name: str | None, settings: Settings, resume: str | bool | None, run
     thread, life = use.thread, Life(settings, resumed)
     duet = Duet(OWNER, life, use, _examine)
     duets.add(duet, run)
-    opening = _Opening(life, _hello(name or OWNER), use)
+    kept_as = resume if isinstance(resume, str) else ""
+    opening = _Opening(life, _hello(name or kept_as or OWNER), use)
     try:
         thread.run(use.endpoint.open_fixed(settings))
         thread.run(life.open(OWNER))

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
-from duetlink.attributes import KnownAttributes
+from duetlink.attributes import KnownAttributes, nearest
 from duetlink.base.drawing.waiting import WaitingLine
 from duetlink.base.quantities import count_text, rate_text, size_text
 from duetlink.base.runtime import descriptors
@@ -327,12 +327,14 @@ class Duet(KnownAttributes):
             LinkClosed: the link has closed.
         """
         appears = self._life.catalogue.wait_for(name, revision)
-        what = f"waiting for {self._peer_words} to share {visible(repr(name))}"
+        near = " or ".join(visible(repr(each)) for each in nearest(name, list(self._life.catalogue.peer)))
+        hint = f" (did you mean {near}, which is there?)" if near else ""
+        what = f"waiting for {self._peer_words} to share {visible(repr(name))}{hint}"
         try:
             self._wait_for(appears, timeout_s, what)
         except TimeoutError:
             which = f"revision {revision} of {name!r}" if revision else repr(name)
-            raise AssetNotFound(f"the peer has shared no {which} within {timeout_s:g} s") from None
+            raise AssetNotFound(f"the peer has shared no {which} within {timeout_s:g} s{hint}") from None
         return self.store[name]
 
     def send(

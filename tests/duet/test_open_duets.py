@@ -206,6 +206,7 @@ def test_a_launch_cell_run_again_replaces_its_duet_and_the_both_are_told(
     old = duetlink.launch(resume="clinic")
     run_cell(monkeypatch, "c2", "2")
     scientist = duetlink.join(str(old.code), name="Ada")
+    assert scientist.peer == "clinic"  # no other name was given
     run_cell(monkeypatch, "c1", "3")
     capsys.readouterr()
     new = duetlink.launch(resume="clinic")  # what it keeps is free again

@@ -136,6 +136,29 @@ def test_wait_request_and_wait_object_say_what_they_wait_for(
     assert capsys.readouterr().err.startswith("waiting for Olga to share 'x' … ")
 
 
+@pytest.mark.usefixtures("at_once")
+def test_waiting_for_a_name_that_is_near_a_shared_one_says_so(
+    duets: Pair, capsys: pytest.CaptureFixture[str]
+) -> None:
+    owner, scientist = duets
+    owner.share(1, "ages")
+    scientist.wait_object("ages", 10)
+    capsys.readouterr()
+    with pytest.raises(errors.AssetNotFound, match=r"within 0\.15 s \(did you mean 'ages', which is there"):
+        scientist.wait_object("agess", 0.15)
+    said = capsys.readouterr().err
+    assert said.startswith("waiting for Olga to share 'agess' (did you mean 'ages', which is there?) … ")
+
+
+def test_a_reason_is_a_text(duets: Pair) -> None:
+    owner, scientist = duets
+    owner.share(1, "ages")
+    pointer: Any = scientist.wait_object("ages", 10)
+    with pytest.raises(errors.SettingError, match=r"reason is what the owner reads .* a text and not 5"):
+        pointer.get(reason=5)
+    assert len(owner.requests) == len(scientist.asked) == 0
+
+
 def test_waiting_leaves_nothing_behind(duets: Pair) -> None:
     owner, scientist = duets
     owner.share(1, "x")

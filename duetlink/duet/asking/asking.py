@@ -27,7 +27,14 @@ from duetlink.duet.display import visible
 from duetlink.duet.objects import program_body
 from duetlink.duet.objects.asset import REQUEST_ID_BYTES, AssetInfo
 from duetlink.duet.objects.job_log import JobLog
-from duetlink.errors import CallTimeout, LinkClosed, OperationFailed, RemoteProtocolError, RequestDenied
+from duetlink.errors import (
+    CallTimeout,
+    LinkClosed,
+    OperationFailed,
+    RemoteProtocolError,
+    RequestDenied,
+    SettingError,
+)
 from duetlink.net.link.link import Link
 from duetlink.net.link.transfer import Transfer
 from duetlink.settings import Settings
@@ -66,6 +73,8 @@ class Question:
         job: Submittable | None = None,
         check: Callable[[], Coroutine[Any, Any, None]] | None = None,
     ) -> None:
+        if not isinstance(reason, str):
+            raise SettingError(f"reason is what the owner reads before the answer, a text and not {reason!r}")
         self.asset = asset
         self.reason = reason
         self.program = program  # that makes what is asked for; None: it is the asset itself

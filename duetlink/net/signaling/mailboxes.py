@@ -181,14 +181,16 @@ class Mailboxes:
         if (hall := self._halls.get(nameplate)) is not None:
             mailbox = next((each for each in hall.there.values() if not each.used), None)
             if mailbox is None and hall.over:
-                raise Refused(Refusal.USED, f"nameplate {nameplate} has been used")
+                raise Refused(Refusal.USED, f"the code with number {nameplate} has been used")
             if mailbox is None:
-                raise Refused(Refusal.UNATTENDED, f"nobody waits under nameplate {nameplate} at this moment")
+                raise Refused(
+                    Refusal.UNATTENDED, f"nobody waits under the code with number {nameplate} at this moment"
+                )
             hall.used = True
         if (mailbox and mailbox.used) or nameplate in self._gone:
-            raise Refused(Refusal.USED, f"nameplate {nameplate} has been used")
+            raise Refused(Refusal.USED, f"the code with number {nameplate} has been used")
         if mailbox is None:
-            raise Refused(Refusal.UNKNOWN_NAMEPLATE, f"no mailbox {nameplate}")
+            raise Refused(Refusal.UNKNOWN_NAMEPLATE, f"no code with number {nameplate} waits here")
         mailbox.used = True
         mailbox.deadline_s = self._clock() + self._limits.pairing_s
         return mailbox.seats[Role.SCIENTIST]
