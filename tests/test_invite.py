@@ -110,6 +110,35 @@ def test_whoever_joins_with_the_new_code_has_what_the_peer_before_had(
     )
 
 
+@pytest.mark.usefixtures("away")
+def test_a_yes_that_never_reached_the_peer_before_holds_for_the_next_one(
+    owner: duetlink.Duet, join: Join, cut: Any
+) -> None:
+    owner.share(np.arange(3), "x")
+    first = join()
+    first.wait_object("x", 10).request(reason="for figure 2")
+    request = owner.wait_request(10)
+    lose(owner, first, cut)
+    raised: list[BaseException] = []
+
+    def approve() -> None:
+        try:
+            request.approve()
+        except errors.LinkClosed as error:
+            raised.append(error)
+
+    approving = threading.Thread(target=approve)
+    approving.start()
+    while request.state != "approved":  # and nobody hears it
+        threading.Event().wait(0.01)
+    owner.invite()
+    second = join()
+    approving.join(30)
+    assert [type(error) for error in raised] == [errors.LinkClosed]
+    assert second.wait_object("x", 10).get(timeout_s=10).tolist() == [0, 1, 2]
+    assert (request.state, len(owner.requests)) == ("approved", 1)
+
+
 def test_the_peer_before_cannot_come_back(
     owner: duetlink.Duet, join: Join, cut: Any, away: threading.Event
 ) -> None:
