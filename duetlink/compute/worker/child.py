@@ -2,6 +2,9 @@
 
 It believes what the kernel says, which does not believe it. Commands are done one after the other in the main
 thread. A second thread waits for the kernel's end, since a command may take long.
+
+Code of a peer's finds its callers by its frame. So what serves the kernel is a generator, which `main` goes
+through: it gives up such code as work and is suspended while that is done, in a frame that has nothing else.
 """
 
 from __future__ import annotations
@@ -12,8 +15,8 @@ import os
 import select
 import threading
 import traceback
-from collections.abc import Callable
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterator
+from typing import Any
 
 from duetlink.compute.worker import desks, libraries, memory
 from duetlink.compute.worker.console import Console, KernelGone
@@ -22,15 +25,21 @@ from duetlink.compute.worker.isolation import Isolation
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.sandbox.lockdown import Lockdown
 
+Work = Callable[[], None]
 Ready = tuple[desks.Desk, Isolation, list[str]]  # and which libraries there are
 
 
-def main(fd: int, *, ahead: bool = False) -> NoReturn:
+def main(fd: int, *, ahead: bool = False) -> None:
     """Serve the kernel at the other end of this socket. A defect leaves a traceback on standard error.
 
     Args:
         ahead: import all libraries before the kernel says what this process is for.
     """
+    for work in _room(fd, ahead):
+        work()
+
+
+def _room(fd: int, ahead: bool) -> Iterator[Work]:
     faulthandler.enable()  # a crash tells the owner in which function, and nothing of values
     lockdown = Lockdown(fd, libraries.LIBRARIES)
     threading.Thread(target=end_with_kernel, args=(fd,), name="kernel", daemon=True).start()
@@ -42,17 +51,19 @@ def main(fd: int, *, ahead: bool = False) -> NoReturn:
         libraries.prepare(loaded, start["limits"]["threads"])
         return made_ready(start, loaded, lockdown, None)
 
-    serve(fd, ready)
+    yield from serving(fd, ready)
 
 
-def serve(fd: int, ready: Callable[[dict[str, Any]], Ready]) -> NoReturn:
-    """Be a room: `ready` shuts this process in, by what the kernel says of it. Then do what it asks."""
+def serving(fd: int, ready: Callable[[dict[str, Any]], Ready]) -> Iterator[Work]:
+    """Be a room: `ready` shuts this process in, by what the kernel says of it. Then do what it asks, and give
+    up as work what code of a peer's is to do.
+    """
     console = Console(fd)
     status = 1
     try:
         desk = _start(console, ready)
         while True:
-            _serve(console, desk, console.receive())
+            yield from _serving(console, desk, console.receive())
     except KernelGone:
         status = 0
     except BaseException:
@@ -89,16 +100,19 @@ def made_ready(start: dict[str, Any], loaded: list[str], lockdown: Lockdown, use
     return desk, isolation, loaded
 
 
-def _serve(console: Console, desk: desks.Desk, frame: Frame) -> None:
+def _serving(console: Console, desk: desks.Desk, frame: Frame) -> Iterator[Work]:
     number = frame.header["call"]
     try:
         try:
-            content, fds = desk.handle(frame.header["command"], frame.content, frame.fds, console.emit)
+            answer = desk.handle(frame.header["command"], frame.content, frame.fds, console.emit)
         finally:
             for fd in frame.fds:
                 with contextlib.suppress(OSError):
                     os.close(fd)
-        console.reply(number, content, fds)
+        if isinstance(answer, desks.Outside):
+            yield answer.work
+            answer = answer.answer()
+        console.reply(number, *answer)
     except KernelGone:
         raise
     except BaseException as error:

@@ -7,14 +7,22 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 Emit = Callable[[str, bytes], None]
+Answer = tuple[bytes | memoryview, Sequence[int]]
+
+
+class Outside(NamedTuple):
+    """What a desk lets somebody else do before it answers: to call `work`, once, which raises nothing. It is
+    called from frames in which nothing of the room is.
+    """
+
+    work: Callable[[], None]
+    answer: Callable[[], Answer]
 
 
 class Desk(Protocol):
     """Does the commands of the kernel, one after the other, from the room's start to its end."""
 
-    def handle(
-        self, command: str, content: bytes, fds: Sequence[int], emit: Emit
-    ) -> tuple[bytes | memoryview, Sequence[int]]:
+    def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer | Outside:
         """Returns content and descriptors of memory that `memory.place` has made during this call.
 
         The descriptors that came are closed afterwards; mappings of them stay. `emit(name, content)` tells

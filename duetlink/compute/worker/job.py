@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import linecache
 import sys
@@ -15,10 +16,11 @@ from duetlink.compute.privacy import meter
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.worker import answers
 from duetlink.compute.worker.console import KernelGone
-from duetlink.compute.worker.desks import Emit
+from duetlink.compute.worker.desks import Answer, Emit, Outside
 from duetlink.compute.worker.memory import map_sealed
-from duetlink.compute.worker.output import Output
+from duetlink.compute.worker.output import printed
 from duetlink.data import values
+from duetlink.data.values.base import Encoded
 from duetlink.errors import BudgetExceeded, LimitExceeded, OperationFailed, RemoteProtocolError
 
 MODULE = "duetlink_function"
@@ -33,9 +35,7 @@ class JobDesk:
     def __init__(self) -> None:
         self._inputs: dict[int, Any] = {}
 
-    def handle(
-        self, command: str, content: bytes, fds: Sequence[int], emit: Emit
-    ) -> tuple[bytes, Sequence[int]]:
+    def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer | Outside:
         """`input`: an encoded value of this number. `run`: the reply tells what was made, beside its memory,
         or what failed. Raises RemoteProtocolError, MissingLibrary, …
         """
@@ -49,32 +49,53 @@ class JobDesk:
             return self._run(asked, emit)
         raise RemoteProtocolError(f"the room knows no command {command!r}")
 
-    def _run(self, asked: dict[str, Any], emit: Emit) -> tuple[bytes, Sequence[int]]:
-        job = _Job(asked["name"], asked["source"])
-        try:
-            with Output(emit), meter.counted() as counted:
-                encoded = values.encode(job.call(asked["call"].encode(), self._inputs), plain_nan=True)
+    def _run(self, asked: dict[str, Any], emit: Emit) -> Outside:
+        job = _Job(asked["name"], asked["source"], asked["call"].encode(), self._inputs)
+        around = contextlib.ExitStack()
+        around.enter_context(printed(emit))
+        counted = around.enter_context(meter.counted())
+
+        def answer() -> Answer:
+            around.close()
+            encoded = job.encoded
+            if encoded is None:
+                return answers.failed(job.failed)
+            try:
                 if asked["claim"] is not None:
                     check_claim(Claim(*asked["claim"]), counted)
-            if encoded.size_bytes > asked["max_bytes"]:
-                raise LimitExceeded(
-                    f"the result has {encoded.size_bytes:,} bytes, over the {asked['max_bytes']:,} allowed"
-                )
-            return answers.made(encoded)
-        except KernelGone:
-            raise
-        except BaseException as error:  # SystemExit as well: the room tells why
-            return answers.failed(job.failure(error))
+                size_bytes, most = encoded.size_bytes, asked["max_bytes"]
+                if size_bytes > most:
+                    raise LimitExceeded(f"the result has {size_bytes:,} bytes, over the {most:,} allowed")
+                return answers.made(encoded)
+            except KernelGone:
+                raise
+            except BaseException as error:
+                return answers.failed(job.failure(error))
+
+        return Outside(job, answer)
 
 
 class _Job:
-    def __init__(self, name: str, source: str) -> None:
+    """One call of a function, and what came of it: all that the function finds in the frames above it."""
+
+    def __init__(self, name: str, source: str, call: bytes, inputs: dict[int, Any]) -> None:
+        self.encoded: Encoded | None = None
+        self.failed: dict[str, Any] = {}  # if there is nothing encoded
         self._name = name
         self._source = source
+        self._call = call
+        self._inputs = inputs
         self._file = f"<{name}>"
         self._first_line = 1
 
-    def call(self, call: bytes, inputs: dict[int, Any]) -> Any:
+    def __call__(self) -> None:
+        """Call it, and encode its result or show its error, which may run code of the function's, too."""
+        try:
+            self.encoded = values.encode(self._made(), plain_nan=True)
+        except BaseException as error:  # SystemExit as well: the room tells why
+            self.failed = self.failure(error)
+
+    def _made(self) -> Any:
         # so that a traceback shows the lines
         linecache.cache[self._file] = (
             len(self._source),
@@ -89,10 +110,10 @@ class _Job:
         if not isinstance(function, types.FunctionType) or function.__code__.co_filename != self._file:
             raise OperationFailed(f"the source defines no function {self._name}")
         self._first_line = function.__code__.co_firstlineno
-        arguments, keywords = parse_call(call, len(inputs))
+        arguments, keywords = parse_call(self._call, len(self._inputs))
         return function(
-            *(decode(argument, inputs.__getitem__) for argument in arguments),
-            **{key: decode(argument, inputs.__getitem__) for key, argument in keywords.items()},
+            *(decode(argument, self._inputs.__getitem__) for argument in arguments),
+            **{key: decode(argument, self._inputs.__getitem__) for key, argument in keywords.items()},
         )
 
     def failure(self, error: BaseException) -> dict[str, Any]:

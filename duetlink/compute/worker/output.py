@@ -1,4 +1,7 @@
-"""What a function prints, as lines for its owner: gathered, since the kernel takes up few events a second."""
+"""What a function prints, as lines for its owner: gathered, since the kernel takes up few events a second.
+
+The function has an `Output` as its `sys.stdout`, and nothing leads from there to whoever tells the kernel.
+"""
 
 from __future__ import annotations
 
@@ -6,9 +9,7 @@ import contextlib
 import io
 import json
 import threading
-from collections.abc import Callable
-from types import TracebackType
-from typing import Self
+from collections.abc import Callable, Iterator
 
 from duetlink.base.runtime import job_progress
 
@@ -19,41 +20,56 @@ _TICK_S = 0.2
 Emit = Callable[[str, bytes], None]
 
 
-class Output(io.TextIOBase):
-    """Takes the place of standard output and error within a `with`; complete lines leave a moment later.
-
-    Events are `log`, with lines, and `progress`, with a number as JSON.
+@contextlib.contextmanager
+def printed(emit: Emit) -> Iterator[None]:
+    """Within a `with`, what is printed leaves a moment later by events `log`, with lines, and what
+    `duetlink.progress` is told by events `progress`, with a number as JSON.
     """
+    output, ended = Output(), threading.Event()
+    # emptied by the thread at once, so that nothing that can be found by its frame holds `emit`
+    begun = [_telling(output, emit)]
+    ticking = threading.Thread(target=_tick, args=(begun, ended), name="output", daemon=True)
+    try:
+        with (
+            contextlib.redirect_stdout(output),
+            contextlib.redirect_stderr(output),
+            job_progress.told_to(output.told),
+        ):
+            ticking.start()
+            yield
+    finally:
+        ended.set()
+        ticking.join()
+        output.end_line()
+        _tell(output, emit)
 
-    def __init__(self, emit: Emit) -> None:
-        self._emit = emit
+
+def _tick(begun: list[Iterator[None]], ended: threading.Event) -> None:
+    for _ in begun.pop():
+        if ended.wait(_TICK_S):
+            return
+
+
+def _telling(output: Output, emit: Emit) -> Iterator[None]:
+    while True:
+        yield
+        _tell(output, emit)
+
+
+def _tell(output: Output, emit: Emit) -> None:
+    for name, content in output.taken():
+        emit(name, content)
+
+
+class Output(io.TextIOBase):
+    """Takes the place of standard output and error."""
+
+    def __init__(self) -> None:
         self._lock = threading.RLock()  # whoever is interrupted while it writes may write
         self._lines: list[str] = []
         self._open = ""
         self._left = MOST_CHARACTERS
         self._fraction: float | None = None
-        self._ended = threading.Event()
-        self._ticking = threading.Thread(target=self._tick, name="output", daemon=True)
-        self._undo = contextlib.ExitStack()
-
-    def __enter__(self) -> Self:
-        self._undo.enter_context(contextlib.redirect_stdout(self))
-        self._undo.enter_context(contextlib.redirect_stderr(self))
-        self._undo.enter_context(job_progress.told_to(self._told))
-        self._ticking.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._undo.close()
-        self._ended.set()
-        self._ticking.join()
-        with self._lock:
-            if self._open:
-                self._take(self._open)
-                self._open = ""
-        self._send()
 
     def writable(self) -> bool:
         return True
@@ -64,11 +80,18 @@ class Output(io.TextIOBase):
             for line in lines:
                 self._take(line)
             if len(self._open) > _PIECE:
-                self._take(self._open)
-                self._open = ""
+                self.end_line()
         return len(text)
 
-    def _told(self, fraction: float, text: str) -> None:
+    def end_line(self) -> None:
+        """What is printed next begins a line."""
+        with self._lock:
+            if self._open:
+                self._take(self._open)
+                self._open = ""
+
+    def told(self, fraction: float, text: str) -> None:
+        """Take what `duetlink.progress` is given."""
         with self._lock:
             self._fraction = fraction
             if text:
@@ -81,20 +104,17 @@ class Output(io.TextIOBase):
         self._left -= len(line) + 1
         self._lines.append(line[:_PIECE] if self._left > 0 else "… what it prints from here on is not kept")
 
-    def _tick(self) -> None:
-        while not self._ended.wait(_TICK_S):
-            self._send()
-
-    def _send(self) -> None:
+    def taken(self) -> Iterator[tuple[str, bytes]]:
+        """The events for what has come since the last time."""
         with self._lock:
             lines, self._lines = self._lines, []
             fraction, self._fraction = self._fraction, None
         if fraction is not None:
-            self._emit("progress", json.dumps(fraction).encode())
+            yield "progress", json.dumps(fraction).encode()
         while lines:
             piece = [lines.pop(0)]
             size = len(piece[0])
             while lines and size + len(lines[0]) < _PIECE:
                 size += len(lines[0]) + 1
                 piece.append(lines.pop(0))
-            self._emit("log", "\n".join(piece).encode(errors="replace"))
+            yield "log", "\n".join(piece).encode(errors="replace")

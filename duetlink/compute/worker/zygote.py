@@ -19,7 +19,7 @@ import select
 import signal
 import threading
 import traceback
-from typing import NoReturn
+from collections.abc import Iterator
 
 from duetlink.compute.operations import body
 from duetlink.compute.worker import child, desks, libraries, program
@@ -35,8 +35,15 @@ _STATUS_BYTES = 100
 _TRIAL_S = 20.0  # it takes half a second
 
 
-def main(fd: int) -> NoReturn:
-    """Fork rooms for the kernel at the other end of this socket, until that closes."""
+def main(fd: int) -> None:
+    """Fork rooms for the kernel at the other end of this socket, until that closes. In a room it does what
+    `child.main` does.
+    """
+    for work in _forking(fd):
+        work()
+
+
+def _forking(fd: int) -> Iterator[child.Work]:
     faulthandler.enable()
     lockdown = Lockdown(fd, libraries.LIBRARIES)
     console = Console(fd)
@@ -53,11 +60,13 @@ def main(fd: int) -> NoReturn:
         gc.collect()
         gc.freeze()  # no collection of garbage writes to these pages in a room
         console.send({"ready": lockdown.half_done().to_wire() | {"libraries": loaded}})
-        _Forking(console, lockdown, loaded, fd).serve()
+        room = _Forking(console, lockdown, loaded, fd).forked()
     except KernelGone:
         status = 0
     except BaseException:
         traceback.print_exc()
+    else:
+        yield from room
     os._exit(status)
 
 
@@ -135,8 +144,8 @@ class _Forking:
         self._wake, self._woken = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._watched: dict[int, int] = {}  # by the process of a room: where its end is told
 
-    def serve(self) -> NoReturn:
-        """Raises KernelGone."""
+    def forked(self) -> Iterator[child.Work]:
+        """What is to be done in a room; it returns in rooms only. Raises KernelGone."""
         signal.signal(signal.SIGCHLD, lambda *_: None)
         signal.set_wakeup_fd(self._woken, warn_on_full_buffer=False)
         poll = select.poll()
@@ -148,8 +157,8 @@ class _Forking:
                 with contextlib.suppress(BlockingIOError):
                     os.read(self._wake, 4096)
                 self._reap()
-            if self._fd in ready:
-                self._fork()
+            if self._fd in ready and (room := self._fork()):
+                return room
 
     def _reap(self) -> None:
         while self._watched:
@@ -162,7 +171,8 @@ class _Forking:
                     os.write(told, str(os.waitstatus_to_exitcode(status)).encode()[:_STATUS_BYTES])
                 os.close(told)
 
-    def _fork(self) -> None:
+    def _fork(self) -> Iterator[child.Work] | None:
+        """None: this is the zygote, and no room."""
         frame = self._console.receive()
         sock, errors, told = frame.fds
         used_bytes = self._lockdown.used_bytes()
@@ -173,13 +183,14 @@ class _Forking:
                 self._forget(told)
                 os.dup2(errors, 2)
                 os.close(errors)
-                _room(zygote, sock, self._lockdown, self._loaded, used_bytes)
-            finally:
+                return _room(zygote, sock, self._lockdown, self._loaded, used_bytes)
+            except BaseException:
                 os._exit(1)
         self._watched[pid] = told
         os.close(sock)
         os.close(errors)
         self._console.reply(frame.header["call"], json.dumps(pid).encode(), ())
+        return None
 
     def _forget(self, told: int) -> None:
         """In a room: nothing of the zygote's own stays open."""
@@ -196,7 +207,9 @@ def _end_with_zygote(zygote: int) -> None:
         os._exit(1)
 
 
-def _room(zygote: int, fd: int, lockdown: Lockdown, loaded: list[str], used_bytes: int) -> NoReturn:
+def _room(
+    zygote: int, fd: int, lockdown: Lockdown, loaded: list[str], used_bytes: int
+) -> Iterator[child.Work]:
     _end_with_zygote(zygote)
     threading.Thread(target=child.end_with_kernel, args=(fd,), name="kernel", daemon=True).start()
-    child.serve(fd, lambda start: child.made_ready(start, loaded, lockdown, used_bytes))
+    return child.serving(fd, lambda start: child.made_ready(start, loaded, lockdown, used_bytes))
