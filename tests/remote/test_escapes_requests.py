@@ -115,6 +115,31 @@ def test_requests_are_looked_at(attacker: Attacker, bench: Bench) -> None:
 
 
 @attempts(
+    "a yes for something else",
+    REFUSED,
+    "a private statistic of a whole object",
+    "a private statistic of a function",
+    "a private statistic beside a name",
+)
+def test_nothing_leaves_as_a_private_statistic_that_nobody_has_paid_for(
+    attacker: Attacker, bench: Bench
+) -> None:
+    job = pb.Job(name="f", source="def f(x):\n    return x\n", call=b"[[[0]],{}]")
+    job.inputs.add().asset.CopyFrom(pb.JobAsset(name="x", revision=1))
+    before = len(bench.owner.requests)
+    for fields in (
+        {"name": "x", "revision": 1, "statistic": b"{}"},
+        {"name": "x", "revision": 1, "check": True},
+        {"job": job, "statistic": b"{}"},
+        {"name": "x", "revision": 1, "program": attacker.body(3), "statistic": b"{}"},
+    ):
+        with pytest.raises(errors.LocalProtocolError, match="several things at once"):
+            attacker.ask(**fields)
+    assert len(bench.owner.requests) == before
+    assert attacker.ask(name="x", revision=1).state == PENDING
+
+
+@attempts(
     "what the owner reads of a request", SHOWN, "markup", "line breaks", "direction", "a megabyte of reason"
 )
 def test_words_of_a_request_are_shown_as_words(attacker: Attacker, bench: Bench) -> None:

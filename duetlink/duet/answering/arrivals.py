@@ -9,6 +9,7 @@ from duetlink.duet.answering.job import Job
 from duetlink.duet.answering.job_intake import JobIntake
 from duetlink.duet.objects.asset import AssetInfo, Content
 from duetlink.duet.objects.catalogue import Catalogue
+from duetlink.errors import RemoteProtocolError
 from duetlink.net.link.link import Link
 
 
@@ -33,8 +34,12 @@ class Arrivals:
         """It as it is now, before anybody has decided. A statistic's budget has been charged. Nothing has
         been run for it.
 
-        Raises as `JobIntake.program`, `JobIntake.function`, `Catalogue.find_mine`.
+        Raises RemoteProtocolError for a question that asks for several things, else as `JobIntake.program`,
+        `JobIntake.function`, `Catalogue.find_mine`.
         """
+        kinds = (ask.HasField("program"), ask.HasField("job"), bool(ask.name))
+        if sum(kinds) > 1 or ((ask.statistic or ask.check) and not kinds[0]):
+            raise RemoteProtocolError("a question asks for several things at once, or for part of nothing")
         if ask.HasField("program"):
             job: Job = await self._intake.program(ask.program, ask.statistic, ask.check)
         elif ask.HasField("job"):

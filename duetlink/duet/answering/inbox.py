@@ -232,7 +232,7 @@ class Inbox:
         """Which case a question belongs to, and what it is to it: the first that fits."""
         assert self._link is not None
         runs = arrival.job is not None and arrival.job.is_unasked
-        if ask.statistic:  # a budget that is charged is the owner's yes
+        if isinstance(arrival.job, ProgramJob) and arrival.job.is_paid:  # which is the owner's yes
             handling = self._unanswered(arrival.info) or self._enter(ask, arrival)
             return handling, Asked(ask.request_id, Yes(BUDGET), handling.is_unmade, runs=True)
         whose = (self._link.peer_name, *arrival.info.identity)
@@ -273,7 +273,7 @@ class Inbox:
         assert self._link is not None
         whose = (self._link.peer_name, *info.identity)
         for request in self.pending:
-            is_paid = isinstance(request.job, ProgramJob) and request.job.statistic
+            is_paid = isinstance(request.job, ProgramJob) and request.job.is_paid
             if is_paid and not request.waiting and request.whose[:-1] == whose[:-1]:
                 return self._queue[request.number]
         return None

@@ -194,6 +194,11 @@ class ProgramJob(Job):
         return self.info.name
 
     @property
+    def is_paid(self) -> bool:
+        """Whether it is a private statistic, for which a budget was charged before it became a job."""
+        return bool(self.statistic)
+
+    @property
     def steps(self) -> int:
         """How many it has."""
         return len(self.program.slice)

@@ -124,7 +124,7 @@ class Runner:
         request = handling.request
         job = request.job
         if isinstance(job, ProgramJob):
-            if job.statistic:  # a budget that is charged is the owner's yes
+            if job.is_paid:  # a budget that is charged is the owner's yes
                 return events.Answered(events.Yes(BUDGET), handling.is_unmade)
             granted = self._grants.find(request.whose) if job.made else None
             if granted is not None and granted.by == PERSON:
