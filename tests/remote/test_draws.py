@@ -55,7 +55,7 @@ def test_a_step_is_a_draw_where_it_may_draw(mock: object, act: Act, draws: bool)
 
     program = recording("numpy", "pandas", "torch", "sklearn")
     make_tensors(program)
-    id_ = program.asset("x", 1)
+    id_ = program.asset("x", 1, mock)
     made = act(program, program.wrap(mock, id_))
     steps = json.loads(program.asked(made._id).text)
     assert any("draw" in modes[3] for modes in steps if len(modes) == 4) is draws

@@ -15,6 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duetlink import Mock, errors
+from duetlink.compute.operations.sizes.mask import PUBLIC
 from duetlink.duet.asking.grammar import formula_text
 from duetlink.duet.asking.grammar.formula_constraint import constraints
 from duetlink.duet.asking.grammar.formula_design import Design
@@ -249,8 +250,10 @@ def test_any_hypothesis_is_that_of_patsy_or_refused(text: str) -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_formula_without_an_owner_is_refused() -> None:
+    pointer = pointer_to(PROGRAM, FRAME)
+    pointer._hidden = PUBLIC  # as that of an asset
     with pytest.raises(OperationRefused, match=r"duet\.remote\(statsmodels\.formula\.api\)"):
-        smf.ols("y ~ x", data=POINTER)
+        smf.ols("y ~ x", data=pointer)
 
 
 # -- with an owner -----------------------------------------------------------------------------------------

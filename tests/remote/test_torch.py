@@ -215,12 +215,14 @@ def test_two_trainings_on_the_same_data_are_in_two_lineages(bench: Bench, pointe
     assert "tanh" not in codes[1]
 
 
-def test_layers_that_write_over_what_they_get_make_something_new(
+def test_layers_that_write_over_what_they_get_write_over_no_asset(
     bench: Bench, pointers: tuple[Any, Any], real: tuple[torch.Tensor, torch.Tensor]
 ) -> None:
     model = nn.Sequential(nn.Flatten(), nn.ReLU(inplace=True), nn.Dropout(0.0, inplace=True), nn.ReLU6(True))
     placed = bench.scientist.remote(model)
-    torch.testing.assert_close(placed(pointers[0]).get(), real[0].flatten(1).clamp(0, 6))
+    torch.testing.assert_close(placed(pointers[0] * 1).get(), real[0].flatten(1).clamp(0, 6))
+    with pytest.raises(errors.OperationRefused, match=r"is a view.*\.clone\(\)"):
+        placed(pointers[0])
 
 
 def test_a_device_is_an_argument_and_gradients_are_clipped(bench: Bench) -> None:
