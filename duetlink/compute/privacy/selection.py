@@ -71,9 +71,10 @@ def _prepared(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], p
     except PrepError as error:
         raise Unstable(str(error)) from None
     columns: dict[str | int, str] = {name: _kind_of(table.library, field) for name, field in made.items()}
-    drops = any(isinstance(step, DropMissing) for step in spec.steps)
+    # a new frame of pandas, whose labels begin at 0: pandas would match them with other rows of the asset
+    is_new = table.library == PANDAS or any(isinstance(step, DropMissing) for step in spec.steps)
     found = replace(table, columns=columns)
-    return _other_rows(found, place) if drops else found
+    return _other_rows(found, place) if is_new else found
 
 
 # Which type NARROW is, is not known here; to this one nothing is cast.

@@ -16,7 +16,7 @@ torch = pytest.importorskip("torch")
 
 @pytest.fixture(scope="session")
 def allowed() -> Allowed:
-    return Allowed(["python", "numpy", "pandas", "polars", "torch"])
+    return Allowed(["python", "numpy", "pandas", "polars", "torch", "duetlink"])
 
 
 @pytest.fixture(scope="session")

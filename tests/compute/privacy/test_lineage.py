@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
+from duetlink import Prep
 from duetlink.compute.operations.allowed import Allowed
 from duetlink.compute.operations.program import Step
+from duetlink.compute.prep.frames import PREPARE
 from duetlink.compute.privacy.lineage import Refusal, Route, Schemas, row_stable
 from duetlink.compute.privacy.table import BOOL, FLOAT, INT, NUMPY, PANDAS, TEXT, Column, Rows
 from tests.compute.privacy.programs import Const, Program, Raw, Ref
@@ -125,6 +127,14 @@ ATTACKS: dict[str, tuple[Build, str]] = {
     "value_counts": (lambda p: p.do(".value_counts", age(p)), "histogram"),
     "rolling": (lambda p: p.do(".mean", p.do(".rolling", age(p), 3)), "from others"),
     # by place or label
+    "rows with the labels of others, which a preparation has numbered anew": (
+        lambda p: p.do(
+            "operator.sub",
+            p.item(f := adults(p), "age"),
+            p.item(p.do(PREPARE, f, Prep().select("age").to_json()), "age"),
+        ),
+        "different steps",
+    ),
     "head": (lambda p: p.do(".head", age(p), 3), "place"),
     "sample": (lambda p: p.do(".sample", age(p), 3), "place"),
     "a slice": (lambda p: p.item(age(p), slice(0, 3)), "place"),
