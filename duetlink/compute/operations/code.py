@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 
 from duetlink.compute.operations.aliases import Text
 from duetlink.compute.operations.expression import augments, expression
-from duetlink.compute.operations.kinds import BACK, teaches
+from duetlink.compute.operations.kinds import BACK, CHANGES_FIRST, teaches
 from duetlink.compute.operations.lines import Line, printed
 from duetlink.compute.operations.literal import harmless
 from duetlink.compute.operations.loops import Item, Loop
@@ -78,6 +78,10 @@ class _Code:
         if seeds:
             more = ", …" if len(seeds) > _MOST_SEEDS else ""
             head.append(f"# seed {', '.join(map(str, list(seeds)[:_MOST_SEEDS]))}{more}")
+        drawing = len(self._slice.draws)
+        again = drawing - len(set(self._slice.draws.values()))
+        if again:
+            head.append(f"# {again:,} of {drawing:,} draws get the random numbers of another one again")
         self._written = len(head)
         block = self._block(self._uses.items, 0, ())
         if self._write_all(block):
@@ -199,7 +203,12 @@ class _Code:
             hint = variables.hints.get(meanings[0][0], hint)
             used = False
         until = variables.until(meanings)
-        waits = used and self._can_wait(block, index, step, number, until)
+        writes = shape.kind >= CHANGES_FIRST or any(
+            variables.waiting[part].writes
+            for part, which in meanings
+            if which == HERE and part in variables.waiting
+        )
+        waits = used and self._can_wait(block, index, step, number, until, writes=writes)
         if number:
             variables.hints.setdefault(number, hint)
         name = "" if waits or not used else f"{variables.called(number, hint)} = "
@@ -210,7 +219,7 @@ class _Code:
             if meaning[1] == HERE and meaning[0] in variables.waiting:
                 words += variables.waiting.pop(meaning[0]).words
         if waits:
-            variables.waiting[number] = Waiting(text, hint, shape.gradients, words, until)
+            variables.waiting[number] = Waiting(text, hint, shape.gradients, words, until, writes)
         else:
             self._put(block, name + text.text, shape.gradients, words)
         if number in variables.lists:
@@ -253,8 +262,12 @@ class _Code:
             name = variables.called(longest, part.hint)
             self._put(block, f"{name} = {part.text.text}", part.gradients, part.words)
 
-    def _can_wait(self, block: _Block, index: int, step: int, number: int, until: float) -> bool:
-        """Whether its only use is in this block, and nothing between changes an object or a variable."""
+    def _can_wait(
+        self, block: _Block, index: int, step: int, number: int, until: float, *, writes: bool
+    ) -> bool:
+        """Whether its only use is in this block, and nothing between changes an object or a variable; where
+        its own expression `writes`, whether nothing is between at all.
+        """
         if self._uses.counts[number] != 1 or number in self._uses.kept or number in self._uses.twice:
             return False
         place, user = self._uses.user[number]
@@ -262,7 +275,7 @@ class _Code:
             return False
         if block.changed[user] > block.changed[index + 1]:
             return False
-        if block.changed[index + 1] > block.changed[index] and user > index + 1:
+        if writes and user > index + 1:
             return False
         gradients = self._shape(step).gradients or not self._graded
         item = block.items[user] if user < len(block.items) else None

@@ -23,6 +23,7 @@ class Waiting:
     gradients: bool
     words: Sequence[str]
     until: float  # the step that gives one of its variables another value
+    writes: bool  # it, or what is written within it, changes an object: nothing may be read in between
 
 
 class Variables:

@@ -3,12 +3,16 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import operator
 from textwrap import dedent
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duetlink.compute.operations.canonical import Program
 from duetlink.compute.operations.code import code_of
 from duetlink.compute.operations.defaults import FUNCTIONS
 from duetlink.compute.operations.literal import harmless, literal
@@ -612,3 +616,94 @@ def test_what_is_too_long_says_so() -> None:
     assert len(lines) == 401
     assert lines[-1] == "# 1,202 further steps are not shown"
     assert len(code_of(sliced(w, x), max_lines=10).splitlines()) == 11
+
+
+# -- the code makes what the steps make --------------------------------------------------------------------
+
+_STEPS = ("numpy.zeros", "operator.iadd", "operator.mul", "operator.sub", ".copy", ".sum", "view")
+
+
+def _made_by_steps(steps: list[list[Any]], ages: np.ndarray) -> Any:
+    results: list[Any] = []
+    for operation, arguments, *_ in steps:
+        given = [
+            results[part[0] - 1] if type(part) is list and type(part[0]) is int else part
+            for part in arguments
+        ]
+        if operation == "asset":
+            results.append(ages)
+        elif operation == "numpy.zeros":
+            results.append(np.zeros(*given))
+        elif operation == "operator.getitem":
+            results.append(given[0][: given[1][2]])
+        elif operation[0] == ".":
+            results.append(getattr(given[0], operation[1:])())
+        else:
+            results.append(getattr(operator, operation.partition(".")[2])(*given))
+    return results[-1]
+
+
+def _made_by_code(code: str, ages: np.ndarray) -> Any:
+    *lines, last = code.split("\n")
+    names: dict[str, Any] = {"np": np, "operator": operator, "ages": ages}
+    exec("\n".join([*lines, f"result = {last}"]), names)
+    return names["result"]
+
+
+@st.composite
+def _programs(draw: st.DrawFn) -> list[list[Any]]:
+    """Steps on arrays of six numbers: an asset, zeros, views, copies, sums, and what writes in place."""
+    steps: list[list[Any]] = [["asset", ["ages", 1]], ["numpy.zeros", [6]]]
+    arrays, numbers = [1, 2], []
+    for _ in range(draw(st.integers(3, 14))):
+        operation, place = draw(st.sampled_from(_STEPS)), len(steps) + 1
+        one = [draw(st.sampled_from(arrays))]
+        other = [draw(st.sampled_from(arrays + numbers))]
+        if operation == "numpy.zeros":
+            steps.append([operation, [6]])
+        elif operation == "operator.iadd":
+            steps.append([operation, [[draw(st.sampled_from([2, *arrays[1:]]))], other]])
+        elif operation == "view":
+            steps.append(["operator.getitem", [one, ["s", None, 6, None]]])
+        elif operation[0] == ".":
+            steps.append([operation, [one]])
+        else:
+            steps.append([operation, [one, other]])
+        (numbers if operation == ".sum" else arrays).append(place)
+    steps.append(["operator.add", [[len(steps)], [draw(st.sampled_from(arrays + numbers))]]])
+    return steps
+
+
+@given(_programs())
+def test_the_code_makes_what_the_steps_make(steps: list[list[Any]]) -> None:
+    ages = np.array([31.0, 45, 62, 27, 58, 49])
+    expected = _made_by_steps(steps, ages.copy())
+    code = Program.of_steps(steps, len(steps)).lineage.code
+    assert np.array_equal(_made_by_code(code, ages.copy()), expected), code
+
+
+def test_a_write_is_shown_where_it_happens_also_within_an_expression() -> None:
+    steps = [
+        ["asset", ["ages", 1]],
+        ["numpy.zeros", [6]],
+        ["operator.iadd", [[2], [1]]],
+        [".mean", [[3]]],  # holds the write
+        ["operator.mul", [[2], 1]],  # reads what was written
+        ["operator.mul", [[5], [5]]],
+        ["operator.sub", [[6], [5]]],
+        ["operator.add", [[7], [4]]],
+    ]
+    ages = np.array([31.0, 45, 62, 27, 58, 49])
+    code = Program.of_steps(steps, 8).lineage.code
+    assert _made_by_code(code, ages.copy()).tolist() == (ages * ages - ages + ages.mean()).tolist()
+
+
+def test_draws_that_get_the_same_random_numbers_are_shown() -> None:
+    def code(second: int) -> str:
+        draws = [["torch.randn", [6], {}, {"draw": [None, number]}] for number in (0, second)]
+        return Program.of_steps([*draws, ["operator.sub", [[1], [2]]]], 3).lineage.code
+
+    assert code(1) == "torch.randn(6) - torch.randn(6)"
+    assert code(0) == (
+        "# 1 of 2 draws get the random numbers of another one again\ntorch.randn(6) - torch.randn(6)"
+    )
