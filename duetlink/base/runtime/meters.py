@@ -11,7 +11,7 @@ class RateMeter:
     """Bytes counted, and their rate as an exponentially weighted average.
 
     The average forgets with time constant `tau_s`: after a silence of t seconds a rate r reads as
-    r * exp(-t / tau_s).
+    r * exp(-t / tau_s), and after two time constants as 0: what has ended is not shown as going on.
     """
 
     __slots__ = ("_rate_bytes_per_s", "_since_s", "_tau_s", "total_bytes")
@@ -31,6 +31,8 @@ class RateMeter:
     def rate_bytes_per_s(self, now_s: float) -> float:
         """The average rate as of `now_s`. Changes nothing: any thread may ask."""
         elapsed_s = max(0.0, now_s - self._since_s)
+        if elapsed_s > 2 * self._tau_s:
+            return 0.0
         return self._rate_bytes_per_s * math.exp(-elapsed_s / self._tau_s)
 
 

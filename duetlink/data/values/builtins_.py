@@ -15,6 +15,7 @@ from typing import Any
 
 from duetlink.data.values.base import Reader, Writer, counted
 from duetlink.data.values.registry import library_of
+from duetlink.data.values.remedy import remedy_of
 from duetlink.data.values.schema_pb2 import Complex, Date, DateTime, Duration, Empty, Node, Time
 from duetlink.data.values.schema_pb2 import OrderedDict as OrderedDictNode
 from duetlink.errors import MalformedValue
@@ -80,7 +81,7 @@ def _remedy(obj: object) -> str:
         return "code does not travel; send the data that it works on, or have it run there: @duet.remote"
     if isinstance(obj, Iterator):
         return "send list(…) of it"
-    return "send its data as builtins, arrays or frames"
+    return remedy_of(obj)
 
 
 # -- writing -----------------------------------------------------------------------------------------------

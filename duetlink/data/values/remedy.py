@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 import io
+import os
 import types
+from collections import deque
 
 _GENERAL = "send its data as builtins, arrays or frames, such as a dict of its fields"
+
+
+# of an object that has this method, the more special ones first
+_BY_METHOD = {
+    "savefig": "send its picture: .savefig(file, format='png') into an io.BytesIO, then file.getvalue()",
+    "to_wkb": "send .to_wkb(), a frame whose geometry is bytes",
+    "tocoo": "send .data, .row, .col and .shape of its .tocoo()",
+    "to_dataframe": "send its .to_dataframe()",
+    "_asdict": "send its ._asdict()",
+    "__array_interface__": "send np.asarray(…) of it",
+    "__array__": "send np.asarray(…) of it",
+}
 
 
 def noun_of(obj: object) -> str:
@@ -27,4 +43,13 @@ def remedy_of(obj: object) -> str:
         arrays = f"the arrays that it has learned, {', '.join(f'.{name}' for name in learned[:4])}"
         fitted = arrays if learned else "its .get_params()"
         return f"send {fitted}; to fit one at the peer: duet.remote(estimator)"
-    return _GENERAL
+    if isinstance(obj, enum.Enum):
+        return "send its .value"
+    if isinstance(obj, os.PathLike):
+        return "send str(…) of it, or what .read_bytes() returns"
+    if isinstance(obj, deque):
+        return "send list(…) of it"
+    if dataclasses.is_dataclass(obj):
+        return "send dataclasses.asdict(…) of it"
+    kind = type(obj)
+    return next((words for method, words in _BY_METHOD.items() if hasattr(kind, method)), _GENERAL)

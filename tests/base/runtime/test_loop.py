@@ -98,7 +98,11 @@ def test_a_rate_meter_forgets() -> None:
     meter.add(2000, 0.0)
     assert meter.rate_bytes_per_s(0.0) == 1000.0
     assert meter.rate_bytes_per_s(2.0) == pytest.approx(367.88, abs=0.01)  # 1000 / e
+    assert meter.rate_bytes_per_s(4.0) > 0
+    assert meter.rate_bytes_per_s(4.1) == 0.0  # what has ended is not shown as going on
     assert meter.total_bytes == 2000
+    meter.add(2000, 100.0)
+    assert meter.rate_bytes_per_s(100.0) == 1000.0
 
 
 def test_a_steady_stream_reads_as_its_rate() -> None:

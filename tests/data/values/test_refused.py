@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import enum
 import re
-from collections import Counter, OrderedDict, defaultdict, namedtuple
+from collections import Counter, OrderedDict, defaultdict, deque, namedtuple
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+import scipy.sparse
 import torch
+from matplotlib.figure import Figure
 
 from duetlink.data.values import encode, summarise
 from duetlink.errors import DuetError, UnsupportedValue
@@ -23,6 +29,29 @@ class Array(np.ndarray[Any, Any]):
     pass
 
 
+@dataclass
+class Patient:
+    age: int
+
+
+class Sex(enum.Enum):
+    FEMALE = "f"
+
+
+class Grid:
+    """As those of xarray."""
+
+    def to_dataframe(self) -> pd.DataFrame: ...
+
+
+class Picture:
+    """As those of PIL."""
+
+    @property
+    def __array_interface__(self) -> dict[str, object]:
+        raise AssertionError("its pixels are not read to say what to do")
+
+
 class Weights(OrderedDict[str, int]):
     pass
 
@@ -31,7 +60,16 @@ class Weights(OrderedDict[str, int]):
     ("obj", "message"),
     [
         ({"weights": [1, 2, 3, object()]}, r"^value\['weights'\]\[3\] is a builtins.object: "),
-        (Point(1, 2), r"tests\.data\.values\.test_refused\.Point: .*dict of its fields"),
+        (Point(1, 2), r"tests\.data\.values\.test_refused\.Point: .*send its \._asdict\(\)"),
+        (Patient(41), r"Patient: .*send dataclasses\.asdict\(…\)"),
+        (Sex.FEMALE, r"Sex: .*send its \.value"),
+        (Path("a.csv"), r"Path: .*\.read_bytes\(\)"),
+        (deque([1]), r"collections\.deque: .*send list\(…\)"),
+        (scipy.sparse.csr_matrix([[1]]), r"\.data, \.row, \.col and \.shape of its \.tocoo\(\)"),
+        (Figure(), r"Figure: .*\.savefig\(file, format='png'\)"),
+        (Grid(), r"Grid: .*send its \.to_dataframe\(\)"),
+        (Picture(), r"Picture: .*send np\.asarray\(…\)"),
+        ({1: BytesIO(b"x")}, r"BytesIO: read it first"),
         (defaultdict(list), r"collections.defaultdict: .*send dict\(…\)"),
         (Counter("a"), r"collections.Counter: .*send dict\(…\)"),
         (Weights(), "Weights: "),
