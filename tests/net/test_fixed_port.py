@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import errno
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 
 import pytest
 
 import duetlink
 from duetlink import Settings, errors
+from duetlink.net.fixed_port import check_free
+from duetlink.net.link.endpoint import Endpoint
 from duetlink.net.signaling import SessionCode
 from tests.free_port import free_port
 
@@ -113,3 +118,35 @@ def test_a_port_or_range_can_be_said_by_the_environment() -> None:
     assert settings.signaling_ports == range(9000, 9001)
     assert settings.flight_ports == range(9001, 9004)
     assert Settings().signaling_ports is None
+
+
+def test_a_group_listens_at_its_port_or_says_that_it_is_taken(taken: int) -> None:
+    flight = free_port()
+    with duetlink.group(size=2, settings=Settings(flight_port=flight)):
+        assert answers(flight)
+    assert not answers(flight)
+    with pytest.raises(errors.PortUnavailable, match=f"flight_port={taken}: nothing can listen"):
+        duetlink.group(size=2, settings=Settings(flight_port=taken))
+
+
+async def test_kernels_that_start_together_take_different_ports_of_a_range(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first = free_port()
+    settings = Settings(flight_port=f"{first}-{first + 30}")
+    both_found_it_free = threading.Barrier(2)
+
+    def check(host: str, port: int) -> None:
+        check_free(host, port)
+        with contextlib.suppress(threading.BrokenBarrierError):  # the other one waits for its turn
+            both_found_it_free.wait(0.3)
+
+    monkeypatch.setattr("duetlink.net.flight.server.check_free", check)
+    endpoints = [Endpoint() for _ in range(2)]
+    try:
+        await asyncio.gather(*(endpoint.open_fixed(settings) for endpoint in endpoints))
+        servers = [await server for endpoint in endpoints for server in endpoint._servers.values()]
+        assert len({server.port for server in servers}) == 2
+    finally:
+        for endpoint in endpoints:
+            await endpoint.close()
