@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 from collections.abc import Iterator
-from pathlib import Path
-
-import filelock
-import platformdirs
 
 from duetlink.errors import PortUnavailable
-
-_LOCK_TIMEOUT_S = 10.0  # a server has its port after some milliseconds
 
 
 def free_ports(host: str, ports: range, setting: str) -> Iterator[int]:
@@ -34,27 +27,11 @@ def free_ports(host: str, ports: range, setting: str) -> Iterator[int]:
 
 
 def check_free(host: str, port: int) -> None:
-    """Raise OSError where nothing can listen there. gRPC does not: it shares a port with another gRPC server
-    of the same user (SO_REUSEPORT), and does not say why it cannot listen.
-    """
+    """Raise OSError where nothing can listen there, with the reason, which Flight does not tell."""
     family, dualstack = (socket.AF_INET6 if ":" in host else socket.AF_INET), host == "::"
     if dualstack and not socket.has_dualstack_ipv6():
         family, dualstack, host = socket.AF_INET, False, "0.0.0.0"
     socket.create_server((host, port), family=family, dualstack_ipv6=dualstack).close()
-
-
-@contextlib.contextmanager
-def one_at_a_time() -> Iterator[None]:
-    """No other process of this user is between `check_free` and its server's start: both would find the same
-    port free, and gRPC would share it. Where no lock can be had, this is left to chance.
-    """
-    place = Path(platformdirs.user_data_dir("duetlink", appauthor=False))
-    lock = filelock.FileLock(place / "flight-port.lock", timeout=_LOCK_TIMEOUT_S, mode=0o600)
-    with contextlib.ExitStack() as held:
-        with contextlib.suppress(OSError, filelock.Timeout):
-            place.mkdir(mode=0o700, parents=True, exist_ok=True)
-            held.enter_context(lock)
-        yield
 
 
 def port_unavailable(setting: str, ports: range, why: OSError | None) -> PortUnavailable:

@@ -14,7 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 from duetlink.base.runtime import cpu
 from duetlink.errors import LinkClosed, PathUnavailable
-from duetlink.net.fixed_port import free_ports, one_at_a_time
+from duetlink.net.fixed_port import free_ports
 from duetlink.net.flight.certificate import Authority, create_identity
 from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.server import FlightServer
@@ -98,8 +98,7 @@ class Endpoint:
         )
         if ports is None:
             return make()
-        with one_at_a_time():
-            for port in free_ports(host, ports, "flight_port"):
-                with contextlib.suppress(PathUnavailable):  # taken meanwhile
-                    return make(port=port)
+        for port in free_ports(host, ports, "flight_port"):
+            with contextlib.suppress(PathUnavailable):  # taken meanwhile
+                return make(port=port)
         raise AssertionError("free_ports ends with an error")
