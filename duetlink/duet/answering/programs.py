@@ -252,11 +252,7 @@ class Programs:
         """Put down that an asset is worked on, and let a room have it, if it needs it."""
         self._worked_on(name, revision)
         if needed:
-            fd, size_bytes = await self.placed(name, revision)
-            try:
-                await runs.map_asset(room, name, revision, fd, size_bytes, again=again)
-            finally:
-                os.close(fd)
+            await self._map(room, name, revision, again)
         opened = Entry(
             kind=entry.RUN, name=name, revision=revision, reason="opened for the peer's operations"
         )
@@ -274,6 +270,14 @@ class Programs:
             os.close(fd)
             raise
         return fd, outgoing.size_bytes
+
+    async def _map(self, room: Room, name: str, revision: int, again: bool) -> None:
+        """Let a room have an asset."""
+        fd, size_bytes = await self.placed(name, revision)
+        try:
+            await runs.map_asset(room, name, revision, fd, size_bytes, again=again)
+        finally:
+            os.close(fd)
 
 
 def _verify(outgoing: Outgoing) -> None:
