@@ -308,8 +308,9 @@ def test_a_function_of_a_cell_is_known() -> None:
         ("def f(v):\n    return dict(\u0430=v)\n", "line 2, column 17 of f"),
         ("def f(v):\n    return f'\xe4 {\uff45val(v)}'\n", "line 2.* of f: "),
         ('def f(v):\n    return f"""{v[\'}\']}\n{\uff45val(v)}"""\n', "of f: "),
-        ("def f(v):\n    return v" + " " * 101 + "# here\n", "line 2 of f has 101 blanks in a row"),
-        ("def f(v):\n    return v" + "\t" * 15 + "# here\n", "line 2 of f has 116 blanks in a row"),
+        ("def f(v):\n    return v" + " " * 101 + "# here\n", "line 2 of f has gaps of 105 blanks"),
+        ("def f(v):\n    y = 0;" + (" " * 60 + "0;") * 2 + " y = v\n", "line 2 of f has gaps of 124 blanks"),
+        ("def f(v):\n    return v" + "\t" * 15 + "# here\n", "line 2 of f has gaps of 120 blanks"),
     ],
 )
 def test_a_text_that_a_reader_would_not_see_as_it_is_is_refused(text: str, why: str) -> None:

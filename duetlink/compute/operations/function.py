@@ -24,13 +24,13 @@ from duetlink.errors import LimitExceeded, OperationRefused, RemoteProtocolError
 
 MAX_SOURCE_BYTES = 256 * 1024
 MAX_LINE = 500  # characters: nobody looks for code at the end of a long line
-MAX_BLANKS = 100  # columns: what stands behind more of them would be out of sight
+MAX_BLANKS = 100  # columns, of all gaps of a line: what stands behind more would be out of sight
 MAX_CALL_BYTES = 64 * 1024
 MAX_INPUTS = 64
 MAX_NAME = 100  # characters
 _VERSION = "duetlink function 1"
 _TAGS = frozenset("tldsez")
-_BLANKS = re.compile(r"( +)\S")
+_BLANKS = re.compile(r"(^ +| {3,})\S")  # two blanks stand before a comment
 # a letter beyond ASCII; with it the escapes, so that Python does not warn of those that it does not know
 _MASKED = re.compile(r"\\[^\n{}]|[^\x00-\x7f]")
 
@@ -58,11 +58,11 @@ def check_source(name: str, source: str) -> None:
                 f"line {number} of {name} has {len(line):,} characters, over {MAX_LINE}; break it, or give "
                 "the data in it as an argument"
             )
-        widest = max(map(len, _BLANKS.findall(line.expandtabs())), default=0)
-        if widest > MAX_BLANKS:
+        blanks = sum(map(len, _BLANKS.findall(line.expandtabs())))
+        if blanks > MAX_BLANKS:
             raise OperationRefused(
-                f"line {number} of {name} has {widest} blanks in a row, over {MAX_BLANKS}; break it, so "
-                "that what stands behind them is in sight"
+                f"line {number} of {name} has gaps of {blanks} blanks, over {MAX_BLANKS}; break it, so that "
+                "what stands behind them is in sight"
             )
         plain = line.replace("\t", " ")
         if harmless(plain) != plain:
