@@ -173,6 +173,10 @@ class Room:
         asked = {"steps": steps, "max_bytes": max_bytes, "least_s": 0, "salt": "00"} | self._sized()
         return answers.read_frozen(*self._handle("begin", asked, self._placed()))
 
+    def end(self) -> tuple[bytes, Sequence[int]]:
+        """The reply after the rest of what was begun, without which the seeds of the run stay in force."""
+        return self.desk.handle("run", b'{"max_bytes": 1073741824}', [], lambda name, content: None)
+
     def release(self, asked: dict[str, Any], salt: str = "00") -> tuple[bytes, Sequence[int]]:
         return self._handle("release", asked | {"salt": salt} | self._sized(), self._placed())
 

@@ -27,6 +27,7 @@ from tests.data.values.test_contract import (
 )
 from tests.remote.conftest import Bench
 from tests.remote.hostile import Room, Sliced
+from tests.remote.test_frozen_values import told
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a room's memory needs Linux")
 
@@ -100,6 +101,7 @@ def test_what_a_step_writes_into_an_object_reaches_no_later_program(kind: str, p
     assert Room({"x": encoded}, OF_X, planted.lists).told() == alone
     planted.room = Room({"x": encoded}, program, planted.lists, again=["x"])
     frozen = planted.room.begin(2)
+    assert told(planted.room.end()) == whole
     if frozen is not None:  # what was spoilt is nothing that anybody sees
         later = Room({"x": encoded}, program, planted.lists)
         later._handle("frozen", {"size_bytes": frozen[1], "state": frozen[2], "steps": 2}, frozen[0])
@@ -109,7 +111,9 @@ def test_what_a_step_writes_into_an_object_reaches_no_later_program(kind: str, p
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_value_is_frozen_where_the_object_is_as_it_was(kind: str, planted: Planted) -> None:
     program = Sliced(3, [X, ["operator.add", [1.0, 0.5]], ["planted.both", [[2], [1]]]])
-    frozen = Room({"x": SAMPLES[kind]}, program, planted.lists, again=["x"]).begin(2)
+    room = Room({"x": SAMPLES[kind]}, program, planted.lists, again=["x"])
+    frozen = room.begin(2)
+    told(room.end())
     assert frozen is not None
     os.close(frozen[0])
 

@@ -306,15 +306,21 @@ class Interpreter:
         if len(arguments) <= max(places, default=-1):  # they are among the others
             return finished(call(*arguments, **keywords))
         changed = [arguments[place] for place in places]
-        given = [argument for argument in (*arguments, *keywords.values()) if not _is_in(argument, changed)]
+        given = (*arguments, *keywords.values())
+        if changed:
+            given = tuple(argument for argument in given if not _is_in(argument, changed))
+        locked = read_only.lock(given)
         try:
-            with read_only.read_only(given) as locked:
-                result = finished(call(*arguments, **keywords))
-            read_only.unlock(result, locked)
-            return result
+            result = finished(call(*arguments, **keywords))
         except ValueError as error:
-            if not read_only.is_refusal(error):
+            if not locked or not read_only.is_refusal(error):
                 raise
+        else:
+            read_only.unlock(locked)
+            read_only.unlock_views(result, locked)
+            return result
+        finally:
+            read_only.unlock(locked)
         # compiled code that only reads may insist on what can be written to
         if step.draw is not None:
             self._draws.seed(step.draw)

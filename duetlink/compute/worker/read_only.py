@@ -11,34 +11,37 @@ from __future__ import annotations
 
 import contextlib
 import mmap
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from duetlink.compute.worker.separation import is_array, parts
 
 
-@contextlib.contextmanager
-def read_only(given: Iterable[Any]) -> Iterator[list[Any]]:
-    """Of what is given, all arrays, also those in containers, are read-only within: these."""
+def lock(given: Iterable[Any]) -> list[Any]:
+    """Make all arrays of what is given read-only, also those in containers: these, for `unlock`."""
     locked = [
         array for array in parts(given) if is_array(array) and array.flags.writeable and _is_ours(array)
     ]
     for array in locked:
-        array.flags.writeable = False
-    try:
-        yield locked
-    finally:
-        for array in locked:
-            array.flags.writeable = True
+        array.setflags(write=False)
+    return locked
 
 
-def unlock(result: Any, locked: Sequence[Any]) -> None:
+def unlock(locked: Sequence[Any]) -> None:
+    """Make them writable again."""
+    for array in locked:
+        array.setflags(write=True)
+
+
+def unlock_views(result: Any, unlocked: Sequence[Any]) -> None:
     """Let be written to what a step has made as views of arrays that were read-only for that step."""
-    roots = {id(_root(array)) for array in locked}
-    for array in parts([result]) if roots else ():
-        if is_array(array) and not array.flags.writeable and id(_root(array)) in roots and _is_whole(array):
-            with contextlib.suppress(ValueError):
-                array.flags.writeable = True
+    roots: set[int] = set()
+    for array in parts((result,)) if unlocked else ():
+        if is_array(array) and not array.flags.writeable and _is_whole(array):
+            roots = roots or {id(_root(each)) for each in unlocked}
+            if id(_root(array)) in roots:
+                with contextlib.suppress(ValueError):
+                    array.setflags(write=True)
 
 
 def is_refusal(error: BaseException) -> bool:
@@ -54,7 +57,8 @@ def _is_ours(array: Any) -> bool:
 
 def _root(array: Any) -> Any:
     """What holds its memory."""
-    while is_array(array) and array.base is not None:
+    kind = type(array)
+    while type(array) is kind and array.base is not None:
         array = array.base
     return array
 
