@@ -38,6 +38,7 @@ _VALUES = frozenset(
         "__complex__",
         "__array__",
         "__contains__",
+        "is_nonzero",
     ]
 )
 
@@ -102,6 +103,14 @@ class TensorPointer(Asked, torch.Tensor):
     def __repr__(self, *, tensor_contents: Any = None) -> Any:  # type: ignore[override]
         return f"<{self._title()}; {sizes.mock_words(self)}:\n{mock_shown.text_of(self.mock)}>"
 
+    def __format__(self, specification: str) -> str:
+        if specification:
+            raise PrivateValue(
+                f"the text in the format {specification!r} of {self._title()} is not known here: ask for it "
+                "with .get(reason=…), or decide by its mock: .mock"
+            )
+        return str(self)
+
     def __deepcopy__(self, memo: dict[int, Any]) -> NoReturn:
         raise OperationRefused("a tensor at the owner is copied with .clone()")
 
@@ -118,8 +127,9 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
     if name is None or name in METADATA_NAMES:
         called = getattr(function, "__name__", str(function))
         if called in _VALUES:
+            asked = "bool" if called == "is_nonzero" else called.strip("_")
             raise PrivateValue(
-                f"{called} of a tensor at the owner is not known here: ask for it with .get(reason=…), or "
+                f"{asked} of a tensor at the owner is not known here: ask for it with .get(reason=…), or "
                 "decide by its mock: .mock"
             )
         if function is torch.Tensor.type:

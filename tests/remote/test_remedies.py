@@ -1,0 +1,46 @@
+"""What a refusal says, and that what it says to do gives the right result when it is done."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+import torch
+
+from duetlink.errors import PrivateValue
+from tests.remote.conftest import Bench
+
+REAL: dict[str, Any] = {
+    "frame": pd.DataFrame({"age": [61.0, 18.0, 33.0, 47.0], "sex": ["male", "female", "male", "female"]}),
+    "x": np.array([1.0, -2.0, 3.0, -4.0]),
+    "t": torch.tensor([1.0, -2.0, 3.0]),
+}
+MOCKS: dict[str, Any] = {
+    "frame": pd.DataFrame({"age": [20.0, 31.0, 42.0, 53.0], "sex": ["text 0", "text 1", "text 2", "text 3"]}),
+    "x": np.array([2.0, 5.0, -3.0, 1.0]),
+    "t": torch.tensor([4.0, -5.0, 6.0]),
+}
+
+
+@pytest.fixture(scope="module")
+def p(shared_bench: Bench) -> dict[str, Any]:
+    return {name: shared_bench.share(obj, name, MOCKS[name]) for name, obj in REAL.items()}
+
+
+def test_a_number_of_torch_is_formatted_and_decided_by_after_it_was_asked_for(p: dict[str, Any]) -> None:
+    loss = (p["t"] * 2).sum()
+    with pytest.raises(
+        PrivateValue, match=r"the text in the format '\.3f' of result \d+, a tensor at the"
+    ) as e:
+        f"{loss:.3f}"
+    assert str(e.value).endswith("ask for it with .get(reason=…), or decide by its mock: .mock")
+    with pytest.raises(
+        PrivateValue, match=r"bool of a tensor at the owner is not known here: ask for it with"
+    ):
+        bool(loss > 3)
+    assert f"{loss.get(reason='log'):.3f}" == "4.000"
+    assert f"{loss.mock:.3f}" == "10.000"
+    assert f"{loss}".startswith("<result ")
+    assert bool((loss > 3).get())
