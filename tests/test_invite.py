@@ -145,7 +145,8 @@ def test_the_peer_before_cannot_come_back(
     owner.share(1, "one")
     first = join(settings=dataclasses.replace(QUICK, reconnect_timeout_s=3.0))
     heal = cut_off(first, cut)
-    state_becomes(owner, "reconnecting")
+    for lost in (owner, first):
+        state_becomes(lost, "reconnecting")
     owner.invite()
     second = join()
     heal()
