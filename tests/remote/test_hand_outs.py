@@ -11,6 +11,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.stats
 import sklearn.linear_model
@@ -49,30 +50,54 @@ def tensor(shared_bench: Bench) -> Any:
 
 # -- libraries that want plain values --------------------------------------------------------------------
 
-LIBRARIES: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
-    "asarray": ("numpy", lambda p, n: np.asarray(n)),
-    "full": ("numpy", lambda p, n: np.full(3, n[0])),
-    "an item": ("numpy", lambda p, n: np.float64(n[0])),
-    "vectorize": ("numpy", lambda p, n: np.vectorize(abs)(n)),
-    "permutation": ("numpy", lambda p, n: np.random.default_rng(0).permutation(n)),
-    "cut": ("pandas", lambda p, n: pd.cut(p.age, [0, 40, 100])),
-    "isna": ("pandas", lambda p, n: pd.isna(p)),
-    "a new frame": ("pandas", lambda p, n: pd.DataFrame({"a": p.age})),
-    "to_datetime": ("pandas", lambda p, n: pd.to_datetime(p.age)),
-    "crosstab": ("pandas", lambda p, n: pd.crosstab(p.town, p.age)),
-    "isin": ("pandas", lambda p, n: pd.Series([1.0, 2.0, 3.0]).isin(n)),
-    "ttest": ("scipy", lambda p, n: scipy.stats.ttest_ind(p.age, p.pay)),
-    "fit": ("sklearn", lambda p, n: sklearn.linear_model.LinearRegression().fit(p[["age"]], p.pay)),
-    "a score": ("sklearn", lambda p, n: sklearn.metrics.accuracy_score(p.age, p.age)),
+FAR = r"call it by way of duet\.remote"
+LIBRARIES: dict[str, tuple[str, str, Callable[[Any, Any], Any]]] = {
+    "asarray": ("numpy", r"duet\.remote\(numpy\)\.asarray\(x\)", lambda p, n: np.asarray(n)),
+    "full": ("numpy", rf"{FAR}\(numpy\)\.full\(…\)", lambda p, n: np.full(3, n[0])),
+    "an item": ("numpy", r"duet\.remote\(numpy\)\.asarray\(x\)", lambda p, n: np.float64(n[0])),
+    "vectorize": ("numpy", r"write what it does with NumPy's functions", lambda p, n: np.vectorize(abs)(n)),
+    "permutation": ("numpy", r"\.default_rng\(0\)", lambda p, n: np.random.default_rng(0).permutation(n)),
+    "r_": ("numpy", r"take numpy\.concatenate\(\[x, y\]\) in place of numpy\.r_", lambda p, n: np.r_[n, n]),
+    "c_": ("numpy", r"take numpy\.column_stack\(\[x, y\]\) in place of numpy\.c_", lambda p, n: np.c_[n, n]),
+    "masked": ("numpy", r"numpy\.ma\.core\.array is in no list.*@duet\.remote", lambda p, n: np.ma.array(n)),
+    "cut": ("pandas", rf"{FAR}\(pandas\)\.cut\(…\)", lambda p, n: pd.cut(p.age, [0, 40, 100])),
+    "isna": ("pandas", rf"{FAR}\(pandas\)\.isna\(…\)", lambda p, n: pd.isna(p)),
+    "a new frame": ("pandas", rf"{FAR}\(pandas\)\.DataFrame\(…\)", lambda p, n: pd.DataFrame({"a": p.age})),
+    "to_datetime": ("pandas", rf"{FAR}\(pandas\)\.to_datetime\(…\)", lambda p, n: pd.to_datetime(p.age)),
+    "of a frame": ("pandas", rf"{FAR}\(pandas\)\.to_datetime\(…\)", lambda p, n: pd.to_datetime(p)),
+    "crosstab": ("pandas", rf"{FAR}\(pandas\)\.crosstab\(…\)", lambda p, n: pd.crosstab(p.town, p.age)),
+    "isin": (
+        "pandas",
+        r"place the Series .* duet\.remote\(obj\)",
+        lambda p, n: pd.Series([1.0, 2.0]).isin(n),
+    ),
+    "ttest": ("scipy", rf"{FAR}\(scipy\.stats\)\.ttest_ind\(…\)", lambda p, n: scipy.stats.ttest_ind(n, n)),
+    "fit": (
+        "sklearn",
+        r"duet\.remote\(LinearRegression\(…\)\)\.fit\(…\)",
+        lambda p, n: sklearn.linear_model.LinearRegression().fit(p[["age"]], p.pay),
+    ),
+    "a fitted one": (
+        "sklearn",
+        r"has learnt here does not travel.*duet\.remote\(LinearRegression\(…\)\)\.fit.*x @ model\.coef_\.T",
+        lambda p, n: (
+            sklearn.linear_model.LinearRegression().fit([[1.0], [2.0]], [2.0, 3.0]).predict(p[["age"]])
+        ),
+    ),
+    "a score": (
+        "sklearn",
+        rf"{FAR}\(sklearn\.metrics\)\.accuracy_score\(…\)",
+        lambda p, n: sklearn.metrics.accuracy_score(p.age, p.age),
+    ),
+    "concat": ("polars", rf"{FAR}\(polars\)\.concat\(…\)", lambda p, n: pl.concat([p])),
+    "an expression": ("polars", r"make it with pl = duet\.remote\(polars\)", lambda p, n: pl.col("a") > n[0]),
 }
 
 
 @pytest.mark.parametrize("name", LIBRARIES)
 def test_a_library_does_not_compute_on_a_mock(people: Any, numbers: Any, name: str) -> None:
-    library, ask = LIBRARIES[name]
-    with pytest.raises(
-        errors.PrivateValue, match=rf"{library} wants the values of .*duet\.remote\({library}\)"
-    ):
+    library, words, ask = LIBRARIES[name]
+    with pytest.raises(errors.PrivateValue, match=rf"{library} wants the values of .*{words}"):
         ask(people, numbers)
 
 
@@ -85,6 +110,18 @@ def test_what_the_refusal_says_works(bench: Bench, people: Any, frame: pd.DataFr
     assert mine.isin(numbers).get(reason="which").tolist() == [True, False]
     made = bench.scientist.remote(torch).tensor(numbers)
     assert made.get(reason="a tensor").tolist() == [1.0, 2.0, 3.0]
+    pairs = np.column_stack([numbers, numbers])
+    assert pairs.get(reason="in place of c_").tolist() == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
+    joined = np.concatenate([numbers, numbers])
+    assert joined.get(reason="in place of r_").tolist() == [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]
+    model = sklearn.linear_model.LinearRegression().fit([[1.0], [2.0]], [3.0, 5.0])
+    predicted = numbers.reshape(-1, 1) @ model.coef_.T + model.intercept_
+    assert predicted.get(reason="by hand").tolist() == pytest.approx([3.0, 5.0, 7.0])
+    far_pl = bench.scientist.remote(pl)
+    table = bench.share(pl.DataFrame({"b": [1.0, 2.0, 6.0]}), "table handed out")
+    assert far_pl.concat([table, table]).get(reason="twice")["b"].to_list() == [1.0, 2.0, 6.0] * 2
+    above = table.filter(far_pl.col("b") > table["b"].mean())
+    assert above.get(reason="above")["b"].to_list() == [6.0]
 
 
 def test_a_drawing_is_of_the_mock_and_says_so(people: Any) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 import torch
+from sklearn.linear_model import LinearRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from duetlink.errors import PrivateValue
+from duetlink.errors import OperationRefused, PrivateValue
 from tests.remote.conftest import Bench
 
 REAL: dict[str, Any] = {
@@ -44,3 +49,20 @@ def test_a_number_of_torch_is_formatted_and_decided_by_after_it_was_asked_for(p:
     assert f"{loss.mock:.3f}" == "10.000"
     assert f"{loss}".startswith("<result ")
     assert bool((loss > 3).get())
+
+
+def test_labels_of_a_mapping_are_asked_for_as_a_list(bench: Bench, p: dict[str, Any]) -> None:
+    groups = p["frame"].groupby("sex").groups
+    with pytest.raises(PrivateValue, match=r"which items .* depends on the data.*list\(x\)\.get\(reason=…\)"):
+        list(groups)
+    keys = bench.scientist.remote(builtins).list(groups)
+    assert keys.get(reason="the groups") == ["female", "male"]
+
+
+def test_an_estimator_at_the_owner_is_in_no_local_one(bench: Bench, p: dict[str, Any]) -> None:
+    far = bench.scientist.remote(LinearRegression())
+    with pytest.raises(OperationRefused, match=r"local estimator cannot hold.*duet\.remote\(make_pipeline"):
+        GridSearchCV(far, {"fit_intercept": [True]}).fit([[1.0], [2.0]], [1.0, 2.0])
+    x = p["x"].reshape(-1, 1)
+    fitted = bench.scientist.remote(make_pipeline(StandardScaler(), LinearRegression())).fit(x, p["x"])
+    assert fitted.predict(x).get(reason="fit").tolist() == pytest.approx([1.0, -2.0, 3.0, -4.0])

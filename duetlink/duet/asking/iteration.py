@@ -5,7 +5,7 @@ Which groups and labels there are depends on the data, so that a loop over them 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, MappingView, Sequence
 from typing import Any
 
 from duetlink.duet.asking import mock_used, sizes
@@ -17,6 +17,10 @@ LOOPS = frozenset({"items", "iter_rows", "iterrows", "itertuples", "keys", "rows
 _GROUPS = (
     "which groups there are depends on the data: aggregate all of them at once, with .agg(…), or ask for "
     "their names and take each with .get_group(name)"
+)
+_KEYS = (
+    "which items {title} has depends on the data: ask for a list of them, duet.remote(builtins).list(x)"
+    ".get(reason=…)"
 )
 _LABELS = (
     ".{name}() is not known here, as labels depend on the data: work on .index and on the items, or ask for "
@@ -32,16 +36,18 @@ def items_of(remote: Any) -> Iterator[Any]:
     mock = remote._mock
     if hasattr(mock, "ngroups"):
         raise PrivateValue(_GROUPS)
+    if isinstance(mock, (Mapping, MappingView)):
+        raise PrivateValue(_KEYS.format(title=remote._title()))
     if hasattr(mock, "columns"):  # a frame's names, which are no secret where no data have made them
         sizes.check(remote, "columns")
         return iter(mock)
     rows = remote.iloc if hasattr(mock, "iloc") else remote  # by place: labels depend on the data
-    return _items(rows, len(remote), remote._title())
+    return _items(rows, len(remote), remote)
 
 
-def _items(rows: Any, count: int, title: str) -> Iterator[Any]:
+def _items(rows: Any, count: int, remote: Any) -> Iterator[Any]:
     # not before the first is wanted: libraries ask for a loop to see whether there is one
-    mock_used.check_loop(title)
+    mock_used.check_loop(remote._title(), remote._program.allowed)
     for index in range(count):
         yield rows[index]
 

@@ -8,9 +8,12 @@ import dis
 import sys
 import sysconfig
 import warnings
+from collections.abc import Sequence
 from types import FrameType
 from typing import NoReturn
 
+from duetlink.compute.operations.allowed import Allowed
+from duetlink.duet.asking.ways import way_of
 from duetlink.errors import OperationRefused, PrivateValue
 
 _DRAWING = frozenset({"altair", "bokeh", "matplotlib", "plotly", "seaborn"})
@@ -20,6 +23,8 @@ _ASKING_KIND = (
     "duetlink.",
     "pandas.core.dtypes.generic",
 )  # what lies between pandas' question and check_kind
+# where pandas takes several objects, or any
+_JOINING = ("pandas.core.reshape.", "pandas.core.algorithms", "pandas.core.tools.")
 _LIBRARIES = tuple(sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib"))
 
 
@@ -32,7 +37,7 @@ def is_for_a_drawing() -> bool:
     return sys._getframe(3).f_globals.get("__name__", "").partition(".")[0] in _DRAWING
 
 
-def hand_out(what: str) -> None:
+def hand_out(what: str, allowed: Allowed) -> None:
     """Return, with a warning, where a library that draws wants plain values of `what`. To be called by the
     method that gives it the mock's.
 
@@ -41,14 +46,9 @@ def hand_out(what: str) -> None:
             would look like a result.
         OperationRefused: the library works out a formula.
     """
-    frame: FrameType | None = sys._getframe(1)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("duetlink."):
-        frame = frame.f_back
-    libraries = []
-    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
-        libraries.append(frame.f_globals.get("__name__", "").partition(".")[0])
-        frame = frame.f_back
-    library = libraries[-1] if libraries else ""
+    frames, frame = _frames(sys._getframe(1))
+    libraries = [_library(one) for one in frames]
+    library = libraries[0] if libraries else ""
     if _FORMULAS & set(libraries):
         raise OperationRefused(
             f"a formula would be worked out with the mock of {what}: take "
@@ -60,19 +60,19 @@ def hand_out(what: str) -> None:
         )
         _warn(f"{words}; draw what .get(reason=…) brings", frame)
         return
-    _refuse(library or "numpy", what)
+    _refuse(frames, what, allowed)
 
 
-def check_loop(what: str) -> None:
+def check_loop(what: str, allowed: Allowed) -> None:
     """Raise PrivateValue where a library that computes is about to loop over `what`, and would take pointers
     for values. To be called by the method that loops.
     """
-    library = sys._getframe(2).f_globals.get("__name__", "").partition(".")[0]
-    if library in _COMPUTING:
-        _refuse(library, what)
+    frame = sys._getframe(2)
+    if _library(frame) in _COMPUTING:
+        _refuse(_frames(frame)[0], what, allowed)
 
 
-def check_kind(what: str) -> None:
+def check_kind(what: str, allowed: Allowed) -> None:
     """Raise PrivateValue where pandas is about to join or reshape `what`, and asks whether it is one of its
     own objects, by their attribute `_typ`. To be called by the method that looks the attribute up.
 
@@ -82,17 +82,18 @@ def check_kind(what: str) -> None:
     while frame is not None and frame.f_globals.get("__name__", "").startswith(_ASKING_KIND):
         frame = frame.f_back
     module = frame.f_globals.get("__name__", "") if frame is not None else ""
-    if module.startswith("pandas.core.reshape.") or module == "pandas.core.algorithms":
-        _refuse("pandas", what)
+    if module.startswith(_JOINING):
+        _refuse(_frames(frame)[0], what, allowed)
 
 
-def check_equals(what: str) -> None:
-    """Raise PrivateValue where `equals` of pandas asks whether `what` is one of its own objects. To be called
-    by what tells the class.
+def check_class(what: str, allowed: Allowed) -> None:
+    """Raise PrivateValue where Polars, or `equals` of pandas, asks whether `what` is one of its own objects,
+    and would go on as with a foreign one. To be called by what tells the class.
     """
     frame = sys._getframe(2)
-    if frame.f_code.co_name == "equals" and frame.f_globals.get("__name__", "").startswith("pandas."):
-        _refuse("pandas", what)
+    library = _library(frame)
+    if library == "polars" or (library == "pandas" and frame.f_code.co_name == "equals"):
+        _refuse(_frames(frame)[0], what, allowed)
 
 
 def check_row_set(what: str) -> None:
@@ -120,12 +121,31 @@ def warn_hashed(what: str) -> None:
         _warn(f"{words}; do this at the owner, by duet.remote(obj) on what it was looked for in", frame)
 
 
-def _refuse(library: str, what: str) -> NoReturn:
+def _refuse(frames: Sequence[FrameType], what: str, allowed: Allowed) -> NoReturn:
+    library = _library(frames[0]) if frames else "numpy"
     raise PrivateValue(
-        f"{library} wants the values of {what}, and here is only its mock: call it by way of "
-        f"duet.remote({library}), or place the object whose method this is, duet.remote(obj); ask for the "
-        "values with .get(reason=…); or take the mock, where that is meant: .mock"
+        f"{library} wants the values of {what}, and here is only its mock: {way_of(frames, allowed)}; ask "
+        "for the values with .get(reason=…); or take the mock, where that is meant: .mock"
     )
+
+
+def _library(frame: FrameType) -> str:
+    """The top package of what runs in a frame."""
+    name: str = frame.f_globals.get("__name__", "")
+    return name.partition(".")[0]
+
+
+def _frames(frame: FrameType | None) -> tuple[list[FrameType], FrameType | None]:
+    """The frames of libraries from `frame` on, the outermost first, and the line of the notebook that has
+    called them.
+    """
+    while frame is not None and _library(frame) == "duetlink":
+        frame = frame.f_back
+    frames: list[FrameType] = []
+    while frame is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+        frames.insert(0, frame)
+        frame = frame.f_back
+    return frames, frame
 
 
 def warn_shown(name: str, what: str) -> None:

@@ -75,8 +75,8 @@ class Remote:
 
     @property  # type: ignore[misc]
     def __class__(self) -> type[Self]:
-        """The class, for `isinstance`. pandas' `equals` asks so as well, and would answer False."""
-        mock_used.check_equals(self._title())
+        """The class, for `isinstance`. Polars and pandas' `equals` ask so as well."""
+        mock_used.check_class(self._title(), self._program.allowed)
         return type(self)
 
     # -- attributes ------------------------------------------------------------------------------------------
@@ -89,8 +89,13 @@ class Remote:
                 "what .get(reason=…) brings"
             )
         if name.startswith("_"):
+            if name == "__sklearn_tags__" and hasattr(self._mock, "get_params"):
+                raise OperationRefused(
+                    f"a local estimator cannot hold {self._title()}: put it together of plain ones, and "
+                    "place the whole, as in duet.remote(make_pipeline(StandardScaler(), SVC())).fit(x, y)"
+                )
             if name == "_typ":
-                mock_used.check_kind(self._title())
+                mock_used.check_kind(self._title(), self._program.allowed)
             raise AttributeError(name)
         mock, program = self._mock, self._program
         kind = type(mock)
@@ -259,7 +264,7 @@ class Remote:
         """The mock's value, with a warning, for a library that draws; nothing else gets one."""
         if not mock_used.is_for_a_drawing():
             self._refuse(what)
-        mock_used.hand_out(self._title())
+        mock_used.hand_out(self._title(), self._program.allowed)
         return make(self._mock)
 
     def __divmod__(self, other: Any) -> Any:
@@ -312,7 +317,7 @@ class Remote:
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         import numpy as np
 
-        mock_used.hand_out(self._title())
+        mock_used.hand_out(self._title(), self._program.allowed)
         return np.asarray(self._mock, dtype=dtype)
 
     def __array_ufunc__(self, function: Any, method: str, *inputs: Any, **keywords: Any) -> Any:

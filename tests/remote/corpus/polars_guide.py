@@ -20,7 +20,7 @@ df.group_by((pl.col("birthdate").dt.year() // 10 * 10).alias("decade"), maintain
 df2 = pl.DataFrame({"name": ["Ben Brown", "Daniel Donovan", "Alice Archer", "Chloe Cooper"], "parent": [True, False, False, False], "siblings": [1, 2, 3, 4]})  # shared
 df.join(df2, on="name", how="left")
 df3 = pl.DataFrame({"name": ["Ethan Edwards", "Fiona Foster", "Grace Gibson", "Henry Harris"], "birthdate": [dt.date(1977, 5, 10), dt.date(1975, 6, 23), dt.date(1973, 7, 22), dt.date(1971, 8, 3)], "weight": [67.9, 72.5, 57.6, 93.1], "height": [1.76, 1.6, 1.66, 1.8]})  # shared
-pl.concat([df, df3], how="vertical")  # remote: TypeError
+pl.concat([df, df3], how="vertical")  # remote: PrivateValue
 df["weight"].mean()
 df["weight"] * 2
 df.head(2)

@@ -96,7 +96,7 @@ x.tolist()  # refused: PrivateValue
 float(x.sum())  # refused: PrivateValue
 if x.numel() == 5:
     y = x * 2
-print(f"loss: {agg:>7f}")  # refused: OperationRefused
+print(f"loss: {agg:>7f}")  # refused: PrivateValue
 torch.isnan(x).any()
 x.to(torch.float64)
 x.double().sum()
