@@ -113,7 +113,7 @@ def test_names_of_columns_are_no_secret(people: Any) -> None:
 
 
 def test_what_writes_or_evaluates_is_not_there(people: Any) -> None:
-    for name in ("to_csv", "to_pickle", "to_sql", "pipe"):
+    for name in ("to_csv", "to_pickle", "to_sql"):
         with pytest.raises(AttributeError, match="is in no list"):
             getattr(people, name)
     for hidden in ("to_csv", "to_pickle"):

@@ -66,3 +66,38 @@ def test_an_estimator_at_the_owner_is_in_no_local_one(bench: Bench, p: dict[str,
     x = p["x"].reshape(-1, 1)
     fitted = bench.scientist.remote(make_pipeline(StandardScaler(), LinearRegression())).fit(x, p["x"])
     assert fitted.predict(x).get(reason="fit").tolist() == pytest.approx([1.0, -2.0, 3.0, -4.0])
+
+
+CALLED: dict[str, Any] = {
+    "assign": lambda f: f.assign(half=lambda d: d.age / 2, both=lambda d: d.half + d.age),
+    "assign, with a value": lambda f: f.assign(one=1.0, two=lambda d: d.one + d.age),
+    "pipe": lambda f: f.pipe(lambda d, factor, add: d.age * factor + add, 2, add=1),
+    "pipe, by name": lambda f: f.pipe((lambda factor, frame: frame.age * factor, "frame"), 3),
+    "pipe of a column": lambda f: f.age.pipe(np.sqrt),
+    "pipe of groups": lambda f: f.groupby("sex").pipe(lambda g: g.age.max() - g.age.min()),
+    "loc": lambda f: f.loc[lambda d: d.age > 30, "age"],
+    "brackets": lambda f: f[lambda d: d.age > 30],
+    "where": lambda f: f.age.where(lambda s: s > 30, lambda s: -s),
+    "a column set in it": lambda f: f.pipe(set_in_it).assign(old=f.age),
+    "loc that is set": lambda f: set_by_loc(f.copy()),
+}
+
+
+def set_in_it(frame: Any) -> Any:
+    frame["age"] = frame["age"] * 0
+    return frame
+
+
+def set_by_loc(frame: Any) -> Any:
+    frame.loc[lambda d: d.age > 40, "age"] = 0.0
+    return frame
+
+
+@pytest.mark.parametrize("name", CALLED)
+def test_a_function_that_gets_the_frame_is_called_here_with_its_pointer(p: dict[str, Any], name: str) -> None:
+    made = CALLED[name](p["frame"]).get(reason=name)
+    expected = CALLED[name](REAL["frame"])
+    if isinstance(expected, pd.DataFrame):
+        pd.testing.assert_frame_equal(made, expected)
+    else:
+        pd.testing.assert_series_equal(made, expected)

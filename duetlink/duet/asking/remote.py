@@ -18,7 +18,7 @@ from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
 from duetlink.compute.operations.sizes.mask import COLUMNS, NAMES, trimmed
 from duetlink.compute.prep.frames import PREPARE, prepare
 from duetlink.compute.prep.spec import PrepSpec
-from duetlink.duet.asking import mock_shown, mock_used, sizes
+from duetlink.duet.asking import called_here, mock_shown, mock_used, sizes
 from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.grammar import frame_texts
 from duetlink.duet.asking.iteration import LOOPS, items_of, loop_of
@@ -97,6 +97,10 @@ class Remote:
             if name == "_typ":
                 mock_used.check_kind(self._title(), self._program.allowed)
             raise AttributeError(name)
+        if name in called_here.METHODS:
+            method = called_here.method_of(self, name, _Method(self, name))
+            if method is not None:
+                return method
         mock, program = self._mock, self._program
         kind = type(mock)
         effect = program.allowed.method(kind, name)
@@ -214,12 +218,16 @@ class Remote:
     # -- what Python asks of a container ---------------------------------------------------------------------
 
     def __getitem__(self, key: Any) -> Any:
+        if callable(key) or type(key) is tuple:
+            key = called_here.key_of(self, key)
         return self._program.call("operator.getitem", operator.getitem, (self, key), {})
 
     def __setitem__(self, key: Any, value: Any) -> None:
         if type(key) is int and hasattr(type(value), "_is_remote") and getattr(self._mock, "ndim", 1) > 1:
             mock_used.check_row_set(self._title())
         self._check_own()
+        if callable(key) or type(key) is tuple:
+            key = called_here.key_of(self, key)
         self._program.call("operator.setitem", operator.setitem, (self, key, value), {})
 
     def __delitem__(self, key: Any) -> None:

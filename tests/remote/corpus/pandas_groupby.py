@@ -59,5 +59,5 @@ df.groupby(df["C"] > 0)["D"].mean()
 df.groupby([df["B"].str.len(), "A"])["D"].max()
 df.groupby("A")["C"].first()
 df.groupby("A")[["C", "D"]].corr()
-df.groupby("A").pipe(lambda grp: grp["C"].max() - grp["D"].min())  # refused: UnknownAttribute
+df.groupby("A").pipe(lambda grp: grp["C"].max() - grp["D"].min())
 df.groupby("A")["C"].idxmax()
