@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -26,6 +27,7 @@ from duetlink.errors import RemoteProtocolError
 DIGEST_VERSION = "v2:"  # before digests of programs and functions
 _VERSION = b"duetlink program 2\n"
 _MAX_WORDS = 200  # characters
+_MOST_TURNS = 2  # times that received steps are sliced again: a sender sends what nothing falls away from
 
 
 class Value(NamedTuple):
@@ -79,7 +81,12 @@ class Program:
         values: Sequence[Value] = (),
         effects: Callable[[str], str] = worst_effect,
     ) -> Self:
-        """A program of canonical steps, without those that do not make the target. Raises as `read`."""
+        """A program of canonical steps, without those that do not make the target.
+
+        Raises:
+            RemoteProtocolError: no steps make the target, or each of several slices still leaves out others.
+            LimitExceeded: they would take too much memory.
+        """
         logged = [_logged(value) for value in values]
         trace = Trace(effects, may_learn=False)
         trace.add_canonical(steps, logged)
@@ -98,11 +105,21 @@ class Program:
         steps: int | None,
         effects: Callable[[str], str] = worst_effect,
     ) -> Self:
-        """`steps` is how many the slice was taken of, where they were canonical themselves."""
+        """`steps` is how many the slice was taken of, where they were canonical themselves. Those have few
+        turns, since each turn may take as long as the first and leave out no more than one step; what this
+        side has recorded has as many as it needs.
+        """
+        turns_left = math.inf if steps is None else _MOST_TURNS
         while True:
             text, (target,), logged = _written(found)
             if steps == len(found):
                 break
+            if not turns_left:
+                raise RemoteProtocolError(
+                    f"a program of {len(found):,} steps was not cut down to what makes its result; a request "
+                    "carries the steps that nothing more falls away from"
+                )
+            turns_left -= 1
             trace = Trace(effects, may_learn=False)
             trace.add_canonical(json.loads(text), logged)
             steps, found = len(found), slice_of(trace, trace.node(target))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duetlink.compute.operations import body, canonical
 from duetlink.compute.operations.canonical import Program, Value, compacted
 from duetlink.compute.operations.trace import LoggedValue, Trace
 from duetlink.errors import RemoteProtocolError
@@ -104,8 +105,42 @@ def test_a_program_is_settled(steps: Steps, back: int) -> None:
     steps = [step for step in steps if step[1] != "drop"]
     ids = list(dict.fromkeys(step[0] for step in steps if step[0]))
     program = asked(traced(steps, may_learn=False), ids[max(len(ids) - 1 - back, 0)])
-    again = Program.read(memoryview(b"".join(program.segments)), effects)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(canonical, "_MOST_TURNS", 0)  # nothing falls away
+        again = Program.read(memoryview(b"".join(program.segments)), effects)
     assert (again.text, again.target, again.digest) == (program.text, program.target, program.digest)
+
+
+def shrinking(pairs: int) -> Writer:
+    """A recording whose last result has a slice that loses one pair of steps with each turn: a pair is only
+    related to the result by the pair before it.
+    """
+    w = Writer()
+    x, zero = w.asset("x"), w.call("torch.zeros", 1)
+    written = [w.call("torch.zeros", 1) for _ in range(pairs)]
+    related = [w.call("numpy.broadcast_arrays", zero, each) for each in written]
+    read = [w.call("operator.add", w.call("operator.getitem", each, 0), 0) for each in related[1:]]
+    for target, each in zip(written, read, strict=False):
+        w.do("operator.iadd", target, each)
+    w.call("operator.add", x, w.call("operator.add", zero, 0))
+    return w
+
+
+def test_what_loses_a_step_with_each_slice_is_refused_when_it_comes_and_settled_when_it_is_sent() -> None:
+    recorded = shrinking(pairs=20)
+    target = recorded.steps[-1][0]
+    places: dict[int, int] = {}
+    steps = []
+    for place, (id_, operation, arguments) in enumerate(json.loads(json.dumps(recorded.steps)), 1):
+        places[id_] = place
+        named = [[places[part[0]]] if type(part) is list else part for part in arguments]
+        steps.append([operation, arguments if operation == "asset" else named])
+    sent = body.write(places[target], body.steps_text(steps))[0]
+    with pytest.raises(RemoteProtocolError, match="was not cut down to what makes its result"):
+        Program.read(memoryview(b"".join(sent)), effects)
+    assert text(asked(traced(recorded.steps, may_learn=False), target)) == (
+        '[["asset",["x",1]],["torch.zeros",[1]],["operator.add",[[2],0]],["operator.add",[[1],[3]]]]'
+    )
 
 
 @settings(max_examples=60, deadline=None)
