@@ -30,6 +30,11 @@ MAX_HEADER_BYTES = 64 * 1024 * 1024
 MAX_STEPS_BYTES = 256 * 1024 * 1024
 MAX_STEPS = 1_000_000
 MAX_VALUES = 100_000
+# Of one text, before it is parsed, on average per step or value: brackets, and commas. A training has some 4
+# of each per step. A million lists take Python's parser 0.3 s, in which no other thread has its turn.
+_MOST_BRACKETS = 5
+_MOST_COMMAS = 20
+_COUNTED_BYTES = 1 << 20  # at once, so that other threads have their turn in between
 MAX_WORDS = 10_000  # characters that describe one value
 MAX_NAME = 200  # characters of an operation and of a keyword
 MAX_DRAWS = 1 << 53
@@ -101,7 +106,7 @@ def read(body: memoryview) -> Body:
     """The program in `body`, which must hold nothing else.
 
     Raises:
-        LimitExceeded: it has too many steps or values.
+        LimitExceeded: it has too many steps or values, or they have too many parts.
         RemoteProtocolError: it is no program.
     """
     body = body.cast("B")
@@ -113,11 +118,12 @@ def read(body: memoryview) -> Body:
     steps_at = _PREFIX_BYTES + header_bytes
     if steps_at > len(body):
         raise RemoteProtocolError("a program is cut short in its header")
-    target, steps_bytes, table = _header(_parsed(body[_PREFIX_BYTES:steps_at], "a program's header"))
+    header = _parsed(body[_PREFIX_BYTES:steps_at], "a program's header", MAX_VALUES)
+    target, steps_bytes, table = _header(header)
     if steps_bytes > MAX_STEPS_BYTES:
         raise LimitExceeded(f"a program's steps are over {MAX_STEPS_BYTES:,} bytes")
     values, words = _values(body, steps_at + steps_bytes, table)
-    steps = _parsed(body[steps_at : steps_at + steps_bytes], "a program's steps")
+    steps = _parsed(body[steps_at : steps_at + steps_bytes], "a program's steps", MAX_STEPS)
     if type(steps) is not list:
         raise RemoteProtocolError("a program's steps are no list")
     if len(steps) > MAX_STEPS:
@@ -199,11 +205,29 @@ def _values(body: memoryview, position: int, table: list[Any]) -> tuple[list[mem
     return values, words
 
 
-def _parsed(text: memoryview, what: str) -> Any:
+def _parsed(text: memoryview, what: str, most: int) -> Any:
+    """`most` is how many steps or values it may tell of."""
+    _check_parts(text, what, most)
     try:
         return json.loads(bytes(text))
     except (ValueError, RecursionError):
         raise RemoteProtocolError(f"{what} is no JSON") from None
+
+
+def _check_parts(text: memoryview, what: str, most: int) -> None:
+    """Raises LimitExceeded: what it holds would take far more memory and time than its bytes. What stands in
+    quotes is counted, too, which only an immense text gets near the limit with.
+    """
+    brackets = commas = 0
+    for start in range(0, len(text), _COUNTED_BYTES):
+        part = bytes(text[start : start + _COUNTED_BYTES])
+        brackets += part.count(b"[") + part.count(b"{")
+        commas += part.count(b",")
+        if brackets > _MOST_BRACKETS * most or commas > _MOST_COMMAS * most:
+            raise LimitExceeded(
+                f"there are over {_MOST_BRACKETS * most:,} lists or {_MOST_COMMAS * most:,} items in {what}: "
+                "make arrays of long lists, or ask for less at once"
+            )
 
 
 def _json(value: Any) -> bytes:

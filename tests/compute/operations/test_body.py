@@ -119,6 +119,41 @@ def test_it_has_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
         read(memoryview(body.MAGIC + b"\xff" * 8))
 
 
+@pytest.mark.parametrize(
+    "steps",
+    [
+        b"[" + b"[]," * 8_000_000 + b"[]]",
+        b'[["a",[' + b"{}," * 8_000_000 + b"{}]]]",
+        b"[" + b"0," * 21_000_000 + b"0]",
+    ],
+    ids=["empty lists", "empty objects in one step", "numbers"],
+)
+def test_a_text_that_would_take_many_times_its_size_is_not_parsed(
+    steps: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parsed: list[bytes] = []
+
+    def loads(text: bytes) -> Any:
+        parsed.append(text)
+        return header(steps=len(steps))
+
+    monkeypatch.setattr(json, "loads", loads)
+    with pytest.raises(LimitExceeded, match="over 5,000,000 lists or 20,000,000 items in a program's steps"):
+        read(made(header(steps=len(steps)), steps))
+    assert parsed == [json.dumps(header(steps=len(steps))).encode()]
+
+
+def test_a_header_that_would_take_many_times_its_size_is_not_parsed() -> None:
+    with pytest.raises(LimitExceeded, match="over 500,000 lists or 2,000,000 items in a program's header"):
+        read(made(b"[" + b"[]," * 600_000 + b"[]]"))
+
+
+def test_as_many_steps_as_there_may_be_may_name_three_results_each(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(body, "MAX_STEPS", 1000)
+    steps = [["asset", ["x", 1]], *[["torch.nn.functional.linear", [[1], [1], [1]]]] * 999]
+    assert read(memoryview(joined(write(1000, steps_text(steps))))).steps == steps
+
+
 @given(st.binary(max_size=300) | st.binary(max_size=300).map(lambda end: body.MAGIC + end))
 def test_any_bytes_are_read_or_refused(content: bytes) -> None:
     with pytest.raises(RemoteProtocolError):
