@@ -89,6 +89,8 @@ class _Code:
             waiting = self._variables.waiting.get(meaning[0])
             text = self._variables.text(meaning).text
             block.lines.append(Line(text, True, waiting.words if waiting is not None else ()))
+        else:
+            self._shown -= len(self._variables.waiting)
         lines = [*head, *printed(block.lines)]
         hidden = len(self._slice) - self._shown
         if hidden:
@@ -115,7 +117,6 @@ class _Code:
                 if not self._write_loop(block, item):
                     return False
                 continue
-            self._shown += len(self._like.get(item, (item,)))
             operation = self._shape(item).operation
             if operation == ASSET:
                 name, revision = self._shape(item).arguments
@@ -124,8 +125,9 @@ class _Code:
                 self._variables.name[number] = self._variables.hints[number] = variable
             elif operation == VALUE:
                 self._write_value(block, item)
-            else:
-                self._write_step(block, index, item)
+            elif not self._write_step(block, index, item):
+                return False
+            self._shown += len(self._like.get(item, (item,)))
         return True
 
     def _put(self, block: _Block, text: str, gradients: bool = True, words: Sequence[str] = ()) -> None:
@@ -189,7 +191,8 @@ class _Code:
             self._put(block, variables.name[number], words=words)
         variables.name[self._slice.results[step]] = variables.name[number]
 
-    def _write_step(self, block: _Block, index: int, step: int) -> None:
+    def _write_step(self, block: _Block, index: int, step: int) -> bool:
+        """False: it has become too long."""
         variables = self._variables
         number = self._slice.results[step]
         changing, words = self._remarks(block, step)
@@ -215,6 +218,8 @@ class _Code:
         room = self._width - 4 * (len(block.loops) + (self._graded and not shape.gradients))
         room -= _ROOM if waits else len(name)
         text = self._fitting(block, shape, meanings, changing, used, augment, room)
+        if text is None:
+            return False
         for meaning in dict.fromkeys(meanings):
             if meaning[1] == HERE and meaning[0] in variables.waiting:
                 words += variables.waiting.pop(meaning[0]).words
@@ -224,6 +229,7 @@ class _Code:
             self._put(block, name + text.text, shape.gradients, words)
         if number in variables.lists:
             self._put(block, f"{variables.lists[number]}.append({variables.name[number]})", shape.gradients)
+        return True
 
     def _remarks(self, block: _Block, step: int) -> tuple[dict[int, Text], list[str]]:
         """What is different in other rounds, and what else is to be said of a step."""
@@ -248,19 +254,30 @@ class _Code:
         used: bool,
         augment: bool,
         room: int,
-    ) -> Text:
-        """A step, with names for parts of it where it would be too long."""
+    ) -> Text | None:
+        """A step, with names for parts of it where it would be too long: of the longest, as many as make it
+        short enough. None: there are no lines left for those.
+        """
         variables = self._variables
+        least = 1
         while True:
             texts = [variables.text(meaning) for meaning in meanings]
             text = expression(shape, texts, changing, used=used, augment=augment)
             waiting = [number for number, which in meanings if which == HERE and number in variables.waiting]
             if len(text.text) <= room or not waiting:
                 return text
-            longest = max(waiting, key=lambda number: len(variables.waiting[number].text.text))
-            part = variables.waiting.pop(longest)
-            name = variables.called(longest, part.hint)
-            self._put(block, f"{name} = {part.text.text}", part.gradients, part.words)
+            excess = len(text.text) - room
+            longest = sorted(waiting, key=lambda number: -len(variables.waiting[number].text.text))
+            for taken, number in enumerate(longest, 1):
+                if self._written >= self._max_lines:
+                    return None
+                part = variables.waiting.pop(number)
+                name = variables.called(number, part.hint)
+                self._put(block, f"{name} = {part.text.text}", part.gradients, part.words)
+                excess -= len(part.text.text) - len(name)
+                if excess <= 0 and taken >= least:
+                    break
+            least *= 2  # some shorten nothing, as a long list is not written in full: this bounds the turns
 
     def _can_wait(
         self, block: _Block, index: int, step: int, number: int, until: float, *, writes: bool

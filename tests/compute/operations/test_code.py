@@ -12,9 +12,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duetlink.compute.operations import code
+from duetlink.compute.operations.aliases import Text
 from duetlink.compute.operations.canonical import Program
 from duetlink.compute.operations.code import code_of
 from duetlink.compute.operations.defaults import FUNCTIONS
+from duetlink.compute.operations.expression import expression
 from duetlink.compute.operations.literal import harmless, literal
 from duetlink.compute.operations.slice import Slice, slice_of
 from duetlink.compute.operations.trace import Trace
@@ -618,6 +621,32 @@ def test_what_is_too_long_says_so() -> None:
     assert len(code_of(sliced(w, x), max_lines=10).splitlines()) == 11
 
 
+def test_a_step_of_many_long_parts_is_written_in_few_turns(monkeypatch: pytest.MonkeyPatch) -> None:
+    turns = []
+
+    def counted(*arguments: Any, **keywords: Any) -> Text:
+        turns.append(1)
+        return expression(*arguments, **keywords)
+
+    monkeypatch.setattr(code, "expression", counted)
+    w = Writer()
+    x = w.asset("x")
+    parts = [w.call(f".a_method_with_a_long_name_{number:03}", x) for number in range(300)]
+    lines = code_of(sliced(w, w.call("numpy.stack", parts))).splitlines()
+    assert len(turns) < 301 + 10
+    assert lines[0] == "a_method_with_a_long_nam = x.a_method_with_a_long_name_000()"
+    assert len(lines) == 301
+
+
+def test_no_more_lines_are_written_for_the_parts_of_one_step_than_for_many_steps() -> None:
+    w = Writer()
+    x = w.asset("x")
+    parts = [w.call(f".a_method_with_a_long_name_{number:03}", x) for number in range(600)]
+    lines = code_of(sliced(w, w.call("numpy.stack", parts))).splitlines()
+    assert len(lines) == 401
+    assert lines[-1] == "# 201 further steps are not shown"
+
+
 # -- the code makes what the steps make --------------------------------------------------------------------
 
 _STEPS = ("numpy.zeros", "operator.iadd", "operator.mul", "operator.sub", ".copy", ".sum", "view")
@@ -699,11 +728,11 @@ def test_a_write_is_shown_where_it_happens_also_within_an_expression() -> None:
 
 
 def test_draws_that_get_the_same_random_numbers_are_shown() -> None:
-    def code(second: int) -> str:
+    def written_with(second: int) -> str:
         draws = [["torch.randn", [6], {}, {"draw": [None, number]}] for number in (0, second)]
         return Program.of_steps([*draws, ["operator.sub", [[1], [2]]]], 3).lineage.code
 
-    assert code(1) == "torch.randn(6) - torch.randn(6)"
-    assert code(0) == (
+    assert written_with(1) == "torch.randn(6) - torch.randn(6)"
+    assert written_with(0) == (
         "# 1 of 2 draws get the random numbers of another one again\ntorch.randn(6) - torch.randn(6)"
     )
