@@ -90,6 +90,15 @@ def test_no_object_of_this_side_is_written_with_what_mocks_make(p: dict[str, Any
         WRITES[name](p)
 
 
+def _through_loc(p: dict[str, Any]) -> None:
+    p["frame"].loc[0, "age"] = 0
+
+
+def _through_iloc(p: dict[str, Any]) -> None:
+    p["frame"].age.iloc[:1].sum()  # looking is no writing
+    p["frame"].iloc[0, 0] = 0
+
+
 def _through_a_view(p: dict[str, Any]) -> None:
     view = p["array"][1:]
     view[:] = 0
@@ -100,6 +109,8 @@ ASSETS: dict[str, Callable[[dict[str, Any]], Any]] = {
     "fill_diagonal": lambda p: np.fill_diagonal(p["array"], 0),
     "an operator in place": lambda p: p["array"].__iadd__(1),
     "a view of an array": _through_a_view,
+    "an item of a frame by its label": _through_loc,
+    "an item of a frame by its place": _through_iloc,
     "a row": lambda p: p["array"][0].__imul__(2),
     "a view of a tensor": lambda p: p["tensor"].view(6).zero_(),
     "a row of a tensor": lambda p: p["tensor"][1:].mul_(2),
@@ -109,10 +120,10 @@ ASSETS: dict[str, Callable[[dict[str, Any]], Any]] = {
 
 @pytest.mark.parametrize("name", ASSETS)
 def test_an_asset_is_not_changed_through_anything_that_looks_at_it(p: dict[str, Any], name: str) -> None:
-    before = p["array"].mock.tolist(), p["tensor"].mock.tolist()
+    before = p["array"].mock.tolist(), p["tensor"].mock.tolist(), p["frame"].mock.age.tolist()
     with pytest.raises(errors.OperationRefused, match=r"cannot be changed.*copy"):
         ASSETS[name](p)
-    assert (p["array"].mock.tolist(), p["tensor"].mock.tolist()) == before
+    assert (p["array"].mock.tolist(), p["tensor"].mock.tolist(), p["frame"].mock.age.tolist()) == before
 
 
 def test_what_is_drawn_here_shuffles_no_rows_that_are_elsewhere(p: dict[str, Any]) -> None:
@@ -159,6 +170,8 @@ def test_a_copy_is_another_object(p: dict[str, Any]) -> None:
     assert copy.copy(p["polars"]).get().shape == (2, 2)
     with pytest.raises(errors.OperationRefused, match="not copied"):
         copy.copy(p["frame"].groupby("name"))
+    with pytest.raises(errors.OperationRefused, match="same memory"):
+        copy.copy(p["tensor"])  # torch's would write into the tensor itself
 
 
 def test_what_is_asked_for_is_what_there_was_at_that_line(p: dict[str, Any]) -> None:
@@ -314,6 +327,10 @@ def test_a_name_that_is_set_on_labels_of_a_mock_is_refused(p: dict[str, Any]) ->
     with pytest.raises(errors.OperationRefused, match="rename_axis"):
         frame.get()
     assert frame.get().columns.name is None
+    p["frame"].columns.name = "c"
+    with pytest.raises(errors.OperationRefused, match="rename_axis"):
+        p["frame"].get()
+    assert p["frame"].get().columns.name is None
 
 
 def test_a_column_is_not_hidden_by_what_a_pointer_has_of_its_own(p: dict[str, Any]) -> None:

@@ -191,7 +191,12 @@ class Pointer(Remote, Described, _Anything):  # type: ignore[misc]
     def request(self, reason: str = "", *, expires_s: float | None = None) -> PendingRequest:
         """Ask the owner for the object and return at once. Awaitable; see PendingRequest. After `expires_s`
         the owner can no longer say yes.
+
+        Raises:
+            OperationRefused: labels that this side has of a mock were given a name.
         """
+        if self._info.mock:
+            self._workbench.program().echoes.check_lent()
         question = partial(Question, self._info, reason, expires_s=expires_s or 0.0)
         return PendingRequest(question, self._asking, self._thread)
 

@@ -363,6 +363,11 @@ class Remote:
 
     def __copy__(self) -> Any:
         mock, program = self._mock, self._program
+        if is_tensor(mock):
+            raise OperationRefused(
+                "copy.copy of a tensor makes another one in the same memory: take x.clone() for a copy, or x "
+                "itself"
+            )
         for name in ("copy", "clone"):
             if program.allowed.method(type(mock), name) is not None:
                 return _Method(self, name)()

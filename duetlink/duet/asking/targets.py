@@ -74,13 +74,17 @@ def _check(operation: str, target: Any, shared: SharedMemory) -> None:
 
 
 class SharedMemory:
-    """The addresses of the arrays and tensors that are mocks of assets."""
+    """The addresses of the arrays and tensors that are mocks of assets, and the mocks that are frames."""
 
     def __init__(self) -> None:
+        self._labelled: dict[int, Any] = {}  # frames and series of pandas, likewise
         self._ranges: dict[int, range] = {}  # by the id of the asset in its program
 
     def add(self, id_: int, mock: Any) -> None:
-        """Remember the mock of an asset; of what is no array or tensor there is nothing to remember."""
+        """Remember the mock of an asset; of others than arrays, tensors and pandas' own there is no view."""
+        if hasattr(mock, "iloc"):
+            self._labelled[id_] = mock
+            return
         start = _address(mock)
         if start is None:
             return
@@ -96,9 +100,13 @@ class SharedMemory:
     def forget(self, id_: int) -> None:
         """The asset is not used any more."""
         self._ranges.pop(id_, None)
+        self._labelled.pop(id_, None)
 
     def has(self, mock: Any) -> bool:
-        """Whether an array or tensor lies in the memory of an asset's mock."""
+        """Whether an array or tensor lies in the memory of an asset's mock, or is its `loc` or `iloc`."""
+        frame = getattr(mock, "obj", None) if hasattr(mock, "ndim") and self._labelled else None
+        if frame is not None and any(frame is each for each in list(self._labelled.values())):
+            return True
         if not self._ranges:
             return False
         address = _address(mock)
