@@ -1,0 +1,168 @@
+"""A scientist and an owner in one process, without a link: the real recording, and a room's interpreter."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import copy
+from collections.abc import Coroutine, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import torch
+
+from duetlink.compute.operations import body
+from duetlink.compute.operations.canonical import Program
+from duetlink.compute.worker import faults
+from duetlink.compute.worker.draws import Draws
+from duetlink.compute.worker.interpreter import Interpreter, Unmade
+from duetlink.compute.worker.progress import Progress
+from duetlink.data import values
+from duetlink.duet.asking.asking import Question
+from duetlink.duet.asking.mock_tensors import plain
+from duetlink.duet.asking.place import fetch, place
+from duetlink.duet.asking.pointer import Pointer
+from duetlink.duet.asking.workbench import Workbench
+from duetlink.duet.objects.asset import AssetInfo
+from duetlink.errors import OperationFailed, ProgramDiffers
+from tests.remote.hostile import allowed
+from tests.remote.statements import difference
+
+
+class Desk:
+    """Pointers to an owner's objects, and all that a duet has to work with them."""
+
+    def __init__(
+        self, data: Mapping[str, Any], mocks: Mapping[str, Any], *, check_on_mocks: bool = True
+    ) -> None:
+        revisions = _Revisions(mocks)
+        self._unaltered = _Owner(mocks) if check_on_mocks else None
+        self._loop = asyncio.new_event_loop()
+        thread: Any = _Inline(self._loop)
+        self._owner = _Owner(data)
+        self._workbench = Workbench.__new__(Workbench)  # without a catalogue, which a link would fill
+        vars(self._workbench).update(
+            allowed=allowed(),
+            revisions=revisions,
+            rehearsals=SimpleNamespace(shown=self._rehearse),
+            _asking=self._owner,
+            _thread=thread,
+            _link=self,
+            _program=None,
+            _lock=contextlib.nullcontext(),
+        )
+        described = {name: values.summarise(real) for name, real in data.items()}
+        asking: Any = self._owner
+        self.pointers = {
+            name: Pointer(
+                AssetInfo(name, 1, told.kind, told.detail, told.size_bytes, mock="given"),
+                asking,
+                thread,
+                self._workbench,
+            )
+            for name, told in described.items()
+        }
+
+    def close(self) -> None:
+        """Let go of the loop."""
+        self._loop.close()
+
+    def _rehearse(self, program: Program, mock: Any, *, sizes_are_fixed: bool) -> None:
+        """Compare what a program makes of the mocks alone with what the session shows, as a duet does in a
+        room. Raises ProgramDiffers.
+        """
+        if self._unaltered is None or b'"draw"' in program.text:
+            return
+        try:
+            made, shown = self._unaltered.run(program), plain(mock)
+        except Unmade:
+            return  # which the owner's run says as well
+        if found := difference(shown, made):
+            raise ProgramDiffers(found)
+
+    def remote(self, obj: Any) -> Any:
+        """As of a duet."""
+        return place(obj, self._workbench)
+
+    def fetch(self, obj: Any) -> Any:
+        """As of a duet."""
+        return fetch(obj, self._workbench, "the fuzzer", 10)
+
+
+class _Owner:
+    """Answers each request at once, by a run of its program on the objects as they were given."""
+
+    peer_name = "Olga"
+
+    def __init__(self, data: Mapping[str, Any]) -> None:
+        self._data = {name: _bytes_of(real) for name, real in data.items()}
+
+    def check_open(self) -> None:
+        """It is."""
+
+    async def fetch(self, question: Question) -> Any:
+        if question.program is None:
+            return values.decode(memoryview(bytearray(self._data[question.asset.name])))
+        try:
+            return self.run(question.program)
+        except Unmade as unmade:
+            raise OperationFailed(f"{unmade.fault}") from None
+
+    def run(self, program: Program) -> Any:
+        """What a program makes. Raises Unmade."""
+        state = np.random.get_state(), torch.get_rng_state()
+        try:
+            return self._made(program)
+        finally:
+            np.random.set_state(state[0])
+            torch.set_rng_state(state[1])
+
+    def _made(self, program: Program) -> Any:
+        assets = {key: memoryview(bytearray(self._data[key[0]])) for key in program.assets}
+        read = body.read(memoryview(bytearray(b"".join(program.segments))))
+        with Draws("00") as draws, Progress(lambda name, content: None) as progress:
+            made, _ = Interpreter(allowed(), assets, read, draws).run(progress)
+            if isinstance(made, faults.Fault):
+                raise Unmade(made)
+            return values.decode(memoryview(bytearray(_bytes_of(made))))
+
+
+def _bytes_of(obj: Any) -> bytes:
+    return b"".join(values.encode(obj, plain_nan=True).segments)
+
+
+class _Revisions:
+    """The mocks of a desk, copied, since what is wrong may write into them."""
+
+    def __init__(self, mocks: Mapping[str, Any]) -> None:
+        self._all = {
+            name: SimpleNamespace(mock=(copy.deepcopy(mock),), hidden=None) for name, mock in mocks.items()
+        }
+
+    def hold(self, info: AssetInfo) -> object:
+        return self
+
+    def of(self, info: AssetInfo) -> Any:
+        return self._all[info.name]
+
+    get = of
+
+
+class _Inline:
+    """A loop's thread where there is none: what is to be done there is done at once."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def run(self, work: Coroutine[Any, Any, Any]) -> Any:
+        return self._loop.run_until_complete(work)
+
+    def submit(self, work: Coroutine[Any, Any, Any]) -> concurrent.futures.Future[Any]:
+        future: concurrent.futures.Future[Any] = concurrent.futures.Future()
+        try:
+            future.set_result(self.run(work))
+        except Exception as error:
+            future.set_exception(error)
+        return future
