@@ -27,6 +27,7 @@ from duetlink.errors import RemoteProtocolError
 DIGEST_VERSION = "v2:"  # before digests of programs and functions
 _VERSION = b"duetlink program 2\n"
 _MAX_WORDS = 200  # characters
+_BRACKET_BYTES = 200  # of a list or dict in two or three copies: as steps, in the slice, in what is shown
 _MOST_TURNS = 2  # times that received steps are sliced again: a sender sends what nothing falls away from
 
 
@@ -139,10 +140,12 @@ class Program:
         pieces, _ = body.write(self.target, self.text, contents, words)
         return [memoryview(piece) for piece in pieces if len(piece)]
 
-    @property
+    @cached_property
     def held_bytes(self) -> int:
-        """About the memory that it takes."""
-        return 8 * len(self.text) + sum(len(value.content) for value in self.values)
+        """About the memory that it takes, with its steps as objects."""
+        brackets = self.text.count(b"[") + self.text.count(b"{")
+        steps_bytes = 8 * len(self.text) + _BRACKET_BYTES * brackets
+        return steps_bytes + sum(len(value.content) for value in self.values)
 
     @property
     def assets(self) -> list[tuple[str, int]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import tracemalloc
 from typing import Any
 
 import pytest
@@ -228,6 +229,28 @@ def test_what_does_not_make_the_target_falls_away() -> None:
     program = Program.of_steps(json.loads(json.dumps(steps)), 4)
     assert text(program) == '[["asset",["x",1]],[".sum",[[1]]]]'
     assert program.target == 2
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [["asset", ["x", 1]], [".a", [[1], *[{}] * 2000]]],
+        [["asset", ["x", 1]], [".a", [[1], *[["l"]] * 2000]]],
+        [["asset", ["x", 1]], *[[".a", [[place], 1]] for place in range(1, 1000)]],
+        [["asset", ["x", 1]], *[[".a", [[place]], {"axis": place}] for place in range(1, 1000)]],
+    ],
+    ids=["empty objects", "empty lists", "steps that are alike", "steps that differ"],
+)
+def test_what_waits_holds_about_the_memory_that_is_counted(steps: list[Any]) -> None:
+    sent = memoryview(b"".join(body.write(len(steps), body.steps_text(steps))[0]))
+    Program.read(sent).steps  # noqa: B018 - what is made once is no part of it
+    tracemalloc.start()
+    try:
+        program = Program.read(sent)
+        taken_bytes = len(program.steps) and tracemalloc.get_traced_memory()[0]
+    finally:
+        tracemalloc.stop()
+    assert 0.8 < program.held_bytes / taken_bytes < 2.5
 
 
 def test_what_draws_nothing_for_its_object_is_not_counted() -> None:
