@@ -205,6 +205,28 @@ def states(attacker: Attacker, *results: int) -> list[int]:
 @attempts(
     "policies misled",
     REFUSED,
+    "a denied operation as an argument of another",
+    "a denied operation within what is only checked",
+)
+def test_an_operation_that_is_denied_is_denied_however_it_is_asked_for(
+    attacker: Attacker, bench: Bench
+) -> None:
+    bench.owner.policies.add(Policy("deny", operations="*max", name="no largest"))
+    bench.owner.policies.add(Policy("approve", operations="check", name="checks"))
+    attacker.record(
+        [40, "numpy.apply_along_axis", [["f", "numpy.max"], 0, [1]]],
+        [41, "numpy.max", [[1]]],
+        [42, "operator.getitem", [["l", 0], [41]]],
+        [43, "numpy.mean", [[1]]],
+    )
+    assert states(attacker, 40, 41) == [pb.Answer.DENIED] * 2
+    assert attacker.ask(42, reason="policy", check=True).state == pb.Answer.DENIED
+    assert attacker.ask(43, reason="policy", check=True).state == PENDING
+
+
+@attempts(
+    "policies misled",
+    REFUSED,
     "a tag that is the name of an operation that there is not",
     "tags that are names of operations",
     "the tag of another object",

@@ -25,7 +25,11 @@ def check_functions(
 ) -> None:
     """Raise OperationRefused where a function, or the name of one, is given and may not be."""
     given = [*_functions(arguments, 0), *_functions(keywords, 0)]
-    if given and operation not in _table("takers") and plan.library not in _table("taker_libraries"):
+    if (
+        given
+        and operation not in function_table("takers")
+        and plan.library not in function_table("taker_libraries")
+    ):
         raise OperationRefused(f"{operation} takes no function ({_called(given[0])}); write out what it does")
     for function in given:
         if _called(function) in _changing():
@@ -36,16 +40,16 @@ def check_functions(
         known = given_ones.get(operation, given_ones.get(plan.library))
         if known is not None and _called(function) not in known and _library(function) != "sklearn":
             raise OperationRefused(f"{operation} does not take {_called(function)}; write out what it does")
-    if operation in _table("bare") and (len(arguments) > 3 or keywords):
+    if operation in function_table("bare") and (len(arguments) > 3 or keywords):
         raise OperationRefused(f"{operation} hands nothing on to a function")
     if plan.library != "pandas":
         return
     named = {**dict(zip(plan.names, arguments, strict=False)), **keywords}
     function = named.get("func", named.get("aggfunc"))
-    if operation in _table("by_name"):
+    if operation in function_table("by_name"):
         for name in _texts(operation, function):
             _check_name(operation, name)
-    if operation in _table("hand_on"):
+    if operation in function_table("hand_on"):
         if len(arguments) > len(plan.names):
             raise OperationRefused(f"{operation} hands nothing on to a function")
         more = {key: value for key, value in keywords.items() if key not in plan.named}
@@ -80,7 +84,7 @@ def _is_item_type(class_: type) -> bool:
 
 
 def _check_name(operation: str, name: str) -> None:
-    if name not in _table("names"):
+    if name not in function_table("names"):
         raise OperationRefused(
             f"{operation}: {name!r} is no name to look up, such as mean, sum, count or first"
         )
@@ -93,7 +97,7 @@ def _check_handed_on(operation: str, function: Any, keywords: Mapping[str, Any])
             found = getattr(value, "aggfunc", value[1] if type(value) is tuple and len(value) == 2 else value)
             for name in _texts(operation, found):
                 _check_name(operation, name)
-        elif key not in _table("handed_on") or type(function) not in (str, list, dict):
+        elif key not in function_table("handed_on") or type(function) not in (str, list, dict):
             raise OperationRefused(
                 f"{operation} hands {key}= on to no function; give it by its name, or none"
             )
@@ -127,7 +131,8 @@ def _library(function: Any) -> str:
 
 
 @functools.cache
-def _table(name: str) -> frozenset[str]:
+def function_table(name: str) -> frozenset[str]:
+    """A table of functions in `lists/guards.toml`."""
     return frozenset(read_list("guards")["functions"][name])
 
 

@@ -4,8 +4,11 @@ digest.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
+from duetlink.compute.operations.callbacks import function_table
 from duetlink.compute.operations.code import code_of
 from duetlink.compute.operations.effects import is_listed
 from duetlink.compute.operations.literal import harmless
@@ -25,7 +28,7 @@ class Lineage:
     """Everything that a result may depend on is in it; it may name more."""
 
     assets: tuple[tuple[str, int], ...]  # name and revision, by first use
-    operations: tuple[str, ...]  # of the lists, by name, see `operation_name`; and UNKNOWN
+    operations: tuple[str, ...]  # of the lists, by name, see `operation_name`, done or given; and UNKNOWN
     steps: int  # operations, also the same one again
     code: str  # Python; its last line is the result
     digest: str  # the same for the same steps with the same literals and values
@@ -53,14 +56,41 @@ def lineage(found: Slice, digest: str) -> Lineage:
 
 
 def _operations(found: Slice) -> tuple[str, ...]:
-    """Their names, sorted. The peer may ask for an operation by any text; nothing of that text is in them
-    unless a list has it.
+    """Their names, sorted, with those of all functions that an argument names. The peer may ask for an
+    operation by any text; nothing of that text is in them unless a list has it.
     """
     asked = {shape.operation for shape in found.shapes} - {ASSET, VALUE}
-    listed = sorted({operation_name(operation) for operation in asked if is_listed(operation)})
+    by_name: set[str] = set()
+    for shape in found.shapes:
+        if shape.operation in (ASSET, VALUE):
+            continue
+        given = (*shape.arguments, *shape.keywords.values())
+        asked.update(_named_functions(given))
+        if shape.operation in function_table("by_name"):
+            by_name |= function_table("names").intersection(_texts(given))
+    known = {operation_name(operation) for operation in asked if operation and is_listed(operation)}
+    listed = sorted(known | by_name)
     if len(listed) > _MAX_OPERATIONS or not all(map(is_listed, asked)):
         return (*listed[:_MAX_OPERATIONS], UNKNOWN)
     return tuple(listed)
+
+
+def _named_functions(arguments: Iterable[Any]) -> Iterator[str]:
+    for argument in arguments:
+        if type(argument) is list:
+            if len(argument) == 2 and argument[0] == "f" and type(argument[1]) is str:
+                yield argument[1]
+            else:
+                yield from _named_functions(argument)
+
+
+def _texts(arguments: Iterable[Any]) -> Iterator[str]:
+    """Also those that are no functions, such as the name of a column: operations may name more."""
+    for argument in arguments:
+        if type(argument) is list:
+            yield from _texts(argument)
+        elif type(argument) is str:
+            yield argument
 
 
 def operation_name(operation: str) -> str:

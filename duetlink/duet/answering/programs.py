@@ -314,6 +314,6 @@ def check_lineage(program: Program) -> Lineage:
         made,
         expression=f"check({made.expression})",
         code=f"{made.code}\n# only whether this can be done is asked for",
-        operations=("check",),
+        operations=tuple(sorted({*made.operations, "check"})),
         digest=DIGEST_VERSION + digest,
     )

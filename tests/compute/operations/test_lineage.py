@@ -43,6 +43,29 @@ def test_names_of_operations() -> None:
     assert {operation: operation_name(operation) for operation in names} == names
 
 
+def test_a_function_that_is_given_is_an_operation() -> None:
+    w = Writer()
+    x, frame = w.asset("x"), w.asset("frame")
+    largest = [w.id(), "numpy.apply_along_axis", [["f", "numpy.max"], 0, [x.id]]]
+    several = [w.id(), ".agg", [[frame.id], ["d", "a", ["l", "min", "sum"]]]]
+    named = [w.id(), "pandas.crosstab", [[x.id], [x.id]], {"values": [x.id], "aggfunc": "median"}]
+    hidden = [w.id(), ".agg", [[frame.id], ["l", ["f", "os.system"]]]]
+    w.steps += [largest, several, named, hidden]
+    trace = traced(w.steps, may_learn=False)
+    assert [lineage(trace, step[0]).operations for step in (largest, several, named, hidden)] == [
+        ("numpy.apply_along_axis", "numpy.max"),
+        ("agg", "min", "sum"),
+        ("median", "pandas.crosstab"),
+        ("agg", "unknown"),
+    ]
+
+
+def test_a_text_is_an_operation_where_it_is_looked_up_alone() -> None:
+    w = Writer()
+    column = w.call("operator.getitem", w.asset("frame"), "max")
+    assert w.lineage(w.call(".agg", column, "no such function")).operations == ("agg", "getitem")
+
+
 def test_a_long_expression_is_told_in_words() -> None:
     w = Writer()
     total = w.asset("ages")
