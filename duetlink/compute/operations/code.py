@@ -264,9 +264,11 @@ class _Code:
             texts = [variables.text(meaning) for meaning in meanings]
             text = expression(shape, texts, changing, used=used, augment=augment)
             waiting = [number for number, which in meanings if which == HERE and number in variables.waiting]
-            if len(text.text) <= room or not waiting:
+            # of a long list some items are left out, and what waits in them has to be shown all the same
+            is_cut = "items(" in text.text
+            if not waiting or (len(text.text) <= room and not is_cut):
                 return text
-            excess = len(text.text) - room
+            excess = math.inf if is_cut else len(text.text) - room
             longest = sorted(waiting, key=lambda number: -len(variables.waiting[number].text.text))
             for taken, number in enumerate(longest, 1):
                 if self._written >= self._max_lines:

@@ -638,6 +638,21 @@ def test_a_step_of_many_long_parts_is_written_in_few_turns(monkeypatch: pytest.M
     assert len(lines) == 301
 
 
+def test_a_step_in_what_is_left_out_of_a_list_has_a_line() -> None:
+    w = Writer()
+    x, secret = w.asset("x"), w.asset("secret")
+    shown = ["neg", "invert", "neg", "neg", "invert", "invert", "neg", "invert", "neg", "neg"]
+    items = [w.call(f"operator.{name}", x) for name in shown]
+    items += [w.call(".first", secret), w.call(".second", secret), w.call(".third", secret), *[x] * 4]
+    lines = w.code(w.call("numpy.stack", items)).splitlines()
+    assert {line.partition(" = ")[2] for line in lines} > {
+        "secret.first()",
+        "secret.second()",
+        "secret.third()",
+    }
+    assert lines[-1].endswith("*items(5), x, x])")
+
+
 def test_no_more_lines_are_written_for_the_parts_of_one_step_than_for_many_steps() -> None:
     w = Writer()
     x = w.asset("x")
