@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import torch
 
@@ -19,11 +20,28 @@ from tests.remote.attempts import SHOWN, attempts, each
 from tests.remote.hostile import HostileDesk, Step, X
 
 ROWS = 20
-FRAME = [2]
-PEOPLE: list[Step] = [[1, "asset", ["x", 1]], [2, "asset", ["frame", 1]]]
+FRAME, SERIES = [2], [3]
+PEOPLE: list[Step] = [[number, "asset", [name, 1]] for number, name in enumerate(("x", "frame", "series"), 1)]
 RESULT = 10
 R, ROW = [RESULT], ["s", 3, 4, None]
 WEIGHTS: list[Step] = [[11, "numpy.zeros", [ROWS]], [0, "operator.setitem", [[11], 3, 1.0]]]
+
+CONDITIONS: list[Step] = [
+    [11, "numpy.zeros", [["t", ROWS, ROWS], ["c", "builtins.bool"]]],
+    [0, "operator.setitem", [[11], 3, True]],
+]
+# labels with two levels, the first of which is always that of row 3, and a column with that one alone
+LEVELS: list[Step] = [
+    [
+        11,
+        "pandas.MultiIndex.from_arrays",
+        [["l", ["l", *[3] * ROWS], ["l", *range(ROWS)]]],
+        {"names": ["l", "a", "b"]},
+    ],
+    [12, "operator.getitem", [FRAME, "age"]],
+    [13, "pandas.Series", [0.0, [11]]],
+    [14, ".rename_axis", [[12], "a"]],
+]
 
 # 10 is the value of the person in row 3, or of every single one
 ALONE: dict[str, list[Step]] = {
@@ -118,6 +136,81 @@ ALONE: dict[str, list[Step]] = {
         [13, "operator.getitem", [FRAME, ["l", "id", "age"]]],
         [14, ".fit", [[12], [13]]],
         [RESULT, "@categories_", [[11]]],
+    ],
+    # -- what looks as if it kept rows apart --
+    "one row as the bounds of all, by an expression": [
+        [11, "polars.col", ["x"]],
+        [12, ".get", [[11], 3]],
+        [13, ".clip", [SERIES, [12], [12]]],
+        [RESULT, ".mean", [[13]]],
+    ],
+    "one row as all choices, by an index": [
+        [11, "numpy.full", [ROWS - 1, 3]],
+        [12, "operator.getitem", [X, ["s", None, ROWS - 1, None]]],
+        [13, "numpy.choose", [[11], [12]]],
+        [RESULT, ".mean", [[13]]],
+    ],
+    "one row as all choices, where it is the index as well": [
+        [11, ".astype", [X, ["c", "numpy.int64"]]],
+        [12, "numpy.choose", [[11], ["l", *[[11]] * ROWS]]],
+        [RESULT, ".mean", [[12]]],
+    ],
+    "one row where one of many conditions holds": [
+        *CONDITIONS,
+        [12, "numpy.select", [[11], X]],
+        [RESULT, ".mean", [[12]]],
+    ],
+    "whether a day is among those of all rows": [
+        [11, ".astype", [X, ["c", "numpy.int64"]]],
+        [12, ".astype", [[11], "datetime64[D]"]],
+        [13, "numpy.full", [ROWS, 3]],
+        [14, ".astype", [[13], "datetime64[D]"]],
+        [15, "numpy.is_busday", [[14]], {"weekmask": "1111111", "holidays": [12]}],
+        [RESULT, "numpy.mean", [[15]]],
+    ],
+    "whether a day is among those of all rows, which are asked for too": [
+        [11, ".astype", [X, ["c", "numpy.int64"]]],
+        [12, ".astype", [[11], "datetime64[D]"]],
+        [13, "numpy.is_busday", [[12], "1111111", [12]]],
+        [RESULT, "numpy.mean", [[13]]],
+    ],
+    "one row by its label many times, beside the label ngroups": [
+        [11, "operator.getitem", [FRAME, "age"]],
+        [12, ".rename", [[11], ["d", 3, "a", 4, "ngroups"]]],
+        [13, "operator.getitem", [[12], ["l", *["a"] * ROWS]]],
+        [RESULT, ".mean", [[13]]],
+    ],
+    "one row by its label many times, beside the label columns": [
+        [11, "operator.getitem", [FRAME, "age"]],
+        [12, ".rename", [[11], ["d", 3, "a", 4, "columns"]]],
+        [13, "operator.getitem", [[12], ["l", *["a"] * ROWS]]],
+        [RESULT, ".mean", [[13]]],
+    ],
+    "one row's group, where others are called columns and size": [
+        [11, "pandas.Series", [["l", "size", "size", "size", "a", "columns", *["size"] * (ROWS - 5)]]],
+        [12, "operator.getitem", [FRAME, "age"]],
+        [13, ".groupby", [[12], [11]]],
+        [RESULT, ".mean", [[13]]],
+    ],
+    "one row by its label, in place of all that a condition leaves out": [
+        [11, "pandas.Series", [["l", *[0.0] * ROWS], ["l", *[3] * ROWS]]],
+        [12, "operator.ne", [[11], 0.0]],
+        [13, "operator.getitem", [FRAME, "age"]],
+        [14, ".where", [[11], [12], [13]]],
+        [RESULT, ".mean", [[14]]],
+    ],
+    "one row by a level of labels": [*LEVELS, [15, "operator.add", [[13], [14]]], [RESULT, ".mean", [[15]]]],
+    "one row by a level of labels, by a method": [
+        *LEVELS,
+        [15, ".add", [[13], [14]], {"level": "a"}],
+        [RESULT, ".mean", [[15]]],
+    ],
+    "all rows as one text in each": [
+        [11, "operator.getitem", [FRAME, "age"]],
+        [12, "operator.lt", [[11], 0.0]],
+        [13, ".where", [[11], [12], ["c", "builtins.str"]]],
+        [14, "operator.eq", [[13], "a text"]],
+        [RESULT, ".sum", [[14]]],
     ],
     # -- what looks like an average --
     "the largest, by a ufunc": [[RESULT, "numpy.maximum.reduce", [X]]],
@@ -238,7 +331,7 @@ UNSEEN: dict[str, list[Step]] = {
 def desk() -> HostileDesk:
     x = np.arange(ROWS) + 0.5
     frame = pd.DataFrame({"id": np.arange(ROWS), "age": x, "half": ["a", "b"] * (ROWS // 2)})
-    return HostileDesk({"x": x, "frame": frame})
+    return HostileDesk({"x": x, "frame": frame, "series": pl.Series("x", x)})
 
 
 def facts(group: int | None) -> Facts:

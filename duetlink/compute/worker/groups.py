@@ -7,6 +7,9 @@ a group larger than one: `compute/operations/lists/averages.toml` says what that
 
 It says nothing of what is done to single rows before they go into an aggregate, nor of differences between
 aggregates: see SECURITY.md.
+
+What an object is, its class says, and never what can be read of it: a frame, a series and groups of pandas
+answer to their labels as to attributes, and a peer may give any label.
 """
 
 from __future__ import annotations
@@ -38,6 +41,29 @@ _SOME_ROWS = """.contiguous .convert_dtypes .cpu .detach .double .drop .drop_dup
 numpy.array numpy.asarray numpy.ascontiguousarray torch.as_tensor torch.asarray torch.from_numpy
 duetlink.compute.prep.frames.prepare"""
 _SAME_ROWS = frozenset(_SOME_ROWS.split())
+# Operations that are done item by item, by the last part of their names, all of whose arguments by place are
+# operands. Of any other only the first argument is: the rest says how, as the holidays of numpy.is_busday do.
+_PAIRING_NAMES = """__radd__ __rand__ __rdiv__ __rfloordiv__ __rlshift__ __rmod__ __rmul__ __ror__ __rpow__
+__rrshift__ __rsub__ __rtruediv__ __rxor__ add addcdiv addcmul and_ arctan2 atan2 between bitwise_and
+bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor clamp clip complex copysign div divide eq
+eq_missing equal float_power floor_divide floordiv fmax fmin fmod gcd ge greater greater_equal gt heaviside
+hypot igamma igammac is_between is_close isclose lcm ldexp le left_shift lerp less less_equal logaddexp
+logaddexp2 logical_and logical_or logical_xor lshift lt mask masked_fill maximum minimum mod mul multiply ne
+ne_missing nextafter not_equal or_ polar pow power radd rdiv remainder rfloordiv right_shift rmod rmul rpow
+rshift rsub rtruediv sub subtract true_divide truediv where xlogy xor"""
+PAIRING = frozenset(_PAIRING_NAMES.split())
+_NOT_BY_ROW = frozenset({"numpy.select"})  # an array of conditions is a list of them, one in each row
+_TYPED = frozenset({".astype", ".cast", "numpy.astype"})  # their second argument is a type of items
+# The keywords that these may have. `level`, among others, makes pandas repeat rows.
+_SETTING_NAMES = """alpha atol axis base copy decimals dtype equal_nan errors fill_value inclusive lower max
+min nan neginf other posinf rounding_mode rtol strict upper value"""
+_SETTINGS = frozenset(_SETTING_NAMES.split())
+# What they may be done with. An expression and a function see all rows, and `*` of a matrix is a product.
+_OPERAND_KINDS = """builtins.NoneType builtins.bool builtins.bytes builtins.complex builtins.float
+builtins.int builtins.str datetime.date datetime.datetime datetime.timedelta numpy.ndarray pandas.DataFrame
+pandas.Series pandas.Timedelta pandas.Timestamp polars.DataFrame polars.Series torch.Parameter torch.Tensor"""
+_OPERANDS = frozenset(_OPERAND_KINDS.split())
+_LABELLED = frozenset({"pandas.DataFrame", "pandas.Series"})
 _PLAIN = frozenset({int, float, bool, complex, str, bytes, type(None), slice})
 _OF_PAIRS = frozenset({".corr", ".cov", "numpy.corrcoef", "numpy.cov"})
 _CHOICES = frozenset({int, bool, str, type(None)})  # what an argument of an average may be
@@ -84,13 +110,16 @@ def of_aggregate(
 
 
 def of_rows(
-    operation: str, effect: str, private: Sequence[Any], arguments: Sequence[Any], result: Any
+    operation: str,
+    effect: str,
+    private: Sequence[Any],
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+    result: Any,
 ) -> Group:
     """ROWS or 1: of what is no aggregate, and is made of `private`."""
-    if effect == ELEMENTWISE:  # and nothing repeats the rows along another axis
-        shape = _shape(result)
-        same = shape is not None and bool(private) and all(_shape(source) == shape for source in private)
-        return ROWS if same else 1
+    if effect == ELEMENTWISE:
+        return ROWS if _is_by_item(operation, private, arguments, keywords, result) else 1
     if not private or not arguments or private[0] is not arguments[0]:
         return 1
     if operation == "operator.getitem":
@@ -98,6 +127,82 @@ def of_rows(
     else:
         chosen = operation in _SAME_ROWS and (operation == ".groupby" or len(private) == 1)
     return ROWS if chosen and _is_part(arguments[0], result) else 1
+
+
+def is_by_row(private: Sequence[Any], operands: Sequence[Any], result: Any) -> bool:
+    """Whether an operation that is done item by item has left each row of `private`, which are among its
+    operands, where it was: nothing was repeated along another axis, and no label moved a row.
+    """
+    shape = _shape(result)
+    if shape is None or any(_shape(source) != shape for source in private):
+        return False
+    labels = [
+        table.index
+        for table in (*operands, result)
+        if _kind_of(table) in _LABELLED and _shape(table) == shape
+    ]
+    return all(labels[0].nlevels == other.nlevels and labels[0].equals(other) for other in labels[1:])
+
+
+def _is_by_item(
+    operation: str,
+    private: Sequence[Any],
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+    result: Any,
+) -> bool:
+    """The same of any arguments, of which it is not known yet what they are."""
+    places = len(arguments) if operation.rpartition(".")[2] in PAIRING else 1
+    operands, settings = arguments[:places], [*arguments[places:], *keywords.values()]
+    if operation in _NOT_BY_ROW or not private or not keywords.keys() <= _SETTINGS:
+        return False
+    if not all(_is_among(source, operands) for source in private):
+        return False
+    if any(_is_among(setting, private) for setting in settings):  # also one that is an operand as well
+        return False
+    dtype = arguments[1:2] if operation in _TYPED else [keywords.get("dtype")]
+    others = [setting for setting in settings if not _is_among(setting, dtype)]
+    if not all(map(_is_operand, operands)) or not all(map(_is_setting, others)):
+        return False
+    return is_by_row(private, (*operands, *others), result)
+
+
+def _is_among(obj: Any, others: Sequence[Any]) -> bool:
+    return any(obj is other for other in others)
+
+
+def _is_setting(argument: Any) -> bool:
+    if type(argument) in (list, tuple):
+        return all(type(part) in _PLAIN for part in argument)
+    return _is_operand(argument)
+
+
+def _is_operand(argument: Any) -> bool:
+    return _kind_of(argument) in _OPERANDS or _has_base(argument, "numpy", "generic")
+
+
+def _kind_of(obj: Any) -> str:
+    kind: Any = type(obj)
+    return _name_of(kind)
+
+
+@functools.cache
+def _name_of(kind: type) -> str:
+    return f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+
+
+def _has_base(obj: Any, library: str, name: str) -> bool:
+    return any(
+        base.__name__ == name and base.__module__.partition(".")[0] == library for base in type(obj).__mro__
+    )
+
+
+def _is_groups(obj: Any) -> bool:
+    return _has_base(obj, "pandas", "GroupBy")
+
+
+def _is_frame(obj: Any) -> bool:
+    return _has_base(obj, "pandas", "DataFrame") or _has_base(obj, "polars", "DataFrame")
 
 
 def is_data(obj: Any) -> bool:
@@ -134,15 +239,15 @@ def _is_of_numbers(operation: str, source: Any, result: Any) -> bool:
         return False
     if not type(result).__module__.startswith("pandas"):
         return True
-    if hasattr(source, "ngroups") and operation != ".sum":
+    if _is_groups(source) and operation != ".sum":
         return True  # texts are not averaged: if there are any, they are what was grouped by
-    dtypes = result.dtypes if hasattr(result, "columns") else [result.dtype]
+    dtypes = result.dtypes if _is_frame(result) else [result.dtype]
     return all(dtype.kind in _NUMBERS for dtype in dtypes)
 
 
 def _smallest(operation: str, source: Any, result: Any) -> int:
     """How many rows each item of an aggregate was made from, at least."""
-    if type(source).__module__.startswith("pandas") and hasattr(source, "ngroups"):
+    if _is_groups(source):
         return _smallest_group(source)
     if operation == ".value_counts":
         return int(result.min()) if len(result) else 1
@@ -156,7 +261,7 @@ def _smallest(operation: str, source: Any, result: Any) -> int:
 
 def _smallest_group(source: Any) -> int:
     sizes = source.size()
-    if hasattr(sizes, "columns"):  # of as_index=False
+    if _is_frame(sizes):  # of as_index=False
         sizes = sizes["size"]
     if not len(sizes) or bool(source.obj.isna().to_numpy().any()):
         return 1  # how many of a group are there, nobody has counted
@@ -165,7 +270,7 @@ def _smallest_group(source: Any) -> int:
 
 def _complete(source: Any, rows: int) -> int:
     """Rows in which nothing is missing: two columns may share no more than these."""
-    if type(source).__module__.startswith("pandas") and hasattr(source, "columns"):
+    if _has_base(source, "pandas", "DataFrame"):
         return int(source.notna().all(axis=1).sum())
     return rows if _present(source, rows) == rows else 1
 
@@ -177,7 +282,7 @@ def _present(source: Any, rows: int) -> int:
         counted = source.count()
         if hasattr(counted, "min"):  # of each column
             counted = counted.min()
-        if hasattr(counted, "row"):  # a frame of one row, in polars
+        if _is_frame(counted):  # of one row, in polars
             counted = min(counted.row(0), default=0)
         return int(counted)
     if module.startswith("numpy"):
@@ -200,7 +305,7 @@ def _chooses(source: Any, key: Any) -> bool:
         return _chooses_rows(key[0]) and all(isinstance(part, others) for part in key[1:])
     names = key if isinstance(key, list) else [key]
     if names and all(type(name) is str for name in names):
-        return hasattr(source, "ngroups") or (hasattr(source, "columns") and len(source.shape) == 2)
+        return _is_groups(source) or _is_frame(source)
     return _chooses_rows(key)
 
 
@@ -216,7 +321,7 @@ def _is_part(source: Any, result: Any) -> bool:
     """Whether it has no more rows than its source, or is no table but a way to one."""
     rows, found = _rows(source), _rows(result)
     if found is None:
-        return hasattr(result, "ngroups") or type(result).__name__ in ("_LocIndexer", "_iLocIndexer")
+        return _is_groups(result) or type(result).__name__ in ("_LocIndexer", "_iLocIndexer")
     return rows is None or found <= rows
 
 

@@ -219,7 +219,7 @@ class Interpreter:
             if effect == AGGREGATE:
                 group = groups.of_aggregate(operation, private, arguments, keywords, result)
             else:
-                group = groups.of_rows(operation, effect, private, arguments, result)
+                group = groups.of_rows(operation, effect, private, arguments, keywords, result)
         self._objects[number] = result
         if group != 1:
             self._groups[number] = group

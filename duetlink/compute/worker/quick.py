@@ -24,12 +24,13 @@ def operators(
             operation, (one, other) = raw
             call = calls[operation]
             group: groups.Group = EVERYBODY
-            private = again = None
+            private: tuple[Any, ...] = ()  # more than one must not be repeated either
             if type(one) is list:
                 (reference,) = one
                 if type(reference) is not int:  # 1.0 and True would be found as 1
                     return False
-                private = one = objects[reference]
+                one = objects[reference]
+                private = (one,)
                 group = groups_.get(reference, 1)
             if type(other) is list:
                 (reference,) = other
@@ -38,16 +39,16 @@ def operators(
                 other = objects[reference]
                 its = groups_.get(reference, 1)
                 if its < group:
-                    group, private = its, other
+                    group, private = its, (other,)
                 elif its == group:
-                    again = other  # as many rows of assets, which must not be repeated either
+                    private = (*private, other)
             if not (_KINDS[type(one)] and _KINDS[type(other)]):
                 return False
             result = call(one, other)
         except Exception:  # done once more, the long way, which tells why
             return False
         objects[number] = result
-        if group != 1 and (group != groups.ROWS or _is_row_by_row(private, again, result)):
+        if group != 1 and (group != groups.ROWS or groups.is_by_row(private, (one, other), result)):
             groups_[number] = group
         return True
 
@@ -61,15 +62,6 @@ def _calls(allowed: Allowed) -> dict[str, Callable[..., Any]]:
         for function in allowed.functions()
         if function.effect == ELEMENTWISE and function.name.startswith("operator.")
     }
-
-
-def _is_row_by_row(one: Any, other: Any, result: Any) -> bool:
-    shape = _shape(result)
-    return _shape(one) == shape and (other is None or _shape(other) == shape)
-
-
-def _shape(obj: Any) -> Any:
-    return getattr(obj, "shape", None)
 
 
 class _QuickKinds(dict[type, bool]):
