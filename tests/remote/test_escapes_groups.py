@@ -380,6 +380,39 @@ def test_honest_aggregates_have_their_groups() -> None:
     assert [honest.group(result) for result in (10, 13, 16, 20, 22, 24)] == [20, 10, 10, 20, 10, 20]
 
 
+AGES: Step = [11]
+BY_ITEM: dict[str, list[Step]] = {
+    "each less the mean": [[12, ".mean", [X]], [13, "operator.sub", [X, [12]]]],
+    "columns less their means": [
+        [14, "operator.getitem", [FRAME, ["l", "age", "id"]]],
+        [12, ".mean", [[14]]],
+        [13, "operator.sub", [[14], [12]]],
+    ],
+    "one column by another": [[12, "operator.getitem", [FRAME, "id"]], [13, ".mul", [AGES, [12]]]],
+    "a choice by a condition": [[12, "operator.gt", [X, 10]], [13, "numpy.where", [[12], X, 0.0]]],
+    "rows where a condition holds": [[12, "operator.gt", [AGES, 10]], [13, ".where", [AGES, [12], 0.0]]],
+    "bounds": [[13, ".clip", [X, 2, 9]]],
+    "bounds by name": [[13, ".clip", [AGES], {"lower": 2, "upper": 9}]],
+    "bounds in Polars": [[13, ".clip", [SERIES, 2, 9]]],
+    "another type": [[13, ".astype", [AGES, ["c", "numpy.float32"]]]],
+    "another type in Polars": [[13, ".cast", [SERIES, ["c", "polars.Float32"]]]],
+    "a logarithm in torch": [[12, "torch.from_numpy", [X]], [13, "torch.log1p", [[12]]]],
+    "what is not missing": [[13, ".notna", [AGES]]],
+    "a choice of what is public": [
+        [12, "numpy.greater", [X, 10]],
+        [13, "numpy.choose", [[12], ["l", 1, 2]]],
+    ],
+}
+
+
+@pytest.mark.parametrize("name", BY_ITEM)
+def test_what_is_done_item_by_item_keeps_the_rows(name: str) -> None:
+    honest = desk()
+    steps: list[Step] = [[11, "operator.getitem", [FRAME, "age"]], *BY_ITEM[name], [RESULT, ".mean", [[13]]]]
+    assert honest.run(*PEOPLE, *steps) == {}
+    assert honest.group(RESULT) == ROWS
+
+
 NUMBERS: Step = [11]
 TENSOR: Step = [12]
 GROUPS: Step = [14]
