@@ -14,6 +14,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from duetlink import Mock
 from duetlink.errors import OperationRefused, PrivateValue
 from tests.remote.conftest import Bench
 
@@ -101,3 +102,35 @@ def test_a_function_that_gets_the_frame_is_called_here_with_its_pointer(p: dict[
         pd.testing.assert_frame_equal(made, expected)
     else:
         pd.testing.assert_series_equal(made, expected)
+
+
+MISSING: dict[str, Any] = {
+    "a group": lambda f: f.groupby("sex").get_group("male"),
+    "a count": lambda f: f.sex.value_counts()["male"],
+    "a label": lambda f: f.set_index("sex").age.loc["male"],
+    "a row": lambda f: f.set_index("sex").loc["male", "age"],
+}
+
+
+@pytest.mark.parametrize("name", MISSING)
+def test_a_label_that_the_mock_lacks_says_that_it_is_the_mock_s(p: dict[str, Any], name: str) -> None:
+    words = r"'male' is not in the mock of .* may be in the data: take .*\.get\(reason=…\).*Mock\(categories="
+    with pytest.raises(PrivateValue, match=words):
+        MISSING[name](p["frame"])
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda f: f["no column"], lambda f: f.loc[:, "none"], lambda f: f.groupby("no")]
+)
+def test_a_column_that_is_not_there_is_a_key_error(p: dict[str, Any], ask: Any) -> None:
+    with pytest.raises(KeyError):
+        ask(p["frame"])
+
+
+def test_a_label_that_the_mock_lacks_is_found_as_its_refusal_says(bench: Bench, p: dict[str, Any]) -> None:
+    frame = p["frame"]
+    assert frame[frame["sex"] == "male"].age.sum().get(reason="of a group") == 94.0
+    assert frame.sex.value_counts().reindex(["male"]).get(reason="a count").tolist() == [2]
+    mock = Mock(categories={"sex": ["male", "female"]})
+    named = bench.share(REAL["frame"], "people with categories", mock)
+    assert named.groupby("sex").get_group("male").age.sum().get(reason="of a group") == 94.0

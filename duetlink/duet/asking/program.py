@@ -34,6 +34,7 @@ from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
 from duetlink.compute.operations.sizes.mask import EVERY, NESTED, PUBLIC, UNCOUNTED, hidden_in, trimmed
 from duetlink.compute.operations.trace import LoggedValue, Trace
 from duetlink.data import values
+from duetlink.duet.asking.absent import absent
 from duetlink.duet.asking.echoes import Echoes
 from duetlink.duet.asking.iteration import is_counted
 from duetlink.duet.asking.mock_tensors import AsMocks
@@ -292,7 +293,12 @@ class Program:
             hidden_then(operation, arguments, keywords, theirs)
             seed_here = _seed_of(operation, theirs)
             seed = seed_here()
-            mock = function(*theirs, **theirs_by_name)
+            try:
+                mock = function(*theirs, **theirs_by_name)
+            except KeyError as error:
+                if (private := absent(operation, arguments, keywords, error)) is not None:
+                    raise private from error
+                raise
             if seed is not None and seed_here() is None:  # the first number since the notebook has set it
                 self.record(0, "torch.manual_seed", [str(seed)])
             if operation in SEEDS:  # torch's returns the generator of this process
