@@ -8,6 +8,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import sklearn.datasets
+import sklearn.exceptions
+import sklearn.metrics
 import torch
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
@@ -134,3 +137,16 @@ def test_a_label_that_the_mock_lacks_is_found_as_its_refusal_says(bench: Bench, 
     mock = Mock(categories={"sex": ["male", "female"]})
     named = bench.share(REAL["frame"], "people with categories", mock)
     assert named.groupby("sex").get_group("male").age.sum().get(reason="of a group") == 94.0
+
+
+def test_what_holds_no_data_is_imported_and_the_rest_raises_when_it_is_called(bench: Bench) -> None:
+    remote = bench.scientist.remote
+    assert remote(sklearn.exceptions).ConvergenceWarning is sklearn.exceptions.ConvergenceWarning
+    load = remote(sklearn.datasets).load_iris
+    words = r"sklearn\.datasets\.load_iris is in no list.*duet\.remote\(obj\)"
+    with pytest.raises(OperationRefused, match=words):
+        load()
+    with pytest.raises(OperationRefused, match=r"ConfusionMatrixDisplay is in no list.*@duet\.remote"):
+        remote(sklearn.metrics).ConfusionMatrixDisplay.from_predictions([1], [1])
+    placed = remote(sklearn.datasets.load_iris().data)
+    assert placed[0].get(reason="placed").tolist() == [5.1, 3.5, 1.4, 0.2]

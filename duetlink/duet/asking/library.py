@@ -15,6 +15,33 @@ from duetlink.duet.asking.grammar.formula_model import FormulaMatrices, FormulaM
 from duetlink.duet.asking.workbench import Workbench
 from duetlink.errors import OperationRefused
 
+_HARMLESS = (int, float, complex, str, type(None))  # what they are is no data
+
+
+class Unlisted:
+    """What a library has and no list names: it may be imported, and what is done with it raises."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        raise self._refused()
+
+    def __call__(self, *arguments: Any, **keywords: Any) -> Any:
+        raise self._refused()
+
+    def _refused(self) -> OperationRefused:
+        return OperationRefused(
+            f"{self._name} is in no list of what may be done with private data; call the library's own for "
+            "what is here, and place what it makes, duet.remote(obj), or have a function that calls it "
+            "reviewed, @duet.remote"
+        )
+
+    def __repr__(self) -> str:
+        return f"<{self._name}, which is in no list of what may be done with private data>"
+
 
 class RemoteLibrary:
     """The functions and classes of a module, or of an object in it, that may be called on private data."""
@@ -44,9 +71,11 @@ class RemoteLibrary:
             return RemoteFunction(found, self._workbench)
         if allowed.has_members(within):  # a distribution, of which functions are listed
             return RemoteLibrary(found, self._workbench, within)
-        if allowed.constant_name(found) is not None or isinstance(found, (int, float, str)):
+        if allowed.constant_name(found) is not None or isinstance(found, _HARMLESS):
             return found
-        raise OperationRefused(f"{self._name}.{name} is in no list of what may be done with private data")
+        if isinstance(found, type) and issubclass(found, BaseException):
+            return found
+        return Unlisted(within)
 
     def __dir__(self) -> list[str]:
         allowed = self._workbench.allowed
@@ -116,7 +145,7 @@ class RemoteFunction:
         assert name is not None
         return program.call(name, self._function, arguments, keywords)
 
-    def __getattr__(self, name: str) -> RemoteFunction | FormulaModels:
+    def __getattr__(self, name: str) -> RemoteFunction | FormulaModels | Unlisted:
         """A function of a class, such as `pandas.MultiIndex.from_tuples`."""
         if name.startswith("_"):
             raise AttributeError(name)
@@ -124,9 +153,7 @@ class RemoteFunction:
         if is_by_formula(found):
             return FormulaModels(found.__self__, self._workbench)
         if self._workbench.allowed.name_of(found) is None:
-            raise OperationRefused(
-                f"{self._function.__qualname__}.{name} is in no list of what may be done with private data"
-            )
+            return Unlisted(f"{self._function.__module__}.{self._function.__qualname__}.{name}")
         return RemoteFunction(found, self._workbench)
 
     def __repr__(self) -> str:
