@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.stats
 import sklearn.datasets
 import sklearn.exceptions
 import sklearn.metrics
@@ -18,7 +19,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from duetlink import Mock
-from duetlink.errors import OperationRefused, PrivateValue
+from duetlink.errors import OperationRefused, PrivateValue, UnsupportedValue
 from tests.remote.conftest import Bench
 
 REAL: dict[str, Any] = {
@@ -150,3 +151,11 @@ def test_what_holds_no_data_is_imported_and_the_rest_raises_when_it_is_called(be
         remote(sklearn.metrics).ConfusionMatrixDisplay.from_predictions([1], [1])
     placed = remote(sklearn.datasets.load_iris().data)
     assert placed[0].get(reason="placed").tolist() == [5.1, 3.5, 1.4, 0.2]
+
+
+def test_a_result_that_cannot_travel_names_parts_that_can(bench: Bench, p: dict[str, Any]) -> None:
+    fit = bench.scientist.remote(scipy.stats).gaussian_kde(p["x"])
+    with pytest.raises(UnsupportedValue, match=r"ask for its parts, such as x\.\w+, .*x\.factor") as raised:
+        fit.get(reason="all of it")
+    assert fit.factor.get(reason="a part") == pytest.approx(scipy.stats.gaussian_kde(REAL["x"]).factor)
+    assert "x being this" in str(raised.value)

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.compute.operations.allowed import LIBRARIES, Allowed
+from duetlink.compute.operations.allowed import LIBRARIES, OTHER, Allowed
 from duetlink.compute.operations.canonical import Program as Canonical
 from duetlink.compute.operations.sizes.mask import PUBLIC
 from duetlink.data import values
@@ -35,6 +35,7 @@ from duetlink.settings import Settings
 MOST_MOCK_BYTES = 256 * 1024 * 1024  # of one asset
 GLANCE_S = 2.0  # nobody waits longer for a line that is printed
 _MOST_GLANCES = 20  # of a store with more assets, the first ones show their columns
+_MOST_PARTS = 5  # that are named where the whole cannot travel
 _MODULES = {"python": "builtins"}  # of a list, where its name is another
 
 
@@ -205,7 +206,7 @@ class Workbench:
     def _ask(self, remote: Remote, reason: str, expires_s: float | None, asked: What) -> PendingRequest:
         assert self._thread is not None
         if asked == What():
-            _check_travels(remote._mock)
+            _check_travels(remote._mock, self.allowed)
         info = AssetInfo(remote._title(), 0, type(remote._mock).__name__, "", 0)
         program = remote._program.asked(remote._id)
         shown = self.shown(remote, program)
@@ -221,14 +222,37 @@ class Workbench:
         return PendingRequest(question, self._asking, self._thread)
 
 
-def _check_travels(mock: Any) -> None:
+def _check_travels(mock: Any, allowed: Allowed) -> None:
     """Raises UnsupportedValue: what a mock stands for is no value, so that nobody needs to run anything."""
     try:
         values.summarise(plain(mock))
     except UnsupportedValue as error:
+        parts = _parts(mock, allowed)
+        such = f", such as {', '.join(parts)}, x being this" if parts else ""
         raise UnsupportedValue(
-            f"a {type(mock).__name__} cannot travel, so it was not asked for; ask for its parts: {error}"
+            f"a {type(mock).__name__} cannot travel, so it was not asked for; ask for its parts{such}: "
+            f"{error}"
         ) from None
+
+
+def _parts(mock: Any, allowed: Allowed) -> list[str]:
+    """Some parts of `mock` that can travel, as they are written."""
+    kind, found = type(mock), []
+    if isinstance(mock, dict):
+        ways = ((f"x[{key!r}]", partial(mock.get, key)) for key in mock if isinstance(key, str))
+    else:
+        names = (name for name in allowed.names(kind) if allowed.attribute(kind, name) == OTHER)
+        ways = ((f"x.{name}", partial(getattr, mock, name)) for name in names)
+    for written, look in ways:
+        with contextlib.suppress(Exception):  # of a library that is asked what it holds
+            part = look()
+            if part is not None:
+                values.summarise(plain(part))
+                found.append(written)
+        if len(found) == _MOST_PARTS:
+            return found
+    texts = [f"x.{name}()" for name in ("as_text", "summary") if allowed.method(kind, name) is not None]
+    return [*found, *texts]
 
 
 def _equip(program: Program) -> None:
