@@ -159,3 +159,45 @@ def test_a_result_that_cannot_travel_names_parts_that_can(bench: Bench, p: dict[
         fit.get(reason="all of it")
     assert fit.factor.get(reason="a part") == pytest.approx(scipy.stats.gaussian_kde(REAL["x"]).factor)
     assert "x being this" in str(raised.value)
+
+
+def test_the_parameters_of_a_placed_model_are_initialised(bench: Bench, p: dict[str, Any]) -> None:
+    def init(part: torch.nn.Module) -> None:
+        if isinstance(part, torch.nn.Linear):
+            torch.nn.init.constant_(part.weight, 0.5)
+            torch.nn.init.zeros_(part.bias)
+            torch.nn.init.xavier_uniform_(part.weight)
+            torch.nn.init.kaiming_uniform_(part.weight, nonlinearity="relu")
+            torch.nn.init.constant_(part.weight, 2.0)
+
+    model = bench.scientist.remote(torch.nn.Sequential(torch.nn.Linear(3, 1)))
+    model.apply(init)
+    loss = model(p["t"]).sum()
+    loss.backward()
+    assert loss.get(reason="a loss") == 4.0
+    assert model[0].weight.grad.get(reason="its gradient").tolist() == [[1.0, -2.0, 3.0]]
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Any) -> Any:
+        return x * 2
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Any) -> Any:
+        return gradient * 2
+
+
+def test_code_of_this_side_in_a_backward_is_refused_at_once(bench: Bench, p: dict[str, Any]) -> None:
+    words = r"an autograd\.Function or a hook runs code of this side on gradients.*\.grad; or submit"
+    weight = bench.scientist.remote(torch.ones(3)).requires_grad_()
+    with pytest.raises(OperationRefused, match=words):
+        Doubled.apply(weight * p["t"])
+    with pytest.raises(OperationRefused, match=words):
+        weight.register_hook(lambda gradient: gradient * 2)
+    model = bench.scientist.remote(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 1)))
+    model[1].register_full_backward_hook(lambda part, given, made: None)
+    with pytest.raises(OperationRefused, match=words):
+        model(p["t"])
+    (weight * p["t"] * 2).sum().backward()
+    assert weight.grad.get(reason="written out").tolist() == [2.0, -4.0, 6.0]

@@ -140,6 +140,8 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
                 "whether the parameters of this distribution are in range is not known here: make it with "
                 "validate_args=False"
             )
+        if called in ("register_hook", "register_post_accumulate_grad_hook"):
+            transforms.refuse_code_in_backward(called)
         if name is None:
             raise OperationRefused(f"torch's {called} is in no list of what may be done with private data")
         told = sizes.of_tensor(name, arguments, keywords)
@@ -149,6 +151,11 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
             return function(
                 *map(mock_of, arguments), **{key: mock_of(item) for key, item in keywords.items()}
             )
+    if not torch.is_grad_enabled():
+        transforms.refuse_within_function()
+    elif name.startswith("torch.nn.init."):  # they write to what gathers gradients, as under no_grad
+        with torch.no_grad():
+            return torch_function(function, arguments, keywords)
     transforms.refuse_within()
     out = keywords.get("out")
     if is_remote(out):  # two steps: what changes its argument is in a list of its own
@@ -207,6 +214,9 @@ def _conversion(function: Any, old: torch.Tensor, new: torch.Tensor) -> bool | N
 
 def _in_other_words(function: Any, arguments: Any, keywords: Any) -> tuple[Any, Any, Any]:
     """A call as the lists have it: `where` of a condition alone, and `type` with a type of items."""
+    if "tensor" in keywords and function.__module__ == "torch.nn.init":  # as these hand themselves on
+        given = {name: value for name, value in keywords.items() if name != "tensor" and value is not None}
+        return function, (keywords["tensor"],), given
     if function in (torch.where, torch.Tensor.where) and len(arguments) == 1 and not keywords:
         return torch.nonzero, arguments, {"as_tuple": True}
     if function is torch.Tensor.type and (len(arguments) > 1 or keywords):

@@ -12,10 +12,13 @@ import sys
 from types import FrameType
 from typing import Any, NoReturn
 
+import torch
 from torch._C._functorch import peek_interpreter_stack
 from torch.utils import _pytree
 
 from duetlink.errors import OperationRefused
+
+_APPLY = vars(torch.autograd.Function)["apply"].__func__.__code__
 
 
 class _Whole:
@@ -34,6 +37,30 @@ def refuse_within() -> None:
     """Raise OperationRefused within a transform, whose tensors meet a pointer that its function holds."""
     if peek_interpreter_stack() is not None:
         _refuse()
+
+
+def refuse_within_function() -> None:
+    """Raise OperationRefused within the `forward` of an `autograd.Function` that is given what gathers
+    gradients: the owner has only its steps, and would make other gradients. To be called without gradients,
+    as such a `forward` runs.
+    """
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if frame.f_code is _APPLY and any(
+            getattr(argument, "requires_grad", False) for argument in frame.f_locals["args"]
+        ):
+            refuse_code_in_backward("apply")
+        frame = frame.f_back
+
+
+def refuse_code_in_backward(called: str) -> NoReturn:
+    """Raise OperationRefused for a function of this side that works on gradients."""
+    raise OperationRefused(
+        f"{called}: an autograd.Function or a hook runs code of this side on gradients, which only the owner "
+        "has: write what it does with torch's own operations, whose gradients torch knows (checkpoint takes "
+        "use_reentrant=False); change gradients after loss.backward(), by .grad; or submit a function with "
+        "@duet.remote"
+    )
 
 
 def _flattened(pointer: Any) -> tuple[list[Any], None]:
