@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.fft
+import scipy.optimize
 import scipy.stats
 import sklearn.datasets
 import sklearn.exceptions
@@ -201,3 +203,21 @@ def test_code_of_this_side_in_a_backward_is_refused_at_once(bench: Bench, p: dic
         model(p["t"])
     (weight * p["t"] * 2).sum().backward()
     assert weight.grad.get(reason="written out").tolist() == [2.0, -4.0, 6.0]
+
+
+def test_scipy_s_transforms_and_assignments_run_at_the_owner(bench: Bench, p: dict[str, Any]) -> None:
+    far, x = bench.scientist.remote(scipy.fft), REAL["x"]
+    spectrum = far.rfft(p["x"], n=8)
+    assert spectrum.shape == (5,)
+    np.testing.assert_allclose(spectrum.get(reason="rfft"), scipy.fft.rfft(x, n=8))
+    np.testing.assert_allclose(far.idct(far.dct(p["x"])).get(reason="there and back"), x)
+    with pytest.raises(OperationRefused, match=r"workers=2: a room is one process"):
+        far.fft(p["x"], workers=2)
+    costs = p["x"].reshape(2, 2)
+    rows, columns = bench.scientist.remote(scipy.optimize).linear_sum_assignment(costs)
+    assert (rows.get(reason="rows").tolist(), columns.get(reason="columns").tolist()) == ([0, 1], [0, 1])
+    solved, residual = bench.scientist.remote(scipy.optimize).nnls(costs, costs[:, 0])
+    assert solved.get(reason="nnls").tolist() == pytest.approx([1.0, 0.0])
+    assert residual.get(reason="residual") == pytest.approx(0.0, abs=1e-12)
+    with pytest.raises(OperationRefused, match=r"scipy\.optimize\.minimize is in no list.*@duet\.remote"):
+        bench.scientist.remote(scipy.optimize).minimize(lambda y: y, 0.0)
