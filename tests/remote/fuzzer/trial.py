@@ -243,7 +243,8 @@ def _of_drawn(mine: Any, found: Any) -> str:
         return ""
     if type(mine) is not type(found):
         return f"it is a {type(found).__name__}, here a {type(mine).__name__}"
-    if getattr(mine, "shape", None) != getattr(found, "shape", None):
+    has_labels = hasattr(mine, "iloc")  # which are drawn as well: a label that is set may be a new row
+    if not has_labels and getattr(mine, "shape", None) != getattr(found, "shape", None):
         return f"shape {found.shape}, here {mine.shape}"
     return ""
 
