@@ -228,3 +228,22 @@ def test_a_new_code_is_for_the_owner_of_a_link_that_is_lost(owner: duetlink.Duet
     owner.close()
     with pytest.raises(errors.LinkClosed):
         owner.invite()
+
+
+@pytest.mark.usefixtures("away")
+def test_of_two_new_codes_at_once_one_is_good(
+    owner: duetlink.Duet, server: Server, join: Join, cut: Any
+) -> None:
+    lose(owner, join(), cut)
+    seen: set[str] = set()
+    unwatch = owner._life.watch(lambda: seen.add(str(owner.code)))
+    threads = [threading.Thread(target=owner.invite) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(10)
+    unwatch()
+    for code in seen - {str(owner.code)}:
+        with pytest.raises((errors.UnknownCode, errors.CodeUsed, errors.PairingError, errors.LinkClosed)):
+            duetlink.join(code, signaling=server.url, settings=QUICK)
+    join()

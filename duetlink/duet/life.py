@@ -98,6 +98,7 @@ class Life:
         self.make_code: Callable[[float], Awaitable[asyncio.Task[None]]] | None = None
         self.why_uninvited = ""  # what became of the last new code, if nobody came by it
         self._inviting: asyncio.Task[None] | None = None
+        self._invitations = asyncio.Lock()
         self._preparing: asyncio.Task[None] | None = None
         self._recording = False  # the log says that this duet has begun, and is to say how it ends
         self._cleanups: list[Cleanup] = []
@@ -197,11 +198,12 @@ class Life:
                 f"a new code takes the place of a peer that is lost, and this duet is {self.state}; launch() "
                 "opens another duet"
             )
-        if self._inviting is not None:
-            await cancelled(self._inviting)
-        self.why_uninvited = ""
-        task = self._inviting = await self.make_code(outage.left_s)
-        task.add_done_callback(self._uninvited)
+        async with self._invitations:  # of two at once, the first is withdrawn
+            if self._inviting is not None:
+                await cancelled(self._inviting)
+            self.why_uninvited = ""
+            task = self._inviting = await self.make_code(outage.left_s)
+            task.add_done_callback(self._uninvited)
         self.at_end(partial(cancelled, task))
         if self.state != RECONNECTING:  # it came back meanwhile
             task.cancel()

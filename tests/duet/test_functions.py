@@ -104,6 +104,15 @@ def count(numbers):
     return len(numbers)
 
 
+def drawn():
+    import random
+
+    import numpy as np
+    import torch
+
+    return [random.random(), float(np.random.random()), float(torch.rand(()))]
+
+
 def forever():
     while True:
         pass
@@ -944,3 +953,13 @@ def test_the_end_of_a_duet_ends_what_runs(make_duets: Any) -> None:
     assert task.cancelled()
     assert not job.busy
     assert isinstance(raised[0], errors.DuetError)
+
+
+def test_no_two_rooms_draw_the_same_numbers(two: Pairing) -> None:
+    """All of them are forks of one process, whose generators they have."""
+    found = []
+    for number in range(2):
+        pending, request = two.submit(drawn, reason=f"draw {number}")
+        request.approve()
+        found.append(pending.result(60))
+    assert all(one != other for one, other in zip(*found, strict=True))

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.ao.quantization import FusedMovingAvgObsFakeQuantize, disable_fake_quant
 
+from duetlink.compute.privacy import meter
 from duetlink.errors import SettingError
 from duetlink.learning.dp.clipping import BookKeeping, PerSample
 from duetlink.learning.dp.training import DpSgd
@@ -335,3 +337,67 @@ def test_each_sample_in_a_batch_of_its_own_is_mixed_with_none() -> None:
     ones = [PerSample(model, SQUARES, 1e6).of(((x[at : at + 1],), y[at : at + 1])) for at in range(8)]
     for name, gradient in together.items():
         assert torch.allclose(gradient, torch.stack([one[name] for one in ones]).sum(0), atol=1e-5)
+
+
+# -- what no look at derivatives follows, and what is not counted ------------------------------------------
+
+
+def test_whole_numbers_that_layers_move_out_of_the_first_dimension_are_found() -> None:
+    table = torch.zeros(2_000, 1)
+    table[1_000] = 1e6  # a row that no batch has had yet
+    head = nn.Linear(1, 1, bias=False)
+    model = nn.Sequential(
+        *(nn.Flatten(0), nn.Unflatten(0, (1, -1)), nn.Embedding.from_pretrained(table)),
+        *(nn.Threshold(100.0, 0.0), nn.MaxPool2d((81, 1), stride=1, padding=(40, 0))),
+        *(nn.Flatten(0, 1), head, nn.Flatten(0)),
+    )
+    with pytest.raises(SettingError, match="mixes the samples of a batch"):
+        training(model, nn.L1Loss(reduction="none")).step(torch.arange(8).reshape(-1, 1), torch.ones(8))
+
+
+def test_a_kernel_that_writes_to_a_buffer_and_does_not_say_so_ends_the_training() -> None:
+    observer = FusedMovingAvgObsFakeQuantize()
+    model = nn.Sequential(observer, nn.Linear(1, 1), nn.Flatten(0))
+    model.apply(disable_fake_quant)
+    with pytest.raises(SettingError, match="changes its parameters or buffers"):
+        training(model).step(torch.randn(8, 1), torch.randn(8))
+    assert observer.activation_post_process.max_val == -torch.inf  # as it was made
+
+
+def test_an_optimizer_of_other_parameters_is_refused() -> None:
+    model, other = nn.Linear(1, 1), nn.Bilinear(1, 1, 1)
+    optimizer = torch.optim.SGD([*model.parameters(), *other.parameters()], lr=1.0)
+    settings: dict[str, Any] = {"rows": 8, "batch": 8, "clip": 1.0, "noise": 1.0}
+    with pytest.raises(SettingError, match="holds 2 parameters that are none of the model's"):
+        DpSgd(model, optimizer, SQUARES, **settings)
+    optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+    private = DpSgd(model, optimizer, SQUARES, **settings)
+    optimizer.add_param_group({"params": list(other.parameters())})
+    with pytest.raises(SettingError, match="none of the model's"):
+        private.step(torch.randn(8, 1), torch.randn(8, 1))
+
+
+def test_where_trainings_are_counted_there_is_no_group() -> None:
+    with meter.counted(), pytest.raises(SettingError, match="has no peers"):
+        training(nn.Linear(1, 1), group=object(), trust="leader")
+
+
+def test_no_seed_of_the_caller_reaches_a_dropout() -> None:
+    masks: list[list[float]] = []
+
+    class Seen(nn.Module):
+        def forward(self, x: Tensor) -> Tensor:
+            masks.append(x.detach().flatten().tolist())
+            return x
+
+    model = nn.Sequential(nn.Dropout(0.5), Seen(), nn.Linear(64, 1))
+    private = training(model)
+    inputs, targets = torch.ones(8, 64), torch.zeros(8, 1)
+    private.step(inputs, targets)
+    for _ in range(2):
+        torch.manual_seed(5)
+        private.step(inputs, targets)
+        following = float(torch.rand(()))
+    assert masks[-1] != masks[-2]
+    torch.manual_seed(5)
+    assert float(torch.rand(())) == following  # and the caller's own numbers go on as they were

@@ -49,6 +49,11 @@ def counted() -> Iterator[Meter]:
         _counting.remove(meter)
 
 
+def is_counting() -> bool:
+    """Whether trainings are counted, as in a function that an owner runs."""
+    return bool(_counting)
+
+
 def add(cost: Cost) -> None:
     """Tell whoever counts of a private computation that begins. Holds it no longer than they do."""
     for meter in _counting:

@@ -23,6 +23,7 @@ from duetlink.compute.operations.body import Draw
 
 _ENTROPY = "numpy.random.bit_generator"
 _SEED_BYTES = 4  # NumPy takes 32 bits
+_STATE_BYTES = 64  # of the system's, for a generator that takes so many
 
 
 class Draws:
@@ -52,7 +53,7 @@ class Draws:
             entropy: Any = sys.modules[_ENTROPY]
             entropy.randbits = self._system
             self._system = None
-        _set_all(int.from_bytes(os.urandom(_SEED_BYTES)))
+        seed_by_system()
 
     def seed(self, draw: Draw) -> None:
         """Let a step draw what it is to draw."""
@@ -69,6 +70,22 @@ class Draws:
         size_bytes = (bits + 7) // 8
         drawn = hashlib.shake_256(self._stream + self._asked.to_bytes(8)).digest(size_bytes)
         return int.from_bytes(drawn) >> (8 * size_bytes - bits)
+
+
+def seed_by_system() -> None:
+    """Let the generators that a process shares go on with numbers that nobody can foretell.
+
+    A fork has the generators of its process as they were, so all forks would draw the same.
+    """
+    random.seed(os.urandom(_STATE_BYTES))
+    loaded: dict[str, Any] = sys.modules
+    if "numpy" in loaded:
+        words = [int.from_bytes(os.urandom(4)) for _ in range(_STATE_BYTES // 4)]
+        loaded["numpy"].random.seed(words)
+    if "torch" in loaded:
+        loaded["torch"].default_generator.manual_seed(int.from_bytes(os.urandom(8)))
+    if "polars" in loaded:
+        loaded["polars"].set_random_seed(int.from_bytes(os.urandom(8)))
 
 
 def _set_all(number: int) -> None:

@@ -24,7 +24,7 @@ from collections.abc import Iterator
 from duetlink.compute.operations import body
 from duetlink.compute.worker import child, desks, libraries, program
 from duetlink.compute.worker.console import Console, KernelGone
-from duetlink.compute.worker.draws import Draws
+from duetlink.compute.worker.draws import Draws, seed_by_system
 from duetlink.compute.worker.interpreter import Interpreter, Unmade
 from duetlink.compute.worker.progress import Progress
 from duetlink.compute.worker.sandbox import libc
@@ -211,5 +211,6 @@ def _room(
     zygote: int, fd: int, lockdown: Lockdown, loaded: list[str], used_bytes: int
 ) -> Iterator[child.Work]:
     _end_with_zygote(zygote)
+    seed_by_system()
     threading.Thread(target=child.end_with_kernel, args=(fd,), name="kernel", daemon=True).start()
     return child.serving(fd, lambda start: child.made_ready(start, loaded, lockdown, used_bytes))

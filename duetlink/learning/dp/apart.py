@@ -50,6 +50,7 @@ def check_apart(
     is_seen = True
     for drawn in (False, True):
         is_seen &= _in_some_way(model, functools.partial(_check, model, losses, batch, drawn=drawn))
+    is_seen &= _check_places(model, batch[0], len(batch[1]))
     for call in _calls(model, batch[0], len(batch[1])):
         _in_some_way(model, functools.partial(_check_layer, call, len(batch[1])))
     for drawn in (False, True):
@@ -301,6 +302,52 @@ def _calls(model: nn.Module, inputs: tuple[Tensor, ...], samples: int) -> list[_
         for handle in handles:
             handle.remove()
     return calls
+
+
+def _check_places(model: nn.Module, inputs: tuple[Tensor, ...], samples: int) -> bool:
+    """Whether the batch shows that each layer of torch's has the samples in its first dimension, or nothing
+    of them, such as the positions of words. Whole numbers have no derivative: no other look follows them.
+
+    Raises:
+        SettingError: a layer takes them elsewhere, or moves them there.
+    """
+    others = tuple(x[:1].expand_as(x) for x in inputs)  # the first sample in the place of all
+    usual, changed = (_elsewhere(model, given, samples) for given in (inputs, others))
+    if len(usual) != len(changed) or not all(map(_is_equal, usual, changed)):
+        raise SettingError(_MIXED)
+    return any(bool((x != other).any()) for x, other in zip(inputs, others, strict=True))
+
+
+def _elsewhere(model: nn.Module, inputs: tuple[Tensor, ...], samples: int) -> list[Tensor]:
+    """What torch's own layers were given, and have made, that has not one entry for each sample."""
+    found: list[Tensor] = []
+
+    def note(layer: nn.Module, given: tuple[Any, ...], outputs: Any) -> None:
+        made = outputs[0] if isinstance(outputs, tuple) and outputs else outputs
+        for tensor in (*given[:1], made):
+            if isinstance(tensor, Tensor) and tensor.shape[:1] != (samples,):
+                found.append(tensor.detach().clone())
+
+    layers = [
+        layer
+        for layer in model.modules()
+        if type(layer).__module__.startswith("torch.nn.modules.") and next(layer.children(), None) is None
+    ]
+    handles = [layer.register_forward_hook(note) for layer in layers]
+    try:
+        with torch.random.fork_rng(devices=[]), torch.no_grad(), _as_it_was(model):
+            copies = {
+                name: t.detach().clone() for name, t in (*model.named_parameters(), *model.named_buffers())
+            }
+            functional_call(model, copies, tuple(x.clone() for x in inputs))
+    finally:
+        for handle in handles:
+            handle.remove()
+    return found
+
+
+def _is_equal(one: Tensor, other: Tensor) -> bool:
+    return one.shape == other.shape and torch.allclose(one, other, equal_nan=True)
 
 
 def _check_layer(call: _Call, samples: int, *, dtype: torch.dtype, targets_too: bool) -> bool:

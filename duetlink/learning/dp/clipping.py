@@ -83,7 +83,7 @@ class Clipping(ABC):
                     f"{name} is none of the parameters that were to be trained when this training was made: "
                     "the model has changed since, so make another DpSgd"
                 )
-        held = self._held()
+        held, buffers = self._held(), [buffer.detach().clone() for buffer in self.model.buffers()]
         samples = len(batch[1])
         if any(x.shape[:1] != (samples,) for x in batch[0]):
             shapes = ", ".join(str(tuple(x.shape)) for x in batch[0])
@@ -97,7 +97,7 @@ class Clipping(ABC):
         except Exception as error:
             self._explain(error, batch)
             raise
-        if self._held() != held:
+        if self._held() != held or not self._is_held(buffers):
             raise SettingError(
                 "the model changes its parameters or buffers while it is used: that would tell of rows, and "
                 "no noise is added to it"
@@ -123,6 +123,18 @@ class Clipping(ABC):
     def _held(self) -> list[tuple[int, int]]:
         """Every parameter and buffer, and how often it was written."""
         return [(id(t), t._version) for t in (*self.model.parameters(), *self.model.buffers())]
+
+    def _is_held(self, before: Sequence[Tensor]) -> bool:
+        """Whether the buffers are what they were. Some kernels of torch write without counting it; then the
+        buffers get back what they were.
+        """
+        now = list(self.model.buffers())
+        same = [torch.equal(one, other) for one, other in zip(now, before, strict=True)]
+        if not all(same):
+            with torch.no_grad():
+                for buffer, other in zip(now, before, strict=True):
+                    buffer.copy_(other)
+        return all(same)
 
     def check_apart(self, batch: Batch) -> bool:
         """Whether the batch shows that no sample's loss depends on another sample: see `apart.py`. Raises

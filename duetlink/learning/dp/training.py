@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
+import secrets
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
@@ -61,6 +63,18 @@ class Adder(Protocol):
         With `secure`, members see nothing but the sum, to which they have added discrete Gaussian noise of
         that standard deviation, `colluding` of them not counted; no number is beyond `limit`.
         """
+
+
+@contextlib.contextmanager
+def _own_chance() -> Iterator[None]:
+    """Within, torch draws numbers that nobody can foretell, as for a dropout; then it goes on as before.
+
+    A sample's dropout follows from its place in the batch. If it were known beforehand, one row more would
+    change the gradients of all rows behind it in a way that is known.
+    """
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(secrets.randbits(64))
+        yield
 
 
 class DpSgd:
@@ -133,6 +147,11 @@ class DpSgd:
             raise SettingError(f"clipping is {clipping!r}: there are {', '.join(CLIPPINGS)}")
         if trust not in TRUSTS:
             raise SettingError(f"trust is {trust!r}: there are {', '.join(TRUSTS)}")
+        if group is not None and meter.is_counting():
+            raise SettingError(
+                "a function that an owner runs has no peers, so a group would take the noise away and add "
+                "nobody: leave out group="
+            )
         adder = _adder(group, trust)
         size = 1 if adder is None else adder.size
         if trust != "secure_sum" and getattr(adder, "on_loss", "raise") != "raise":
@@ -161,6 +180,7 @@ class DpSgd:
             raise SettingError(
                 f"the optimizer does not hold {', '.join(missing)}; make it from model.parameters()"
             )
+        self._check_optimizer()
         if isinstance(optimizer, torch.optim.LBFGS):
             raise SettingError(
                 "LBFGS asks for the loss several times in a step, and each would cost: take another optimizer"
@@ -278,9 +298,11 @@ class DpSgd:
         *inputs, targets = batch
         if not inputs:
             raise SettingError("a batch has one tensor: it has the model's inputs, and last the targets")
+        self._check_optimizer()
         self._steps += 1  # before anything is released: a step that fails half-way has cost what it costs
         clipping = self._clipping
-        gradients = clipping.of((tuple(inputs), targets)) if len(targets) else clipping.zeros()
+        with _own_chance():
+            gradients = clipping.of((tuple(inputs), targets)) if len(targets) else clipping.zeros()
         total = torch.cat([gradient.detach().reshape(-1) for gradient in gradients.values()])
         if self._group is None:
             total = self._noised(total).to(total.dtype)
@@ -304,6 +326,19 @@ class DpSgd:
             at += gradients[name].numel()
         self._optimizer.step()
         self._optimizer.zero_grad(set_to_none=True)
+
+    def _check_optimizer(self) -> None:
+        """Raise SettingError where the optimizer holds what is not clipped: a gradient of it would be of rows
+        as they are, and what it becomes would change the gradients of all others.
+        """
+        trained = {id(p) for p in self._clipping.parameters.values()}
+        held = [p for settings in self._optimizer.param_groups for p in settings["params"]]
+        others = [tuple(p.shape) for p in held if id(p) not in trained and p.requires_grad]
+        if others:
+            raise SettingError(
+                f"the optimizer holds {len(others)} parameters that are none of the model's, of shapes "
+                f"{others[:5]}: make it from model.parameters()"
+            )
 
     def fit(self, *tensors: Tensor, epochs: int = 1) -> None:
         """Make `epochs` epochs of steps on this member's rows: the model's inputs, and last the targets.
