@@ -147,6 +147,18 @@ def test_a_step_that_writes_into_what_a_frozen_value_may_share_is_seen_through_t
     assert reused.check() == 1
 
 
+def test_what_is_asked_for_is_needed_to_the_end_also_where_only_a_view_of_it_is_used() -> None:
+    steps = [
+        [1, *opened("x")],
+        [2, "operator.mul", [[1], 2.0]],
+        [3, "operator.getitem", [[2], ["s", 0, 2, None]]],
+        [0, "operator.setitem", [[3], 0, 99.0]],
+    ]
+    asked = asked_for(steps, 2)
+    assert [prefix.steps for prefix in prefixes(asked)] == [2]
+    assert Reused({"x": np.arange(4.0)}, asked).check() == 1
+
+
 def test_what_nobody_else_sees_may_be_written_to_after_it_was_frozen() -> None:
     steps = [
         [1, *opened("x")],

@@ -115,13 +115,18 @@ def _used(program: Program) -> list[Sequence[int]]:
 
 
 def _last_uses(program: Program, used: Sequence[Sequence[int]]) -> list[int]:
-    """By the place of each step, that of the last one that uses its result; its own where none does."""
+    """By the place of each step, that of the last one that uses its result; its own where none does. What is
+    asked for is used behind all of them.
+    """
     made_at = {result: place for place, result in enumerate(program.slice.results) if result}
     found = list(range(len(used)))
     for place, numbers in enumerate(used):
         for number in numbers:
             if number in made_at:
                 found[made_at[number]] = place
+    for target in program.slice.targets:
+        if target in made_at:
+            found[made_at[target]] = len(used)
     return found
 
 
