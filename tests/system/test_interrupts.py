@@ -35,8 +35,7 @@ TRIED = """
     duetlink.groups.group:Group._run
     duetlink.groups.group:Group.close
     duetlink.groups.group:Group.open_port
-    duetlink.groups.group:Group.wait_members
-    duetlink.groups.group:Group.wait_ready
+    duetlink.groups.group:Group._wait_members
     duetlink.groups.opening:open_group
     duetlink.groups.rounds:Rounds.finish
     duetlink.groups.rounds:Rounds.give
@@ -61,7 +60,9 @@ OWN = {
     "duetlink.duet.compression:SharedCompression": TURN,
     "duetlink.duet.duet:Duet.accept": "the text is taken at once; then it waits as wait_connected",
     "duetlink.duet.duet:Duet.doctor": "ten seconds at most, on a loop of its own",
+    "duetlink.duet.duet:Duet.invite": "as launch, for a code of the server",
     "duetlink.duet.duet:Duet.pause": TURN,
+    "duetlink.duet.duet:Duet.reconnect": TURN,
     "duetlink.duet.duet:Duet.resume": TURN,
     "duetlink.duet.duet:Duet.share": TURN,
     "duetlink.duet.duet:Duet.share_port": TURN,
@@ -219,8 +220,8 @@ def test_waits_of_a_group(make_kernel: MakeKernel) -> None:
     first, *others = kernels
     arguments = f"settings={PATIENT}, patience_s=1.0"
     assert first.run(f"group = duetlink.group(size=3, {arguments})") == "ok None"
-    interrupted(first, "group.wait_ready()", "Group.wait_ready")
-    interrupted(first, "group.wait_members(3)", "Group.wait_members")
+    interrupted(first, "group.wait_ready()", "Group._wait_members")
+    interrupted(first, "group.wait_members(3)", "Group._wait_members")
     code = first.value("group.code")
     interrupted(others[0], f"duetlink.group({code}, {arguments})", "opening:open_group", first)
     for kernel in others:

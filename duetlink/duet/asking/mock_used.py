@@ -86,14 +86,18 @@ def check_kind(what: str, allowed: Allowed) -> None:
         _refuse(_frames(frame)[0], what, allowed)
 
 
-def check_class(what: str, allowed: Allowed) -> None:
-    """Raise PrivateValue where Polars, or `equals` of pandas, asks whether `what` is one of its own objects,
-    and would go on as with a foreign one. To be called by what tells the class.
+def is_told_apart() -> bool:
+    """Whether Polars, or `equals` of pandas, asks if something is one of its own objects, and would go on
+    as with a foreign one. To be called by what tells the class.
     """
     frame = sys._getframe(2)
     library = _library(frame)
-    if library == "polars" or (library == "pandas" and frame.f_code.co_name == "equals"):
-        _refuse(_frames(frame)[0], what, allowed)
+    return library == "polars" or (library == "pandas" and frame.f_code.co_name == "equals")
+
+
+def refuse_class(what: str, allowed: Allowed) -> NoReturn:
+    """Raise PrivateValue for who asks so. To be called by what tells the class."""
+    _refuse(_frames(sys._getframe(2))[0], what, allowed)
 
 
 def check_row_set(what: str) -> None:
