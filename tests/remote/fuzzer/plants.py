@@ -167,7 +167,7 @@ def _names_of_pointers(patch: Patch) -> None:
 
 
 def _equals(patch: Patch) -> None:
-    patch.setattr(mock_used, "check_equals", _nothing)
+    patch.setattr(mock_used, "is_told_apart", lambda: False)
 
 
 def _seeds(patch: Patch) -> None:
