@@ -32,6 +32,12 @@ class AsMocks:
             part.__exit__(*raised)
 
 
+def is_tensor(obj: Any) -> bool:
+    """Whether it is a tensor of torch, which need not be imported."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(obj, torch.Tensor)
+
+
 def refuse_dispatch(function: Any) -> NoReturn:
     """Refuse what torch is about to do with the mock of a tensor at the owner, without a step."""
     raise OperationRefused(

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from duetlink.duet.asking.mock_tensors import is_tensor
 from duetlink.errors import OperationRefused
 
 
@@ -21,8 +22,8 @@ def check_modes(operation: str, mocks: Sequence[Any], keywords: Mapping[str, Any
         OperationRefused: `torch.autocast` is on; torch has another default dtype than float32, and neither a
             tensor of floats nor a keyword says which dtype the result has; scikit-learn is to return frames.
     """
-    torch = sys.modules.get("torch")
-    if torch is not None and (operation.startswith("torch.") or _any_is(torch.Tensor, mocks)):
+    if operation.startswith("torch.") or any(map(is_tensor, mocks)):
+        torch = sys.modules["torch"]
         if torch.is_autocast_enabled("cpu"):
             raise OperationRefused(
                 "torch.autocast is on here, and is not recorded, so that the owner would compute in another "
@@ -30,9 +31,7 @@ def check_modes(operation: str, mocks: Sequence[Any], keywords: Mapping[str, Any
             )
         default = torch.get_default_dtype()
         is_told = keywords.get("dtype") is not None or default is torch.float32
-        if not is_told and not any(
-            isinstance(mock, torch.Tensor) and mock.is_floating_point() for mock in mocks
-        ):
+        if not is_told and not any(is_tensor(mock) and mock.is_floating_point() for mock in mocks):
             raise OperationRefused(
                 f"{operation} makes items of torch's default dtype, which is {default} here and is not "
                 "recorded: give a dtype, or convert an argument, as in x.to(torch.float64)"
@@ -48,7 +47,3 @@ def check_modes(operation: str, mocks: Sequence[Any], keywords: Mapping[str, Any
             "scikit-learn's setting transform_output is not recorded, so that the owner would return arrays: "
             "make a frame of the result, duet.remote(pandas).DataFrame(x, columns=[…])"
         )
-
-
-def _any_is(kind: type, mocks: Sequence[Any]) -> bool:
-    return any(isinstance(mock, kind) for mock in mocks)

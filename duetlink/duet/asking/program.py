@@ -37,7 +37,7 @@ from duetlink.data import values
 from duetlink.duet.asking.absent import absent
 from duetlink.duet.asking.echoes import Echoes
 from duetlink.duet.asking.iteration import is_counted
-from duetlink.duet.asking.mock_tensors import AsMocks
+from duetlink.duet.asking.mock_tensors import AsMocks, is_tensor
 from duetlink.duet.asking.modes import check_modes
 from duetlink.duet.asking.recipe import library_of, recipe_of, refuse
 from duetlink.duet.asking.seeds import numpy_seed, torch_seed
@@ -406,9 +406,8 @@ class Program:
 
     def _take_apart(self, mock: Any, id_: int, hidden: int) -> Any:
         parts: list[Any] = []
-        has_tensors = any(
-            map(is_tensor, mock)
-        )  # torch leaves out a part by what it is asked for, not by data
+        # torch leaves out a part by what it is asked for, not by the data
+        has_tensors = any(map(is_tensor, mock))
         for index, part in enumerate(mock):
             if part is None and has_tensors:
                 parts.append(None)
@@ -566,12 +565,6 @@ def _seed_of(operation: str, mocks: Sequence[Any]) -> Callable[[], int | None]:
 
 def _no_seed() -> None:
     return None
-
-
-def is_tensor(obj: Any) -> bool:
-    """Whether it is a tensor of torch, which need not be imported."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(obj, torch.Tensor)
 
 
 def is_remote(obj: Any) -> bool:

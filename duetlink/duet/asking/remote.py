@@ -22,7 +22,8 @@ from duetlink.duet.asking import called_here, mock_shown, mock_used, sizes
 from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.grammar import frame_texts
 from duetlink.duet.asking.iteration import LOOPS, items_of, loop_of
-from duetlink.duet.asking.program import FLOATS, PLAIN, Program, is_tensor, mock_of, write_float
+from duetlink.duet.asking.mock_tensors import is_tensor
+from duetlink.duet.asking.program import FLOATS, PLAIN, Program, mock_of, write_float
 from duetlink.errors import OperationRefused, PrivateValue, UnknownAttribute
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any
 from duetlink.compute.operations.allowed import BACKWARD, IN_PLACE, Allowed
 from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.rules import plan_of
-from duetlink.duet.asking.mock_tensors import AsMocks
+from duetlink.duet.asking.mock_tensors import AsMocks, is_tensor
 from duetlink.errors import OperationRefused
 
 _NUMBERS = ("add", "floordiv", "matmul", "mod", "mul", "pow", "sub", "truediv")
@@ -118,8 +118,8 @@ def _address(mock: Any) -> int | None:
     kind = type(mock)
     if kind.__module__ == "numpy" and kind.__name__ == "ndarray":
         return int(mock.__array_interface__["data"][0]) if mock.size else None
-    if (torch := sys.modules.get("torch")) is not None and isinstance(mock, torch.Tensor):
+    if is_tensor(mock):
         with AsMocks():
-            if mock.layout is torch.strided and mock.numel():
+            if mock.layout is sys.modules["torch"].strided and mock.numel():
                 return int(mock.data_ptr())
     return None

@@ -21,7 +21,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -249,17 +249,39 @@ def _times(ones: Tensor, weights: Tensor) -> Tensor:
 def _outputs_of(model: nn.Module, edges: list[GradientEdge], samples: int) -> Iterator[None]:
     """While the model runs, note what its innermost layers return for the samples."""
 
-    def note(layer: nn.Module, inputs: tuple[Any, ...], outputs: Any) -> None:
+    def note(layer: nn.Module, given: tuple[Any, ...], keywords: dict[str, Any], outputs: Any) -> None:
         if isinstance(outputs, Tensor) and outputs.grad_fn is not None and outputs.shape[:1] == (samples,):
             edges.append(get_gradient_edge(outputs))
 
-    layers = [layer for layer in model.modules() if next(layer.children(), None) is None]
-    handles = [layer.register_forward_hook(note) for layer in layers]
+    with _noted(filter(_is_innermost, model.modules()), note):
+        yield
+
+
+@contextlib.contextmanager
+def _noted(layers: Iterable[nn.Module], note: Callable[..., None]) -> Iterator[None]:
+    """Within, each call of these layers is told to `note`, as a forward hook of torch with keywords is."""
+    handles = [layer.register_forward_hook(note, with_kwargs=True) for layer in layers]
     try:
         yield
     finally:
         for handle in handles:
             handle.remove()
+
+
+def _run(model: nn.Module, inputs: tuple[Tensor, ...]) -> None:
+    """A forward pass that leaves the model, the inputs and torch's random numbers as they were."""
+    own = (*model.named_parameters(), *model.named_buffers())
+    with torch.random.fork_rng(devices=[]), torch.no_grad(), _as_it_was(model):
+        copies = {name: t.detach().clone() for name, t in own}
+        functional_call(model, copies, tuple(x.clone() for x in inputs))
+
+
+def _is_innermost(layer: nn.Module) -> bool:
+    return next(layer.children(), None) is None
+
+
+def _is_torchs(layer: nn.Module) -> bool:
+    return type(layer).__module__.startswith("torch.nn.modules.")
 
 
 # -- each layer by itself ----------------------------------------------------------------------------------
@@ -288,19 +310,9 @@ def _calls(model: nn.Module, inputs: tuple[Tensor, ...], samples: int) -> list[_
         if type(layer) is not nn.Linear or given[0].dim() == 1:
             calls.append(_Call(layer, given, keywords))
 
-    handles = [
-        layer.register_forward_hook(note, with_kwargs=True)
-        for layer in model.modules()
-        if type(layer).__module__.startswith("torch.nn.modules.") and type(layer) not in _ITEM_BY_ITEM
-    ]
-    own = {**dict(model.named_parameters()), **dict(model.named_buffers())}
-    try:
-        with torch.random.fork_rng(devices=[]), torch.no_grad(), _as_it_was(model):
-            copies = {name: t.detach().clone() for name, t in own.items()}
-            functional_call(model, copies, tuple(x.clone() for x in inputs))
-    finally:
-        for handle in handles:
-            handle.remove()
+    looked_at = [one for one in model.modules() if _is_torchs(one) and type(one) not in _ITEM_BY_ITEM]
+    with _noted(looked_at, note):
+        _run(model, inputs)
     return calls
 
 
@@ -322,27 +334,14 @@ def _elsewhere(model: nn.Module, inputs: tuple[Tensor, ...], samples: int) -> li
     """What torch's own layers were given, and have made, that has not one entry for each sample."""
     found: list[Tensor] = []
 
-    def note(layer: nn.Module, given: tuple[Any, ...], outputs: Any) -> None:
+    def note(layer: nn.Module, given: tuple[Any, ...], keywords: dict[str, Any], outputs: Any) -> None:
         made = outputs[0] if isinstance(outputs, tuple) and outputs else outputs
         for tensor in (*given[:1], made):
             if isinstance(tensor, Tensor) and tensor.shape[:1] != (samples,):
                 found.append(tensor.detach().clone())
 
-    layers = [
-        layer
-        for layer in model.modules()
-        if type(layer).__module__.startswith("torch.nn.modules.") and next(layer.children(), None) is None
-    ]
-    handles = [layer.register_forward_hook(note) for layer in layers]
-    try:
-        with torch.random.fork_rng(devices=[]), torch.no_grad(), _as_it_was(model):
-            copies = {
-                name: t.detach().clone() for name, t in (*model.named_parameters(), *model.named_buffers())
-            }
-            functional_call(model, copies, tuple(x.clone() for x in inputs))
-    finally:
-        for handle in handles:
-            handle.remove()
+    with _noted((one for one in model.modules() if _is_torchs(one) and _is_innermost(one)), note):
+        _run(model, inputs)
     return found
 
 
