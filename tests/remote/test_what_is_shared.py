@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 import scipy.signal
 
+from duetlink import errors
 from duetlink.compute.operations.allowed import Allowed, Function
 from duetlink.data import values
 from duetlink.data.values import body as layout
@@ -163,12 +164,12 @@ def test_angles_of_a_swept_signal_stay_what_they_are(bench: Bench) -> None:
     times, angles = np.linspace(0, 1, 5), np.array([0.0, 30, 60, 90, 180])
     x = bench.share(angles, "angles", mock=np.ones(5))
 
-    def ask() -> Any:
-        swept = scipy.signal.sweep_poly(times, [2.0, 1.0], phi=x)
-        return swept.get(reason="swept")
+    def sweep(phases: Any) -> Any:
+        return scipy.signal.sweep_poly(times, [2.0, 1.0], phi=phases)  # which scales phi in place
 
-    alone = ask()
-    expected = scipy.signal.sweep_poly(times, [2.0, 1.0], phi=angles.copy())
-    np.testing.assert_allclose(alone, expected)
+    with pytest.raises(errors.OperationRefused, match=r"'angles' is its owner's.*\.copy\(\)"):
+        sweep(x)
+    alone = sweep(x.copy()).get(reason="swept")
+    np.testing.assert_allclose(alone, sweep(angles.copy()))
     assert (x + 0.0).get(reason="as it was").tolist() == [0, 30, 60, 90, 180]
-    np.testing.assert_array_equal(ask(), alone)
+    np.testing.assert_array_equal(sweep(x.copy()).get(reason="swept again"), alone)
