@@ -67,6 +67,19 @@ class Placed(NamedTuple):
     value: Value
 
 
+class Taken(NamedTuple):
+    """The arguments of an operation, once they are checked: with pointers, with mocks in place of these, and
+    as they are written in a step.
+    """
+
+    arguments: Sequence[Any]
+    keywords: Mapping[str, Any]
+    mocks: tuple[Any, ...]
+    mocks_by_name: dict[str, Any]
+    encoded: list[str]
+    encoded_by_name: dict[str, str]
+
+
 Step = str | Placed | int  # an id: this result is not needed any more
 Ask = Callable[[Any, str, "float | None", "What"], "PendingRequest"]
 MakeResult = Callable[["Program", Any, int], Any]
@@ -277,30 +290,11 @@ class Program:
         """
         if operation == "numpy.where" and len(arguments) == 1 and not keywords:
             operation, function = "numpy.nonzero", self.allowed.function("numpy.nonzero").call
-        arguments = [self.counterpart(argument) for argument in arguments]
-        check_targets(operation, arguments, keywords, self.allowed, self.shared)
-        theirs = tuple(map(mock_of, arguments))
-        if keywords:
-            keywords = in_terms_of_the_worker(operation, theirs[0] if theirs else None, keywords)
-            keywords = {name: self.counterpart(argument) for name, argument in keywords.items()}
-        theirs_by_name = {name: mock_of(argument) for name, argument in keywords.items()}
-        check(operation, theirs, theirs_by_name)
-        check_modes(operation, theirs, keywords)
-        encoded = [self.encode(argument) for argument in arguments]
-        encoded_by_name = {name: self.encode(argument) for name, argument in keywords.items()}
+        taken = self.take(operation, arguments, keywords)
+        arguments, keywords, theirs, theirs_by_name, encoded, encoded_by_name = taken
         # what is done to a tensor's pointer within is done to its mock, and is no step of its own
         with AsMocks():
-            hidden_then(operation, arguments, keywords, theirs)
-            seed_here = _seed_of(operation, theirs)
-            seed = seed_here()
-            try:
-                mock = function(*theirs, **theirs_by_name)
-            except KeyError as error:
-                if (private := absent(operation, arguments, keywords, error)) is not None:
-                    raise private from error
-                raise
-            if seed is not None and seed_here() is None:  # the first number since the notebook has set it
-                self.record(0, "torch.manual_seed", [str(seed)])
+            mock = self.done_to_mocks(operation, function, taken)
             if operation in SEEDS:  # torch's returns the generator of this process
                 mock = None
             elif operation in IN_PLACE_OPERATORS:
@@ -317,6 +311,40 @@ class Program:
         if mock is None and self._returns_nothing(operation, theirs):
             return self.done(operation, encoded, encoded_by_name, draws=draws)
         return self.made(operation, encoded, encoded_by_name, mock, hidden, draws=draws)
+
+    def take(self, operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Taken:
+        """Take apart what an operation is given. The one place where it is checked: what may be written into,
+        what is allowed, and under which settings. Raises OperationRefused.
+        """
+        arguments = [self.counterpart(argument) for argument in arguments]
+        check_targets(operation, arguments, keywords, self.allowed, self.shared)
+        mocks = tuple(map(mock_of, arguments))
+        if keywords:
+            keywords = in_terms_of_the_worker(operation, mocks[0] if mocks else None, keywords)
+            keywords = {name: self.counterpart(argument) for name, argument in keywords.items()}
+        mocks_by_name = {name: mock_of(argument) for name, argument in keywords.items()}
+        check(operation, mocks, mocks_by_name)
+        check_modes(operation, mocks, keywords)
+        encoded = [self.encode(argument) for argument in arguments]
+        encoded_by_name = {name: self.encode(argument) for name, argument in keywords.items()}
+        return Taken(arguments, keywords, mocks, mocks_by_name, encoded, encoded_by_name)
+
+    def done_to_mocks(self, operation: str, function: Callable[..., Any], taken: Taken) -> Any:
+        """What `function` makes of mocks, to be called within AsMocks. Where it takes the first random number
+        since the notebook has set a seed, that seed is recorded.
+        """
+        hidden_then(operation, taken.arguments, taken.keywords, taken.mocks)
+        seed_here = _seed_of(operation, taken.mocks)
+        seed = seed_here()
+        try:
+            mock = function(*taken.mocks, **taken.mocks_by_name)
+        except KeyError as error:
+            if (private := absent(operation, taken.arguments, taken.keywords, error)) is not None:
+                raise private from error
+            raise
+        if seed is not None and seed_here() is None:
+            self.record(0, "torch.manual_seed", [str(seed)])
+        return mock
 
     def _returns_nothing(self, operation: str, mocks: Sequence[Any]) -> bool:
         """Whether an operation, which has returned None for mocks, does so for any data."""

@@ -13,17 +13,12 @@ from typing import Any, ClassVar, NoReturn
 
 import torch
 
-from duetlink.compute.operations.effects import may_draw
-from duetlink.compute.operations.guards import check
-from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
+from duetlink.compute.operations.sizes.lookup import hidden_after
 from duetlink.compute.operations.torch_names import METADATA_NAMES, name_of_torch
 from duetlink.duet.asking import mock_shown, sizes, transforms
 from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.mock_tensors import AsMocks, refuse_dispatch
-from duetlink.duet.asking.modes import check_modes
 from duetlink.duet.asking.program import Program, is_remote, mock_of
-from duetlink.duet.asking.seeds import torch_seed
-from duetlink.duet.asking.targets import check_targets
 from duetlink.errors import OperationRefused, PrivateValue
 
 _VALUES = frozenset(
@@ -167,31 +162,18 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
         made = torch_function(function, (target.clone(), *arguments[1:]), given)
         return torch_function(torch.Tensor.copy_, (target, made), {})
     program = _program_of((*arguments, *keywords.values()))
-    arguments = [program.counterpart(argument) for argument in arguments]
-    check_targets(name, arguments, keywords, program.allowed, program.shared)
-    theirs = tuple(map(mock_of, arguments))
-    theirs_by_name = {key: mock_of(item) for key, item in keywords.items()}
-    check(name, theirs, theirs_by_name)
-    check_modes(name, theirs, keywords)
-    encoded = [program.encode(argument) for argument in arguments]
-    encoded_by_name = {key: program.encode(item) for key, item in keywords.items()}
-    hidden_then(name, arguments, keywords, theirs)
+    taken = program.take(name, arguments, keywords)
     with AsMocks():
-        seed = torch_seed() if may_draw(name) else None
-        mock = function(*theirs, **theirs_by_name)
-        drawn = seed is not None and torch_seed() is None
-    if drawn:  # the first number since the notebook has set the seed
-        program.record(0, "torch.manual_seed", [str(seed)])
-    for argument in theirs:
-        if mock is argument and is_remote(mock):  # in place
-            program.record(0, name, encoded, encoded_by_name)
-            program.drop_arguments()
-            return mock
+        mock = program.done_to_mocks(name, function, taken)
+    if is_remote(mock) and any(mock is argument for argument in taken.mocks):  # in place
+        program.record(0, name, taken.encoded, taken.encoded_by_name)
+        program.drop_arguments()
+        return mock
     if mock is None:
-        return program.done(name, encoded, encoded_by_name)
+        return program.done(name, taken.encoded, taken.encoded_by_name)
     with AsMocks():
-        hidden = hidden_after(name, arguments, keywords, theirs, mock, program.allowed)
-    return program.made(name, encoded, encoded_by_name, mock, hidden)
+        hidden = hidden_after(name, taken.arguments, taken.keywords, taken.mocks, mock, program.allowed)
+    return program.made(name, taken.encoded, taken.encoded_by_name, mock, hidden)
 
 
 _SET_DATA = vars(torch._C.TensorBase)["data"].__set__
