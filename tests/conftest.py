@@ -25,6 +25,7 @@ from duetlink.net.peer.connection import PeerConnection
 from duetlink.settings import Settings
 from tests.cut_link import cut_link
 from tests.parallel import ByFile, longest_first
+from tests.shared_zygote import SharedZygote, sharing
 from tests.turn_server import TurnServer, run_turn_server
 
 LinkPair = tuple[Link, Link]
@@ -97,8 +98,15 @@ def no_worker_ahead_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Programs, "expect", lambda self: None)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def shared_zygote() -> Iterator[SharedZygote]:
+    """What the rooms of all duets are forked from, as long as a test starts no other program."""
+    with sharing() as shared:
+        yield shared
+
+
 @pytest.fixture(autouse=True)
-def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
+def nothing_left_behind(request: pytest.FixtureRequest, shared_zygote: SharedZygote) -> Iterator[None]:
     """Every thread and every descriptor that a test opens is gone when it ends, or soon after."""
     # whatever loads once and stays (a library's own pipes) is loaded by the first test, which is not counted
     threads, descriptors = _threads(), _descriptors()
@@ -110,6 +118,8 @@ def nothing_left_behind(request: pytest.FixtureRequest) -> Iterator[None]:
         left_descriptors = {
             fd: to for fd, to in _descriptors().items() if fd not in descriptors and _ours(to)
         }
+        for fd in shared_zygote.descriptors():
+            left_descriptors.pop(fd, None)
         if not left_threads and not left_descriptors:
             return
         gc.collect()  # a mapped value holds its memory's descriptor, and may be part of a cycle
