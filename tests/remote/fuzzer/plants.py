@@ -40,11 +40,7 @@ def _none(patch: Patch) -> None:
     patch.setattr(program.Program, "_returns_nothing", lambda *_: True)
 
 
-def _tensors_targets(patch: Patch) -> None:
-    patch.setattr(tensor, "check_targets", _nothing)
-
-
-def _arrays_targets(patch: Patch) -> None:
+def _targets(patch: Patch) -> None:
     patch.setattr(program, "check_targets", _nothing)
 
 
@@ -158,8 +154,7 @@ def _names_of_labels(patch: Patch) -> None:
 
 
 def _settings(patch: Patch) -> None:
-    for module in (program, tensor):
-        patch.setattr(module, "check_modes", _nothing)
+    patch.setattr(program, "check_modes", _nothing)
 
 
 def _names_of_pointers(patch: Patch) -> None:
@@ -172,13 +167,12 @@ def _equals(patch: Patch) -> None:
 
 def _seeds(patch: Patch) -> None:
     patch.setattr(program, "_seed_of", lambda operation, mocks: program._no_seed)
-    patch.setattr(tensor, "torch_seed", _nothing)
 
 
 PLANTS: Mapping[str, Plant] = {
     "S1 None of a mock": Plant(_none, "polars"),
-    "S2 writes into a tensor of this side": Plant(_tensors_targets, "torch"),
-    "S3 writes into an array of this side": Plant(_arrays_targets, "numpy"),
+    "S2 writes into a tensor of this side": Plant(_targets, "torch"),
+    "S3 writes into an array of this side": Plant(_targets, "numpy"),
     "S4 operators in place": Plant(_operators_in_place, "numpy"),
     "S5 requests of later": Plant(_when_it_is_asked, "numpy"),
     "S6 an optimiser that was made before": Plant(_moved_parameters, "torch"),
