@@ -235,7 +235,7 @@ class AssetNotFound(DuetError, KeyError):
 
 
 class AssetChanged(DuetError, RuntimeError):
-    """An asset's content is no longer the revision that was shared; share it again."""
+    """An asset's content is no longer the revision that was shared, or that revision is no longer shared."""
 
 
 class RequestDenied(DuetError, PermissionError):

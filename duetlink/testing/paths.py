@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.errors import AssetChanged, LimitExceeded, TicketRefused
+from duetlink.errors import AssetChanged, LimitExceeded, PathUnavailable, TicketRefused
 from duetlink.net.flight.body import Landing, Outgoing
 from duetlink.net.flight.sending import Order
 
@@ -87,6 +87,21 @@ class PathContract:
         path = await receiver.ladder.wait_best({})
         query = pb.TicketQuery(transfer_id=offer.transfer_id, path=path.name)
         with pytest.raises(TicketRefused, match="no such transfer"):
+            await receiver.rpc.call(query, pb.Ticket)
+
+    async def test_a_ticket_that_was_kept_brings_nothing_of_a_retired_asset(self, links: Links) -> None:
+        receiver, sender = links
+        _, body = _body(1_000_000)
+        path = await receiver.ladder.wait_best({})
+        offer = await sender.exports.offer("x", body, path.name, sources=frozenset({("x", 1)}))
+        assert offer.HasField("ticket")
+        sender.exports.retire("x", 1, "'x' is no longer shared")
+        landing = Landing(body.size_bytes)
+        with pytest.raises((TicketRefused, PathUnavailable)):
+            await path.fetch(offer.ticket, landing)
+        assert landing.position_bytes == 0
+        query = pb.TicketQuery(transfer_id=offer.transfer_id, path=path.name, missing=[0, body.size_bytes])
+        with pytest.raises(AssetChanged, match="'x' is no longer shared"):
             await receiver.rpc.call(query, pb.Ticket)
 
     async def test_an_open_path_may_be_opened_again(self, links: Links) -> None:

@@ -11,7 +11,7 @@ from duetlink.duet.answering.handling import Asker, Handling
 from duetlink.duet.answering.states import APPROVED, DENIED, FAILED, PENDING
 from duetlink.duet.objects.catalogue import Catalogue
 from duetlink.duet.objects.recorder import Recorder, leaving
-from duetlink.errors import AuditUnavailable
+from duetlink.errors import AssetChanged, AssetNotFound, AuditUnavailable
 from duetlink.net.link.link import Link
 from duetlink.net.link.transfer import Transfer
 
@@ -45,7 +45,9 @@ class Releases:
         path = asker.path if info.size_bytes <= _TICKET_ALONG_BYTES else ""
         asker.outgoing = await handling.content.outgoing()
         begun: list[Transfer] = []
-        asker.offer = await self._link.exports.offer(info.name, asker.outgoing, path, begun.append)
+        asker.offer = await self._link.exports.offer(
+            info.name, asker.outgoing, path, begun.append, sources=frozenset(info.sources)
+        )
         asker.transfer = begun[0] if begun else None
 
     async def record(self, handling: Handling, asker: Asker, with_question: bool) -> None:
@@ -70,12 +72,19 @@ class Releases:
         self._catalogue.check_offered(request.asset)
 
     def answer(self, handling: Handling, reply: Reply) -> pb.Answer:
-        """As it goes to the peer, which has the offer from here on."""
+        """As it goes to the peer, which then has the offer. What is no longer shared by now is denied:
+        others who waited for it were told first.
+        """
         state, name = _STATES[reply.state], handling.request.asset.name
         answer = pb.Answer(request_id=reply.asker, state=state, reason=reply.reason, name=name)
         asker = handling.askers.get(reply.asker)
         if reply.state == APPROVED and asker is not None and asker.offer is not None:
             assert self._link is not None
+            try:
+                self._catalogue.check_offered(handling.request.asset)
+            except (AssetNotFound, AssetChanged) as error:
+                self.take_back(asker, error)
+                return pb.Answer(request_id=reply.asker, state=pb.Answer.DENIED, reason=str(error), name=name)
             self._link.exports.keep_back(asker.offer)
             answer.offer.CopyFrom(asker.offer)
             asker.offer, asker.release = pb.TransferOffer(transfer_id=asker.offer.transfer_id), None

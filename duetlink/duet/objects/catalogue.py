@@ -144,9 +144,9 @@ class Catalogue:
             if goes_on:
                 self.on_continued(info, content)
             else:
-                self.on_retired(awaited.info, f"{name!r} was shared again with another content; ask for that")
+                self._retire(awaited.info, f"{name!r} was shared again with another content; ask for that")
         if replaced is not None and replaced.info.revision != info.revision:
-            self.on_retired(replaced.info, f"{name!r} was shared again; ask for the new revision")
+            self._retire(replaced.info, f"{name!r} was shared again; ask for the new revision")
         if replaced is not None:
             _let_go(replaced)
         if self._link is not None:
@@ -203,12 +203,18 @@ class Catalogue:
             _let_go(current)
         self._recorder.note(described(UNSHARE, info))
         self._persistence.unshared(info)
-        self.on_retired(info, f"{info.name!r} is no longer shared")
+        self._retire(info, f"{info.name!r} is no longer shared")
         if self._link is not None and current is not awaited:
             for of in (info.name, _mock_of(info.name)):
                 self._link.exports.forget(of)
             self._link.rpc.tell_nowait(pb.AssetGone(name=info.name, revision=info.revision))
         self.on_change()
+
+    def _retire(self, info: AssetInfo, why: str) -> None:
+        """What was asked for is denied, and what was offered and not begun to fetch is offered no longer."""
+        self.on_retired(info, why)
+        if self._link is not None:
+            self._link.exports.retire(info.name, info.revision, why)
 
     async def kept(self) -> None:
         """Return when what has changed so far comes back after a restart. Raises StateUnavailable."""
@@ -307,9 +313,13 @@ class Catalogue:
             raise AssetNotFound(f"{query.name!r} has no mock")
         self.on_mock()
         outgoing = await mine.mock.outgoing()
+        self.find_mine(query.name, query.revision)  # it may have been retired meanwhile
         best = self._link.ladder.best
         return await self._link.exports.offer(
-            _mock_of(query.name), outgoing, best.name if best is not None else ""
+            _mock_of(query.name),
+            outgoing,
+            best.name if best is not None else "",
+            sources=frozenset(mine.info.sources),
         )
 
     def _noticed(self, notice: pb.AssetNotice) -> None:

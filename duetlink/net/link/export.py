@@ -13,6 +13,9 @@ from duetlink.net.link.holding import parts_to_wire, segments
 from duetlink.net.link.transfer import Transfer
 from duetlink.net.paths.base import Path
 
+# name and revision of each asset whose data is in a body
+Sources = frozenset[tuple[str, int]]
+
 
 @dataclass(slots=True)
 class Export:
@@ -21,6 +24,7 @@ class Export:
     outgoing: Outgoing
     transfer: Transfer
     probe: bool = False
+    sources: Sources = frozenset()
     course: Course | None = None
     paused: bool = False  # by this side, and this transfer alone
     gate: Gate = field(default_factory=Gate)

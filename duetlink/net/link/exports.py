@@ -24,7 +24,7 @@ from duetlink.errors import (
 )
 from duetlink.net.flight.body import Outgoing
 from duetlink.net.flight.sending import Course, Order, PlainCourse
-from duetlink.net.link.export import Export
+from duetlink.net.link.export import Export, Sources
 from duetlink.net.link.holding import Versions, parts_to_wire
 from duetlink.net.link.traffic import Traffic
 from duetlink.net.link.transfer import CANCELLED, COMPLETE, FAILED, Transfer
@@ -35,7 +35,7 @@ from duetlink.settings import Settings
 
 TRANSFER_ID_BYTES = 16
 KEY_BYTES = 32
-_REMEMBERED = 1024  # fingerprints
+_REMEMBERED = 1024  # fingerprints; transfers that were retired
 _MAX_RANGES = 1 << 17
 _PLAIN_CHUNK_BYTES = 64 * 1024  # small: a probe of a slow path should bring several
 _TINY_BYTES = 512  # so few ride along in any case
@@ -66,6 +66,7 @@ class Exports:
         # fingerprints of what the peer has had: it may have kept it
         self._delivered: OrderedDict[bytes, None] = OrderedDict()
         self._versions = Versions(settings.held_bytes, holdings)
+        self._retired: OrderedDict[bytes, str] = OrderedDict()  # why, by transfer
         self._key = secrets.token_bytes(KEY_BYTES)
         self._rpc = rpc
         rpc.handle(pb.TicketQuery, self._ticket)
@@ -77,14 +78,17 @@ class Exports:
         outgoing: Outgoing,
         path: str = "",
         on_start: Callable[[Transfer], None] = lambda transfer: None,
+        *,
+        sources: Sources = frozenset(),
     ) -> pb.TransferOffer:
         """An offer of `outgoing`, for the peer to pull: inline where small, else with a ticket for `path`.
         While this side is paused nothing rides along. `on_start` gets its record, unless it rides along.
+        `sources` are the shared assets that the body has data of: see `retire`.
 
         Raises:
             TransferCancelled: meanwhile, by this side.
             LimitExceeded: the peer holds MAX_OPEN offers and has ended none.
-            AssetChanged: the content is no longer what was fingerprinted.
+            AssetChanged: the content is no longer what was fingerprinted, or a source was retired meanwhile.
         """
         offer = _offer_of(outgoing)
         is_known = outgoing.size_bytes > _TINY_BYTES and outgoing.fingerprint in self._delivered
@@ -111,7 +115,7 @@ class Exports:
         except LimitExceeded as error:
             transfer.end(CANCELLED, str(error))
             raise
-        export = self._begin_export(offer.transfer_id, Export(outgoing, transfer))
+        export = self._begin_export(offer.transfer_id, Export(outgoing, transfer, sources=sources))
         transfer.on_pause = partial(self._pause_one, offer.transfer_id, export)
         transfer.on_cancel = partial(self._cancel, offer.transfer_id)
         on_start(transfer)
@@ -171,6 +175,19 @@ class Exports:
             self._end(offer.transfer_id, FAILED, str(error))
         else:
             self._end(offer.transfer_id, CANCELLED, "it was taken back")
+
+    def retire(self, name: str, revision: int, why: str) -> None:
+        """This revision of an asset is shared no longer: end the offers that have data of it and of which no
+        byte has left. The peer is told `why`, and a transfer that has begun may finish.
+        """
+        failure = failures.to_wire(AssetChanged(why))
+        for transfer_id, export in list(self._open.items()):
+            if (name, revision) in export.sources and not export.transfer.done_bytes:
+                self._retired[transfer_id] = why
+                while len(self._retired) > _REMEMBERED:
+                    self._retired.popitem(last=False)
+                self._rpc.tell_nowait(pb.TransferEnd(transfer_id=transfer_id, failure=failure))
+                self._end(transfer_id, FAILED, why)
 
     def forget(self, name: str) -> None:
         """Compare no later object of this name with the version that the peer has."""
@@ -258,12 +275,17 @@ class Exports:
 
     async def _describe(self, query: pb.ManifestQuery) -> pb.Manifest:
         await self._export(query.transfer_id).moving.wait()
-        return pb.Manifest(content=await self._export(query.transfer_id).manifest(self._key), key=self._key)
+        content = await self._export(query.transfer_id).manifest(self._key)
+        self._export(query.transfer_id)  # it may have ended meanwhile
+        return pb.Manifest(content=content, key=self._key)
 
     def _export(self, transfer_id: bytes) -> Export:
+        """Raises AssetChanged for one that was retired, TicketRefused for any other that is not open."""
         try:
             return self._open[transfer_id]
         except KeyError:
+            if transfer_id in self._retired:
+                raise AssetChanged(self._retired[transfer_id]) from None
             raise TicketRefused("no such transfer: it has ended or was never offered") from None
 
     def _check_room(self) -> None:
@@ -307,7 +329,7 @@ class Exports:
             path.release(transfer_id)
             if export.transfer.state == CANCELLED:
                 raise TransferCancelled(f"the transfer of {export.transfer.name!r} was cancelled")
-            raise TicketRefused("the transfer has ended")
+            self._export(transfer_id)  # raises
         export.transfer.path = path.name
         return ticket
 

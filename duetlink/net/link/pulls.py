@@ -6,10 +6,11 @@ from collections import OrderedDict
 from functools import partial
 
 from duetlink.base.again import again
+from duetlink.base.wire import failures
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.errors import LinkClosed, RemoteProtocolError, TransferCancelled
+from duetlink.errors import AssetChanged, LinkClosed, RemoteProtocolError, TransferCancelled
 from duetlink.net.link.pull import Pull
-from duetlink.net.link.transfer import CANCELLED
+from duetlink.net.link.transfer import CANCELLED, FAILED
 from duetlink.net.peer.rpc import Rpc
 
 _ID_BYTES = 16
@@ -24,7 +25,8 @@ class Pulls:
     def __init__(self, rpc: Rpc) -> None:
         self._rpc = rpc
         self._open: dict[bytes, Pull] = {}
-        self._early: OrderedDict[bytes, bool | None] = OrderedDict()  # whether it is paused; None: ended
+        # whether it is paused; None: cancelled; an error: why it has ended
+        self._early: OrderedDict[bytes, bool | AssetChanged | None] = OrderedDict()
 
     def add(self, transfer_id: bytes, pull: Pull) -> None:
         """A pull has begun. Raises RemoteProtocolError where one of this number runs."""
@@ -34,10 +36,10 @@ class Pulls:
         pull.transfer.on_pause = partial(self._pause, transfer_id, pull)
         pull.transfer.on_cancel = partial(self._cancel, pull, "this side")
         if transfer_id in self._early:
-            paused = self._early.pop(transfer_id)
-            if paused is None:
-                self._cancel(pull, "the sender")
-            elif pull.transfer.set_paused(there=paused):
+            word = self._early.pop(transfer_id)
+            if not isinstance(word, bool):
+                self._end(pull, word)
+            elif pull.transfer.set_paused(there=word):
                 pull.follow()
 
     def remove(self, transfer_id: bytes, pull: Pull) -> None:
@@ -54,23 +56,25 @@ class Pulls:
             pull.follow()
 
     def peer_ended(self, end: pb.TransferEnd) -> None:
-        """The sender has taken a transfer back."""
+        """The sender has taken a transfer back, or no longer shares what it brings."""
         pull = self._open.get(end.transfer_id)
+        error = failures.from_wire(end.failure)
+        why = error if isinstance(error, AssetChanged) else None
         if pull is None:
-            self._keep(end.transfer_id, None)
+            self._keep(end.transfer_id, why)
         else:
-            self._cancel(pull, "the sender")
+            self._end(pull, why)
 
     def close(self, error: LinkClosed) -> None:
         """The link has closed: whoever waits for a body learns of it."""
         for pull in self._open.values():
             pull.end(again(error))
 
-    def _keep(self, transfer_id: bytes, paused: bool | None) -> None:
+    def _keep(self, transfer_id: bytes, word: bool | AssetChanged | None) -> None:
         if len(transfer_id) != _ID_BYTES:
             raise RemoteProtocolError(f"a transfer's number has {_ID_BYTES} bytes")
-        if self._early.get(transfer_id, False) is not None:  # that is the last word
-            self._early[transfer_id] = paused
+        if isinstance(self._early.get(transfer_id, False), bool):  # anything else is the last word
+            self._early[transfer_id] = word
         while len(self._early) > _EARLY:
             self._early.popitem(last=False)
 
@@ -78,6 +82,14 @@ class Pulls:
         if pull.transfer.set_paused(here=paused):
             pull.follow()
             self._rpc.tell_nowait(pb.TransferPause(transfer_id=transfer_id, paused=paused))
+
+    def _end(self, pull: Pull, why: AssetChanged | None) -> None:
+        """As the sender says."""
+        if why is None:
+            self._cancel(pull, "the sender")
+        else:
+            pull.end(why)
+            pull.transfer.end(FAILED, str(why))
 
     def _cancel(self, pull: Pull, who: str) -> None:
         error = TransferCancelled(f"{pull.transfer.name!r}: {who} cancelled it")

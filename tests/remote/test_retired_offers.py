@@ -1,0 +1,121 @@
+"""Offers that were made and not fetched end with the revision whose data they have, whoever keeps them."""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+
+from duetlink import errors
+from duetlink.base.wire import schema_pb2 as pb
+from duetlink.duet.answering.requests import Request
+from duetlink.duet.duet import Duet
+from duetlink.net.flight.body import Landing
+from duetlink.net.link.link import Link
+from tests.remote.conftest import Bench
+
+ANY = 1 << 40
+ITEMS = 100_000  # more than rides along
+WORDS = {"unshare": "'cohort' is no longer shared", "share again": "'cohort' was shared again"}
+
+
+def link_of(duet: Duet) -> Link:
+    link = duet._life.link
+    assert link is not None
+    return link
+
+
+def numbers() -> np.ndarray:
+    return np.random.default_rng().random(ITEMS)  # other ones each time: the peer has none of it
+
+
+def kept(bench: Bench, ask: Any) -> pb.TransferOffer:
+    """The offer that answers `ask()`, at a scientist who fetches nothing and says nothing of it."""
+    offers: list[pb.TransferOffer] = []
+
+    async def keep(name: str, offer: pb.TransferOffer, *others: object) -> memoryview:
+        offers.append(offer)
+        raise errors.TransferFailed("kept for later")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(link_of(bench.scientist).imports, "pull", keep)
+        with pytest.raises(errors.TransferFailed, match="kept for later"):
+            ask()
+    (offer,) = offers
+    return offer
+
+
+async def check_refused(link: Link, offer: pb.TransferOffer, words: str) -> None:
+    """No way to this body brings a byte of it, and each says so."""
+    if offer.HasField("ticket"):
+        landing = Landing(offer.size_bytes)
+        with pytest.raises((errors.TicketRefused, errors.PathUnavailable)):
+            await link.ladder.named(offer.ticket.path).fetch(offer.ticket, landing)
+        assert landing.position_bytes == 0
+    for path in link.ladder.statuses():
+        query = pb.TicketQuery(
+            transfer_id=offer.transfer_id, path=path.name, missing=[0, offer.size_bytes], plain=True
+        )
+        with pytest.raises(errors.AssetChanged, match=words):
+            await link.rpc.call(query, pb.Ticket)
+    with pytest.raises(errors.AssetChanged, match=words):
+        await link.rpc.call(pb.ManifestQuery(transfer_id=offer.transfer_id), pb.Manifest)
+    with pytest.raises(errors.AssetChanged, match=words):
+        await link.imports.pull("kept", offer, ANY)
+
+
+@pytest.mark.parametrize("ticket", ["none yet", "not used"])
+@pytest.mark.parametrize("retire", ["unshare", "share again"])
+@pytest.mark.parametrize("kind", ["asset", "result", "mock"])
+def test_an_offer_that_was_kept_brings_nothing_once_its_revision_is_retired(
+    bench: Bench, kind: str, retire: str, ticket: str
+) -> None:
+    pointer = bench.share(numbers(), "cohort", mock=numbers())
+    asked = pointer + 1 if kind == "result" else pointer
+    if ticket == "none yet":
+        bench.owner.pause()
+    offer = kept(bench, lambda: asked.mock if kind == "mock" else asked.get(reason="to keep"))
+    assert (offer.inline, offer.size_bytes > 8 * ITEMS) == (b"", True)
+    assert offer.HasField("ticket") == (ticket == "not used")
+    if retire == "unshare":
+        bench.owner.store["cohort"].unshare()  # type: ignore[attr-defined]
+    else:
+        bench.share(numbers(), "cohort", mock=numbers())
+    bench.owner.resume()
+    link = link_of(bench.scientist)
+    bench.scientist._thread.run(check_refused(link, offer, WORDS[retire]))
+    ended = [transfer for transfer in bench.owner.transfers if WORDS[retire] in transfer.why]
+    assert (ended[-1].state, ended[-1].done_bytes) == ("failed", 0)
+
+
+def test_the_second_of_two_who_wait_is_denied_what_was_retired_while_the_first_was_told(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pointer = bench.share([1, 2, 3], "few", mock=[4, 5, 6])  # it rides along in the answer
+    releases = bench.owner._life.inbox._releases
+    told, tell = [], releases.tell
+
+    async def retire_and_tell(handling: Any, reply: Any) -> None:
+        told.append(reply.asker)
+        if len(told) == 2:
+            catalogue = bench.owner._life.catalogue
+            catalogue.unshare(catalogue.mine["few"].info)
+        await tell(handling, reply)
+
+    monkeypatch.setattr(releases, "tell", retire_and_tell)
+    both_wait = threading.Barrier(2, timeout=30)
+
+    def answer(request: Request) -> None:
+        while request.times < 2:
+            bench.owner.ping()
+        request.approve()
+        both_wait.wait()
+
+    bench.answer = answer
+    first, second = pointer.request("for both"), pointer.request("for both")
+    both_wait.wait()
+    assert first.result(10) == [1, 2, 3]
+    with pytest.raises(errors.RequestDenied, match="'few' is not shared"):
+        second.result(10)
