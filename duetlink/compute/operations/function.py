@@ -6,8 +6,6 @@ It comes as source text, Python that imports what it needs and then defines the 
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import hashlib
 import json
 import keyword
@@ -19,6 +17,7 @@ from typing import Any, NamedTuple
 from duetlink.compute.operations import program
 from duetlink.compute.operations.literal import harmless, literal, quoted
 from duetlink.compute.operations.names import is_identifier, usable
+from duetlink.compute.operations.parsing import parsed
 from duetlink.compute.operations.program import MAX_DEPTH, Argument
 from duetlink.errors import LimitExceeded, OperationRefused, RemoteProtocolError
 
@@ -31,8 +30,7 @@ MAX_NAME = 100  # characters
 _VERSION = "duetlink function 1"
 _TAGS = frozenset("tldsez")
 _BLANKS = re.compile(r"(^ +| {3,})\S")  # two blanks stand before a comment
-# a letter beyond ASCII; with it the escapes, so that Python does not warn of those that it does not know
-_MASKED = re.compile(r"\\[^\n{}]|[^\x00-\x7f]")
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
 
 
 class Call(NamedTuple):
@@ -81,14 +79,10 @@ def check_letters(name: str, source: str) -> None:
     if source.isascii():
         return
     # Python's own grammar says where texts and comments are, also within f-strings: a question mark may stand
-    # nowhere else.
-    masked = _MASKED.sub(lambda found: "?" * len(found[0]), source)
+    # nowhere else. One in place of each letter: up to the first one that is misplaced, nothing else differs
+    # from the text that is run, since texts and comments begin and end with ASCII.
     try:
-        # CPython before 3.11.8 may stumble where another thread parses at the same time (gh-106905)
-        with contextlib.suppress(SystemError):
-            ast.parse(masked)
-            return
-        ast.parse(masked)
+        parsed(_BEYOND_ASCII.sub("?", source))
     except SyntaxError as error:
         raise OperationRefused(_misplaced(name, source, error)) from None
     except (MemoryError, RecursionError, ValueError):

@@ -3,7 +3,8 @@
 Whoever approves a function reads it from the top, and may never come to its end. So lines that do nothing
 fold into one that counts them, and a long source says at its top how many lines it has and how it ends. A
 fold holds nothing but comments, empty lines, `pass` and constants that are thrown away, as Python's own
-parser finds them; the first text of a function or class is none of these, since the function may read it.
+parser finds them in the very text that is run; the first text of a function or class is none of these, since
+the function may read it. Where the parser fails, nothing folds.
 Characters that may be taken for others are written as their codes.
 """
 
@@ -16,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from duetlink.compute.operations.literal import marked
+from duetlink.compute.operations.parsing import parsed
 
 MAX_EMPTY_LINES = 5  # in a row are shown as they are; more would push what follows out of sight
 MAX_IDLE_LINES = 20  # the same of other lines that do nothing
@@ -24,9 +26,8 @@ MAX_LINES = 100  # of a source that does not say how it ends
 _END = 3  # lines
 
 _EMPTY_LINES = re.compile(rf"(?:^[ \t]*\n){{{MAX_EMPTY_LINES + 1},}}", re.MULTILINE)
-_MASKED = re.compile(r"\\N\{[^{}\n]*\}|\\[^\n{}]|[^\x00-\x7f]")
-_BETWEEN = re.compile(r"[ \t;]*")
-_BEHIND = re.compile(r"[ \t;]*(?:#.*)?")
+_BETWEEN = re.compile(rb"[ \t;]*")
+_BEHIND = re.compile(rb"[ \t;]*(?:#.*)?")
 
 
 class _Idle(NamedTuple):
@@ -117,21 +118,21 @@ def _idle(source: str, lines: list[str]) -> Iterator[_Idle]:
 
 def _statements(statements: Sequence[ast.stmt], lines: list[str]) -> Iterator[_Idle]:
     """Those that have their lines for themselves."""
-    masked = [_masked(line) for line in lines]  # as it was parsed, so that columns are characters
+    encoded = [line.encode() for line in lines]  # the parser counts columns in bytes
     place = 0
     while place < len(statements):
         first = last = statements[place]
         place += 1
-        while place < len(statements) and _follows(last, statements[place], masked):
+        while place < len(statements) and _follows(last, statements[place], encoded):
             last = statements[place]
             place += 1
-        before = masked[first.lineno - 1][: first.col_offset]
-        behind = masked[_end(last) - 1][last.end_col_offset :]
+        before = encoded[first.lineno - 1][: first.col_offset]
+        behind = encoded[_end(last) - 1][last.end_col_offset :]
         if not before.strip() and _BEHIND.fullmatch(behind):
-            yield _Idle(first.lineno - 1, _end(last), before)
+            yield _Idle(first.lineno - 1, _end(last), before.decode())
 
 
-def _follows(one: ast.stmt, other: ast.stmt, lines: Sequence[str]) -> bool:
+def _follows(one: ast.stmt, other: ast.stmt, lines: Sequence[bytes]) -> bool:
     """Whether it stands on the same line, with nothing but a semicolon between."""
     between = lines[other.lineno - 1][one.end_col_offset : other.col_offset]
     return _end(one) == other.lineno and _BETWEEN.fullmatch(between) is not None
@@ -141,17 +142,10 @@ def _end(node: ast.stmt) -> int:
     return node.end_lineno or node.lineno
 
 
-def _masked(source: str) -> str:
-    """The same in ASCII, and without escapes, of which Python would warn where it does not know them."""
-    return _MASKED.sub(lambda found: "?" * len(found[0]), source)
-
-
 def _parsed(source: str) -> ast.Module | None:
-    for _ in range(2):
-        # CPython before 3.11.8 may stumble where another thread parses at the same time (gh-106905)
-        with contextlib.suppress(SystemError):
-            try:
-                return ast.parse(_masked(source))
-            except (SyntaxError, ValueError, MemoryError, RecursionError):
-                return None
+    """The tree of this very text, which is the one that is run; None: nobody can tell what does nothing."""
+    if "\r" in source:  # Python would count other lines
+        return None
+    with contextlib.suppress(SyntaxError, ValueError, MemoryError, RecursionError):
+        return parsed(source)
     return None

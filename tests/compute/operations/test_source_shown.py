@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from duetlink.compute.operations.function import check_letters
 from duetlink.compute.operations.source_shown import shown_source
 
 HEAD = "def f(x):\n    y = x + 1\n"
@@ -95,10 +96,79 @@ def test_letters_that_may_be_taken_for_others_are_codes_in_texts_and_comments() 
     )
 
 
-PIECES = ["#", "pass", "''", "\n", "    ", ";", " ", "x = 1", "'''", "if x:", "else:", "\\", "(", ")", "0"]
+NAMED = "\\N{"  # begins a letter's name in a text, and is nothing in a raw text or in bytes
 
 
-@pytest.mark.filterwarnings("ignore:invalid decimal literal:SyntaxWarning")
+@pytest.mark.filterwarnings("ignore:invalid escape:DeprecationWarning", "ignore:invalid escape:SyntaxWarning")
+@pytest.mark.parametrize(
+    "line",
+    [
+        f'r"{NAMED}"; x = x[:1]; "}}"',
+        f'b"{NAMED}"; x = x[:1]; "}}"',
+        f'rb"{NAMED}"; x = x[:1]; b"}}"',
+        f'r"{NAMED}" # "; x = x[:1]; "}}"\n    x = x[:1]; r"}}"',
+        'r"\\\'"; x = x[:1]; "\'"',
+        "u'ж'; x = x[:1]; 'ж'",
+    ],
+)
+def test_a_line_that_does_something_is_shown_between_lines_that_do_nothing(line: str) -> None:
+    assert "x = x[:1]" in does_text(HEAD + f"    {line}\n" + END)
+    source = HEAD + "    # note\n" * 12 + f"    {line}\n" + "    # note\n" * 12 + END
+    assert f"    {line}\n" in shown_source(source)
+
+
+def test_lines_within_a_raw_text_are_no_lines_that_do_nothing() -> None:
+    source = (
+        f'def f(x):\n    \'Text.\'\n    r"""{NAMED}"""; y = \'}}\'\n'
+        + "    a = 1\n" * 30
+        + '    return x\n    # """\n    return y\n'
+    )
+    assert shown_source(source) == source
+
+
+@pytest.mark.parametrize(
+    "escape", [r"'\d'", r"'\N{DIGIT ONE}'", r"r'\N{'", r"b'\N{'", r"f'\N{DIGIT ONE}{x}'"]
+)
+def test_python_warns_the_owner_of_nothing_in_a_function(
+    escape: str, recwarn: pytest.WarningsRecorder
+) -> None:
+    shown_source(HEAD + f"    y = {escape}\n" + END)
+    check_letters("f", HEAD + f"    y = {escape}  # ж\n" + END)
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize("line_end", ["\r", "\r\n"])
+def test_lines_that_end_in_another_way_are_shown_as_they_are(line_end: str) -> None:
+    source = HEAD + f"    # note{line_end}" * 30 + END
+    assert shown_source(source).count("# note") == 30
+
+
+PIECES = [
+    f'r"{NAMED}',
+    'b"',
+    '"',
+    "}",
+    "'\\",
+    "ж",
+    "#",
+    "pass",
+    "''",
+    "\n",
+    "    ",
+    ";",
+    " ",
+    "x = 1",
+    "'''",
+    "if x:",
+    "else:",
+    "\\",
+    "(",
+    ")",
+    "0",
+]
+
+
+@pytest.mark.filterwarnings("ignore:invalid:SyntaxWarning", "ignore:invalid:DeprecationWarning")
 @given(st.lists(st.sampled_from(PIECES), max_size=30), st.integers(1, 40))
 def test_whatever_is_folded_does_nothing(pieces: list[str], times: int) -> None:
     source = "def f(x):\n    x\n" + "    " + "".join(pieces * times) + "\n"
@@ -107,6 +177,10 @@ def test_whatever_is_folded_does_nothing(pieces: list[str], times: int) -> None:
     except SyntaxError:
         return
     assert does(shown_source(source)) == expected
+
+
+def does_text(source: str) -> str:
+    return ast.unparse(ast.parse(source))
 
 
 def does(source: str) -> str:

@@ -1,0 +1,25 @@
+"""Python's own parser, for text that is not run here."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import re
+import warnings
+
+_FILE = "<read, not run>"
+
+
+def parsed(source: str) -> ast.Module:
+    """Its syntax tree. Python's warnings about it are for whoever wrote it, so they are not shown here.
+
+    Raises:
+        SyntaxError, ValueError, MemoryError, RecursionError: it is no Python, or too deeply nested.
+    """
+    ours = ("ignore", None, Warning, re.compile(re.escape(_FILE)), 0)
+    if ours not in warnings.filters:  # adding it twice would let Python repeat warnings that it has given
+        warnings.filterwarnings("ignore", module=re.escape(_FILE))
+    # CPython before 3.11.8 may stumble where another thread parses at the same time (gh-106905)
+    with contextlib.suppress(SystemError):
+        return ast.parse(source, _FILE)
+    return ast.parse(source, _FILE)
