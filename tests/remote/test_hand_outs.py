@@ -79,7 +79,7 @@ LIBRARIES: dict[str, tuple[str, str, Callable[[Any, Any], Any]]] = {
     ),
     "a fitted one": (
         "sklearn",
-        r"has learnt here does not travel.*duet\.remote\(LinearRegression\(…\)\)\.fit.*x @ model\.coef_\.T",
+        r"what it has learnt: duet\.remote\(model\)\.predict\(…\), model being this LinearRegression",
         lambda p, n: (
             sklearn.linear_model.LinearRegression().fit([[1.0], [2.0]], [2.0, 3.0]).predict(p[["age"]])
         ),
@@ -115,8 +115,8 @@ def test_what_the_refusal_says_works(bench: Bench, people: Any, frame: pd.DataFr
     joined = np.concatenate([numbers, numbers])
     assert joined.get(reason="in place of r_").tolist() == [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]
     model = sklearn.linear_model.LinearRegression().fit([[1.0], [2.0]], [3.0, 5.0])
-    predicted = numbers.reshape(-1, 1) @ model.coef_.T + model.intercept_
-    assert predicted.get(reason="by hand").tolist() == pytest.approx([3.0, 5.0, 7.0])
+    predicted = bench.scientist.remote(model).predict(numbers.reshape(-1, 1))
+    assert predicted.get(reason="by what was learnt here").tolist() == pytest.approx([3.0, 5.0, 7.0])
     far_pl = bench.scientist.remote(pl)
     table = bench.share(pl.DataFrame({"b": [1.0, 2.0, 6.0]}), "table handed out")
     assert far_pl.concat([table, table]).get(reason="twice")["b"].to_list() == [1.0, 2.0, 6.0] * 2

@@ -21,6 +21,7 @@ from duetlink.compute.operations.aliases import (
     path,
 )
 from duetlink.compute.operations.defaults import told
+from duetlink.compute.operations.fitted import FITTED
 from duetlink.compute.operations.literal import harmless, literal, quoted
 from duetlink.compute.operations.names import is_identifier
 from duetlink.compute.operations.trace import Shape
@@ -100,7 +101,7 @@ class _Writer:
             return self._member(name, used)
         if name == PREPARE and (written := self._prepared()) is not None:
             return written
-        called = path(name)
+        called = "fitted" if name == FITTED else path(name)
         arguments = self._all()
         if called is None:
             return Text(f"operation({quoted(name)})({arguments})")

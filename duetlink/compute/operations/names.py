@@ -10,13 +10,13 @@ COUNTERS = "ijk"  # of rounds
 _MAX_HINT = 24  # characters
 
 _MODULES = "np pd pl sm F torch sklearn statsmodels scipy operator math datetime"
-_OURS = "asset characters items operation constant malformed undefined"
+_OURS = "asset characters fitted items operation constant malformed undefined"
 RESERVED = frozenset((*_MODULES.split(), *_OURS.split(), "_", *COUNTERS))  # what the code uses by itself
 _COMPARING = "eq ne lt le gt ge and or xor invert isnan isin logical_and logical_or logical_not"
 _COMPARISONS = frozenset(_COMPARING.split())
 # The result is in a way what the first argument was
 _KEEPING = "add sub mul truediv floordiv mod pow neg pos abs subtract multiply divide"
-_ALIKE = frozenset((*_KEEPING.split(), "getitem", "round", "clone", "copy", "to", "fit"))
+_ALIKE = frozenset((*_KEEPING.split(), "getitem", "round", "clone", "copy", "to", "fit", "fitted"))
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 

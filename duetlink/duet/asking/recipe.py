@@ -18,9 +18,11 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from duetlink.compute.operations.allowed import LIBRARIES
+from duetlink.compute.operations.fitted import fitted
+from duetlink.duet.asking.learnt import learnt_of
+from duetlink.duet.asking.same import is_same
 from duetlink.errors import OperationRefused
 
-_MOST_DEPTH = 8  # of an object within its owner's attributes, when two are compared
 _NUMBERS_DTYPES = re.compile(r"U?Int(8|16|32|64)Dtype|Float(32|64)Dtype|BooleanDtype")
 _BY_SIGNATURE = (  # modules whose objects keep each parameter as an attribute of its name
     "sklearn.compose._column_transformer",
@@ -44,7 +46,7 @@ def recipe_of(obj: Any) -> Recipe | None:
     """The call that makes an equal of `obj`; None: it is data, or it holds more than parameters.
 
     Raises:
-        OperationRefused: it is an estimator that has learnt something.
+        OperationRefused: it is an estimator that has learnt something which does not travel.
     """
     kind: Any = type(obj)
     read = _reader_of(kind)
@@ -73,16 +75,10 @@ def _reader_of(kind: type) -> Callable[[Any], Recipe | None] | None:
 
 
 def _estimator(obj: Any) -> Recipe:
-    """Raises OperationRefused where it holds more than its parameters, which would be left behind."""
+    """Raises OperationRefused where it has learnt what does not travel, which would be left behind."""
     recipe = Recipe(type(obj), (), obj.get_params(deep=False))
-    learnt = sorted(vars(obj).keys() - vars(recipe.make(**recipe.keywords)).keys())
-    if learnt:
-        raise OperationRefused(
-            f"this {type(obj).__name__} holds more than its parameters ({', '.join(learnt[:5])}), which "
-            "would be left behind: place it before it learns or is configured, as in duet.remote("
-            f"{type(obj).__name__}()), and let it do so at the owner"
-        )
-    return recipe
+    has_learnt = vars(obj).keys() - vars(recipe.make(**recipe.keywords)).keys()
+    return Recipe(fitted, learnt_of(obj, has_learnt)) if has_learnt else recipe
 
 
 def _pattern(obj: re.Pattern[Any]) -> Recipe:
@@ -161,7 +157,7 @@ def _grouper(obj: Any) -> Recipe | None:
     if obj.freq is not None:
         keywords["freq"] = obj.freq.freqstr
     made = pd.Grouper(**keywords)
-    same = type(made) is type(obj) and _is_same(vars(made), vars(obj))
+    same = type(made) is type(obj) and is_same(vars(made), vars(obj))
     return Recipe(pd.Grouper, (), keywords) if same else None
 
 
@@ -182,30 +178,7 @@ def _by_signature(obj: Any) -> Recipe | None:
         made = type(obj)(**keywords)
     except Exception:  # it was not made like this
         return None
-    return Recipe(type(obj), (), keywords) if _is_same(made, obj) else None
-
-
-def _is_same(one: Any, other: Any, depth: int = 0) -> bool:
-    """Whether two objects are of one class and have equal attributes."""
-    if one is other:
-        return True
-    if type(one) is not type(other) or depth > _MOST_DEPTH:
-        return False
-    if isinstance(one, FunctionType):
-        return one.__code__ is other.__code__ and not one.__closure__
-    if isinstance(one, (list, tuple)):
-        return len(one) == len(other) and all(
-            _is_same(a, b, depth + 1) for a, b in zip(one, other, strict=True)
-        )
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(_is_same(one[key], other[key], depth + 1) for key in one)
-    if hasattr(one, "tobytes"):
-        return bool(
-            one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
-        )
-    if type(one).__module__.startswith(("sklearn.", "statsmodels.")):
-        return _is_same(vars(one), vars(other), depth + 1)
-    return bool(one == other or (one != one and other != other))  # NaN
+    return Recipe(type(obj), (), keywords) if is_same(made, obj) else None
 
 
 # -- what has none ---------------------------------------------------------------------------------------

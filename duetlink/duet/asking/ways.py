@@ -12,6 +12,9 @@ from types import CodeType, FrameType
 from typing import Any
 
 from duetlink.compute.operations.allowed import LIBRARIES, Allowed
+from duetlink.compute.operations.fitted import fitted
+from duetlink.duet.asking.recipe import recipe_of
+from duetlink.errors import OperationRefused
 
 _NUMPY = (
     "give it to NumPy's functions as it is, make an array of it with duet.remote(numpy).asarray(x), and take "
@@ -73,16 +76,14 @@ def _of_estimator(estimator: Any, kind: type, name: str, allowed: Allowed) -> st
     if allowed.name_of(kind) is None or allowed.method(kind, name) is None:
         return _unlisted(f"{kind.__name__}.{name}")
     try:
-        has_learnt = vars(estimator).keys() - vars(kind(**estimator.get_params(deep=False))).keys()
+        recipe = recipe_of(estimator)
+    except OperationRefused as refused:
+        return str(refused)
     except Exception:  # of an estimator that is not made by its parameters
-        has_learnt = set()
-    if not has_learnt or name.startswith("fit"):
+        recipe = None
+    if recipe is None or recipe.make is not fitted or name.startswith("fit"):
         return f"place it before it learns: duet.remote({kind.__name__}(…)).{name}(…)"
-    by_hand = ", or compute with its numbers, x @ model.coef_.T + model.intercept_"
-    return (
-        f"what a {kind.__name__} has learnt here does not travel, so fit one at the owner, "
-        f"duet.remote({kind.__name__}(…)).fit(…){by_hand if hasattr(estimator, 'coef_') else ''}"
-    )
+    return f"place it with what it has learnt: duet.remote(model).{name}(…), model being this {kind.__name__}"
 
 
 def _name_of(frame: FrameType, allowed: Allowed) -> str | None:

@@ -171,7 +171,7 @@ KINDS = {*EFFECTS, LOCAL, "metadata_methods", "attributes", METADATA, "settable"
 
 def test_the_lists_have_known_parts_only(library: str) -> None:
     listed = read_list(library)
-    assert set(listed) <= {"module", "constants", "functions", "classes", "random", "changes"}
+    assert set(listed) <= {"module", "constants", "functions", "classes", "random", "changes", "learnt"}
     assert set(listed["functions"]) <= {*EFFECTS, METADATA}
     for lists in listed.get("classes", {}).values():
         assert set(lists) <= KINDS

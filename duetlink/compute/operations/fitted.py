@@ -1,0 +1,171 @@
+"""An estimator of scikit-learn with what it has learnt at the other side: its arrays, numbers and texts.
+
+Nothing of it is unpickled. The estimator is made by a step like any other, from its parameters, and gets the
+attributes that `lists/sklearn.toml` names for its class. These are of classes that use them by NumPy, which
+checks shapes and indices; what compiled code would trust is checked here, or learnt here once more from what
+was given.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from duetlink.compute.operations.allowed import read_list
+from duetlink.errors import OperationRefused
+
+FITTED = "duetlink.compute.operations.fitted.fitted"  # its name among the operations
+OBJECTS = (
+    "array of objects"  # {OBJECTS: [item, …]} stands for such an array, whose items are values themselves
+)
+DTYPE = "dtype"  # {DTYPE: text} stands for one
+# Of this process alone, or made again from the parameters when it is needed
+LEFT = frozenset({"_loss_function_", "_n_threads", "_stop_words_id"})
+_OF_ALL = frozenset({"_sklearn_output_config", "feature_names_in_", "n_features_in_"})
+_PLAIN = frozenset({int, float, bool, str, type(None), slice})
+_KINDS = "biufcSUmM"  # of items of an array
+_DTYPES = ("<f4", "<f8", "<i4", "<i8", "|O")
+_MOST_DEPTH = 8
+
+
+def fitted(estimator: Any, learnt: Mapping[str, Any]) -> Any:
+    """A new estimator with the parameters of `estimator` and what another one has learnt, by the names of
+    its attributes. Arrays are copied.
+
+    Raises:
+        OperationRefused: its class is given nothing that it has not learnt here, an attribute is in no list,
+            or its value is none, or does not fit.
+    """
+    names = learnt_names(type(estimator))
+    if names is None or type(learnt) is not dict:
+        raise OperationRefused(f"a {type(estimator).__name__} is not given what was learnt elsewhere")
+    if unlisted := sorted(set(learnt) - names):
+        raise OperationRefused(f"{', '.join(unlisted[:5])} of a {type(estimator).__name__} is in no list")
+    from sklearn.base import clone
+
+    made = clone(estimator)
+    values = {name: _value(value) for name, value in learnt.items()}
+    output = values.pop("_sklearn_output_config", None)
+    if output is not None:
+        if type(output) is not dict or output.keys() != {"transform"}:
+            raise OperationRefused("the output of an estimator is not configured like this")
+        made.set_output(**output)
+    finish = _FINISHES.get(type(made).__name__)
+    if finish is None:
+        for name, value in values.items():
+            setattr(made, name, value)
+    elif values:
+        finish(made, values)
+    return made
+
+
+def learnt_names(kind: type) -> frozenset[str] | None:
+    """The attributes that an estimator of this class may be given; None: the class is in no list."""
+    return _listed().get(kind.__name__) if kind.__module__.startswith("sklearn.") else None
+
+
+@functools.cache
+def _listed() -> Mapping[str, frozenset[str]]:
+    table = read_list("sklearn")["learnt"]
+    return {name.rpartition(".")[2]: _OF_ALL | frozenset(attributes) for name, attributes in table.items()}
+
+
+def travels(value: Any) -> bool:
+    """Whether an attribute may be of this value."""
+    try:
+        _value(value)
+    except OperationRefused:
+        return False
+    return True
+
+
+def _value(value: Any, depth: int = 0) -> Any:
+    """A copy of a value of which nothing can be called, but the methods of estimators that hold such."""
+    import numpy as np
+    from sklearn.base import BaseEstimator
+
+    if type(value) in _PLAIN or isinstance(value, (np.generic, BaseEstimator)):
+        return value
+    if type(value) is np.ndarray and value.dtype.kind in _KINDS:
+        return value.copy(order="K")
+    if depth < _MOST_DEPTH:
+        if type(value) is dict and value.keys() == {OBJECTS} and type(value[OBJECTS]) is list:
+            items = np.empty(len(value[OBJECTS]), object)
+            for place, item in enumerate(value[OBJECTS]):
+                items[place] = _value(item, depth + 1)
+            return items
+        if type(value) is dict and value.keys() == {DTYPE} and value[DTYPE] in _DTYPES:
+            return np.dtype(value[DTYPE])
+        if type(value) in (list, tuple):
+            return type(value)(_value(part, depth + 1) for part in value)
+        if type(value) is dict:
+            return {_value(key, depth + 1): _value(part, depth + 1) for key, part in value.items()}
+    raise OperationRefused(f"an estimator is not given a {type(value).__name__} that was learnt elsewhere")
+
+
+# -- what compiled code would trust ------------------------------------------------------------------------
+
+
+def _centers(made: Any, values: dict[str, Any]) -> None:
+    import numpy as np
+
+    centers = values.get("cluster_centers_")
+    shape = (made.n_clusters, values.get("n_features_in_"))
+    if type(centers) is not np.ndarray or centers.shape != shape or centers.dtype.kind != "f":
+        raise OperationRefused(f"the centers of clusters are {shape[0]} rows of {shape[1]} numbers")
+    for name, value in values.items():
+        setattr(made, name, value)
+    made.cluster_centers_ = np.ascontiguousarray(centers)
+    made._n_threads = 1  # a room is one process
+
+
+def _vocabulary(made: Any, values: dict[str, Any]) -> None:
+    vocabulary = values.get("vocabulary_")
+    columns = range(len(vocabulary)) if type(vocabulary) is dict else range(0)
+    if type(vocabulary) is not dict or sorted(vocabulary.values()) != list(columns):
+        raise OperationRefused("a vocabulary numbers its words from 0 on")
+    for name, value in values.items():
+        setattr(made, name, value)
+
+
+def _categories(made: Any, values: dict[str, Any]) -> None:
+    """Learnt once more, of one row: the inside of an encoder follows from its categories."""
+    import numpy as np
+    import pandas as pd
+
+    categories, names = values.get("categories_"), values.get("feature_names_in_")
+    if type(categories) is not list or not all(type(each) is np.ndarray and len(each) for each in categories):
+        raise OperationRefused("the categories of an encoder are a list of arrays")
+    if made.min_frequency is not None or made.max_categories is not None:
+        raise OperationRefused("an encoder of infrequent categories counts them where it learns")
+    row = pd.DataFrame({place: each[:1] for place, each in enumerate(categories)})
+    given = made.categories
+    made.set_params(categories=categories)
+    if names is None:
+        made.fit(row.to_numpy() if len({each.dtype for each in categories}) == 1 else row)
+    else:
+        row.columns = names
+        made.fit(row)
+    made.set_params(categories=given)
+    made.categories_ = categories
+
+
+def _degrees(made: Any, values: dict[str, Any]) -> None:
+    """Learnt once more: the columns follow from how many there are."""
+    import numpy as np
+
+    made.fit(np.zeros((1, int(values["n_features_in_"]))))
+    for name, value in values.items():
+        setattr(made, name, value)
+
+
+_FINISHES: Mapping[str, Callable[[Any, dict[str, Any]], None]] = {
+    "CountVectorizer": _vocabulary,
+    "DictVectorizer": _vocabulary,
+    "KMeans": _centers,
+    "OneHotEncoder": _categories,
+    "OrdinalEncoder": _categories,
+    "PolynomialFeatures": _degrees,
+    "TfidfVectorizer": _vocabulary,
+}

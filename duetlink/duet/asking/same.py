@@ -1,0 +1,33 @@
+"""Whether two objects that hold parameters are equal, attribute by attribute."""
+
+from __future__ import annotations
+
+from types import FunctionType
+from typing import Any
+
+_MOST_DEPTH = 8  # of an object within its owner's attributes
+
+
+def is_same(one: Any, other: Any, depth: int = 0) -> bool:
+    """Whether two objects are of one class and have equal attributes."""
+    if one is other:
+        return True
+    if type(one) is not type(other) or depth > _MOST_DEPTH:
+        return False
+    if isinstance(one, FunctionType):
+        return one.__code__ is other.__code__ and not one.__closure__
+    if isinstance(one, (list, tuple)):
+        return len(one) == len(other) and all(
+            is_same(a, b, depth + 1) for a, b in zip(one, other, strict=True)
+        )
+    if isinstance(one, dict):
+        return one.keys() == other.keys() and all(is_same(one[key], other[key], depth + 1) for key in one)
+    if hasattr(one, "tobytes"):
+        if one.dtype.hasobject and one.dtype == other.dtype:
+            return is_same(one.tolist(), other.tolist(), depth + 1)
+        return bool(
+            one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
+        )
+    if type(one).__module__.startswith(("sklearn.", "statsmodels.")):
+        return is_same(vars(one), vars(other), depth + 1)
+    return bool(one == other or (one != one and other != other))  # NaN
