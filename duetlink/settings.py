@@ -154,6 +154,11 @@ class Settings:
         "whether a program is run alone on the mocks, beside its request, and has to make what is shown here",
         "DUETLINK_CHECK_ON_MOCKS",
     )
+    mates: str = _setting(
+        "on",
+        "on: a size or name is told only if it is the same for three unlike mates of the mocks; off",
+        "DUETLINK_MATES",
+    )
     answer_grid_s: float = _setting(
         0.0,
         "answers of policies that need a run leave 1, 2, 4, … times as long after the ask; 0: at once",
@@ -186,6 +191,8 @@ class Settings:
             raise SettingError(
                 f"listen {self.listen!r} is no IP address of this machine, such as '192.168.1.2'"
             )
+        if self.mates not in ("on", "off"):
+            raise SettingError(f"mates={self.mates!r} is neither 'on' nor 'off'")
         _ = self.signaling_ports, self.flight_ports  # which check them
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)

@@ -112,7 +112,7 @@ MEMBERS = {
         "allow_pickle allowed_ice_servers allowed_paths answer_grid_s audit_file audit_path budget_file "
         "budget_path call_timeout_s check_on_mocks code_lifetime_s flight_port flight_ports "
         "from_environment heartbeat_interval_s heartbeat_timeout_s held_bytes ice_probe_timeout_s "
-        "ice_servers inline_limit_bytes listen map_port max_assets max_pending_requests "
+        "ice_servers inline_limit_bytes listen map_port mates max_assets max_pending_requests "
         "max_received_bytes max_value_bytes only pairing_timeout_s prepare_limit_bytes "
         "reconnect_timeout_s relay resume_grants reuse_bytes signaling signaling_port signaling_ports "
         "state_directory state_path worker_memory_bytes worker_result_bytes worker_timeout_s"

@@ -41,6 +41,7 @@ class Kind(NamedTuple):
 DESKS: dict[str, Kind] = {
     "program": Kind("duetlink.compute.worker.program", "ProgramDesk", runs_code=False),
     "job": Kind("duetlink.compute.worker.job", "JobDesk", runs_code=True),
+    "mates": Kind("duetlink.compute.worker.mates", "MatesDesk", runs_code=False),
     "decode": Kind("duetlink.compute.worker.decoding", "DecodingDesk", runs_code=False),
 }
 

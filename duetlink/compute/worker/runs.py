@@ -26,6 +26,25 @@ async def opened(limits: Limits, on_event: OnEvent = lambda name, content: None)
     return await Room.start(limits, desk="program", libraries=_LIBRARIES, on_event=on_event)
 
 
+async def of_mates(limits: Limits) -> Room:
+    """A room that runs programs on mates of mocks, to be closed by the caller. Raises WorkerUnavailable."""
+    return await Room.start(limits, desk="mates", libraries=_LIBRARIES)
+
+
+async def map_mock(room: Room, name: str, revision: int, fd: int, size_bytes: int) -> None:
+    """Let the room of the mates have a mock. The descriptor stays the caller's. Raises as `Room.call`."""
+    header = {"name": name, "revision": revision, "size_bytes": size_bytes}
+    await room.call("mock", json.dumps(header).encode(), [fd], lasting=True)
+
+
+async def ask_mates(room: Room, program: Program) -> Made | Fault:
+    """What a program makes of each kind of mates of the mocks that it names; see `MatesDesk`. Raises as
+    `run`.
+    """
+    reply = await _asked(room, program, "ask", {})
+    return answers.read_result(reply.content, reply.fds)
+
+
 async def map_asset(
     room: Room, name: str, revision: int, fd: int, size_bytes: int, *, again: bool = False
 ) -> None:

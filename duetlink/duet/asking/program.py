@@ -35,6 +35,7 @@ from duetlink.compute.operations.sizes.mask import EVERY, NESTED, PUBLIC, UNCOUN
 from duetlink.compute.operations.trace import LoggedValue, Trace
 from duetlink.data import values
 from duetlink.duet.asking.absent import absent
+from duetlink.duet.asking.agreement import ALIKE, Agreement, Unlike
 from duetlink.duet.asking.echoes import Echoes
 from duetlink.duet.asking.iteration import is_counted
 from duetlink.duet.asking.mock_tensors import AsMocks, is_tensor
@@ -43,12 +44,13 @@ from duetlink.duet.asking.recipe import library_of, recipe_of, refuse
 from duetlink.duet.asking.seeds import numpy_seed, torch_seed
 from duetlink.duet.asking.targets import IN_PLACE_OPERATORS, SharedMemory, check_targets
 from duetlink.duet.asking.terms import in_terms_of_the_worker
-from duetlink.errors import OperationRefused, UnsupportedValue
+from duetlink.errors import OperationRefused, PrivateValue, UnsupportedValue
 
 if TYPE_CHECKING:
     from duetlink.duet.asking.asking import What
     from duetlink.duet.asking.pending_request import PendingRequest
 
+_OF_DATA = (IndexError, ValueError, ArithmeticError)  # what a library raises where values are not as it needs
 MOST_STEPS = 4096  # that are not in the trace yet
 _COMPACT_STEPS = 200_000  # beyond twice as many as were needed the last time
 _COMPACT_BYTES = 256 * 1024 * 1024  # the same, of values
@@ -123,6 +125,8 @@ class Program:
         self._recording = threading.Lock()
         self.echoes = Echoes()
         self.shared = SharedMemory()
+        self.agreement: Agreement | None = None  # None: the rules alone tell which sizes are private
+        self._unlike: dict[int, Unlike] = {}  # of results whose mates were asked
         self._arguments = _Arguments()
         self.ended = False
         self.has_stand_ins = False  # the mock of some result is not what its steps make of mocks
@@ -185,6 +189,29 @@ class Program:
             LinkClosed: the duet is closed.
         """
         self.echoes.check_lent()
+        return self._made_by(id_)
+
+    def unlike(self, remote: Any) -> Unlike:
+        """How a result differs between its mock and the mates. What is said once is said again, whatever is
+        written into it later.
+        """
+        if is_tensor(
+            remote._mock
+        ):  # torch's sizes follow from sizes, and it was asked about when it was made
+            return self._unlike.get(remote._id, ALIKE)
+        return self._unlike_by_id(remote._id, remote._mock)
+
+    def _unlike_by_id(self, id_: int, mock: Any) -> Unlike:
+        found = self._unlike.get(id_)
+        if found is None:
+            found = ALIKE
+            if self.agreement is not None and id_ not in self.echoes.own and not self.ended:
+                found = self.agreement.unlike(self._made_by(id_), mock)
+            self._unlike[id_] = found
+        return found
+
+    def _made_by(self, id_: int) -> Canonical:
+        """What makes a result, by all that is recorded by now. Raises as `asked`."""
         with self._reading:
             self.check_open()
             self._read()
@@ -247,6 +274,7 @@ class Program:
             known = self.next_id()
             self.record(known, program.ASSET, [write_plain(name), str(revision)])
             self.shared.add(known, mock)
+            self._unlike[known] = ALIKE
             self._assets[key] = known  # after that: another thread may use it at once
         return known
 
@@ -255,6 +283,7 @@ class Program:
         id_ = self._assets.pop((name, revision), None)
         if id_ is not None:
             self.shared.forget(id_)
+            self._unlike.pop(id_, None)
             self.drop(id_)
 
     def place(self, obj: object) -> int:
@@ -310,7 +339,10 @@ class Program:
         draws = not may_draw(operation) or self._draws(operation, theirs, theirs_by_name)
         if mock is None and self._returns_nothing(operation, theirs):
             return self.done(operation, encoded, encoded_by_name, draws=draws)
-        return self.made(operation, encoded, encoded_by_name, mock, hidden, draws=draws)
+        made = self.made(operation, encoded, encoded_by_name, mock, hidden, draws=draws)
+        if is_tensor(mock) and not all(map(is_tensor, theirs)):
+            made._hidden |= self._unlike_by_id(made._id, mock).hidden
+        return made
 
     def take(self, operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any]) -> Taken:
         """Take apart what an operation is given. The one place where it is checked: what may be written into,
@@ -341,10 +373,33 @@ class Program:
         except KeyError as error:
             if (private := absent(operation, taken.arguments, taken.keywords, error)) is not None:
                 raise private from error
+            self._check_failure(operation, taken, error)
+            raise
+        except _OF_DATA as error:
+            self._check_failure(operation, taken, error)
             raise
         if seed is not None and seed_here() is None:
             self.record(0, "torch.manual_seed", [str(seed)])
         return mock
+
+    def _check_failure(self, operation: str, taken: Taken, error: Exception) -> None:
+        """Raise PrivateValue where what has failed on the mocks can be done on their mates."""
+        if self.agreement is None or self._returns_nothing(operation, taken.mocks):
+            return
+        id_ = self.next_id()
+        self.record(id_, operation, taken.encoded, taken.encoded_by_name)
+        try:
+            if not self.agreement.fails_alone(self._made_by(id_)):
+                return
+        finally:
+            self.drop(id_)
+            self.drop_arguments()
+        raise PrivateValue(
+            f"{type(error).__name__} is the mock's, which is made up: {error}. With other data of the same "
+            "kind the step succeeds, so that whether it fails depends on the data. Let the owner name the "
+            "values that it needs, Mock(categories={column: [value, …]}), or ask for its input with "
+            ".get(reason=…)"
+        ) from error
 
     def _returns_nothing(self, operation: str, mocks: Sequence[Any]) -> bool:
         """Whether an operation, which has returned None for mocks, does so for any data."""
@@ -404,6 +459,8 @@ class Program:
         how many there are depends on the data.
         """
         maker = self._makers.get(type(mock))
+        if type(mock) is list and hidden != UNCOUNTED and not any(map(is_tensor, mock)):
+            hidden |= self._unlike_by_id(id_, mock).hidden
         if hidden == UNCOUNTED and isinstance(mock, (tuple, list)):
             maker = None
         elif isinstance(mock, tuple) and maker is None:  # a named one

@@ -32,15 +32,18 @@ _OF_ALL = frozenset(
     {"size", "nbytes", "empty", "numel", "nelement", "stride", "strides", "is_same_size", "dim_order"}
 )
 _OF_SERIES = frozenset({"dtype", "name"})
+_OF_ITEMS = frozenset({"dtype", "dtypes", "schema", "collect_schema"})
+_OF_ONE = frozenset({"width", "height", "ngroups"})
+_TELLING = _OF_COLUMNS | _NUMBER_OF_AXES | _OF_ALL | _OF_SERIES | _OF_ITEMS | _OF_ONE
 _ROWS = "duet.remote(len)(x).get(reason=…)"
 _LENGTHS = re.compile(r"\((.*)\)$")
 
 
 def length(remote: Any) -> int:
     """What `len` says."""
-    hidden = remote._hidden
-    if hidden & LENGTHS and _is_hidden(remote, 0):
-        raise PrivateLength(_words(remote, "the length", _ROWS))
+    for hidden in _hidden_of(remote):
+        if hidden & LENGTHS and _is_hidden(remote, 0):
+            raise PrivateLength(_words(remote, "the length", _ROWS))
     try:
         return len(remote._mock)
     except TypeError as error:  # torch.tensor(x) has no protocol for x, and comes here by way of its items
@@ -52,7 +55,7 @@ def length(remote: Any) -> int:
 
 def metadata(remote: Any, name: str) -> Any:
     """An attribute that tells of sizes, types and names."""
-    if name == "shape" and remote._hidden & LENGTHS:
+    if name == "shape" and any(hidden & LENGTHS for hidden in _hidden_of(remote)):
         return _shape(remote)
     check(remote, name)
     told = getattr(remote._mock, name)
@@ -62,9 +65,27 @@ def metadata(remote: Any, name: str) -> Any:
 
 def check(remote: Any, name: str) -> None:
     """Raise PrivateValue where what `name` tells depends on the data."""
-    hidden = remote._hidden
-    if not hidden:
+    if name not in _TELLING:
         return
+    for hidden in _hidden_of(remote):
+        if hidden:
+            _check(remote, name, hidden)
+    if name in _OF_ITEMS and remote._program.unlike(remote).dtypes:
+        _refuse(remote, f"{name!r}", "x.get(reason=…); or settle it for any data with .astype(…)")
+
+
+def _hidden_of(remote: Any) -> Iterator[int]:
+    """The mask of its sizes by the rules, and then, for whoever has not refused by that, with what is not the
+    same for its mates, which remains hidden.
+    """
+    yield remote._hidden
+    unlike = remote._program.unlike(remote).hidden
+    if unlike & ~remote._hidden:
+        remote._hidden |= unlike
+        yield remote._hidden
+
+
+def _check(remote: Any, name: str, hidden: int) -> None:
     if name in _OF_COLUMNS:
         if ndim_of(remote._mock) == 2 and hidden & (COLUMNS | NAMES):
             _refuse(remote, f"{name!r}", f"x.head(0).get(reason=…).{name}")

@@ -17,6 +17,7 @@ from duetlink.compute.operations.allowed import LIBRARIES, OTHER, Allowed
 from duetlink.compute.operations.canonical import Program as Canonical
 from duetlink.compute.operations.sizes.mask import PUBLIC
 from duetlink.data import values
+from duetlink.duet.asking.agreement import Agreement
 from duetlink.duet.asking.asking import Asking, Question, What
 from duetlink.duet.asking.mock_tensors import plain
 from duetlink.duet.asking.pending_request import PendingRequest
@@ -79,6 +80,8 @@ class Workbench:
     async def close(self) -> None:
         """Let go of all mocks."""
         await self.rehearsals.close()
+        if self._program is not None and self._program.agreement is not None:
+            await self._program.agreement.close()
         self.revisions.close()
 
     # -- from any thread -------------------------------------------------------------------------------------
@@ -96,6 +99,9 @@ class Workbench:
                 self.load()
                 program = Program(self.allowed, self._ask, Result)
                 _equip(program)
+                if self._settings.mates == "on" and sys.platform == "linux":  # where rooms are forked
+                    assert self._thread is not None
+                    program.agreement = Agreement(self.revisions, self._settings, self._thread)
                 self._program = program
             return self._program
 
