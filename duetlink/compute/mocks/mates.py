@@ -22,6 +22,7 @@ system: the same mock and the same constants have the same mates.
 from __future__ import annotations
 
 import sys
+import zlib
 from collections.abc import Sequence
 from typing import Any, Protocol
 
@@ -41,9 +42,13 @@ _TIMES = ("1960-02-29", "2051-07-01")
 _MOST_FLOAT = 1e30
 
 
-def mate(mock: Any, kind: str, constants: Sequence[Constant] = ()) -> Any:
-    """The mate of a mock, for one of KINDS. What is of no type that is known here is its own mate."""
-    return _mate(mock, kind, tuple(constants)[:_MOST_CONSTANTS], (KINDS.index(kind),))
+def mate(mock: Any, kind: str, name: str, constants: Sequence[Constant] = ()) -> Any:
+    """The mate of a mock, for one of KINDS. What is of no type that is known here is its own mate.
+
+    Objects of different `name` differ in other places, so that their labels and missing items do not match.
+    """
+    seed = KINDS.index(kind), zlib.crc32(name.encode())
+    return _mate(mock, kind, tuple(constants)[:_MOST_CONSTANTS], seed)
 
 
 def _mate(mock: Any, kind: str, constants: Sequence[Constant], seed: tuple[int, ...]) -> Any:
@@ -124,8 +129,9 @@ def _unlike(column: _Column, kind: str, constants: Sequence[Constant], seed: tup
     if kind == BEYOND:
         pool = column.extended([*_beyond(column), *asked_for])
         new = random.permutation(np.arange(count, len(pool)))[:count]
-        old = random.integers(len(pool), size=count - len(new))
-        return pool.taken(random.permutation(np.r_[new, old]))
+        others = np.arange(count, len(pool)) if len(pool) > count else np.arange(count)
+        rest = np.r_[random.choice(others, count), random.integers(count, size=count)]
+        return pool.taken(random.permutation(np.r_[new, random.permutation(rest)[: count - len(new)]]))
     few = random.permutation(count)[:_FEW]
     pool = column.taken(few).extended(asked_for)
     shares = 1.0 / np.arange(1, len(pool) + 1)
@@ -320,7 +326,7 @@ def _labels(index: Any, kind: str, constants: Sequence[Constant], seed: tuple[in
     column = _Series(pandas.Series(index.to_numpy() if type(index) is pandas.RangeIndex else index))
     asked_for, room = _near(column.family, constants), max(1, count // _NEW_LABELS)
     if kind == BEYOND:
-        wide = column.extended([*asked_for, *_new_labels(column)])
+        wide = column.extended([*asked_for, *_new_labels(column, int(random.integers(2, 50)))])
         new = np.arange(count, len(wide))[: 2 * room]
         old = random.permutation(count)[: max(0, count - len(new))]
         made = wide.taken(random.permutation(np.r_[new, old])[:count]).values
@@ -333,14 +339,14 @@ def _labels(index: Any, kind: str, constants: Sequence[Constant], seed: tuple[in
     return pandas.Index(made, dtype=index.dtype, name=index.name)
 
 
-def _new_labels(column: _Series) -> list[Any]:
+def _new_labels(column: _Series, step: int) -> list[Any]:
     if column.family == "int":
-        return [int(column.greatest()) + step for step in range(1, _NEW_LABELS + 1)]
+        return [int(column.greatest()) + step * number for number in range(1, _NEW_LABELS + 1)]
     if column.family == "time":
         last, first = column.values.max(), column.values.min()
-        days = sys.modules["pandas"].Timedelta(days=1)
-        return [last + days, first - days]
-    return list(_TEXTS) if column.family == "text" else []
+        apart = sys.modules["pandas"].Timedelta(days=step)
+        return [last + apart, first - apart]
+    return [*_TEXTS, f"label {step}"] if column.family == "text" else []
 
 
 # -- Polars --------------------------------------------------------------------------------------------------

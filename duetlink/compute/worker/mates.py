@@ -90,7 +90,7 @@ class MatesDesk:
             made = self._made[key] = _Made(constants, {})
         if kind not in made.bodies:
             mock = values.decode(memoryview(bytearray(self._mocks[key])), gradients=False)
-            encoded = values.encode(mate(mock, kind, constants), plain_nan=True)
+            encoded = values.encode(mate(mock, kind, key[0], constants), plain_nan=True)
             made.bodies[kind] = b"".join(encoded.segments)
         return made.bodies[kind]
 

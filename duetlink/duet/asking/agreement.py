@@ -43,6 +43,8 @@ _MOST_MOCK_BYTES = (
 _TIMEOUT_S = 30.0
 _IDLE_S = 60.0  # after which the room of the mates ends; another takes some milliseconds
 
+_OF_KIND = ("ndim", "nlevels")  # frames, series and arrays, and indexes by their levels
+
 Answer = Any  # of a mate: a value, a Fault, or None where it has none
 
 _log = logging.getLogger(__name__)
@@ -209,9 +211,7 @@ def _looks_of(mock: Any) -> list[Any] | None:
     nothing = ["operator.getitem", [[0], ["s", 0, 0, None]]]
     if module in ("pandas", "polars") and hasattr(mock, "head"):
         return [length, [".head", [[0], 0]]]
-    if module == "pandas" and hasattr(mock, "nlevels"):
-        return [length, nothing]
-    if module in ("numpy", "torch") and hasattr(mock, "shape"):
+    if module in ("numpy", "torch", "pandas") and hasattr(mock, "shape"):
         return [length, nothing] if len(mock.shape) else [["numpy.shape", [[0]]]]
     return [length] if kind in (list, tuple) else None
 
@@ -236,7 +236,7 @@ def _difference(mock: Any, answer: Any, target: int) -> Unlike:
         same = tuple(answer[0]) == () if shape == () else answer[0] == len(mock)
         return ALIKE if same else Unlike(UNCOUNTED)
     count, rest = answer
-    if type(rest).__name__ != type(mock).__name__ or getattr(rest, "ndim", 1) != getattr(mock, "ndim", 1):
+    if [getattr(rest, name, None) for name in _OF_KIND] != [getattr(mock, name, None) for name in _OF_KIND]:
         return Unlike(UNCOUNTED)
     if hasattr(mock, "columns"):
         return _difference_of_frames(mock, count, rest)

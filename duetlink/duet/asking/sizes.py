@@ -55,7 +55,7 @@ def length(remote: Any) -> int:
 
 def metadata(remote: Any, name: str) -> Any:
     """An attribute that tells of sizes, types and names."""
-    if name == "shape" and any(hidden & LENGTHS for hidden in _hidden_of(remote)):
+    if name == "shape" and (remote._hidden & LENGTHS or _settled(remote) & LENGTHS):
         return _shape(remote)
     check(remote, name)
     told = getattr(remote._mock, name)
@@ -75,14 +75,18 @@ def check(remote: Any, name: str) -> None:
 
 
 def _hidden_of(remote: Any) -> Iterator[int]:
-    """The mask of its sizes by the rules, and then, for whoever has not refused by that, with what is not the
-    same for its mates, which remains hidden.
-    """
+    """The mask of its sizes by the rules, and then, for whoever has not refused by that, by its mates too."""
     yield remote._hidden
+    yield _settled(remote)
+
+
+def _settled(remote: Any) -> int:
+    """The mask of its sizes, with those that are not the same for its mates, which remain hidden."""
     unlike = remote._program.unlike(remote).hidden
     if unlike & ~remote._hidden:
         remote._hidden |= unlike
-        yield remote._hidden
+    hidden: int = remote._hidden
+    return hidden
 
 
 def _check(remote: Any, name: str, hidden: int) -> None:
@@ -184,6 +188,8 @@ def hidden_of_asset(mock: Any, detail: str, size_bytes: int) -> int:
 
 def _shape(remote: Any) -> Shape:
     mock = remote.mock
+    if not all(_is_hidden(remote, axis) for axis in range(len(mock.shape))):
+        _settled(remote)
     if remote._hidden == UNCOUNTED:
         check(remote, "ndim")
     lengths = tuple(
