@@ -37,6 +37,9 @@ _MISSING = 0.25
 _NEW_LABELS = 4  # at most; one in so many rows
 _FEW = 3  # values of TIES beside the constants
 _MOST_CONSTANTS = 64
+_MOST_ROWS = (
+    10_000  # that differ; the others are the mock's, so that a mate of a large one takes little longer
+)
 _TEXTS = ("", "a b c d", "17", "2001-02-03")
 _TIMES = ("1960-02-29", "2051-07-01")
 _MOST_FLOAT = 1e30
@@ -53,6 +56,9 @@ def mate(mock: Any, kind: str, name: str, constants: Sequence[Constant] = ()) ->
 
 def _mate(mock: Any, kind: str, constants: Sequence[Constant], seed: tuple[int, ...]) -> Any:
     library = type(mock).__module__.partition(".")[0]
+    if len(getattr(mock, "shape", ())) > 0 and len(mock) > _MOST_ROWS:
+        rows = mock.iloc if hasattr(mock, "iloc") else mock
+        return _joined(_mate(rows[:_MOST_ROWS], kind, constants, seed), rows[_MOST_ROWS:])
     if library == "pandas":
         return _of_pandas(mock, kind, constants, seed)
     if library == "polars":
@@ -71,6 +77,13 @@ def _mate(mock: Any, kind: str, constants: Sequence[Constant], seed: tuple[int, 
     if type(mock) in (bool, int, float, str):
         return _of_array(np.array([mock]), kind, constants, seed).item()
     return mock
+
+
+def _joined(first: Any, others: Any) -> Any:
+    library = sys.modules[type(others).__module__.partition(".")[0]]
+    if hasattr(others, "append") and hasattr(others, "nlevels"):
+        return first.append(others)
+    return getattr(library, "cat" if library.__name__ == "torch" else "concat")([first, others])
 
 
 # -- one column ----------------------------------------------------------------------------------------------
