@@ -292,23 +292,78 @@ def test_an_estimator_that_holds_what_does_not_travel_is_refused(shared_bench: B
         shared_bench.scientist.remote(tree)
 
 
-def test_settings_that_are_not_recorded_are_refused(shared_bench: Bench, p: dict[str, Any]) -> None:
+def test_autocast_is_recorded_with_each_step(shared_bench: Bench, p: dict[str, Any]) -> None:
+    torch.manual_seed(0)
+    model = nn.Linear(3, 2)
+    real = torch.arange(6.0).reshape(2, 3)
+    with torch.autocast("cpu"):
+        expected = model(real)
+    model = shared_bench.scientist.remote(model)
+    with torch.autocast("cpu"):
+        inside = model(p["tensor"] * 1.5)
+        product = p["tensor"] @ p["tensor"].T
+    outside = p["tensor"] @ p["tensor"].T
+    fetched = shared_bench.scientist.fetch([inside, product, outside], reason="all")
+    assert [each.dtype for each in fetched] == [torch.bfloat16, torch.bfloat16, torch.float32]
+    assert inside.dtype == expected.dtype == torch.bfloat16
+    assert fetched[1].tolist() == (real.bfloat16() @ real.bfloat16().T).tolist()
+
+
+def test_a_training_under_autocast_is_the_one_at_home(shared_bench: Bench, p: dict[str, Any]) -> None:
+    def trained(model: Any, x: Any) -> Any:
+        optimiser = torch.optim.SGD(model.parameters(), lr=0.01)
+        for _ in range(3):
+            optimiser.zero_grad()
+            with torch.autocast("cpu", dtype=torch.bfloat16):
+                loss = model(x).square().mean()
+            loss.backward()
+            optimiser.step()
+        return model.weight
+
+    torch.manual_seed(0)
+    model = nn.Linear(3, 2)
+    far = shared_bench.scientist.remote(copy.deepcopy(model))
+    expected = trained(model, torch.arange(6.0).reshape(2, 3)).detach()
+    found = trained(far, p["tensor"]).get(reason="weights")
+    torch.testing.assert_close(found.detach(), expected, rtol=0, atol=0)
+
+
+def test_the_default_dtype_is_recorded_with_each_step(shared_bench: Bench, p: dict[str, Any]) -> None:
     remote = shared_bench.scientist.remote
-    with torch.autocast("cpu"), pytest.raises(errors.OperationRefused, match="autocast"):
-        p["tensor"] @ p["tensor"].T
-    with (
-        sklearn.config_context(transform_output="pandas"),
-        pytest.raises(errors.OperationRefused, match="transform_output"),
-    ):
-        remote(StandardScaler())
+    whole = shared_bench.share(torch.arange(3), "s whole", torch.tensor([7, 8, 9]))
     torch.set_default_dtype(torch.float64)
     try:
-        with pytest.raises(errors.OperationRefused, match="give a dtype"):
-            remote(torch).zeros(3)
-        assert remote(torch).zeros(3, dtype=torch.float32).dtype == torch.float32
-        assert (p["tensor"] * 2).get().dtype == torch.float32
+        made = [remote(torch).zeros(3), whole * 0.1, (whole + 1) / 3, p["tensor"] * 2]
     finally:
         torch.set_default_dtype(torch.float32)
+    found = shared_bench.scientist.fetch([*made, whole * 0.1], reason="all")
+    float64, float32 = torch.float64, torch.float32
+    assert [each.dtype for each in found] == [float64, float64, float64, float32, float32]
+    assert found[1].tolist() == [0.0, 0.1, 0.2]
+
+
+def test_what_transformers_return_is_recorded_with_each_step(shared_bench: Bench, p: dict[str, Any]) -> None:
+    shown: list[str] = []
+
+    def answer(request: Any) -> None:
+        shown.append(str(request.code))
+        request.approve()
+
+    shared_bench.answer = answer
+    try:
+        scaler = shared_bench.scientist.remote(StandardScaler())
+        with sklearn.config_context(transform_output="pandas"):
+            frame = scaler.fit_transform(p["frame"][["age"]])
+        found = frame.get(reason="a frame")
+        array = scaler.transform(p["frame"][["age"]]).get(reason="an array")
+    finally:
+        shared_bench.answer = None
+    assert isinstance(found, pd.DataFrame)
+    assert found.columns.tolist() == ["age"]
+    assert array.tolist() == found.to_numpy().tolist() == [[1.0], [-1.0]]
+    assert 'within sklearn.config_context(transform_output="pandas")' in shown[0]
+    lines = shown[1].splitlines()
+    assert [line for line in lines if "within" in line] == [line for line in lines if "fit_transform" in line]
 
 
 def test_a_seed_of_this_side_is_a_seed_of_the_program(p: dict[str, Any]) -> None:

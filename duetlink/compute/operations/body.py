@@ -14,6 +14,7 @@ as in `program.py`. The modes are a JSON object of
     "grad": false           torch records no gradients in this step
     "draw": [seed, k]       it is the k-th step, from 0 on, that may draw random numbers since the program has
                             set this seed; null: it has set none
+    "settings": {…}         of libraries, see `settings.py`
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ import json
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from duetlink.compute.operations.settings import Settings, settings_of
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 
 MAGIC = b"duetprg2"
@@ -40,7 +42,7 @@ MAX_NAME = 200  # characters of an operation and of a keyword
 MAX_DRAWS = 1 << 53
 _PREFIX_BYTES = len(MAGIC) + 8
 _HEADER_KEYS = frozenset(("target", "steps", "values"))
-_MODES = frozenset(("grad", "draw"))
+_MODES = frozenset(("grad", "draw", "settings"))
 
 Raw = list[Any]  # a step, as JSON has it
 
@@ -76,6 +78,7 @@ class BodyStep(NamedTuple):
     keywords: dict[str, Any]
     records: bool  # whether torch records gradients
     draw: Draw | None
+    settings: Settings = ()
 
 
 def write(
@@ -153,7 +156,9 @@ def step_of(raw: Any) -> BodyStep:
             modes = raw[3]
             if type(modes) is dict and modes and modes.keys() <= _MODES and modes.get("grad", False) is False:
                 draw = _draw(modes["draw"]) if "draw" in modes else None
-                return BodyStep(operation, arguments, keywords, "grad" not in modes, draw)
+                settings = settings_of(modes["settings"]) if "settings" in modes else ()
+                if settings or "settings" not in modes:
+                    return BodyStep(operation, arguments, keywords, "grad" not in modes, draw, settings or ())
     raise RemoteProtocolError("a step is no list of an operation, its arguments, named ones, and modes")
 
 

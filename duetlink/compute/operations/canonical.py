@@ -21,7 +21,7 @@ from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.lineage import Lineage, lineage
 from duetlink.compute.operations.program import ASSET, VALUE, Step
 from duetlink.compute.operations.slice import Slice, slice_of
-from duetlink.compute.operations.trace import LoggedValue, Trace
+from duetlink.compute.operations.trace import LoggedValue, Shape, Trace
 from duetlink.errors import RemoteProtocolError
 
 DIGEST_VERSION = "v2:"  # before digests of programs and functions
@@ -186,7 +186,7 @@ def compacted(trace: Trace) -> Trace:
 def _written(found: Slice) -> tuple[bytes, list[int], list[LoggedValue]]:
     """The steps as JSON, the places of the targets, and the values by their places."""
     writers = [
-        _Writer(shape.operation, shape.arguments, shape.keywords, shape.gradients) for shape in found.shapes
+        _Writer(shape.operation, shape.arguments, shape.keywords, _modes(shape)) for shape in found.shapes
     ]
     places: list[int] = [0] * (len(found) * 3 + 2)  # of results, by their numbers
     values: dict[int, int] = {}
@@ -221,11 +221,19 @@ def _written(found: Slice) -> tuple[bytes, list[int], list[LoggedValue]]:
     return f"[{','.join(lines)}]".encode(), [places[target] for target in found.targets], logged
 
 
+def _modes(shape: Shape) -> str:
+    """All but the draw, which differs between steps of one shape."""
+    found = [] if shape.gradients else ['"grad":false']
+    if shape.settings:
+        found.append(f'"settings":{_dumped(dict(shape.settings))}')
+    return ",".join(found)
+
+
 class _Writer:
     """Writes the steps of one shape: as texts in which `%d` stands for each result that it names."""
 
     def __init__(
-        self, operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any], gradients: bool
+        self, operation: str, arguments: Sequence[Any], keywords: Mapping[str, Any], modes: str
     ) -> None:
         self.operation = operation
         self.whole = f"[{_dumped(operation)},{_dumped(list(arguments))}]"
@@ -234,14 +242,13 @@ class _Writer:
         named = (
             "{" + ",".join(f"{_escaped(key)}:{self._filled(item)}" for key, item in keywords.items()) + "}"
         )
-        grad = '"grad":false' if not gradients else ""
-        if grad:
-            plain = f"[{inner},{named},{{{grad}}}]"
+        if modes:
+            plain = f"[{inner},{named},{{{modes}}}]"
         else:
             plain = f"[{inner},{named}]" if keywords else f"[{inner}]"
         # without `%d` nothing is put in, and what was escaped for that is to be as it was
         self.plain = plain if self._names else plain.replace("%%", "%")
-        drawing = f'[{inner},{named},{{{grad}{"," if grad else ""}"draw":'
+        drawing = f'[{inner},{named},{{{modes}{"," if modes else ""}"draw":'
         self.drawing = drawing if self._names else drawing.replace("%%", "%")
 
     def _filled_all(self, parts: Sequence[Any]) -> str:

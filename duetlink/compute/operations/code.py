@@ -27,6 +27,7 @@ from duetlink.compute.operations.names import COUNTERS
 from duetlink.compute.operations.outline import references_in
 from duetlink.compute.operations.program import ASSET, VALUE
 from duetlink.compute.operations.rounds import differences, steps_like
+from duetlink.compute.operations.settings import words_of
 from duetlink.compute.operations.slice import Slice
 from duetlink.compute.operations.trace import Shape
 from duetlink.compute.operations.uses import ALL, HERE, Meaning, Uses, changes
@@ -241,6 +242,7 @@ class _Code:
             differing = differences(self._slice, self._like[step], variable)
             changing, words = differing.changing, list(differing.words)
             block.counts |= len(changing) > len(words)
+        words += words_of(self._shape(step).settings)
         if self._slice.results[step] in self._uses.twice:
             words.append("one of several steps that claim to make this")
         return changing, words
@@ -296,6 +298,8 @@ class _Code:
             return False
         if writes and user > index + 1:
             return False
+        if self._shape(step).settings:
+            return False  # what is said of them is of this step alone
         gradients = self._shape(step).gradients or not self._graded
         item = block.items[user] if user < len(block.items) else None
         if not isinstance(item, int):
@@ -303,6 +307,8 @@ class _Code:
         if item > until:
             return False
         later = self._shape(item)
+        if later.settings:
+            return False
         if augments(later) and self._uses.references(item)[0] == number:
             return False  # it may become `x += y`
         return gradients == (later.gradients or not self._graded)

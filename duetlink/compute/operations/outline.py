@@ -18,6 +18,7 @@ def outline(shape: Shape) -> str:
             {name: _outlined(argument) for name, argument in shape.keywords.items()},
             shape.gradients,
             shape.kind,
+            shape.settings,
         )
     )
 

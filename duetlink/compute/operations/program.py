@@ -19,6 +19,9 @@ are:
     ["c", name]                   a constant of the lists, such as numpy.float32
     ["f", name]                   a function of the lists
 
+A recorded step may have two items more: 0 where an operation that may draw random numbers draws none, else 1;
+and the settings of libraries under which it is done, as in `settings.py`.
+
 The steps of a program that is asked for have no ids, and neither drop nor grad nor seeds among them: see
 `body.py`.
 """

@@ -43,6 +43,7 @@ from duetlink.compute.operations.kinds import (
 )
 from duetlink.compute.operations.partition import Partition
 from duetlink.compute.operations.program import ASSET, DROP, GRAD, MAX_DEPTH, SEEDS, VALUE
+from duetlink.compute.operations.settings import Settings, settings_of
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 
 # Of memory, for one program: some three million steps. A step takes about 170 bytes; one that differs from
@@ -71,6 +72,7 @@ class Shape:
     keywords: dict[str, Any]  # in the order in which they came, which can have a meaning
     gradients: bool  # whether torch recorded them then
     kind: int
+    settings: Settings = ()
 
 
 class Trace:
@@ -105,6 +107,7 @@ class Trace:
         # what an operation does and teaches, and whether it may draw random numbers, by its name
         self._known: dict[str, tuple[int, bool, bool]] = {}
         self._gradients = True
+        self._settings: Settings = ()  # of the step at hand
         self._draw = Draw(None, 0)  # the next one
         self._last = 0  # references, before the step at hand
         self._next_modes: tuple[bool, Draw] | None = None  # behind a whole program
@@ -143,8 +146,8 @@ class Trace:
 
     def add(self, steps: Sequence[Any], values: Sequence[LoggedValue] = ()) -> None:
         """Take in the next steps, `[id, operation, arguments]` or with keywords, as a recorder wrote them. A
-        step `value` has the place of one of `values`. A fifth item says of an operation that may draw random
-        numbers that it draws none here.
+        step `value` has the place of one of `values`. A fifth item, 0, says of an operation that may draw
+        random numbers that it draws none here, and a sixth has its settings.
 
         Raises:
             LimitExceeded: they would take more memory than MAX_HELD_BYTES; nothing is taken in any more.
@@ -155,12 +158,13 @@ class Trace:
         opened: dict[int, int] = {}  # of the values, by index
         for raw in steps:
             # wider than what the protocol allows: what a room refuses does no harm here
-            if type(raw) is not list or not 3 <= len(raw) <= 5:
+            if type(raw) is not list or not 3 <= len(raw) <= 6:
                 self._put(NOTHING, -1, -1, ())
                 continue
             id_, operation, arguments = raw[:3]
             keywords = raw[3] if len(raw) > 3 else _NO_KEYWORDS
-            if not _is_step(operation, arguments, keywords) or type(id_) is not int:
+            settings = settings_of(raw[5]) if len(raw) > 5 else ()
+            if settings is None or not _is_step(operation, arguments, keywords) or type(id_) is not int:
                 self._put(NOTHING, -1, -1, ())
             elif operation in _ATTRIBUTES:
                 if operation == GRAD and arguments:
@@ -173,7 +177,9 @@ class Trace:
                             self.forget(dropped)
                 self._put(NOTHING, -1, -1, ())
             else:
-                self._add(id_, operation, arguments, keywords, values, opened, draws=len(raw) < 5)
+                self._settings = settings
+                draws = len(raw) < 5 or raw[4] == 1
+                self._add(id_, operation, arguments, keywords, values, opened, draws=draws)
 
     def add_canonical(self, steps: Sequence[Any], values: Sequence[LoggedValue]) -> None:
         """Take in a whole program, whose results are called by the places of their steps, from 1 on; see
@@ -189,7 +195,7 @@ class Trace:
             step = body.step_of(raw)
             if step.operation in _ATTRIBUTES:
                 raise RemoteProtocolError(f"step {place}, {step.operation}, is an attribute of other steps")
-            self._gradients = step.records
+            self._gradients, self._settings = step.records, step.settings
             self._add(place, step.operation, step.arguments, step.keywords, values, opened, step.draw)
             if self.kinds[-1] == NOTHING or -1 in self.references[self._last :]:
                 raise RemoteProtocolError(f"step {place}, {step.operation}, uses what there is not")
@@ -284,10 +290,12 @@ class Trace:
             return self._put(NOTHING, -1, -1, ())
         if kind >= CHANGES_FIRST or keywords:
             kind = self._exactly(kind, keywords, first, nodes)
-        text = repr((operation, arguments, keywords, self._gradients, kind))
+        text = repr((operation, arguments, keywords, self._gradients, kind, self._settings))
         number = self._number_of.get(text)
         if number is None:
-            number = self._number(text, Shape(operation, arguments, keywords, self._gradients, kind))
+            number = self._number(
+                text, Shape(operation, arguments, keywords, self._gradients, kind, self._settings)
+            )
         node = self._define(id_) if id_ else -1
         time = len(self.kinds)
         if draw is not None:

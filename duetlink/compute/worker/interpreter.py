@@ -33,6 +33,7 @@ from duetlink.compute.operations.finished import finished
 from duetlink.compute.operations.guards import check
 from duetlink.compute.operations.items import check_items
 from duetlink.compute.operations.kinds import BACK, CHANGES_FIRST, FRESH, kind_by_name, writes
+from duetlink.compute.operations.settings import Settings, under
 from duetlink.compute.worker import faults, groups, read_only, separation
 from duetlink.compute.worker.console import KernelGone
 from duetlink.compute.worker.draws import Draws
@@ -82,6 +83,8 @@ class Interpreter:
         self._kept: groups.Group = EVERYBODY
         self._shared: dict[int, tuple[str, int]] = {}  # assets by their numbers, which nothing may change
         self._records = True  # whether torch records gradients
+        self._settings: Settings = ()
+        self._setting = contextlib.ExitStack()  # in which they hold
         self._ending, self._ends = _last_uses(body)
         self._released = 0  # of `_ending`
         self._done_up_to = 0  # the number of the last step that was done
@@ -110,7 +113,7 @@ class Interpreter:
                 if number <= self._thawed and (number == self._thawed or ends[number] <= self._thawed):
                     continue
                 progress.at = number
-                if not (self._records and operate(number, raw)):
+                if not (self._records and not self._settings and operate(number, raw)):
                     self._do(number, raw)
                 while not self._goes_on and released < count and ends[ending[released]] <= number:
                     objects.pop(ending[released], None)
@@ -121,7 +124,15 @@ class Interpreter:
             raise
         finally:
             _record_gradients(True)
+            self._set(())
             self._released, self._done_up_to = released, until
+
+    def _set(self, settings: Settings) -> None:
+        """Work with these from now on. Torch keeps what it has converted until another step has others."""
+        self._setting.close()
+        self._settings = settings
+        if settings:
+            self._setting.enter_context(under(settings))
 
     def lengthen(self, body: Body) -> None:
         """Have a program that begins with all steps of the one that was run, as whoever sends it has made
@@ -196,6 +207,8 @@ class Interpreter:
         if step.records is not self._records:
             _record_gradients(step.records)
             self._records = step.records
+        if step.settings != self._settings:
+            self._set(step.settings)
         if step.draw is not None:
             self._draws.seed(step.draw)
         used: list[int] = []
@@ -322,6 +335,8 @@ class Interpreter:
         finally:
             read_only.unlock(locked)
         # compiled code that only reads may insist on what can be written to
+        if step.settings != self._settings:
+            self._set(step.settings)
         if step.draw is not None:
             self._draws.seed(step.draw)
 

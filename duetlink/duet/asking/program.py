@@ -30,6 +30,7 @@ from duetlink.compute.operations.effects import may_draw, worst_effect
 from duetlink.compute.operations.finished import finished
 from duetlink.compute.operations.guards import check
 from duetlink.compute.operations.program import SEEDS
+from duetlink.compute.operations.settings import Settings
 from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
 from duetlink.compute.operations.sizes.mask import EVERY, NESTED, PUBLIC, UNCOUNTED, hidden_in, trimmed
 from duetlink.compute.operations.trace import LoggedValue, Trace
@@ -39,7 +40,7 @@ from duetlink.duet.asking.agreement import ALIKE, Agreement, Unlike
 from duetlink.duet.asking.echoes import Echoes
 from duetlink.duet.asking.iteration import is_counted
 from duetlink.duet.asking.mock_tensors import AsMocks, is_tensor
-from duetlink.duet.asking.modes import check_modes
+from duetlink.duet.asking.modes import settings_here
 from duetlink.duet.asking.recipe import library_of, recipe_of, refuse
 from duetlink.duet.asking.seeds import numpy_seed, torch_seed
 from duetlink.duet.asking.targets import IN_PLACE_OPERATORS, SharedMemory, check_targets
@@ -80,6 +81,7 @@ class Taken(NamedTuple):
     mocks_by_name: dict[str, Any]
     encoded: list[str]
     encoded_by_name: dict[str, str]
+    settings: Settings
 
 
 Step = str | Placed | int  # an id: this result is not needed any more
@@ -148,9 +150,10 @@ class Program:
         keywords: Mapping[str, str] | None = None,
         *,
         draws: bool = True,
+        settings: Settings = (),
     ) -> None:
         """Record a step whose arguments are written already. With `draws` false it draws no random numbers,
-        though others of its name may.
+        though others of its name may. `settings` are those of libraries that it depends on.
         """
         head = _heads.get(operation)
         if head is None:
@@ -159,8 +162,10 @@ class Program:
         if keywords:
             named = ",".join(f"{write_plain(name)}:{argument}" for name, argument in keywords.items())
             text = f"{text},{{{named}}}"
-        if not draws:
-            text += ",0" if keywords else ",{},0"
+        if not draws or settings:
+            text += f"{'' if keywords else ',{}'},{int(draws)}"
+        if settings:
+            text += f",{write_plain(dict(settings))}"
         torch = sys.modules.get("torch")
         if torch is None:
             self.append(text + "]")
@@ -320,7 +325,7 @@ class Program:
         if operation == "numpy.where" and len(arguments) == 1 and not keywords:
             operation, function = "numpy.nonzero", self.allowed.function("numpy.nonzero").call
         taken = self.take(operation, arguments, keywords)
-        arguments, keywords, theirs, theirs_by_name, encoded, encoded_by_name = taken
+        arguments, keywords, theirs, theirs_by_name, encoded, encoded_by_name, settings = taken
         # what is done to a tensor's pointer within is done to its mock, and is no step of its own
         with AsMocks():
             mock = self.done_to_mocks(operation, function, taken)
@@ -338,8 +343,8 @@ class Program:
             mock = finished(mock)
         draws = not may_draw(operation) or self._draws(operation, theirs, theirs_by_name)
         if mock is None and self._returns_nothing(operation, theirs):
-            return self.done(operation, encoded, encoded_by_name, draws=draws)
-        made = self.made(operation, encoded, encoded_by_name, mock, hidden, draws=draws)
+            return self.done(operation, encoded, encoded_by_name, draws=draws, settings=settings)
+        made = self.made(operation, encoded, encoded_by_name, mock, hidden, draws=draws, settings=settings)
         if is_tensor(mock) and not all(map(is_tensor, theirs)):
             made._hidden |= self._unlike_by_id(made._id, mock).hidden
         return made
@@ -356,10 +361,10 @@ class Program:
             keywords = {name: self.counterpart(argument) for name, argument in keywords.items()}
         mocks_by_name = {name: mock_of(argument) for name, argument in keywords.items()}
         check(operation, mocks, mocks_by_name)
-        check_modes(operation, mocks, keywords)
+        settings = settings_here(operation, (*mocks, *mocks_by_name.values()))
         encoded = [self.encode(argument) for argument in arguments]
         encoded_by_name = {name: self.encode(argument) for name, argument in keywords.items()}
-        return Taken(arguments, keywords, mocks, mocks_by_name, encoded, encoded_by_name)
+        return Taken(arguments, keywords, mocks, mocks_by_name, encoded, encoded_by_name, settings)
 
     def done_to_mocks(self, operation: str, function: Callable[..., Any], taken: Taken) -> Any:
         """What `function` makes of mocks, to be called within AsMocks. Where it takes the first random number
@@ -437,21 +442,28 @@ class Program:
         hidden: int = EVERY,
         *,
         draws: bool = True,
+        settings: Settings = (),
     ) -> Any:
         """Record a step that made `mock` here; returns pointers for its result, also where `mock` is None, as
         the maximum of no rows is: the real result may be a number. `hidden` is the mask of its sizes; for
-        `draws` see `record`.
+        the rest see `record`.
         """
         id_ = self.next_id()
-        self.record(id_, operation, arguments, keywords, draws=draws)
+        self.record(id_, operation, arguments, keywords, draws=draws, settings=settings)
         self.drop_arguments()
         return self.wrap(mock, id_, hidden)
 
     def done(
-        self, operation: str, arguments: Sequence[str], keywords: Mapping[str, str], *, draws: bool = True
+        self,
+        operation: str,
+        arguments: Sequence[str],
+        keywords: Mapping[str, str],
+        *,
+        draws: bool = True,
+        settings: Settings = (),
     ) -> None:
-        """Record a step that returns nothing, whatever the data are."""
-        self.record(0, operation, arguments, keywords, draws=draws)
+        """Record a step that returns nothing, whatever the data are; for the rest see `record`."""
+        self.record(0, operation, arguments, keywords, draws=draws, settings=settings)
         self.drop_arguments()
 
     def wrap(self, mock: Any, id_: int, hidden: int = EVERY) -> Any:

@@ -465,6 +465,8 @@ def _binary(
         program, mine, id_ = self._state
         hidden = self._hidden
         kind = type(other)
+        if type(self) is not Result and is_tensor(mine):  # an asset: settings of torch count
+            return program.call(operation, function, (other, self) if swapped else (self, other), {})
         if kind is float:
             theirs, text = other, FLOATS.get(other) or write_float(other)
         elif kind is int:

@@ -166,14 +166,14 @@ def torch_function(function: Any, arguments: Any, keywords: Any) -> Any:
     with AsMocks():
         mock = program.done_to_mocks(name, function, taken)
     if is_remote(mock) and any(mock is argument for argument in taken.mocks):  # in place
-        program.record(0, name, taken.encoded, taken.encoded_by_name)
+        program.record(0, name, taken.encoded, taken.encoded_by_name, settings=taken.settings)
         program.drop_arguments()
         return mock
     if mock is None:
-        return program.done(name, taken.encoded, taken.encoded_by_name)
+        return program.done(name, taken.encoded, taken.encoded_by_name, settings=taken.settings)
     with AsMocks():
         hidden = hidden_after(name, taken.arguments, taken.keywords, taken.mocks, mock, program.allowed)
-    return program.made(name, taken.encoded, taken.encoded_by_name, mock, hidden)
+    return program.made(name, taken.encoded, taken.encoded_by_name, mock, hidden, settings=taken.settings)
 
 
 _SET_DATA = vars(torch._C.TensorBase)["data"].__set__

@@ -177,11 +177,15 @@ def test_a_program_with_a_byte_changed_is_read_or_refused(data: st.DataObject) -
 
 
 def test_steps_are_read() -> None:
-    assert step_of(["numpy.sum", [[1]]]) == ("numpy.sum", [[1]], {}, True, None)
-    assert step_of(["numpy.sum", [[1]], {"axis": 0}]) == ("numpy.sum", [[1]], {"axis": 0}, True, None)
-    assert step_of(["a", [], {}, {"grad": False}]) == ("a", [], {}, False, None)
+    assert step_of(["numpy.sum", [[1]]]) == ("numpy.sum", [[1]], {}, True, None, ())
+    assert step_of(["numpy.sum", [[1]], {"axis": 0}]) == ("numpy.sum", [[1]], {"axis": 0}, True, None, ())
+    assert step_of(["a", [], {}, {"grad": False}]) == ("a", [], {}, False, None, ())
+    assert step_of(["a", [], {}, {"settings": {"dtype": "float64", "autocast": "bfloat16"}}]).settings == (
+        ("autocast", "bfloat16"),
+        ("dtype", "float64"),
+    )
     assert step_of(["a", [], {}, {"draw": [None, 3]}]).draw == Draw(None, 3)
-    assert step_of(["a", [], {}, {"draw": [7, 0], "grad": False}]) == ("a", [], {}, False, Draw(7, 0))
+    assert step_of(["a", [], {}, {"draw": [7, 0], "grad": False}]) == ("a", [], {}, False, Draw(7, 0), ())
 
 
 @pytest.mark.parametrize(
@@ -209,6 +213,12 @@ def test_steps_are_read() -> None:
         ["a", [], {}, {"draw": [0, -1]}],
         ["a", [], {}, {"draw": [0, None]}],
         ["a", [], {}, {"draw": [0, 0]}, 1],
+        ["a", [], {}, {"settings": {}}],
+        ["a", [], {}, {"settings": ["dtype", "float64"]}],
+        ["a", [], {}, {"settings": {"dtype": "object"}}],
+        ["a", [], {}, {"settings": {"dtype": ["float64"]}}],
+        ["a", [], {}, {"settings": {"output": "default"}}],
+        ["a", [], {}, {"settings": {"working_memory": 1}}],
     ],
 )
 def test_what_is_no_step_is_refused(raw: Any) -> None:

@@ -154,7 +154,7 @@ def _names_of_labels(patch: Patch) -> None:
 
 
 def _settings(patch: Patch) -> None:
-    patch.setattr(program, "check_modes", _nothing)
+    patch.setattr(program, "settings_here", lambda *_: ())
 
 
 def _names_of_pointers(patch: Patch) -> None:

@@ -1,0 +1,55 @@
+"""Settings of libraries under which a step was done: they change what comes of it, and stand in no argument.
+
+They are written as `{"autocast": "bfloat16", "dtype": "float64", "output": "pandas"}`, in this order: on the
+CPU torch works in another type of items; what torch makes of no type is of this one; scikit-learn's
+transformers return frames.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+from collections.abc import Iterator
+from typing import Any
+
+Settings = tuple[tuple[str, str], ...]  # names with values, sorted; empty: as the libraries have it
+_VALUES = {
+    "autocast": ("bfloat16", "float16"),
+    "dtype": ("bfloat16", "float16", "float32", "float64"),
+    "output": ("pandas", "polars"),
+}
+_WORDS = {
+    "autocast": 'within torch.autocast("cpu", dtype=torch.{})',
+    "dtype": "after torch.set_default_dtype(torch.{})",
+    "output": 'within sklearn.config_context(transform_output="{}")',
+}
+
+
+def settings_of(told: Any) -> Settings | None:
+    """What JSON tells; None: these are none."""
+    if type(told) is dict and all(told[name] in _VALUES.get(name, ()) for name in told):
+        return tuple(sorted(told.items()))
+    return None
+
+
+def words_of(settings: Settings) -> list[str]:
+    """What a reader is told."""
+    return [_WORDS[name].format(value) for name, value in settings]
+
+
+@contextlib.contextmanager
+def under(settings: Settings) -> Iterator[None]:
+    """Work with these settings. Those that are not named stay as they are."""
+    with contextlib.ExitStack() as stack:
+        for name, value in settings:
+            if name == "output":
+                sklearn = importlib.import_module("sklearn")
+                stack.enter_context(sklearn.config_context(transform_output=value))
+                continue
+            torch = importlib.import_module("torch")
+            if name == "autocast":
+                stack.enter_context(torch.autocast("cpu", dtype=getattr(torch, value)))
+            else:
+                stack.callback(torch.set_default_dtype, torch.get_default_dtype())
+                torch.set_default_dtype(getattr(torch, value))
+        yield
