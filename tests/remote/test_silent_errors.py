@@ -54,6 +54,29 @@ def p(shared_bench: Bench) -> dict[str, Any]:
     }
 
 
+VIEWS: dict[str, Callable[[dict[str, Any]], Any]] = {
+    "to_numpy of a column": lambda p: (p["frame"][["age"]] * 1).age.to_numpy(),
+    "values of a column": lambda p: (p["frame"][["age"]] * 1).age.values,
+    "to_numpy of a frame": lambda p: (p["frame"][["age"]] * 1).to_numpy(),
+    "to_numpy of Polars": lambda p: (p["polars"]["age"] * 1).to_numpy(),
+}
+
+
+@pytest.mark.parametrize("name", VIEWS)
+def test_an_array_that_looks_at_a_frame_is_not_written_to(p: dict[str, Any], name: str) -> None:
+    view = VIEWS[name](p)
+    with pytest.raises(ValueError, match="read-only"):
+        view[0] = 7.0
+
+
+def test_an_array_that_is_a_copy_of_a_column_is_written_to(p: dict[str, Any]) -> None:
+    column = p["frame"].age * 1
+    array = column.to_numpy(copy=True)
+    array[0] = 7.0
+    assert array.get(reason="written").tolist() == [7.0, 20.0]
+    assert column.get(reason="as it was").tolist() == [91.0, 20.0]
+
+
 # -- nothing of a mock gets into an object of this side ----------------------------------------------------
 
 
