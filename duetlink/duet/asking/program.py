@@ -392,7 +392,7 @@ class Program:
         if self.agreement is None or self._returns_nothing(operation, taken.mocks):
             return
         id_ = self.next_id()
-        self.record(id_, operation, taken.encoded, taken.encoded_by_name)
+        self.record(id_, operation, taken.encoded, taken.encoded_by_name, settings=taken.settings)
         try:
             if not self.agreement.fails_alone(self._made_by(id_)):
                 return
