@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from duetlink import errors
+from duetlink import Policy, errors
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.duet import Duet
@@ -51,7 +51,7 @@ async def check_refused(link: Link, offer: pb.TransferOffer, words: str) -> None
     """No way to this body brings a byte of it, and each says so."""
     if offer.HasField("ticket"):
         landing = Landing(offer.size_bytes)
-        with pytest.raises((errors.TicketRefused, errors.PathUnavailable)):
+        with pytest.raises(errors.TicketRefused):
             await link.ladder.named(offer.ticket.path).fetch(offer.ticket, landing)
         assert landing.position_bytes == 0
     for path in link.ladder.statuses():
@@ -119,3 +119,34 @@ def test_the_second_of_two_who_wait_is_denied_what_was_retired_while_the_first_w
     assert first.result(10) == [1, 2, 3]
     with pytest.raises(errors.RequestDenied, match="'few' is not shared"):
         second.result(10)
+
+
+@pytest.mark.parametrize("path", ["tcp", "channel", "local"])
+def test_a_get_beside_new_revisions_brings_a_whole_one_or_says_that_it_changed(
+    make_duets: Any, path: str
+) -> None:
+    owner, scientist = make_duets(only=(path,))
+    owner.policies.add(Policy("approve"))
+    owner.share(np.full(ITEMS, 0.0), "counted")
+    pointer = scientist.wait_object("counted", 10)
+    done, words = threading.Event(), []
+
+    def share() -> None:
+        for version in range(1, 31):
+            owner.share(np.full(ITEMS, float(version)), "counted")
+        done.set()
+
+    sharing = threading.Thread(target=share)
+    sharing.start()
+    while not done.is_set():
+        pointer = scientist.store["counted"]
+        try:
+            value = pointer.get(reason="the latest", timeout_s=30)
+        except (errors.AssetChanged, errors.RequestDenied) as error:
+            words.append(str(error))
+        else:
+            assert set(value) == {float(pointer.revision - 1)}
+    sharing.join(30)
+    assert all("'counted' was shared again" in said for said in words), words
+    pointer = scientist.wait_object("counted", 10, revision=31)
+    assert set(pointer.get(reason="the last", timeout_s=30)) == {30.0}

@@ -277,6 +277,8 @@ class Imports:
             if not fetching.done():
                 fetching.cancel()
                 await asyncio.wait((fetching,))
+            if not fetching.cancelled():
+                fetching.exception()  # it may have failed as the pull was ended
 
     async def _wait_stuck(self, path: Path, landing: Landing, pull: Pull) -> float:
         """Wait until the landing does not grow any more though nobody keeps it back, and return for how long

@@ -14,7 +14,13 @@ from typing import ClassVar
 
 from duetlink.base.runtime.holdings import Retained
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.errors import DuetError, PathUnavailable, RemoteProtocolError, TransferFailed
+from duetlink.errors import (
+    DuetError,
+    PathUnavailable,
+    RemoteProtocolError,
+    TicketRefused,
+    TransferFailed,
+)
 from duetlink.net.flight.body import Landing, Outgoing
 from duetlink.net.flight.fingerprint import LEAF_BYTES, leaf_digest
 from duetlink.net.flight.sending import Order
@@ -137,7 +143,11 @@ class LocalPath(Path):
     async def fetch(self, ticket: pb.Ticket, landing: Landing) -> None:
         if ticket.WhichOneof("way") != "memory":
             raise TransferFailed("the peer's ticket for path local names no shared memory")
-        landing.map(open_region(_region(ticket.memory, landing.size_bytes)))
+        try:
+            body = open_region(_region(ticket.memory, landing.size_bytes))
+        except PathUnavailable as error:  # the path has been proven: this memory was given up
+            raise TicketRefused(str(error)) from None
+        landing.map(body)
 
     async def close(self) -> None:
         self._closed = True

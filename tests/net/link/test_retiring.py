@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Awaitable
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
+from duetlink.base.wire import failures
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.errors import AssetChanged
-from duetlink.net.flight.body import Outgoing
+from duetlink.errors import AssetChanged, TicketRefused
+from duetlink.net.flight.body import Landing, Outgoing
 from duetlink.net.flight.sending import Order
 from duetlink.net.link.exports import _REMEMBERED
+from duetlink.net.paths.base import Path
 from duetlink.net.paths.tcp import TcpPath
 from duetlink.settings import Settings
 
@@ -116,3 +119,41 @@ async def test_what_was_retired_is_not_remembered_for_ever(pair: Any) -> None:
         await sender.exports.offer("ages", body_of(), sources=SOURCES)
         sender.exports.retire("ages", 1, WHY)
     assert len(sender.exports._retired) == _REMEMBERED
+
+
+async def test_memory_that_was_given_up_is_no_fault_of_the_path(
+    make_pair: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receiver, sender = await make_pair(Settings(only=("local",)))
+    await soon(asyncio.gather(receiver.ladder.wait_best({}), sender.ladder.wait_best({})))
+    offer = await sender.exports.offer("ages", body_of(), "local", sources=SOURCES)
+    monkeypatch.setattr(receiver.imports.pulls, "peer_ended", lambda end: None)  # the news is late
+    down: list[Path] = []
+    monkeypatch.setattr(receiver.ladder, "mark_down", lambda path, error: down.append(path))
+    sender.exports.retire("ages", 1, WHY)
+    with pytest.raises(AssetChanged, match="shared again"):
+        await soon(receiver.imports.pull("ages", offer, ANY))
+    assert down == []
+
+
+@pytest.mark.parametrize("rounds", range(5))
+async def test_a_fetch_that_fails_as_its_pull_is_ended_leaves_no_error_behind(
+    pair: Any, monkeypatch: pytest.MonkeyPatch, rounds: int
+) -> None:
+    receiver, sender = pair
+    offer = await sender.exports.offer("ages", body_of(), "tcp", sources=SOURCES)
+    failure = failures.to_wire(AssetChanged(WHY))
+
+    async def fetch(path: TcpPath, ticket: pb.Ticket, landing: Landing) -> None:
+        receiver.imports.pulls.peer_ended(pb.TransferEnd(transfer_id=offer.transfer_id, failure=failure))
+        for _ in range(rounds):
+            await asyncio.sleep(0)
+        raise TicketRefused("void")
+
+    monkeypatch.setattr(TcpPath, "fetch", fetch)
+    unheard: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda loop, context: unheard.append(context))
+    with pytest.raises(AssetChanged, match="shared again"):
+        await soon(receiver.imports.pull("ages", offer, ANY))
+    gc.collect()
+    assert unheard == []
