@@ -22,7 +22,7 @@ import traceback
 from collections.abc import Iterator
 
 from duetlink.compute.operations import body
-from duetlink.compute.worker import child, desks, libraries, program
+from duetlink.compute.worker import child, desks, huge_pages, libraries, program
 from duetlink.compute.worker.console import Console, KernelGone
 from duetlink.compute.worker.draws import Draws, seed_by_system
 from duetlink.compute.worker.interpreter import Interpreter, Unmade
@@ -59,6 +59,7 @@ def _forking(fd: int) -> Iterator[child.Work]:
             os._exit(1)
         gc.collect()
         gc.freeze()  # no collection of garbage writes to these pages in a room
+        huge_pages.join()
         console.send({"ready": lockdown.half_done().to_wire() | {"libraries": loaded}})
         room = _Forking(console, lockdown, loaded, fd).forked()
     except KernelGone:

@@ -7,6 +7,7 @@ import os
 
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.syscall.restype = ctypes.c_long
+_libc.madvise.argtypes = (ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int)
 
 PR_SET_PDEATHSIG = 1
 PR_SET_DUMPABLE = 4
@@ -31,6 +32,13 @@ def prctl(option: int, *arguments: int) -> None:
     """Raises OSError."""
     values = [*arguments, 0, 0, 0, 0][:4]
     if _libc.prctl(option, *(ctypes.c_ulong(value) for value in values)) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def madvise(address: int, size_bytes: int, advice: int) -> None:
+    """Raises OSError."""
+    if _libc.madvise(address, size_bytes, advice) != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
 
