@@ -14,6 +14,8 @@ import threading
 import traceback
 from types import FrameType
 
+from tests import light_rooms
+
 PAUSE_S = 0.05
 STILL = 6  # so many looks in a row have found the same call: three ticks of a wait
 
@@ -45,6 +47,7 @@ def tell_waiting(thread: int, over: threading.Event) -> None:
 
 
 def main() -> None:
+    light_rooms.use()
     scope: dict[str, object] = {}
     for line in itertools.chain(["import numpy as np, duetlink"], sys.stdin):
         scope["out"] = None

@@ -15,9 +15,11 @@ import numpy as np
 
 import duetlink
 from duetlink.settings import Settings
+from tests import light_rooms
 
 
 def main() -> None:
+    light_rooms.use()
     role, *code = sys.argv[1:]
     quick = Settings(
         heartbeat_interval_s=0.2,

@@ -1,0 +1,27 @@
+"""Rooms where NumPy alone is installed: to import what else there is takes five seconds of a processor.
+
+Two kernels of a duet have a zygote each, and these tests start a hundred kernels. What rooms do with other
+libraries is tested elsewhere.
+"""
+
+from __future__ import annotations
+
+from duetlink.compute.worker import spawn
+from duetlink.compute.worker.libraries import LIBRARIES
+
+_OTHERS = sorted(set(LIBRARIES) - {"numpy", "pyarrow", "duetlink"})
+_HIDING = f"""
+import sys
+from importlib.machinery import PathFinder
+class Hiding(PathFinder):
+    @classmethod
+    def find_spec(cls, name, *more):
+        return None if name in {_OTHERS} else super().find_spec(name, *more)
+sys.meta_path[sys.meta_path.index(PathFinder)] = Hiding
+"""
+
+
+def use() -> None:
+    """Every room of this process is such a one from now on."""
+    command = spawn._command
+    spawn._command = lambda fd, bootstrap: command(fd, _HIDING + bootstrap)
