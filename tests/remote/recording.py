@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from duetlink.compute.operations.allowed import Allowed
+from duetlink.compute.operations.sizes.mask import LABELS, trimmed
 from duetlink.duet.asking.program import Program
 from duetlink.duet.asking.remote import Result
 
@@ -19,5 +20,5 @@ def recording(*libraries: str) -> Program:
 
 
 def pointer_to(program: Program, mock: object) -> Any:
-    """A pointer that behaves as the result of a step."""
-    return program.wrap(mock, program.next_id())
+    """A pointer that behaves as an object of the owner's: its sizes are known, its row labels are not."""
+    return program.wrap(mock, program.next_id(), trimmed(LABELS, mock))

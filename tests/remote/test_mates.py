@@ -212,3 +212,40 @@ def test_the_setting_turns_them_off(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_the_setting_is_on_or_off() -> None:
     with pytest.raises(errors.SettingError, match="mates='never' is neither 'on' nor 'off'"):
         Settings(mates="never")
+
+
+# -- two days ------------------------------------------------------------------------------------------------
+
+NOTEBOOK = """
+x.T @ x + 12
+f.sort_values("pay").age
+f[f.age > 50].columns
+f.age.map(dict.fromkeys(range(1, 61), 1)).dtype
+f.set_index("town").loc["Rome"]
+np.linalg.inv(x.T @ x)
+f.describe()
+""".strip().splitlines()
+
+
+def said(code: str, pointers: dict[str, Any]) -> str:
+    """What a notebook shows of a statement: a value, a shape, or the type of an error."""
+    try:
+        made = evaluate(code, pointers)
+        return str(tuple(made.shape)) if hasattr(made, "get") else str(made)
+    except Exception as error:
+        return type(error).__name__
+
+
+def test_the_same_notebook_says_the_same_on_two_days_in_any_order(pointers: dict[str, Any]) -> None:
+    one = {code: said(code, pointers) for code in NOTEBOOK}
+    assert one == {
+        "x.T @ x + 12": "(3, 3)",
+        'f.sort_values("pay").age': "(60,)",
+        "f[f.age > 50].columns": "Index(['age', 'pay', 'town'], dtype='str')",
+        "f.age.map(dict.fromkeys(range(1, 61), 1)).dtype": "PrivateValue",
+        'f.set_index("town").loc["Rome"]': "PrivateValue",
+        "np.linalg.inv(x.T @ x)": "PrivateValue",
+        "f.describe()": "(8, 2)",
+    }
+    pointers["x"]._program.agreement._answers.cache_clear()  # as a new duet begins
+    assert {code: said(code, pointers) for code in reversed(NOTEBOOK)} == one

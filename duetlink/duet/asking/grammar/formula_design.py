@@ -69,7 +69,7 @@ class Design:
         missing = []
         for column in columns.values():
             values = column.column if isinstance(column, Levels) else column
-            if values.mock.dtype.kind not in "iub":
+            if values.dtype.kind not in "iub":
                 missing.append(values.isna())
         return ~reduce(operator.or_, missing) if missing else None
 
@@ -126,7 +126,7 @@ class Design:
 
         assert column.levels is not None
         coded = coding(column.contrast, column.levels, whole=whole)
-        if column.column.mock.dtype.kind == "b":
+        if column.column.dtype.kind == "b":
             number = column.column.astype(float)
 
             def by_number(at: int) -> Any:

@@ -83,7 +83,7 @@ class Factors:
         value = self._value(tree(code))
         found = value if isinstance(value, Levels) else Levels(value, None, Contrast())
         column = self._as_series(found.column)
-        dtype = column.mock.dtype
+        dtype = column.dtype
         if not isinstance(value, Levels) and dtype.kind in "iuf" and str(dtype) != "category":
             if not hasattr(dtype, "itemsize") or type(dtype).__module__.partition(".")[0] != "numpy":
                 raise OperationRefused(
@@ -136,7 +136,7 @@ class Factors:
 
     def name(self, node: ast.Name) -> Any:
         name = node.id
-        if name in self._frame.mock.columns:
+        if name in self._frame:
             return self._frame[name]
         if name in KINDS:
             return Contrast(name)
@@ -192,7 +192,7 @@ class Factors:
         keywords = {part.arg: self._value(part.value) for part in node.keywords if part.arg is not None}
         if len(keywords) < len(node.keywords):
             raise OperationRefused(f"** is not known in a formula ({self._code}); {BEFORE}")
-        if isinstance(node.func, ast.Name) and node.func.id not in self._frame.mock.columns:
+        if isinstance(node.func, ast.Name) and node.func.id not in self._frame:
             name = node.func.id
             if name in _OWN:
                 try:
@@ -243,7 +243,7 @@ class Factors:
         return Levels(inner.column, given, contrast or inner.contrast)
 
     def _quoted(self, node: ast.Call, name: str) -> Any:
-        if name in self._frame.mock.columns:
+        if name in self._frame:
             return self._frame[name]
         raise OperationRefused(f"{self._code}: there is no column {str(name)[:100]!r}")
 

@@ -58,7 +58,7 @@ def query(frame: Any, text: str, variables: Mapping[str, Any]) -> Any:
     chosen = _Evaluation(frame, read, variables).value(read.statements[0].value)
     if not is_remote(chosen):
         raise OperationRefused(f"query takes a condition on columns, which {text[:200]!r} is not")
-    if str(getattr(chosen.mock, "dtype", "")) in ("bool", "boolean"):
+    if str(getattr(chosen, "dtype", "")) in ("bool", "boolean"):
         return frame[chosen]
     return frame.loc[chosen]
 
@@ -117,10 +117,9 @@ class _Evaluation:
         return self._known[name]
 
     def _column(self, name: str) -> Any:
-        mock = self.frame.mock
-        if name in mock.columns:
+        if name in self.frame:
             return self.frame[name]
-        labels = list(mock.index.names)
+        labels = list(self.frame.mock.index.names)
         if name in labels or name in [f"ilevel_{at}" for at, label in enumerate(labels) if label is None]:
             level = name if name in labels else int(name.removeprefix("ilevel_"))
             index = self.frame.index
@@ -288,11 +287,11 @@ def _is_term(node: ast.expr) -> bool:
 
 
 def _is_single(value: Any) -> bool:
-    return not getattr(value.mock if is_remote(value) else value, "shape", ())
+    return not getattr(value, "ndim", 0)
 
 
 def _is_truth(value: Any) -> bool:
     """Whether it is a truth value, or a column of them."""
     if isinstance(value, bool):
         return True
-    return is_remote(value) and str(getattr(value.mock, "dtype", "")) in ("bool", "boolean")
+    return is_remote(value) and str(getattr(value, "dtype", "")) in ("bool", "boolean")
