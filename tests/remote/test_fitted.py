@@ -175,6 +175,10 @@ HOSTILE: dict[str, tuple[Any, Any]] = {
         StandardScaler(),
         {"_sklearn_output_config": {"transform": "pandas", "more": 1}},
     ),
+    "an output that shares memory": (
+        StandardScaler(),
+        {"_sklearn_output_config": {"transform": "polars"}},
+    ),
 }
 
 

@@ -365,6 +365,14 @@ def test_the_default_dtype_is_recorded_with_each_step(shared_bench: Bench, p: di
     assert found[1].tolist() == [0.0, 0.1, 0.2]
 
 
+def test_transformers_do_not_return_frames_of_polars(shared_bench: Bench) -> None:
+    with (
+        sklearn.config_context(transform_output="polars"),
+        pytest.raises(errors.OperationRefused, match="set 'default' or 'pandas'"),
+    ):
+        shared_bench.scientist.remote(StandardScaler())
+
+
 def test_what_transformers_return_is_recorded_with_each_step(shared_bench: Bench, p: dict[str, Any]) -> None:
     shown: list[str] = []
 

@@ -48,8 +48,8 @@ def fitted(estimator: Any, learnt: Mapping[str, Any]) -> Any:
     values = {name: _value(value) for name, value in learnt.items()}
     output = values.pop("_sklearn_output_config", None)
     if output is not None:
-        if type(output) is not dict or output.keys() != {"transform"}:
-            raise OperationRefused("the output of an estimator is not configured like this")
+        if type(output) is not dict or output not in ({"transform": "default"}, {"transform": "pandas"}):
+            raise OperationRefused("an estimator's output is set to 'default' or 'pandas'")
         made.set_output(**output)
     finish = _FINISHES.get(type(made).__name__)
     if finish is None:

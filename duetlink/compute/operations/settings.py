@@ -16,7 +16,7 @@ Settings = tuple[tuple[str, str], ...]  # names with values, sorted; empty: as t
 _VALUES = {
     "autocast": ("bfloat16", "float16"),
     "dtype": ("bfloat16", "float16", "float32", "float64"),
-    "output": ("pandas", "polars"),
+    "output": ("pandas",),  # frames of Polars would have the memory of an array
 }
 _WORDS = {
     "autocast": 'within torch.autocast("cpu", dtype=torch.{})',

@@ -17,7 +17,7 @@ def settings_here(operation: str, mocks: Sequence[Any]) -> Settings:
     """The settings of torch and scikit-learn under which `operation` is done, for the mocks of its arguments.
 
     Raises:
-        OperationRefused: transformers are set to return what the owner's would not.
+        OperationRefused: transformers are set to return frames of another library than pandas.
     """
     found: list[tuple[str, str]] = []
     torch = sys.modules.get("torch")
@@ -31,12 +31,11 @@ def settings_here(operation: str, mocks: Sequence[Any]) -> Settings:
         operation.startswith("sklearn.") or any(hasattr(mock, "get_params") for mock in mocks)
     ):
         output = config._get_threadlocal_config()["transform_output"]
-        if output in ("pandas", "polars"):
+        if output == "pandas":
             found.append(("output", output))
         elif output not in (None, "default"):
             raise OperationRefused(
-                f"scikit-learn's transform_output={output!r} is not known at the owner: set 'default', "
-                "'pandas' or 'polars'"
+                f"scikit-learn's transform_output={output!r} is not for the owner: set 'default' or 'pandas'"
             )
     return tuple(found)
 

@@ -217,7 +217,7 @@ def test_steps_are_read() -> None:
         ["a", [], {}, {"settings": ["dtype", "float64"]}],
         ["a", [], {}, {"settings": {"dtype": "object"}}],
         ["a", [], {}, {"settings": {"dtype": ["float64"]}}],
-        ["a", [], {}, {"settings": {"output": "default"}}],
+        ["a", [], {}, {"settings": {"output": "polars"}}],
         ["a", [], {}, {"settings": {"working_memory": 1}}],
     ],
 )
