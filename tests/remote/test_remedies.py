@@ -8,8 +8,15 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+import scipy.cluster.hierarchy
+import scipy.cluster.vq
 import scipy.fft
+import scipy.interpolate
+import scipy.linalg
+import scipy.ndimage
 import scipy.optimize
+import scipy.signal
+import scipy.spatial
 import scipy.stats
 import sklearn.datasets
 import sklearn.exceptions
@@ -203,6 +210,64 @@ def test_code_of_this_side_in_a_backward_is_refused_at_once(bench: Bench, p: dic
         model(p["t"])
     (weight * p["t"] * 2).sum().backward()
     assert weight.grad.get(reason="written out").tolist() == [2.0, -4.0, 6.0]
+
+
+def _solved(far: Any, x: Any) -> Any:
+    return far.linprog(c=x * x, A_ub=-np.ones((1, 4)), b_ub=[-1.0], bounds=(0, 3)).x
+
+
+def _hull(far: Any, x: Any) -> Any:
+    return far.ConvexHull(np.stack([x, x * x], axis=1)).volume
+
+
+def _spectrogram(far: Any, x: Any) -> Any:
+    return far.ShortTimeFFT(np.ones(2), hop=1, fs=1.0).spectrogram(x)
+
+
+SCIPY: dict[str, tuple[Any, Any]] = {
+    "a linear program": (scipy.optimize, _solved),
+    "least squares within bounds": (
+        scipy.optimize,
+        lambda far, x: far.lsq_linear(x.reshape(2, 2), x[:2], bounds=(0, 1)).x,
+    ),
+    "isotonic": (scipy.optimize, lambda far, x: far.isotonic_regression(x).x),
+    "a function to try": (scipy.optimize, lambda far, x: far.rosen(x)),
+    "a smoothed image": (scipy.ndimage, lambda far, x: far.gaussian_filter(x.reshape(2, 2), 1.0)),
+    "its labels": (scipy.ndimage, lambda far, x: far.label(x > 0)[1]),
+    "a turned image": (scipy.ndimage, lambda far, x: far.rotate(x.reshape(2, 2), 90)),
+    "a response": (scipy.signal, lambda far, x: far.lsim(([1.0], [1.0, 1.0]), x, np.arange(4.0))[1]),
+    "a spline of a signal": (scipy.signal, lambda far, x: far.cspline1d_eval(far.cspline1d(x), x / 10)),
+    "a spectrogram": (scipy.signal, _spectrogram),
+    "a matrix of bands": (scipy.linalg, lambda far, x: far.solve_banded((0, 0), np.abs(x)[None], x)),
+    "a hyperbolic sine": (scipy.linalg, lambda far, x: far.sinhm(x.reshape(2, 2))),
+    "an area": (scipy.spatial, _hull),
+    "clusters": (scipy.cluster.hierarchy, lambda far, x: far.ward(x.reshape(2, 2))),
+    "codes": (scipy.cluster.vq, lambda far, x: far.vq(x, np.array([-2.0, 2.0]))[0]),
+    "a curve": (scipy.interpolate, lambda far, x: far.make_splrep(np.arange(4.0), x, s=0)(1.5)),
+    "a Hankel transform": (scipy.fft, lambda far, x: far.fht(x, 0.1, 0.5)),
+}
+
+
+@pytest.mark.parametrize("name", SCIPY)
+def test_what_scipy_makes_of_arrays_is_made_at_the_owner(bench: Bench, p: dict[str, Any], name: str) -> None:
+    module, do = SCIPY[name]
+    made = do(bench.scientist.remote(module), p["x"]).get(reason=name)
+    np.testing.assert_allclose(made, do(module, REAL["x"]), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda remote, x: remote(scipy.spatial).ConvexHull(x.reshape(2, 2), qhull_options="TO /tmp/a"),
+        lambda remote, x: remote(scipy.ndimage).distance_transform_edt(x, distances=x),
+        lambda remote, x: remote(scipy.ndimage).gaussian_filter(x, 1.0, output=x),
+        lambda remote, x: remote(scipy.linalg).eig_banded(x.reshape(2, 2), overwrite_a_band=True),
+        lambda remote, x: remote(scipy.optimize).linprog(x, callback=print),
+    ],
+)
+def test_what_scipy_would_write_or_call_is_refused(bench: Bench, p: dict[str, Any], ask: Any) -> None:
+    with pytest.raises(OperationRefused):
+        ask(bench.scientist.remote, p["x"])
 
 
 def test_scipy_s_transforms_and_assignments_run_at_the_owner(bench: Bench, p: dict[str, Any]) -> None:

@@ -36,6 +36,8 @@ FORBIDDEN = {
     r"(^|_|\.)(eval|exec|compile|jit|query|sql|script)(_|$)": {
         ".eval": "torch modules: a mode",
         "re.compile": "a pattern to look for in texts",
+        "scipy.signal.cspline1d_eval": "a spline at points",
+        "scipy.signal.qspline1d_eval": "a spline at points",
         "scipy.special.eval_": "a polynomial at a point",
     },
     r"(^|_|\.)(file|path|url|dir|socket|buffer|buf|ctypes|dlpack|memmap|storage|ptr)(_|$)": {
