@@ -247,5 +247,5 @@ def test_the_same_notebook_says_the_same_on_two_days_in_any_order(pointers: dict
         "np.linalg.inv(x.T @ x)": "PrivateValue",
         "f.describe()": "(8, 2)",
     }
-    pointers["x"]._program.agreement._answers.cache_clear()  # as a new duet begins
+    pointers["x"]._program.agreement._known.clear()  # as a new duet begins
     assert {code: said(code, pointers) for code in reversed(NOTEBOOK)} == one

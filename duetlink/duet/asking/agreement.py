@@ -17,7 +17,7 @@ import json
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from duetlink.base.runtime.loop import LoopThread
@@ -32,14 +32,12 @@ from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.process import Room
 from duetlink.data import values
 from duetlink.duet.asking.revisions import Pin, Revisions
-from duetlink.errors import DuetError
+from duetlink.errors import DuetError, WorkerUnavailable
 from duetlink.settings import Settings
 
 _MOST_ANSWERS = 1_000  # that are remembered
 _MOST_BYTES = 64 * 1024 * 1024  # of the answers to one question
-_MOST_MOCK_BYTES = (
-    64 * 1024 * 1024
-)  # of the mocks of one program together: mates of more take seconds to make
+_MOST_MOCK_BYTES = 64 * 1024 * 1024  # of the mocks of one program together, which are copied for each mate
 _TIMEOUT_S = 30.0
 _IDLE_S = 60.0  # after which the room of the mates ends; another takes some milliseconds
 
@@ -61,16 +59,8 @@ class Unlike:
 ALIKE = Unlike()
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """One program to be run on the mates; two of one digest are one question."""
-
-    digest: str
-    program: Program = field(compare=False)
-
-
 class Agreement:
-    """The mates of one duet. Any thread but the loop's may ask."""
+    """The mates of one duet. Any thread may ask; on the loop's own, the rules alone decide."""
 
     def __init__(self, revisions: Revisions, settings: Settings, thread: LoopThread) -> None:
         self._revisions = revisions
@@ -82,19 +72,17 @@ class Agreement:
         self._room: Room | None = None
         self._mapped: set[tuple[str, int]] = set()  # the mocks that it has
         self._idle: asyncio.TimerHandle | None = None
-        self._answers = functools.lru_cache(maxsize=_MOST_ANSWERS)(self._asked)
+        self._is_closed = False
+        self._known: dict[str, tuple[Answer, ...]] = {}  # by the digests of programs
         self._warned: set[str] = set()
 
     def unlike(self, program: Program, mock: Any) -> Unlike:
         """How a result, which `program` makes and whose mock is given, differs between its mates."""
-        if _follows_from_one_asset(program):
-            return ALIKE
         looks = _looks_of(mock)
-        if looks is None:
+        if looks is None or _follows_from_one_asset(program) or self._is_on_loop():
             return ALIKE
         asked = _with_steps(program, looks)
-        answers = self._answers(_Question(asked.digest, asked))
-        told = [answer for answer in answers if answer is not None]
+        told = [answer for answer in self._answers(asked) if answer is not None]
         found = [_difference(mock, answer, program.target) for answer in told]
         return Unlike(
             functools.reduce(lambda one, other: one | other, (each.hidden for each in found), PUBLIC),
@@ -103,25 +91,46 @@ class Agreement:
 
     def fails_alone(self, program: Program) -> bool:
         """Whether the last step of a program, which has failed on the mocks, can be done on a mate."""
-        answers = self._answers(_Question(program.digest, program))
+        if self._is_on_loop():
+            return False
         return any(
             answer is not None and (type(answer) is not Fault or answer.code == faults.CANNOT_TRAVEL)
-            for answer in answers
+            for answer in self._asked(program)
         )
 
+    def _answers(self, program: Program) -> tuple[Answer, ...]:
+        found = self._known.get(program.digest)
+        if found is None:
+            if len(self._known) >= _MOST_ANSWERS:
+                self._known.clear()
+            found = self._known[program.digest] = self._asked(program)
+        return found
+
+    def _is_on_loop(self) -> bool:
+        """Whether this thread is the one that would have to do what it waits for."""
+        try:
+            return asyncio.get_running_loop() is self._thread.loop
+        except RuntimeError:
+            return False
+
     async def close(self) -> None:
-        """End the room of the mates."""
+        """End the room of the mates, and the question that is asked there."""
+        self._is_closed = True
+        if self._room is not None:
+            self._room.kill("this duet is closed")
         async with self._turn:
+            if self._idle is not None:
+                self._idle.cancel()
             await self._end_room()
 
     # -- the room --------------------------------------------------------------------------------------------
 
-    def _asked(self, question: _Question) -> tuple[Answer, ...]:
-        pin = self._revisions.pin(question.program.assets)
-        if pin is None:
+    def _asked(self, program: Program) -> tuple[Answer, ...]:
+        pin = self._revisions.pin(program.assets)
+        if pin is None:  # a mock could not be kept as it came
             return ()
         try:
-            return self._thread.run(self._ask(question.program, pin))
+            return self._thread.run(self._ask(program, pin))
         finally:
             self._revisions.unpin(pin)
 
@@ -154,6 +163,8 @@ class Agreement:
         if self._room is None or self._room.has_ended:
             self._mapped.clear()
             self._room = await runs.of_mates(self._limits)
+        if self._is_closed:
+            raise WorkerUnavailable("this duet is closed")
         for key, revision in zip(assets, pin.revisions, strict=True):
             if key not in self._mapped:
                 assert revision.unaltered is not None

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 
 _OF_DATA = (IndexError, ValueError, ArithmeticError)  # what a library raises where values are not as it needs
 MOST_STEPS = 4096  # that are not in the trace yet
+_MOST_UNLIKE = 100_000  # results whose mates were asked that are remembered
 _COMPACT_STEPS = 200_000  # beyond twice as many as were needed the last time
 _COMPACT_BYTES = 256 * 1024 * 1024  # the same, of values
 write_plain = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
@@ -212,6 +213,8 @@ class Program:
             found = ALIKE
             if self.agreement is not None and id_ not in self.echoes.own and not self.ended:
                 found = self.agreement.unlike(self._made_by(id_), mock)
+            if len(self._unlike) >= _MOST_UNLIKE:
+                self._unlike.clear()  # they are asked about once more
             self._unlike[id_] = found
         return found
 
