@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+import polars as pl
 import pytest
 import scipy.cluster.hierarchy
 import scipy.cluster.vq
@@ -18,6 +19,7 @@ import scipy.optimize
 import scipy.signal
 import scipy.spatial
 import scipy.stats
+import sklearn.base
 import sklearn.datasets
 import sklearn.exceptions
 import sklearn.metrics
@@ -25,7 +27,7 @@ import torch
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from duetlink import Mock
 from duetlink.errors import OperationRefused, PrivateValue, UnsupportedValue
@@ -82,6 +84,50 @@ def test_an_estimator_at_the_owner_is_in_no_local_one(bench: Bench, p: dict[str,
     assert fitted.predict(x).get(reason="fit").tolist() == pytest.approx([1.0, -2.0, 3.0, -4.0])
 
 
+def test_estimators_at_the_owner_are_put_together_in_one_that_is_placed(
+    bench: Bench, p: dict[str, Any]
+) -> None:
+    remote = bench.scientist.remote
+    scaler, x = remote(StandardScaler()), [[1.0], [2.0]]
+    mixed = make_pipeline(scaler, LinearRegression())
+    with pytest.raises(PrivateValue, match=r"sklearn wants .*duet\.remote\(Pipeline\(…\)\)\.fit\(…\)"):
+        mixed.fit(x, [1.0, 2.0])
+    with pytest.raises(OperationRefused, match=r"local estimator cannot hold .* place the whole"):
+        sklearn.base.clone(scaler)
+    column = p["x"].reshape(-1, 1)
+    fitted = remote(mixed).fit(column, p["x"])
+    assert fitted.predict(column).get(reason="fit").tolist() == pytest.approx([1.0, -2.0, 3.0, -4.0])
+    with pytest.raises(OperationRefused, match=r"FunctionTransformer .*do to the pointer what it does"):
+        remote(FunctionTransformer(np.log1p))
+
+
+INNER: dict[str, tuple[Any, str]] = {
+    "melt": (lambda p: pd.melt(p["frame"]), r"duet\.remote\(pandas\)\.melt\(…\)"),
+    "map": (
+        lambda p: pd.Series([0]).map(p["frame"].age),
+        r"place the Series whose method map this is: duet\.remote\(obj\)",
+    ),
+    "when": (
+        lambda p: pl.when(pl.col("a") > 1).then(p["x"][0]),
+        r"make it with pl = duet\.remote\(polars\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", INNER)
+def test_what_a_library_does_within_is_answered_for_the_call_of_it(p: dict[str, Any], name: str) -> None:
+    ask, words = INNER[name]
+    with pytest.raises(PrivateValue, match=words):
+        ask(p)
+
+
+def test_what_those_answers_say_works(bench: Bench, p: dict[str, Any]) -> None:
+    melted = bench.scientist.remote(pd).melt(p["frame"][["age"]])
+    assert melted.value.get(reason="melted").tolist() == [61.0, 18.0, 33.0, 47.0]
+    placed = bench.scientist.remote(pd.Series([0, 2]))
+    assert placed.map(p["frame"].age).get(reason="mapped").tolist() == [61.0, 33.0]
+
+
 CALLED: dict[str, Any] = {
     "assign": lambda f: f.assign(half=lambda d: d.age / 2, both=lambda d: d.half + d.age),
     "assign, with a value": lambda f: f.assign(one=1.0, two=lambda d: d.one + d.age),
@@ -91,6 +137,9 @@ CALLED: dict[str, Any] = {
     "pipe of groups": lambda f: f.groupby("sex").pipe(lambda g: g.age.max() - g.age.min()),
     "loc": lambda f: f.loc[lambda d: d.age > 30, "age"],
     "brackets": lambda f: f[lambda d: d.age > 30],
+    "iloc": lambda f: f.iloc[lambda d: [0, 2], 0],
+    "iloc of a column": lambda f: f.age.iloc[lambda s: slice(1, 3)],
+    "iloc that is set": lambda f: set_by_iloc(f.copy()),
     "where": lambda f: f.age.where(lambda s: s > 30, lambda s: -s),
     "a column set in it": lambda f: f.pipe(set_in_it).assign(old=f.age),
     "loc that is set": lambda f: set_by_loc(f.copy()),
@@ -99,6 +148,11 @@ CALLED: dict[str, Any] = {
 
 def set_in_it(frame: Any) -> Any:
     frame["age"] = frame["age"] * 0
+    return frame
+
+
+def set_by_iloc(frame: Any) -> Any:
+    frame.iloc[lambda d: [1], 0] = 0.0
     return frame
 
 

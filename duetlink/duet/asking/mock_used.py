@@ -72,6 +72,15 @@ def check_loop(what: str, allowed: Allowed) -> None:
         _refuse(_frames(frame)[0], what, allowed)
 
 
+def check_asked(what: str, allowed: Allowed) -> None:
+    """Raise PrivateValue where a library that computes has asked `what` for what is about to be refused: it
+    says how the call of that library is made at the owner.
+    """
+    frames, _ = _frames(sys._getframe(1))
+    if frames and _library(frames[-1]) in _COMPUTING:
+        _refuse(frames, what, allowed)
+
+
 def check_kind(what: str, allowed: Allowed) -> None:
     """Raise PrivateValue where pandas is about to join or reshape `what`, and asks whether it is one of its
     own objects, by their attribute `_typ`. To be called by the method that looks the attribute up.

@@ -551,7 +551,10 @@ class Program:
             self.allowed.load(library)  # it may have been imported after the first operation
         name = self.allowed.name_of(recipe.make)
         if name is None:
-            raise OperationRefused(f"{kind.__name__} is in no list of what may be made at the owner")
+            raise OperationRefused(
+                f"{kind.__name__} is in no list of what may be made at the owner; do to the pointer what it "
+                "does, or have a function that uses it reviewed, @duet.remote"
+            )
         return self.call(name, recipe.make, recipe.arguments, recipe.keywords)
 
     def encode(self, argument: Any) -> str:

@@ -91,7 +91,7 @@ class Remote:
                 "what .get(reason=…) brings"
             )
         if name.startswith("_"):
-            if name == "__sklearn_tags__" and hasattr(self._mock, "get_params"):
+            if name in ("__sklearn_clone__", "__sklearn_tags__") and hasattr(self._mock, "get_params"):
                 raise OperationRefused(
                     f"a local estimator cannot hold {self._title()}: put it together of plain ones, and "
                     "place the whole, as in duet.remote(make_pipeline(StandardScaler(), SVC())).fit(x, y)"
@@ -127,7 +127,7 @@ class Remote:
                 return None
             hidden = hidden_after(operation, (self,), {}, (mock,), value, program.allowed)
             made = program.made(operation, [f"[{self._id}]"], {}, value, hidden)
-            if name in ("loc", "at"):
+            if name in ("iloc", "loc", "at"):
                 made._table = self
             return made
         if name in getattr(getattr(mock, "obj", mock), "columns", ()):  # df.age, df.groupby("town").age
@@ -251,6 +251,7 @@ class Remote:
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
         kind = type(self._mock)
         if self._program.allowed.method(kind, "__call__") in (None, LOCAL):
+            mock_used.check_asked(self._title(), self._program.allowed)
             # at once: what it makes could be written to, and would be lost at the owner
             raise OperationRefused(f"a {kind.__name__} may not be called at the owner; use its items, x[…]")
         return _Method(self, "__call__")(*arguments, **keywords)
@@ -317,6 +318,7 @@ class Remote:
         return str(self)
 
     def _refuse(self, what: str) -> NoReturn:
+        mock_used.check_asked(self._title(), self._program.allowed)
         raise PrivateValue(
             f"{what} of {self._title()} is not known here: ask for it with .get(reason=…), or decide by its "
             "mock: .mock"
@@ -401,7 +403,7 @@ class Result(Asked, Remote):
     """A pointer to what an operation has made at the owner."""
 
     __slots__ = ("__weakref__", "_hidden", "_state", "_table")
-    _table: Remote  # of what `.loc` has made: the frame or series that it looks into
+    _table: Remote  # of what `.loc` or `.iloc` has made: the frame or series that it looks into
 
     def __init__(self, program: Program, mock: Any, id_: int) -> None:
         object.__setattr__(self, "_state", (program, mock, id_))
@@ -425,13 +427,17 @@ class _Method:
         self._name = name
 
     def __call__(self, *arguments: Any, **keywords: Any) -> Any:
-        name = self._name
-        return self._remote._program.call(
-            f".{name}",
-            lambda target, *rest, **more: getattr(target, name)(*rest, **more),
-            (self._remote, *arguments),
-            keywords,
-        )
+        name, program = self._name, self._remote._program
+        try:
+            return program.call(
+                f".{name}",
+                lambda target, *rest, **more: getattr(target, name)(*rest, **more),
+                (self._remote, *arguments),
+                keywords,
+            )
+        except OperationRefused:  # of an inner step of a library, it says nothing to whoever has called that
+            mock_used.check_asked(self._remote._title(), program.allowed)
+            raise
 
     def __repr__(self) -> str:
         return f"<method {self._name} of {self._remote._title()}>"

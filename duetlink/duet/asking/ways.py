@@ -20,6 +20,7 @@ _NUMPY = (
     "give it to NumPy's functions as it is, make an array of it with duet.remote(numpy).asarray(x), and take "
     "generators from duet.remote(numpy).random, such as .default_rng(0)"
 )
+_EXPRESSIONS = frozenset({"ChainedThen", "ChainedWhen", "Expr", "Then", "When"})
 _REVIEWED = "have a function that calls it reviewed, @duet.remote"
 # objects of NumPy whose items or calls are no functions of a list
 _OTHER_WORDS = {
@@ -60,7 +61,7 @@ def _of_method(first: Any, kind: type, name: str, allowed: Allowed) -> str:
     if made or isinstance(first, type):
         listed = allowed.name_of(kind if made else getattr(kind, name))
         return _by_remote(listed) if listed is not None else _unlisted(f"{library}.{kind.__name__}")
-    if library == "polars" and kind.__name__ == "Expr":
+    if library == "polars" and kind.__name__ in _EXPRESSIONS:
         return (
             "a plain expression cannot hold a pointer, so make it with pl = duet.remote(polars), as in "
             'pl.col("a") > x'
@@ -75,14 +76,17 @@ def _of_method(first: Any, kind: type, name: str, allowed: Allowed) -> str:
 def _of_estimator(estimator: Any, kind: type, name: str, allowed: Allowed) -> str:
     if allowed.name_of(kind) is None or allowed.method(kind, name) is None:
         return _unlisted(f"{kind.__name__}.{name}")
+    by_learning = f"place it before it learns: duet.remote({kind.__name__}(…)).{name}(…)"
+    if name.startswith("fit"):
+        return by_learning
     try:
         recipe = recipe_of(estimator)
     except OperationRefused as refused:
         return str(refused)
     except Exception:  # of an estimator that is not made by its parameters
         recipe = None
-    if recipe is None or recipe.make is not fitted or name.startswith("fit"):
-        return f"place it before it learns: duet.remote({kind.__name__}(…)).{name}(…)"
+    if recipe is None or recipe.make is not fitted:
+        return by_learning
     return f"place it with what it has learnt: duet.remote(model).{name}(…), model being this {kind.__name__}"
 
 
