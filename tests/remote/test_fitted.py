@@ -169,6 +169,15 @@ HOSTILE: dict[str, tuple[Any, Any]] = {
         KMeans(2),
         {"cluster_centers_": np.zeros((2, 1)), "n_features_in_": 2},
     ),
+    "weights of no class": (
+        SGDClassifier(),
+        {
+            "classes_": np.array([0, 1]),
+            "coef_": np.zeros((0, 2)),
+            "intercept_": np.zeros(1),
+            "n_features_in_": 2,
+        },
+    ),
     "a vocabulary beyond its columns": (TfidfVectorizer(), {"vocabulary_": {"a": 0, "b": 7}}),
     "categories that are no arrays": (OneHotEncoder(), {"categories_": 3}),
     "an output that is set otherwise": (

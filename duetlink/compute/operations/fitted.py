@@ -120,6 +120,27 @@ def _centers(made: Any, values: dict[str, Any]) -> None:
     made._n_threads = 1  # a room is one process
 
 
+def _weights(made: Any, values: dict[str, Any]) -> None:
+    """Of a stochastic descent, which goes on with them in compiled code."""
+    import numpy as np
+
+    columns = values.get("n_features_in_")
+    shape: tuple[Any, ...] = (columns,)
+    rows = 1
+    if "classes_" in values:
+        classes = len(values["classes_"])
+        rows = 1 if classes == 2 else classes
+        shape = (rows, columns)
+    for name, expected in (("coef_", shape), ("intercept_", (rows,))):
+        found = values.get(name)
+        if type(found) is not np.ndarray or found.shape != expected or found.dtype.kind != "f":
+            raise OperationRefused(
+                f"{name} of this {type(made).__name__} has numbers of the shape {expected}"
+            )
+    for name, value in values.items():
+        setattr(made, name, value)
+
+
 def _vocabulary(made: Any, values: dict[str, Any]) -> None:
     vocabulary = values.get("vocabulary_")
     columns = range(len(vocabulary)) if type(vocabulary) is dict else range(0)
@@ -166,6 +187,9 @@ _FINISHES: Mapping[str, Callable[[Any, dict[str, Any]], None]] = {
     "KMeans": _centers,
     "OneHotEncoder": _categories,
     "OrdinalEncoder": _categories,
+    "Perceptron": _weights,
     "PolynomialFeatures": _degrees,
+    "SGDClassifier": _weights,
+    "SGDRegressor": _weights,
     "TfidfVectorizer": _vocabulary,
 }
