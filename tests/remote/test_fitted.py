@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from sklearn.cluster import KMeans
+from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -31,12 +32,14 @@ REAL: dict[str, Any] = {
     "frame": pd.DataFrame({"age": [0.5, 4.5, 2.5], "pay": [2.0, 5.0, 0.0]}),
     "town": pd.DataFrame({"town": ["Ulm", "Bonn", "Ulm"]}),
     "words": pd.Series(["two one", "four", "three three"]),
+    "people": pd.DataFrame({"age": [0.5, 4.5, 2.5], "town": ["Ulm", "Bonn", "Ulm"]}),
 }
 MOCKS: dict[str, Any] = {
     "x": np.array([[9.0, 9.0], [8.0, 7.0], [0.0, 1.0]]),
     "frame": pd.DataFrame({"age": [9.0, 8.0, 0.0], "pay": [9.0, 7.0, 1.0]}),
     "town": pd.DataFrame({"town": ["Bonn", "Bonn", "Bonn"]}),
     "words": pd.Series(["one", "one", "one"]),
+    "people": pd.DataFrame({"age": [9.0, 8.0, 0.0], "town": ["Bonn", "Bonn", "Bonn"]}),
 }
 FRAME = pd.DataFrame(PUBLIC, columns=["age", "pay"])
 
@@ -76,6 +79,16 @@ APPLIED: dict[str, tuple[Any, str, Apply]] = {
         OneHotEncoder(sparse_output=False).fit(pd.DataFrame({"town": ["Jena", "Ulm", "Bonn"]})),
         "town",
         transform,
+    ),
+    "columns, each in its way": (
+        make_pipeline(
+            ColumnTransformer(
+                [("age", StandardScaler(), ["age"]), ("town", OneHotEncoder(sparse_output=False), ["town"])]
+            ),
+            LogisticRegression(),
+        ).fit(pd.DataFrame({"age": PUBLIC[:, 0], "town": ["Jena", "Ulm", "Bonn"] * 2}), CLASSES),
+        "people",
+        lambda model, x: model.predict_proba(x),
     ),
     "a part of a search": (
         GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=2).fit(PUBLIC, CLASSES == "low").best_estimator_,

@@ -16,6 +16,7 @@ import pytest
 import scipy.stats
 import sklearn.linear_model
 import sklearn.metrics
+import statsmodels.api
 import torch
 import torch.utils.checkpoint
 
@@ -83,6 +84,11 @@ LIBRARIES: dict[str, tuple[str, str, Callable[[Any, Any], Any]]] = {
         lambda p, n: (
             sklearn.linear_model.LinearRegression().fit([[1.0], [2.0]], [2.0, 3.0]).predict(p[["age"]])
         ),
+    ),
+    "results": (
+        "statsmodels",
+        r"this OLSResults has learnt here .* x @ results\.params .* duet\.remote\(statsmodels\.api\)",
+        lambda p, n: statsmodels.api.OLS([1.0, 2.0], [[1.0], [2.0]]).fit().predict(p[["age"]]),
     ),
     "a score": (
         "sklearn",

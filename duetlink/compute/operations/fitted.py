@@ -176,7 +176,10 @@ def _degrees(made: Any, values: dict[str, Any]) -> None:
     """Learnt once more: the columns follow from how many there are."""
     import numpy as np
 
-    made.fit(np.zeros((1, int(values["n_features_in_"]))))
+    columns = values.get("n_features_in_")
+    if type(columns) is not int:
+        raise OperationRefused("how many columns there are is a whole number")
+    made.fit(np.zeros((1, columns)))
     for name, value in values.items():
         setattr(made, name, value)
 

@@ -66,6 +66,12 @@ def _of_method(first: Any, kind: type, name: str, allowed: Allowed) -> str:
             "a plain expression cannot hold a pointer, so make it with pl = duet.remote(polars), as in "
             'pl.col("a") > x'
         )
+    if library == "statsmodels" and hasattr(first, "params"):
+        return (
+            f"what this {kind.__name__} has learnt here does not travel, so compute with its numbers, as in "
+            "x @ results.params for a linear model, or let one learn at the owner by way of "
+            "duet.remote(statsmodels.api)"
+        )
     if hasattr(kind, "get_params"):
         return _of_estimator(first, kind, name, allowed)
     if allowed.names(kind):
