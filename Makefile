@@ -69,9 +69,11 @@ soak: setup  ## a duet and a group at work for MINUTES; fails where what they ho
 	$(BIN)/python -m tests.soak run --minutes $(MINUTES)
 	$(BIN)/python -m tests.soak rooms
 
-fuzz: setup  ## hostile inputs for every decoder, and drawn programs on pointers through rooms (half an hour; Linux)
+fuzz: setup  ## hostile inputs for every decoder, drawn programs and tutorials on pointers through rooms (an hour; Linux)
 	$(BIN)/python -m tests.fuzz
 	$(BIN)/python -m tests.remote.interference lists 0 1
+	$(BIN)/python -m tests.remote.interference rooms 1000 9000
+	$(BIN)/python -m pytest -n 0 tests/remote/weekly_corpus.py
 	$(BIN)/python -m tests.remote.fuzzer 2000 1000
 
 groups: setup  ## groups in many networks, killed in every operation, a thousand that come and go (minutes; root)

@@ -29,7 +29,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import pandas as pd
@@ -42,7 +42,6 @@ from duetlink.duet.asking.mock_used import MockUsed
 from duetlink.duet.asking.program import is_remote
 from duetlink.duet.asking.sizes import Shape
 from duetlink.errors import DuetError, PrivateValue, UnsupportedValue
-from tests.remote.conftest import Bench
 
 EQUAL, REMOTE, REFUSED, RANDOM, SHARED, HANDLE = "equal", "remote", "refused", "random", "shared", "handle"
 RTOL = 1e-6  # sums of floats are added in another order where the memory lies otherwise
@@ -112,11 +111,24 @@ def read(path: Path) -> list[Statement]:
     return found
 
 
+class Side(Protocol):
+    """An owner who says yes, and a scientist."""
+
+    def share(self, obj: Any, name: str, mock: Any) -> Any:
+        """Share it; the scientist's pointer to it."""
+
+    def remote(self, obj: Any) -> Any:
+        """As of a duet."""
+
+    def fetch(self, obj: Any) -> Any:
+        """As of a duet."""
+
+
 class Play:
     """One file, while it is played."""
 
-    def __init__(self, bench: Bench, name: str) -> None:
-        self._bench = bench
+    def __init__(self, side: Side, name: str) -> None:
+        self._side = side
         self._name = name
         self._count = 0
         self._imported: set[str] = set()
@@ -154,9 +166,7 @@ class Play:
         if statement.mark == REMOTE:
             trial = dict(self.there)
             error = _attempt(statement.node, trial)[0]
-            self.there |= {
-                name: self._bench.scientist.remote(found) for name, found in self._modules().items()
-            }
+            self.there |= {name: self._side.remote(found) for name, found in self._modules().items()}
             _draw_from(*draws)
         refused, found = _attempt(statement.node, self.there)
         if statement.mark == REMOTE:
@@ -187,7 +197,7 @@ class Play:
     def _import(self, statement: Statement) -> None:
         run(statement.node, self.here)
         node = statement.node
-        remote = self._bench.scientist.remote
+        remote = self._side.remote
         assert isinstance(node, (ast.Import, ast.ImportFrom))
         for alias in node.names:
             module = node.module if isinstance(node, ast.ImportFrom) else alias.name
@@ -216,7 +226,7 @@ class Play:
         try:
             mock = pickle.loads(pickle.dumps(twin(obj)))  # shares no memory, not even labels
             self._count += 1
-            pointer = self._bench.share(obj, f"{self._name} {self._count} {name}", mock)
+            pointer = self._side.share(obj, f"{self._name} {self._count} {name}", mock)
         except _NoTwin:
             # a constant of the program stays; a handle cannot be made anew, and what uses it will fail
             self.there.pop(name, None)
@@ -249,7 +259,7 @@ class Play:
 
     def _fetched(self, obj: Any) -> Any:
         if is_remote(obj):
-            return obj.get(reason="the corpus")
+            return self._side.fetch(obj)
         if isinstance(obj, Shape):
             return tuple(obj)
         if type(obj) in (list, tuple):
@@ -259,7 +269,7 @@ class Play:
         if type(obj) is dict:
             return {self._fetched(key): self._fetched(item) for key, item in obj.items()}
         if isinstance(obj, torch.nn.Module):
-            return self._bench.scientist.fetch(obj, reason="the corpus")
+            return self._side.fetch(obj)
         return obj
 
 

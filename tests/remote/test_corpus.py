@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +12,48 @@ import numpy as np
 import pytest
 
 from tests.remote.conftest import Bench
+from tests.remote.fuzzer.desk import Desk
 from tests.remote.statements import REFUSED, SHARED, Play, Report, read
 
 FILES = sorted((Path(__file__).parent / "corpus").glob("*.py"))
+IN_ROOMS = ("pandas_groupby", "torch_basics")  # of a library that copies and of one that shares memory
 
 
+class Rooms:
+    """A duet, as `Play` takes it."""
+
+    def __init__(self, bench: Bench) -> None:
+        self.share = bench.share
+        self.remote = bench.scientist.remote
+        self._fetch = bench.scientist.fetch
+
+    def fetch(self, obj: Any) -> Any:
+        return self._fetch(obj, reason="the corpus")
+
+
+@pytest.fixture
+def desk() -> Iterator[Desk]:
+    """What a duet does, without a link, and without the two processes of each request."""
+    with contextlib.closing(Desk({}, {})) as desk:
+        yield desk
+
+
+@pytest.mark.filterwarnings("ignore")  # as rooms do, which warn nobody
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_a_tutorial_on_pointers_is_equal_or_refused(bench: Bench, path: Path) -> None:
-    report = Play(bench, path.stem).play(read(path))
+def test_a_tutorial_on_pointers_is_equal_or_refused(desk: Desk, path: Path) -> None:
+    report = Play(desk, path.stem).play(read(path))
+    assert not report.surprises, "\n".join(["", *report.surprises])
+
+
+@pytest.mark.parametrize("name", IN_ROOMS)
+def test_a_tutorial_in_rooms_is_equal_or_refused(bench: Bench, name: str) -> None:
+    """`weekly_corpus.py` has all of them."""
+    play_in_rooms(bench, name)
+
+
+def play_in_rooms(bench: Bench, name: str) -> None:
+    (path,) = (path for path in FILES if path.stem == name)
+    report = Play(Rooms(bench), name).play(read(path))
     assert not report.surprises, "\n".join(["", *report.surprises])
 
 
@@ -34,7 +70,7 @@ def played(bench: Bench, tmp_path: Path, statement: str, **names: Any) -> Report
     """The report of one statement about a shared array."""
     path = tmp_path / f"one {abs(hash(statement))}.py"
     path.write_text(f'"""."""\nimport numpy as np\nx = np.arange(3.0)  # shared\n{statement}\n', "utf-8")
-    play = Play(bench, path.stem)
+    play = Play(Rooms(bench), path.stem)
     for name, (here, there) in names.items():
         play.here[name], play.there[name] = here, there
     return play.play(read(path))

@@ -37,33 +37,34 @@ class Desk:
     def __init__(
         self, data: Mapping[str, Any], mocks: Mapping[str, Any], *, check_on_mocks: bool = True
     ) -> None:
-        revisions = _Revisions(mocks)
-        self._unaltered = _Owner(mocks) if check_on_mocks else None
+        self._revisions = _Revisions()
+        self._unaltered = _Owner() if check_on_mocks else None
         self._loop = asyncio.new_event_loop()
-        thread: Any = _Inline(self._loop)
-        self._owner = _Owner(data)
+        self._thread: Any = _Inline(self._loop)
+        self._owner = _Owner()
         self._workbench = Workbench.__new__(Workbench)  # without a catalogue, which a link would fill
         vars(self._workbench).update(
             allowed=allowed(),
-            revisions=revisions,
+            revisions=self._revisions,
             rehearsals=SimpleNamespace(shown=self._rehearse),
             _asking=self._owner,
-            _thread=thread,
+            _thread=self._thread,
             _link=self,
             _program=None,
             _lock=contextlib.nullcontext(),
         )
-        described = {name: values.summarise(real) for name, real in data.items()}
+        self.pointers = {name: self.share(real, name, mocks[name]) for name, real in data.items()}
+
+    def share(self, obj: Any, name: str, mock: Any) -> Pointer:
+        """Have the owner share an object, under a new name, and get the pointer to it."""
+        self._owner.take(name, obj)
+        self._revisions.take(name, mock)
+        if self._unaltered is not None:
+            self._unaltered.take(name, mock)
+        told = values.summarise(obj)
         asking: Any = self._owner
-        self.pointers = {
-            name: Pointer(
-                AssetInfo(name, 1, told.kind, told.detail, told.size_bytes, mock="given"),
-                asking,
-                thread,
-                self._workbench,
-            )
-            for name, told in described.items()
-        }
+        info = AssetInfo(name, 1, told.kind, told.detail, told.size_bytes, mock="given")
+        return Pointer(info, asking, self._thread, self._workbench)
 
     def close(self) -> None:
         """Let go of the loop."""
@@ -96,8 +97,11 @@ class _Owner:
 
     peer_name = "Olga"
 
-    def __init__(self, data: Mapping[str, Any]) -> None:
-        self._data = {name: _bytes_of(real) for name, real in data.items()}
+    def __init__(self) -> None:
+        self._data: dict[str, bytes] = {}
+
+    def take(self, name: str, obj: Any) -> None:
+        self._data[name] = _bytes_of(obj)
 
     def check_open(self) -> None:
         """It is."""
@@ -136,10 +140,11 @@ def _bytes_of(obj: Any) -> bytes:
 class _Revisions:
     """The mocks of a desk, copied, since what is wrong may write into them."""
 
-    def __init__(self, mocks: Mapping[str, Any]) -> None:
-        self._all = {
-            name: SimpleNamespace(mock=(copy.deepcopy(mock),), hidden=None) for name, mock in mocks.items()
-        }
+    def __init__(self) -> None:
+        self._all: dict[str, Any] = {}
+
+    def take(self, name: str, mock: Any) -> None:
+        self._all[name] = SimpleNamespace(mock=(copy.deepcopy(mock),), hidden=None)
 
     def hold(self, info: AssetInfo) -> object:
         return self
