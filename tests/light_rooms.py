@@ -6,6 +6,8 @@ libraries is tested elsewhere.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from duetlink.compute.worker import spawn
 from duetlink.compute.worker.libraries import LIBRARIES
 
@@ -25,3 +27,11 @@ def use() -> None:
     """Every room of this process is such a one from now on."""
     command = spawn._command
     spawn._command = lambda fd, bootstrap: command(fd, _HIDING + bootstrap)
+
+
+def of_kernels(directory: Path) -> dict[str, str]:
+    """Variables of Jupyter kernels whose rooms are such ones; the directory is made for it."""
+    startup = directory / "profile_default" / "startup"
+    startup.mkdir(parents=True)
+    (startup / "light_rooms.py").write_text("from tests import light_rooms\n\nlight_rooms.use()\n", "utf-8")
+    return {"IPYTHONDIR": str(directory)}

@@ -18,6 +18,7 @@ from duetlink.groups.status import GoneStatus, GroupStatus, LinkStatus, MemberSt
 from duetlink.tools.demo import play
 from duetlink.tools.demo.errors import DemoFailed
 from duetlink.tools.demo.summary import tell_group, told_group
+from tests import light_rooms
 from tests.tools.demo.played import NOTEBOOKS, left_behind
 
 pytestmark = pytest.mark.slow
@@ -35,7 +36,8 @@ def notebooks(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    return os.environ | {"JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"), "COLUMNS": "110", "TERM": "dumb"}
+    own = {"JUPYTER_RUNTIME_DIR": str(tmp_path / "runtime"), "COLUMNS": "110", "TERM": "dumb"}
+    return os.environ | own | light_rooms.of_kernels(tmp_path / "ipython")
 
 
 def demo(notebooks: Path, *more: str) -> list[str]:
