@@ -12,7 +12,7 @@ from duetlink.compute.worker import spawn
 from duetlink.compute.worker.libraries import LIBRARIES
 
 _OTHERS = sorted(set(LIBRARIES) - {"numpy", "pyarrow", "duetlink"})
-_HIDING = f"""
+HIDING = f"""
 import sys
 from importlib.machinery import PathFinder
 class Hiding(PathFinder):
@@ -26,7 +26,7 @@ sys.meta_path[sys.meta_path.index(PathFinder)] = Hiding
 def use() -> None:
     """Every room of this process is such a one from now on."""
     command = spawn._command
-    spawn._command = lambda fd, bootstrap: command(fd, _HIDING + bootstrap)
+    spawn._command = lambda fd, bootstrap: command(fd, HIDING + bootstrap)
 
 
 def of_kernels(directory: Path) -> dict[str, str]:

@@ -19,12 +19,24 @@ from duetlink.compute.worker.process import Room
 from duetlink.errors import WorkerUnavailable
 from tests.compute.worker.conftest import BOOTSTRAP
 from tests.compute.worker.test_process import is_there
+from tests.light_rooms import HIDING
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="no room is forked on this system")
+
+LIGHT = HIDING + BOOTSTRAP  # how zygotes begin and end does not depend on what they import
 
 
 @pytest.fixture
 async def here() -> AsyncIterator[rooms.Rooms]:
+    leave = rooms.use(LIGHT)
+    found = rooms.here()
+    assert found is not None
+    yield found
+    await leave()
+
+
+@pytest.fixture
+async def here_with_libraries() -> AsyncIterator[rooms.Rooms]:
     leave = rooms.use(BOOTSTRAP)
     found = rooms.here()
     assert found is not None
@@ -32,8 +44,8 @@ async def here() -> AsyncIterator[rooms.Rooms]:
     await leave()
 
 
-async def started() -> Room:
-    return await Room.start(Limits(threads=2), desk="free", bootstrap=BOOTSTRAP)
+async def started(bootstrap: str = LIGHT) -> Room:
+    return await Room.start(Limits(threads=2), desk="free", bootstrap=bootstrap)
 
 
 async def gone(*pids: int) -> None:
@@ -46,11 +58,13 @@ def parent(pid: int) -> int:
     return int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
 
 
-async def test_rooms_are_forked_from_one_zygote_and_each_is_used_once(here: rooms.Rooms) -> None:
-    workers = [await started() for _ in range(3)]
-    workers += await asyncio.gather(*(started() for _ in range(3)))
+async def test_rooms_are_forked_from_one_zygote_and_each_is_used_once(
+    here_with_libraries: rooms.Rooms,
+) -> None:
+    workers = [await started(BOOTSTRAP) for _ in range(3)]
+    workers += await asyncio.gather(*(started(BOOTSTRAP) for _ in range(3)))
     assert len({worker.pid for worker in workers}) == 6
-    assert {parent(worker.pid) for worker in workers} == {here.zygote_pid}
+    assert {parent(worker.pid) for worker in workers} == {here_with_libraries.zygote_pid}
     # OpenMP's pool, torch's and that of Polars are made in the room, since the zygote has none of them
     source = "(__import__('torch').ones(200_000).exp().sum().item() > 0, __import__('polars')"
     source += ".DataFrame({'a': [1, 2]}).lazy().select(__import__('polars').col('a').sum()).collect().item())"
@@ -104,8 +118,8 @@ import asyncio
 from duetlink.compute.worker import rooms
 from duetlink.compute.worker.process import Room
 async def main():
-    leave = rooms.use({BOOTSTRAP!r})
-    worker = await Room.start(desk="probe", bootstrap={BOOTSTRAP!r})
+    leave = rooms.use({LIGHT!r})
+    worker = await Room.start(desk="probe", bootstrap={LIGHT!r})
     asyncio.ensure_future(worker.call("loop"))
     await asyncio.sleep(0.1)
     print(rooms.here().zygote_pid, worker.pid, flush=True)
@@ -173,7 +187,7 @@ async def test_where_forks_cannot_compute_a_room_is_a_process_that_is_ready(
 
 
 async def test_rooms_are_closed_while_the_zygote_of_a_spare_one_starts() -> None:
-    leave = rooms.use(BOOTSTRAP)
+    leave = rooms.use(LIGHT)
     rooms.warm()
     await asyncio.sleep(0)
     async with asyncio.timeout(60):
