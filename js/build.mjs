@@ -4,7 +4,7 @@ import { gzipSync } from "node:zlib";
 import { build, transform } from "esbuild";
 
 const OUT = new URL("../widgets/duetlink_widgets/static/panel.js", import.meta.url).pathname;
-const LIMIT_BYTES = 105_000;
+const LIMIT_BYTES = 106_000;
 
 /** esbuild's own text loader keeps comments and white space. */
 const minifiedCss = {

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import duetlink
+from duetlink.duet.answering.requests import Request
 from duetlink.errors import OperationFailed, RequestDenied, SignalingUnavailable
 from duetlink.net.signaling import WebSocketMailbox
 from duetlink_widgets import contract, pages
@@ -213,6 +214,26 @@ def test_a_request_is_approved_for_the_revision_that_was_seen(duets: DuetPair, s
     assert asked.result(10).tolist() == [0, 1, 2]
     # the page has the effect when it has the answer
     assert page.panel.requests["rows"][0]["state"] == "approved"
+
+
+def test_code_and_reason_are_told_also_where_the_content_cannot_be_shown(
+    duets: DuetPair, show: ShowPanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    owner, scientist = duets
+    page = show(owner)
+    owner.share(np.arange(3), "x", mock="auto")
+    total = scientist.wait_object("x", 10).sum()
+    asked = total.request("for the sum")
+    page.trait("requests", lambda requests: requests["pending"] == 1 and requests["rows"][0]["made"])
+
+    def preview(self: Request) -> str:
+        raise ValueError("no text of it")
+
+    monkeypatch.setattr(Request, "preview", preview)
+    detail = page.command("request_detail", number=0)["result"]
+    assert (detail["code"], detail["reason"]) == ("x.sum()", "for the sum")
+    assert detail["preview"] == "not shown: ValueError: no text of it"
+    asked.withdraw()
 
 
 def test_a_request_is_denied_with_a_reason(duets: DuetPair, show: ShowPanel) -> None:

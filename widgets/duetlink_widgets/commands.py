@@ -11,7 +11,6 @@ from dataclasses import asdict
 from typing import Any
 
 from duetlink import Duet
-from duetlink.base.wire.text import harmless_lines
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.own_requests import OwnRequest
 from duetlink.duet.asking.pointer import ReceivedObject
@@ -70,12 +69,19 @@ def _request_detail(duet: Duet, args: Args) -> dict[str, Any]:
             Foreign(request.reason),
             request.asset.description,
             list(request.asset.tags),
-            request.preview(),
+            _preview(request),
             Foreign(request.code.source),
             request.group,
             Foreign(str(request.log)),
         )
     )
+
+
+def _preview(request: Request) -> str:
+    try:
+        return request.preview()
+    except Exception as error:  # what else there is to read is shown all the same
+        return f"not shown: {type(error).__name__}: {error}"
 
 
 def _policy_like(duet: Duet, args: Args) -> dict[str, Any]:
@@ -101,7 +107,7 @@ def _shared_detail(duet: Duet, args: Args) -> str:
     """What may be seen here of an object: the mock of what is shared, and what was given as it is."""
     entry = duet.store[_text(args, "name")]
     shown = entry.get() if isinstance(entry, ReceivedObject) else getattr(entry, "mock", None)
-    return harmless_lines(preview_text(shown, _LONGEST_LOOK))
+    return preview_text(shown, _LONGEST_LOOK)
 
 
 def _set_compression(duet: Duet, args: Args) -> None:

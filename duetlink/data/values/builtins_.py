@@ -21,6 +21,8 @@ from duetlink.data.values.schema_pb2 import OrderedDict as OrderedDictNode
 from duetlink.errors import MalformedValue
 
 INLINE_BYTES = 256
+NUMBER_BITS = 64  # of an integer that is one number to whoever reads of it
+MAX_INTEGER_BITS = 14_280  # 4,299 digits: longer ones Python itself neither writes nor reads in decimal
 # Python's hash of numbers and tuples is no secret: a peer can make n keys that collide, and they cost n².
 MAX_EQUAL_HASHES = 100
 _OF_PARTS = frozenset((list, tuple, dict, set, frozenset, OrderedDict, range, slice))
@@ -50,13 +52,15 @@ class BuiltinsType:
             return counted(len(obj), "byte")
         if type(obj) in (list, tuple, dict, set, frozenset, OrderedDict):
             return counted(len(obj), "item")
+        if type(obj) is int and obj.bit_length() > NUMBER_BITS:
+            return counted(obj.bit_length(), "bit")
         return ""
 
     def elements(self, obj: Any) -> int | None:
         if type(obj) in (str, bytes, bytearray):
             return len(obj) or 1
         if type(obj) is int:
-            return -(-obj.bit_length() // 64) or 1  # an integer of any size could hold anything
+            return -(-obj.bit_length() // NUMBER_BITS) or 1  # a long integer could hold anything
         if type(obj) is decimal.Decimal:
             return -(-len(obj.as_tuple().digits) // 19)  # digits of 64 bits
         # a list of empty ones could tell anything by their types
@@ -90,6 +94,8 @@ def _remedy(obj: object) -> str:
 def _write_int(obj: int, writer: Writer) -> None:
     if -(2**63) <= obj < 2**63:
         writer.node(integer=obj)
+    elif obj.bit_length() > MAX_INTEGER_BITS:
+        raise writer.unsupported(obj, f"it has {obj.bit_length():,} bits; send .to_bytes(…) of it")
     else:
         writer.node(big_integer=obj.to_bytes(obj.bit_length() // 8 + 1, "little", signed=True))
 
@@ -244,6 +250,12 @@ def _read_zone(key: str, reader: Reader) -> zoneinfo.ZoneInfo:
     return zoneinfo.ZoneInfo(key)
 
 
+def _read_int(data: bytes) -> int:
+    if len(data) > MAX_INTEGER_BITS // 8 + 1:
+        raise MalformedValue(f"an integer of {len(data):,} bytes is over {MAX_INTEGER_BITS:,} bits")
+    return int.from_bytes(data, "little", signed=True)
+
+
 def _text(data: bytes | memoryview) -> str:
     return str(data, "utf-8", "surrogatepass")
 
@@ -322,7 +334,7 @@ _READERS: dict[str, Callable[[Any, Reader], object]] = {
     "none": lambda node, reader: None,
     "boolean": lambda node, reader: node,
     "integer": lambda node, reader: node,
-    "big_integer": lambda node, reader: int.from_bytes(node, "little", signed=True),
+    "big_integer": lambda node, reader: _read_int(node),
     "real": lambda node, reader: _real(node),
     "complex": lambda node, reader: complex(_real(node.real), _real(node.imaginary)),
     "text": lambda node, reader: _text(node),

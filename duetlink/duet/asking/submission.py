@@ -210,11 +210,7 @@ def _has_pointers(argument: Any, depth: int) -> bool:
 
 
 def _text(mock: Any) -> str:
-    try:
-        text = preview_text(mock)[:_MAX_MOCK_TEXT]
-    except Exception as error:  # of a library's repr
-        text = f"not shown: {type(error).__name__}"
-    return text.encode(errors="replace").decode()
+    return preview_text(mock)[:_MAX_MOCK_TEXT]
 
 
 def written(taken: Arguments, arguments: tuple[Any, ...], keywords: Mapping[str, Any]) -> bytes:

@@ -5,32 +5,51 @@ from __future__ import annotations
 import reprlib
 
 from duetlink.base.quantities import size_text
+from duetlink.base.wire.text import harmless_lines
 from duetlink.duet.objects.asset import Content
 
 _LONGEST = 4000  # characters
-_BUILTINS = (str, bytes, bytearray, list, tuple, dict, set, frozenset)
+_BUILTINS = (str, bytes, bytearray, int, list, tuple, dict, set, frozenset)
+_DECIMAL_BITS = 2_000  # 602 digits: fewer than the 640 that Python writes under its lowest limit
 
 
 def preview_text(obj: object, longest: int = _LONGEST) -> str:
     """`repr` of `obj`, which libraries shorten themselves; of builtin containers, the beginning. At most
-    `longest` characters.
+    `longest` characters, and as many of escapes: for what in it would be a command to a terminal, or move
+    others. It never raises: what cannot be shown says so.
     """
-    text = _brief.repr(obj) if isinstance(obj, _BUILTINS) else repr(obj)
-    return text if len(text) <= longest else text[:longest] + "…"
+    try:
+        text = _brief.repr(obj) if isinstance(obj, _BUILTINS) else repr(obj)
+        return harmless_lines(text if len(text) <= longest else text[:longest] + "…")
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # of a library's repr; panics of Rust are no Exception
+        return f"not shown: its repr raises {type(error).__name__}"
 
 
 def preview_of(content: Content) -> str:
-    """The beginning of what would leave, as text."""
+    """The beginning of what would leave, as text. Raises what decoding it raises."""
     shown = content.look()
     if shown is None:
         return f"not shown: it has {size_text(content.size_bytes)}, and its original is gone"
     return preview_text(shown)
 
 
+class _Brief(reprlib.Repr):
+    """Long integers in hexadecimal: decimals take time by the square, and Python refuses many."""
+
+    def repr_int(self, x: int, level: int) -> str:
+        if x.bit_length() <= _DECIMAL_BITS:
+            return repr(x)
+        text = f"{x:#x}"
+        shown = text if len(text) <= self.maxlong else f"{text[: self.maxlong]}…"
+        return f"{shown} ({x.bit_length():,} bits)"
+
+
 def _make_brief() -> reprlib.Repr:
-    brief = reprlib.Repr()
+    brief = _Brief()
     brief.maxlist = brief.maxtuple = brief.maxdict = brief.maxset = brief.maxfrozenset = 20
-    brief.maxstring = brief.maxother = 1000
+    brief.maxstring = brief.maxother = brief.maxlong = 1000
     brief.maxlevel = 4
     return brief
 

@@ -7,10 +7,21 @@ import { Lines, Words } from "./words";
 /** Characters: more than any code has. Of what is approved nothing may be cut. */
 const WHOLE = 10_000_000;
 
+const WAITS = {
+  sent: "Asking the kernel…",
+  busy: "Kernel busy…",
+  failed: "It could not be shown. Close it and open it to ask again.",
+};
+
+/** What a detail is kept by: one of a function that has not been run lacks what it makes. */
+export function detailKey({ number, revision, made }: RequestRow): string {
+  return `${number}.${revision}.${made}`;
+}
+
 /** All that there is to know before an answer, as soon as the kernel has told it. */
 export function Detail({ row, id }: { row: RequestRow; id: string }) {
   const { state, connection } = useView().panel;
-  const key = `${row.number}.${row.revision}`;
+  const key = detailKey(row);
   const detail = state.details.value.get(key);
   useEffect(() => {
     if (detail) return;
@@ -18,11 +29,10 @@ export function Detail({ row, id }: { row: RequestRow; id: string }) {
       if (ack?.ok) state.details.value = new Map(state.details.peek()).set(key, ack.result as RequestDetail);
     });
   }, [key, !detail]);
-  const busy =
-    connection.progress.value.get(keyOf("request_detail", { number: row.number }))?.phase === "busy";
+  const phase = connection.progress.value.get(keyOf("request_detail", { number: row.number }))?.phase;
   return (
     <div class="detail" id={id} aria-busy={!detail}>
-      {!detail && <p class="dim">{busy ? "Kernel busy…" : "Asking the kernel…"}</p>}
+      {!detail && <p class="dim">{WAITS[phase ?? "sent"]}</p>}
       {detail?.description && (
         <p>
           <Words text={detail.description} limit={1000} />

@@ -10,7 +10,7 @@ import { onEnter } from "./fields";
 import { OwnRequests } from "./own_requests";
 import { Policies } from "./policies";
 import { PolicyLike } from "./policy_like";
-import { Detail } from "./request_detail";
+import { Detail, detailKey } from "./request_detail";
 import { useView, type View } from "./view";
 import { Words } from "./words";
 
@@ -131,6 +131,10 @@ function Pending({ row, first, dead, onMove }: PendingProps) {
   const detailId = `${id}-request-${row.number}`;
   const refused = row.refusal !== "";
   const refusalId = `${id}-refusal-${row.number}`;
+  // nothing is approved whose code and content do not stand here
+  const unread = !open || !details.value.has(detailKey(row));
+  const unreadId = `${id}-unread-${row.number}`;
+  const why = refused ? refusalId : unread ? unreadId : undefined;
   return (
     <li class="request" ref={item}>
       <div class="request-head">
@@ -212,7 +216,9 @@ function Pending({ row, first, dead, onMove }: PendingProps) {
       )}
       {open && <Detail row={row} id={detailId} />}
       {answering.value === "deny" && <Denial row={row} dead={dead} onCancel={cancel} />}
-      {answering.value === "like" && <PolicyLike row={row} dead={dead} onMove={onMove} onCancel={cancel} />}
+      {answering.value === "like" && (
+        <PolicyLike row={row} dead={dead || unread} onMove={onMove} onCancel={cancel} />
+      )}
       {answering.value === "fail" && <Telling row={row} dead={dead} onCancel={cancel} />}
       {!answering.value && (
         <div class="answers">
@@ -220,8 +226,8 @@ function Pending({ row, first, dead, onMove }: PendingProps) {
             command="approve"
             args={{ number: row.number, revision: row.revision }}
             kind="primary"
-            inert={dead || refused}
-            why={refused ? refusalId : undefined}
+            inert={dead || refused || unread}
+            why={why}
             label={`${row.made ? "Approve" : "Run and approve"} ${visible(row.name)}`}
             onAck={(ack) => !ack.ok && !row.made && forget(row.number)}
           >
@@ -268,12 +274,17 @@ function Pending({ row, first, dead, onMove }: PendingProps) {
             class="plain"
             data-opens="like"
             aria-label={`Approve like this… for ${visible(row.name)}`}
-            aria-disabled={refused}
-            aria-describedby={refused ? refusalId : undefined}
-            onClick={() => refused || (answering.value = "like")}
+            aria-disabled={refused || unread}
+            aria-describedby={why}
+            onClick={() => refused || unread || (answering.value = "like")}
           >
             Approve like this…
           </button>
+          {!refused && unread && (
+            <span class="dim" id={unreadId}>
+              {open ? "It can be approved once all of it is shown." : "Open it to approve it."}
+            </span>
+          )}
         </div>
       )}
       <Refusal keys={COMMANDS.map((command) => keyOf(command, args))} />

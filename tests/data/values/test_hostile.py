@@ -149,6 +149,12 @@ def test_keys_that_cannot_be_keys_or_come_twice() -> None:
         decode(made(wire.Node(set=2), wire.Node(integer=1), wire.Node(boolean=True)))
 
 
+def test_an_integer_that_python_would_not_write_is_refused() -> None:
+    body = made(wire.Node(big_integer=bytes(1_787)))
+    with pytest.raises(MalformedValue, match="an integer of 1,787 bytes is over 14,280 bits"):
+        decode(body)
+
+
 def test_a_time_zone_s_name_opens_no_file_and_imports_nothing() -> None:
     for name in ("../../etc/passwd", "/etc/passwd", "os.path", "__init__", "", "Europe"):
         with pytest.raises(MalformedValue, match="no time zone"):

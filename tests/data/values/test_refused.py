@@ -77,6 +77,7 @@ class Weights(OrderedDict[str, int]):
         (int, "builtins.type: code does not travel"),
         (iter([1]), r"send list\(…\)"),
         (ValueError("x"), "builtins.ValueError"),
+        ([2**14_280], r"value\[0\] is a builtins.int: it has 14,281 bits; send \.to_bytes\(…\)"),
         (np.full(100_001, None), r"dtype object with 100,001 items.*\.astype\(str\).*pandas frame"),
         (np.array([[1, object()]]), r"^value\[1\] is a builtins.object: "),
         (np.zeros(1, [("a", "O")]), "dtype object"),
@@ -105,6 +106,12 @@ def test_the_error_names_type_place_and_remedy(obj: Any, message: str) -> None:
             take(obj)
         assert isinstance(caught.value, UnsupportedValue)
         assert isinstance(caught.value, DuetError)
+
+
+def test_an_integer_travels_while_python_writes_it_in_decimal() -> None:
+    longest = -(2**14_280) + 1
+    assert round_trip(longest) == longest
+    assert len(str(longest)) == 4_300  # 4,299 digits and the sign
 
 
 def test_cycles_are_found() -> None:

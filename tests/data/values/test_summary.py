@@ -20,6 +20,9 @@ from duetlink.data.values import Summary, encode, summarise
     ("obj", "kind", "detail"),
     [
         (7, "int", ""),
+        (2**64 - 1, "int", ""),
+        (2**64, "int", "65 bits"),
+        (-(2**7000), "int", "7,001 bits"),
         ("secret", "str", "6 characters"),
         (b"abc", "bytes", "3 bytes"),
         ([1, 2, 3, 4, 5], "list", "5 items"),

@@ -11,6 +11,7 @@ from playwright.sync_api import Locator, expect
 from tests.widgets.component import states
 from tests.widgets.component.conftest import Show
 from tests.widgets.component.shown import AXE, THEMES, Shown
+from tests.widgets.component.test_requests import read
 
 pytestmark = pytest.mark.slow
 
@@ -26,7 +27,8 @@ def open_at(shown: Shown, tab: str, width: int | None = None) -> Locator:
     shown.greet()
     shown.open_tab(view, "Requests" if tab == "Policies" else tab)
     if tab == "Policies":
-        view.get_by_role("button", name="Approve like this… for scans").click()
+        shown.pass_s(0.6)
+        read(shown, view).get_by_role("button", name="Approve like this… for scans").click()
         shown.settle()
         shown.receive(states.ack(shown.command(), result=asdict(states.DRAFT)))
         view.get_by_role("button", name="Remove policy").first.click()
@@ -40,11 +42,7 @@ def open_at(shown: Shown, tab: str, width: int | None = None) -> Locator:
         shown.receive(states.ack(shown.command(), "the log is too large for the page"))
     if tab == "Requests":
         shown.pass_s(0.6)
-        view.get_by_role("button", name="scans", exact=True).click()
-        shown.settle()
-        shown.receive(states.ack(shown.command(), result=asdict(states.DETAIL)))
-        shown.pass_s(0.6)
-        view.get_by_role("button", name="Approve scans").click()
+        read(shown, view).get_by_role("button", name="Approve scans").click()
         shown.receive(states.ack(shown.command(), "it has changed since"))
         view.get_by_role("button", name="Deny…").last.click()
     if tab == "Transfers":

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, expect
 from tests.widgets.component import states
 from tests.widgets.component.conftest import Show
 from tests.widgets.component.shown import Shown
-from tests.widgets.component.test_requests import open_requests
+from tests.widgets.component.test_requests import open_requests, read
 
 pytestmark = pytest.mark.slow
 
@@ -20,8 +20,7 @@ ADD = "Approve these from now on"
 
 def open_form(shown: Shown) -> Locator:
     """The first request, and what would approve others like it; the kernel has not answered yet."""
-    view = open_requests(shown)
-    first = view.locator(".request").first
+    first = read(shown, open_requests(shown))
     first.get_by_role("button", name="Approve like this… for scans").click()
     shown.settle()
     return first
@@ -159,7 +158,13 @@ def test_a_new_revision_is_drafted_anew(show: Show) -> None:
     add = first.get_by_role("button", name=ADD)
     expect(add).to_be_disabled()
     assert len(named(shown, "policy_like")) == 2
-    answer(shown, words="of revision 4")
+    asked = {command["name"]: command for command in shown.sent("command")}
+    shown.receive(
+        states.ack(asked["policy_like"], result=asdict(replace(states.DRAFT, words="of revision 4")))
+    )
+    shown.pass_s(0.6)
+    expect(add).to_be_disabled()  # the new revision itself has not been read
+    shown.receive(states.ack(asked["request_detail"], result=asdict(states.DETAIL)))
     shown.pass_s(0.6)
     add.click()
     assert named(shown, "add_policy_like") == [{"number": 28, "revision": 4, "count": 10}]
@@ -196,6 +201,8 @@ def test_a_draft_that_arrives_moves_what_is_below_and_that_answers_nothing_for_a
     shown = show()
     view = open_requests(shown)
     below = view.get_by_role("button", name="Approve gradients/layer 4", exact=True)
+    read(shown, view, "gradients/layer 4")
+    read(shown, view)
     view.locator(".request").first.get_by_role("button", name="Approve like this…").click()
     shown.pass_s(0.6)
     expect(below).to_be_enabled()

@@ -24,6 +24,66 @@ def open_requests(shown: Shown) -> Locator:
     return view
 
 
+def read(shown: Shown, view: Locator, name: str = "scans") -> Locator:
+    """The request, opened, with all that the kernel has to say of it, once a click there is meant."""
+    view.get_by_role("button", name=name, exact=True).click()
+    shown.settle()
+    shown.receive(states.ack(shown.command(), result=asdict(states.DETAIL)))
+    shown.pass_s(0.6)
+    return view.locator(".request").filter(has=shown.page.get_by_role("button", name=name, exact=True))
+
+
+def approvals(shown: Shown) -> list[dict[str, object]]:
+    return [command["args"] for command in shown.sent("command") if command["name"] == "approve"]
+
+
+def test_nothing_is_approved_before_all_that_there_is_to_read_is_shown(show: Show) -> None:
+    shown = show()
+    view = open_requests(shown)
+    answers = [
+        view.get_by_role("button", name=name) for name in ("Approve scans", "Approve like this… for scans")
+    ]
+
+    def expect_inert(why: str) -> None:
+        for answer in answers:
+            expect(answer).to_be_disabled()
+            expect(answer).to_have_accessible_description(why)
+            answer.click(force=True)
+        expect(view.locator(".policy-like")).to_have_count(0)
+
+    expect_inert("Open it to approve it.")
+    view.get_by_role("button", name="scans", exact=True).click()
+    shown.pass_s(0.6)
+    expect_inert("It can be approved once all of it is shown.")
+    shown.receive(states.ack(shown.command(), "ValueError: no text of it can be made"))
+    shown.pass_s(0.6)
+    expect(view.locator(".detail")).to_contain_text("It could not be shown.")
+    expect(view.get_by_role("alert").filter(has_text="no text of it can be made")).to_have_count(1)
+    expect_inert("It can be approved once all of it is shown.")
+    assert [command["name"] for command in shown.sent("command")] == ["request_detail"]
+    view.get_by_role("button", name="scans", exact=True).click()
+    request = read(shown, view)
+    expect(request.get_by_role("region", name="How it was made")).to_have_text(states.DETAIL.code)
+    for answer in answers:
+        expect(answer).to_be_enabled()
+    # out of sight again
+    view.get_by_role("button", name="scans", exact=True).click()
+    shown.pass_s(0.6)
+    expect_inert("Open it to approve it.")
+
+
+def test_what_was_run_elsewhere_meanwhile_is_read_anew(show: Show) -> None:
+    shown = show(traits=with_function())
+    view = open_requests(shown)
+    read(shown, view, "total(ages)")
+    expect(view.get_by_role("button", name="Run and approve total(ages)")).to_be_enabled()
+    made = replace(FUNCTION, made=True, kind="float")
+    shown.change(requests=asdict(replace(states.REQUESTS, rows=[made])))
+    shown.pass_s(0.6)
+    expect(view.get_by_role("button", name="Approve total(ages)")).to_be_disabled()
+    assert [each["name"] for each in shown.sent("command")] == ["request_detail", "request_detail"]
+
+
 def test_a_request_says_who_what_why_and_what_would_leave(show: Show) -> None:
     view = open_requests(show())
     first, second = view.locator(".request").all()
@@ -78,7 +138,7 @@ def test_a_small_result_is_read_before_it_is_approved(show: Show) -> None:
 def test_approve_sends_the_revision_that_was_seen(show: Show) -> None:
     shown = show()
     view = open_requests(shown)
-    view.get_by_role("button", name="Approve scans").click()
+    read(shown, view).get_by_role("button", name="Approve scans").click()
     command = shown.command()
     assert command["name"] == "approve"
     assert command["args"] == {"number": 28, "revision": 3}
@@ -125,6 +185,7 @@ def test_arrows_walk_through_the_requests_and_enter_opens_one(show: Show) -> Non
 def test_a_click_just_after_the_list_has_changed_answers_nothing(show: Show) -> None:
     shown = show()
     view = open_requests(shown)
+    read(shown, view, "gradients/layer 4")
     rows = states.REQUESTS.rows
     approve = view.get_by_role("button", name="Approve gradients/layer 4")
     expect(approve).to_be_enabled()
@@ -132,10 +193,10 @@ def test_a_click_just_after_the_list_has_changed_answers_nothing(show: Show) -> 
     shown.change(requests=asdict(replace(states.REQUESTS, pending=1, rows=rows[1:])))
     expect(approve).to_be_disabled()
     approve.click(force=True)
-    assert shown.sent("command") == []
+    assert approvals(shown) == []
     shown.pass_s(0.45)
     approve.click(force=True)
-    assert shown.sent("command") == []
+    assert approvals(shown) == []
     shown.pass_s(0.2)
     expect(approve).to_be_enabled()
     approve.click()
@@ -145,9 +206,13 @@ def test_a_click_just_after_the_list_has_changed_answers_nothing(show: Show) -> 
 def test_a_changed_revision_is_a_changed_list(show: Show) -> None:
     shown = show()
     view = open_requests(shown)
+    read(shown, view)
     first, *others = states.REQUESTS.rows
     shown.change(requests=asdict(replace(states.REQUESTS, rows=[replace(first, revision=4), *others])))
     expect(view.get_by_role("button", name="Approve scans")).to_be_disabled()
+    shown.settle()
+    assert [each["name"] for each in shown.sent("command")] == ["request_detail", "request_detail"]
+    shown.receive(states.ack(shown.command(), result=asdict(states.DETAIL)))
     shown.pass_s(0.6)
     view.get_by_role("button", name="Approve scans").click()
     assert shown.command()["args"] == {"number": 28, "revision": 4}
@@ -203,8 +268,7 @@ def test_a_click_just_after_a_detail_has_pushed_the_answers_down_answers_nothing
     shown = show()
     view = open_requests(shown)
     view.get_by_role("button", name="scans", exact=True).click()
-    shown.settle()
-    expect(view.get_by_role("button", name="Approve scans")).to_be_enabled()
+    shown.pass_s(0.6)
     shown.receive(states.ack(shown.command(), result=asdict(states.DETAIL)))
     expect(view.get_by_role("button", name="Approve scans")).to_be_disabled()
     shown.pass_s(0.6)
@@ -234,7 +298,7 @@ def test_deny_takes_a_reason(show: Show) -> None:
 def test_a_refusal_of_the_kernel_is_shown_where_it_was_clicked(show: Show) -> None:
     shown = show()
     view = open_requests(shown)
-    first = view.locator(".request").first
+    first = read(shown, view)
     first.get_by_role("button", name="Approve scans").click()
     shown.receive(states.ack(shown.command(), "request 28 has changed since it was shown; review it again"))
     expect(first.get_by_role("alert")).to_contain_text("review it again")
@@ -367,11 +431,13 @@ def test_a_private_function_says_what_it_costs_and_what_is_left(show: Show) -> N
     traits = with_function(
         privacy="epsilon 2 at delta 1e-05", budgets="epsilon 3 is left for 'people', 1 after it"
     )
-    view = open_requests(show(traits=traits))
+    shown = show(traits=traits)
+    view = open_requests(shown)
     expect(view.locator(".request .facts")).to_contain_text(
         "privacyepsilon 2 at delta 1e-05; epsilon 3 is left for 'people', 1 after it"
     )
     expect(view.locator(".request")).not_to_contain_text("cannot be approved")
+    read(shown, view, "total(ages)")
     expect(view.get_by_role("button", name="Run and approve total(ages)")).to_be_enabled()
 
 

@@ -11,6 +11,7 @@ from duetlink.settings import PATHS
 from duetlink_widgets.contract import Foreign
 from tests.widgets.component import states
 from tests.widgets.component.conftest import Show
+from tests.widgets.component.test_requests import read
 
 pytestmark = pytest.mark.slow
 
@@ -302,10 +303,13 @@ def test_two_views_of_one_panel_agree(show: Show) -> None:
     shown.open_tab(first, "Requests")
     shown.open_tab(second, "Requests")
     shown.pass_s(1)
+    read(shown, first)
+    second.get_by_role("button", name="scans", exact=True).click()
+    shown.pass_s(1)
     first.get_by_role("button", name="Approve scans").click()
     for view in (first, second):
         expect(view.get_by_role("button", name="Approve scans")).to_be_disabled()
-    assert len(shown.sent("command")) == 1
+    assert [command["name"] for command in shown.sent("command")] == ["request_detail", "approve"]
     assert len(shown.sent("hello")) == 1
     ids = shown.page.evaluate("[...document.querySelectorAll('[id]')].map(({ id }) => id)")
     assert len(ids) == len(set(ids))
