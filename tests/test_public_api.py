@@ -55,7 +55,7 @@ MEMBERS = {
     "duetlink.duet.answering.requests:Request": (
         "answer_reason answered approve arrived asset by charges code deny expires fail failure function "
         "group like_this lineage log mock_result number operations peer preview privacy progress reason "
-        "refusal run running state stop times"
+        "refusal run running state steps stop times"
     ),
     "duetlink.duet.answering.requests:RequestTable": "pending table to_pandas",
     "duetlink.duet.transfers:SharedTransfer": (

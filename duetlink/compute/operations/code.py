@@ -18,9 +18,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from duetlink.compute.operations.aliases import Text
+from duetlink.compute.operations.all_steps import all_steps
 from duetlink.compute.operations.expression import augments, expression
 from duetlink.compute.operations.kinds import BACK, CHANGES_FIRST, teaches
-from duetlink.compute.operations.lines import Line, printed
+from duetlink.compute.operations.lines import ENDING, MOST_LINES, Line, heading, printed
 from duetlink.compute.operations.literal import harmless
 from duetlink.compute.operations.loops import Item, Loop
 from duetlink.compute.operations.names import COUNTERS
@@ -37,12 +38,21 @@ MAX_LINES = 400
 WIDTH = 100
 _MAX_WORDS = 100  # about a value
 _MOST_SEEDS = 8
+_LAST_STEPS = 20  # steps that are shown of what is not shown
+_MAX_ENDING = 500  # characters of one of them
 _ROOM = 16  # of the line, for what is written around an expression that waits
 
 
 def code_of(slice_: Slice, *, max_lines: int = MAX_LINES, width: int = WIDTH) -> str:
-    """Python for a slice. Beyond so many lines it says how many steps are not shown."""
+    """Python for a slice. Beyond so many lines it says how many steps are not shown, and
+    how they end.
+    """
     return _Code(slice_, max_lines, width).text()
+
+
+def _beginning(line: str) -> str:
+    more = len(line) - _MAX_ENDING
+    return line if more <= 0 else f"{line[:_MAX_ENDING]}  # \u2026 {more:,} further characters"
 
 
 @dataclass(slots=True, eq=False)
@@ -95,7 +105,11 @@ class _Code:
         lines = [*head, *printed(block.lines)]
         hidden = len(self._slice) - self._shown
         if hidden:
-            lines.append(f"# {hidden:,} further steps are not shown")
+            ending = list(all_steps(self._slice, max(0, len(self._slice) - _LAST_STEPS)))
+            lines.append(f"# {hidden:,} further steps are not shown; request.steps has all, which end with")
+            lines += [_beginning(line) for line in ending]
+        if len(lines) > MOST_LINES:
+            lines = [*heading(len(lines), lines[-ENDING:]), *lines]
         return "\n".join(lines)
 
     def _shape(self, step: int) -> Shape:

@@ -56,13 +56,19 @@ _HEAD, _TAIL = 10, 2  # of a longer one
 
 
 def expression(
-    shape: Shape, references: Sequence[Text], changing: Mapping[int, Text], *, used: bool, augment: bool
+    shape: Shape,
+    references: Sequence[Text],
+    changing: Mapping[int, Text],
+    *,
+    used: bool,
+    augment: bool,
+    whole: bool = False,
 ) -> Text:
     """A step. `references` stand for what it refers to, in order, and `changing` for some of its literals, by
     their number among `literals`. If its result is not `used` it may be a statement; with `augment`, `x +=
-    y` is right for it.
+    y` is right for it; as a `whole`, no item and no character of a text is left out.
     """
-    return _Writer(shape, references, changing).step(used, augment)
+    return _Writer(shape, references, changing, whole).step(used, augment)
 
 
 def augments(shape: Shape) -> bool:
@@ -79,8 +85,11 @@ def augments(shape: Shape) -> bool:
 
 
 class _Writer:
-    def __init__(self, shape: Shape, references: Sequence[Text], changing: Mapping[int, Text]) -> None:
+    def __init__(
+        self, shape: Shape, references: Sequence[Text], changing: Mapping[int, Text], whole: bool
+    ) -> None:
         self._shape = shape
+        self._whole = whole
         self._references = iter(references)
         self._changing = changing
         self._literal = -1  # number of the last one
@@ -218,7 +227,7 @@ class _Writer:
         return ", ".join(written)
 
     def _items(self, parts: Sequence[Any], cut: str) -> list[str]:
-        if len(parts) <= _MAX_ITEMS:
+        if len(parts) <= _MAX_ITEMS or self._whole:
             return [self._part(part).text for part in parts]
         head = [self._part(part).text for part in parts[:_HEAD]]
         skipped = parts[_HEAD:-_TAIL]
@@ -266,7 +275,7 @@ class _Writer:
         written = []
         pairs = len(parts) // 2
         for index in range(pairs):
-            if pairs > _MAX_ITEMS and _HEAD <= index < pairs - _TAIL:
+            if pairs > _MAX_ITEMS and not self._whole and _HEAD <= index < pairs - _TAIL:
                 self._skip(parts[2 * index])
                 self._skip(parts[2 * index + 1])
                 if index == _HEAD:
@@ -282,6 +291,8 @@ class _Writer:
             return self._changing[self._literal]
         if isinstance(argument, dict):
             return Text(f"malformed({quoted(harmless(repr(argument)[:40]))})")
+        if self._whole and isinstance(argument, str):
+            return Text(quoted(argument))
         text = literal(argument)
         binds = SUM if " + " in text and isinstance(argument, str) and len(argument) > 60 else PRIMARY
         return Text(text, UNARY if text.startswith("-") else binds)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+MOST_LINES = 100  # of a text that does not say at its top how it ends
+ENDING = 3  # lines
+
 
 @dataclass(slots=True, eq=False)
 class Line:
@@ -14,6 +17,11 @@ class Line:
     gradients: bool  # whether torch records them
     words: Sequence[str] = ()  # behind it
     body: list[Line] | None = None  # of a loop
+
+
+def heading(count: int, ending: Sequence[str]) -> list[str]:
+    """What stands above a text of so many lines, whose end may never be read."""
+    return [f"# \u2026 {count:,} lines, which end with \u2026", *(f"#   {line.strip()}" for line in ending)]
 
 
 def printed(lines: Sequence[Line], indent: str = "", inside: bool = False) -> list[str]:

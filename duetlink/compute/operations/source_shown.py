@@ -16,18 +16,19 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from duetlink.compute.operations.lines import ENDING, MOST_LINES, heading
 from duetlink.compute.operations.literal import marked
 from duetlink.compute.operations.parsing import parsed
 
 MAX_EMPTY_LINES = 5  # in a row are shown as they are; more would push what follows out of sight
 MAX_IDLE_LINES = 20  # the same of other lines that do nothing
 _KEPT = 10  # of more than that: the first lines of a comment say what it is about
-MAX_LINES = 100  # of a source that does not say how it ends
-_END = 3  # lines
 
 _EMPTY_LINES = re.compile(rf"(?:^[ \t]*\n){{{MAX_EMPTY_LINES + 1},}}", re.MULTILINE)
 _BETWEEN = re.compile(rb"[ \t;]*")
 _BEHIND = re.compile(rb"[ \t;]*(?:#.*)?")
+# t-strings came with Python 3.14
+_TEXTS = (ast.Constant, ast.JoinedStr, getattr(ast, "TemplateStr", ast.JoinedStr))
 
 
 class _Idle(NamedTuple):
@@ -45,12 +46,11 @@ def shown_source(source: str) -> str:
     shown = "\n".join(_folded(marked(source).split("\n"), idle))
     shown = _EMPTY_LINES.sub(lambda found: _fold(found[0].count("\n"), "empty lines") + "\n", shown)
     count = len(lines) - source.endswith("\n")
-    if shown.count("\n") <= MAX_LINES:
+    if shown.count("\n") <= MOST_LINES:
         return shown
     nothing = {line for unit in idle.values() for line in range(unit.start, unit.end)}
     working = [line for line in range(len(lines)) if line not in nothing]
-    ending = [f"#   {marked(lines[line].strip())}\n" for line in working[-_END:]]
-    return f"{_fold(count, 'lines, which end with')}\n{''.join(ending)}{shown}"
+    return "\n".join([*heading(count, [marked(lines[line]) for line in working[-ENDING:]]), shown])
 
 
 def _fold(count: int, what: str) -> str:
@@ -101,7 +101,7 @@ def _idle(source: str, lines: list[str]) -> Iterator[_Idle]:
     statements: list[ast.stmt] = []
     read: set[ast.stmt] = set()  # texts that are kept for whoever asks
     for node in ast.walk(tree):
-        if isinstance(node, ast.JoinedStr | ast.Constant):
+        if isinstance(node, _TEXTS):
             within.update(range(node.lineno, node.end_lineno or 0))
         elif isinstance(node, ast.Module | ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             read.update(node.body[:1])

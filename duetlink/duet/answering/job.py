@@ -12,6 +12,7 @@ from typing import ClassVar
 
 from duetlink.base.quantities import size_text
 from duetlink.compute.operations import function
+from duetlink.compute.operations.all_steps import all_steps
 from duetlink.compute.operations.canonical import DIGEST_VERSION, Program
 from duetlink.compute.operations.function import Call
 from duetlink.compute.operations.lineage import Lineage
@@ -26,7 +27,7 @@ from duetlink.duet.objects.job_log import JobLog
 
 MAX_EXPRESSION = 60  # characters, to call it by
 NOT_RUN = "not known: it has not been run"
-_MOST_CODE_LINES = 100  # of how an input was made
+_FIRST_LINES, _LAST_LINES = 60, 40  # of how an input was made
 _MAX_WORDS = 200  # characters
 TagsOf = Callable[[str, int], tuple[str, ...]]  # of an asset, by name and revision
 
@@ -81,12 +82,18 @@ class Input:
                 f"SHA-256 {known_by[1][:12]}…; it is said to be {harmless(self.words) or 'nothing'}"
             ]
         lines = self.program.lineage.code.split("\n")
-        more = ["    …"] if len(lines) > _MOST_CODE_LINES else []
-        return [
-            f"{name}: made by",
-            *(f"    {harmless(line)}" for line in lines[:_MOST_CODE_LINES]),
-            *more,
-        ]
+        hidden = len(lines) - _FIRST_LINES - _LAST_LINES
+        told = "made by"
+        if hidden > 0:
+            told = (
+                f"made by {len(lines):,} lines, {hidden:,} of which are left out here; request.steps has all"
+            )
+            lines[_FIRST_LINES:-_LAST_LINES] = [f"\u2026 {hidden:,} lines \u2026"]
+        return [f"{name}: {told}", *(f"    {harmless(line)}" for line in lines)]
+
+    def all_steps(self, name: str) -> list[str]:
+        """Each step that makes it on a line of its own; none where no program does."""
+        return [] if self.program is None else [f"# {name} is made by", *all_steps(self.program.slice)]
 
 
 @dataclass(slots=True, eq=False, weakref_slot=True)
@@ -133,6 +140,10 @@ class Job:
     def steps(self) -> int:
         """How many a program has; a function has none."""
         return 0
+
+    def all_steps(self) -> str:
+        """Each step of the peer's that it runs on a line of its own, with nothing left out."""
+        return ""
 
     @property
     def course(self) -> str:
@@ -203,6 +214,10 @@ class ProgramJob(Job):
         """How many it has."""
         return len(self.program.slice)
 
+    def all_steps(self) -> str:
+        """Each on a line of its own, with nothing left out."""
+        return "\n".join(all_steps(self.program.slice))
+
     @property
     def held_bytes(self) -> int:
         """The memory that is held for it."""
@@ -251,6 +266,12 @@ class FunctionJob(Job):
     def held_bytes(self) -> int:
         """The memory that is held for it."""
         return sum(input_.size_bytes for input_ in self.inputs)
+
+    def all_steps(self) -> str:
+        """Those that make what it gets."""
+        names = function.input_names([input_.hint for input_ in self.inputs], self.function)
+        parts = zip(self.inputs, names, strict=True)
+        return "\n".join(line for input_, name in parts for line in input_.all_steps(name))
 
     @property
     def libraries(self) -> tuple[str, ...]:

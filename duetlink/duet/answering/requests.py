@@ -66,6 +66,15 @@ class Request(KnownAttributes):
         return Code(self.lineage.code if self.lineage is not None else "")
 
     @property
+    def steps(self) -> Code:
+        """Every step of a result's program on a line of its own, with nothing left out; of a function, those
+        that make its inputs. `code` makes one of the rounds of a loop, and cuts long lists, texts and
+        programs. Empty where there are none, and once it has been answered.
+        """
+        job = self._incoming.job
+        return Code("" if job is None or self._incoming.state != PENDING else job.all_steps())
+
+    @property
     def group(self) -> int | None:
         """Of how many rows it is made, at the least; None where no row of an asset is in it."""
         return self.asset.group if self.lineage is not None else 1

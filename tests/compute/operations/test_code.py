@@ -4,6 +4,7 @@ import ast
 import inspect
 import json
 import operator
+import re
 from textwrap import dedent
 from typing import Any
 
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from duetlink.compute.operations import code
 from duetlink.compute.operations.aliases import Text
+from duetlink.compute.operations.all_steps import all_steps
 from duetlink.compute.operations.canonical import Program
 from duetlink.compute.operations.code import code_of
 from duetlink.compute.operations.defaults import FUNCTIONS
@@ -612,13 +614,53 @@ def test_what_is_too_long_says_so() -> None:
     effectively = code_of(found)
     assert effectively == "x.copy()"  # unknown methods only look
     w = Writer()
-    x = w.call(".copy", w.asset("x"))
+    people = w.asset("people")
+    x = w.call(".copy", people)
     for step in range(1000):
         w.do("operator.setitem", x, f"column {step * step % 991}", w.call(f".do_{step * step % 997}", x))
+    w.do("operator.iadd", x, w.call("operator.getitem", people, "ssn"))
     lines = code_of(sliced(w, x)).splitlines()
-    assert len(lines) == 401
-    assert lines[-1] == "# 1,202 further steps are not shown"
-    assert len(code_of(sliced(w, x), max_lines=10).splitlines()) == 11
+    assert lines[:4] == [
+        "# … 422 lines, which end with …",
+        '#   step_2003 = step_1["ssn"]',
+        "#   operator.iadd(step_2, step_2003)",
+        "#   step_2",
+    ]
+    assert lines[404] == "# 1,204 further steps are not shown; request.steps has all, which end with"
+    assert lines[-3:] == [
+        'step_2003 = step_1["ssn"]',
+        "operator.iadd(step_2, step_2003)",
+        "step_2",
+    ]
+    assert len(lines) == 4 + 400 + 1 + 20 + 1
+    assert len(code_of(sliced(w, x), max_lines=10).splitlines()) == 10 + 1 + 20 + 1
+
+
+def test_a_long_step_at_the_end_of_what_is_too_long_says_how_much_of_it_is_missing() -> None:
+    w = Writer()
+    x = w.asset("x")
+    w.do("operator.setitem", x, "a", 1)
+    w.do("operator.setitem", x, "b", list(range(1_000)))
+    lines = code_of(sliced(w, x), max_lines=1).splitlines()
+    assert len(lines[-2]) < 600
+    assert re.search(r"  # \u2026 [34],\d{3} further characters$", lines[-2])
+
+
+def test_all_steps_leave_out_no_item_no_text_and_no_round() -> None:
+    w = Writer()
+    x = w.asset("x")
+    columns = [f"c{number}" for number in range(20)]
+    columns[12] = "ssn"
+    means = [w.call(".mean", w.call("operator.getitem", x, column)) for column in columns]
+    kept = w.call(".isin", x, [*columns, "t" * 100])
+    found = sliced(w, w.call("numpy.stack", [*means, kept]))
+    assert '"ssn"' not in code_of(found)
+    lines = list(all_steps(found))
+    assert lines[0] == 'step_1 = asset("x", revision=1)'
+    assert 'step_26 = step_1["ssn"]' in lines
+    assert f'"{"t" * 100}"' in next(line for line in lines if ".isin(" in line)
+    assert len(lines) == 1 + 40 + 1 + 1 + 1
+    assert lines[-1] == "step_43"
 
 
 def test_a_step_of_many_long_parts_is_written_in_few_turns(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -634,8 +676,8 @@ def test_a_step_of_many_long_parts_is_written_in_few_turns(monkeypatch: pytest.M
     parts = [w.call(f".a_method_with_a_long_name_{number:03}", x) for number in range(300)]
     lines = code_of(sliced(w, w.call("numpy.stack", parts))).splitlines()
     assert len(turns) < 301 + 10
-    assert lines[0] == "a_method_with_a_long_nam = x.a_method_with_a_long_name_000()"
-    assert len(lines) == 301
+    assert lines[4] == "a_method_with_a_long_nam = x.a_method_with_a_long_name_000()"
+    assert len(lines) == 4 + 301
 
 
 def test_a_step_in_what_is_left_out_of_a_list_has_a_line() -> None:
@@ -658,8 +700,8 @@ def test_no_more_lines_are_written_for_the_parts_of_one_step_than_for_many_steps
     x = w.asset("x")
     parts = [w.call(f".a_method_with_a_long_name_{number:03}", x) for number in range(600)]
     lines = code_of(sliced(w, w.call("numpy.stack", parts))).splitlines()
-    assert len(lines) == 401
-    assert lines[-1] == "# 201 further steps are not shown"
+    assert lines[404].startswith("# 201 further steps are not shown; ")
+    assert lines[-2].startswith("step_602 = np.stack([step_2, step_3, ")
 
 
 # -- the code makes what the steps make --------------------------------------------------------------------
