@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from duetlink.base.quantities import size_text
 from duetlink.base.runtime.loop import LoopThread
@@ -14,7 +14,7 @@ from duetlink.duet.asking.workbench import Workbench
 from duetlink.duet.display import Table, imported_pandas, shortened
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Catalogue
-from duetlink.errors import AssetNotFound
+from duetlink.errors import AssetNotFound, TransferFailed
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,6 +59,25 @@ class AwaitedAsset(Described):
         self._thread.run(_unshare(self._catalogue, self._info))
 
 
+Whose = Literal["mine", "awaiting", "peer", "received"]
+
+# this side's own come first, so that no number of the peer's puts them out of sight
+_ORDER: tuple[Whose, ...] = ("mine", "awaiting", "peer", "received")
+
+
+class Listed(NamedTuple):
+    """Whose an object is, and what its owner says of it. No way leads from here to the object, so that what
+    shows many cannot ask the peer for anything, nor take a column of that name for what was said.
+    """
+
+    whose: Whose
+    described: Described
+
+    @property
+    def key(self) -> tuple[Whose, str]:
+        return self.whose, self.described._info.name
+
+
 class Store(Mapping[str, Pointer]):
     """A live view. Where both sides use one name, the peer's object comes first, then what it gave.
 
@@ -73,9 +92,9 @@ class Store(Mapping[str, Pointer]):
         asking: Asking,
         thread: LoopThread,
         workbench: Workbench,
-        names: frozenset[str] | None = None,
+        found: frozenset[tuple[Whose, str]] | None = None,
     ) -> None:
-        self._names = names  # those that were searched for; None: all
+        self._found = found  # those that were searched for; None: all
         self._catalogue = catalogue
         self._asking = asking
         self._thread = thread
@@ -84,49 +103,46 @@ class Store(Mapping[str, Pointer]):
     def search(self, text: str) -> Store:
         """Those of these that have `text` in name, type, description or a tag, in upper or lower case."""
         wanted = text.casefold()
-        found = frozenset(entry._info.name for entry in self._entries() if wanted in _words(entry).casefold())
+        found = frozenset(one.key for one in listed(self) if wanted in _words(one.described).casefold())
         return Store(self._catalogue, self._asking, self._thread, self._workbench, found)
 
     def to_pandas(self) -> pd.DataFrame:
         """A frame with a row for each, by name. Raises MissingLibrary: pandas is not installed."""
         pd = imported_pandas()
-        entries = self._entries()
+        rows = listed(self)
         return pd.DataFrame(
-            [[_PLACES[type(entry)], *(getattr(entry, column) for column in _COLUMNS)] for entry in entries],
-            index=pd.Index([entry.name for entry in entries], name="name"),
+            [[_PLACES[whose], *(getattr(said, column) for column in _COLUMNS)] for whose, said in rows],
+            index=pd.Index([said.name for _, said in rows], name="name"),
             columns=["whose", *_COLUMNS],
         )
-
-    def _entries(self) -> list[Described]:
-        return [entry for name in self if (entry := self._found(name)) is not None]
-
-    def _found(self, name: str) -> Described | None:
-        try:
-            return self._entry(name)
-        except AssetNotFound:  # taken back meanwhile
-            return None
 
     def __getitem__(self, name: str) -> Pointer:
         return cast(Pointer, self._entry(name))
 
     def _entry(self, name: str) -> Described:
-        if self._names is not None and name not in self._names:
-            raise AssetNotFound(f"what was searched for has no {name!r}; duet.store has all")
-        if (info := self._catalogue.peer.get(name)) is not None:
-            return Pointer(info, self._asking, self._thread, self._workbench)
-        if (received := self._catalogue.received.get(name)) is not None:
-            return ReceivedObject(received)
-        if (mine := self._catalogue.mine.get(name)) is not None:
-            return Asset(mine.info, self._catalogue, self._thread)
-        if (awaited := self._catalogue.awaiting.get(name)) is not None:
-            return AwaitedAsset(awaited.info, self._catalogue, self._thread)
+        for whose in ("peer", "received", "mine", "awaiting"):
+            if self._found is None or (whose, name) in self._found:
+                entry = self._object(whose, name)
+                if entry is not None:
+                    return entry
         known = ", ".join(repr(known) for known in list(self)[:10]) or "nothing yet"
         raise AssetNotFound(f"the store has no {name!r}; it has {known}")
 
-    def __iter__(self) -> Iterator[str]:
+    def _object(self, whose: Whose, name: str) -> Described | None:
+        """None: there is none (any more)."""
         catalogue = self._catalogue
-        names = dict.fromkeys([*catalogue.peer, *catalogue.received, *catalogue.mine, *catalogue.awaiting])
-        return iter(names if self._names is None else [name for name in names if name in self._names])
+        if whose == "peer" and (info := catalogue.peer.get(name)) is not None:
+            return Pointer(info, self._asking, self._thread, self._workbench)
+        if whose == "received" and (received := catalogue.received.get(name)) is not None:
+            return ReceivedObject(received)
+        if whose == "mine" and (mine := catalogue.mine.get(name)) is not None:
+            return Asset(mine.info, catalogue, self._thread)
+        if whose == "awaiting" and (awaited := catalogue.awaiting.get(name)) is not None:
+            return AwaitedAsset(awaited.info, catalogue, self._thread)
+        return None
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(dict.fromkeys(name for _, name in (one.key for one in listed(self))))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -139,9 +155,11 @@ class Store(Mapping[str, Pointer]):
         """All objects, of many, the first and the last by when they came; of frames, their columns with
         dtypes, as far as there is a mock that says them.
         """
-        names = shortened(list(self), _omitted)
-        self._workbench.glance([info for name in names if (info := self._catalogue.peer.get(name))])
-        rows = [self._row(name) for name in names]
+        entries: list[Listed | int] = [*listed(self)]
+        shown = shortened(entries, int)  # a number stands for so many that are left out
+        of_peer = [one.described._info for one in shown if isinstance(one, Listed) and one.whose == "peer"]
+        self._workbench.glance(of_peer)
+        rows = [self._row(one) for one in shown]
         headers = ("name", "whose", "type", "size", "columns", "description", "tags", "mock", "budget")
         kept = [
             column for column, name in enumerate(headers) if column < 4 or any(row[column] for row in rows)
@@ -153,29 +171,30 @@ class Store(Mapping[str, Pointer]):
             "neither side shares anything yet",
         )
 
-    def _row(self, name: str) -> tuple[str, ...]:
-        entry = self._found(name)
-        if entry is None:  # what stands for those that are not shown, or was taken back meanwhile
-            return (name, "", "", "", "", "", "", "", "")
+    def _row(self, one: Listed | int) -> tuple[str, ...]:
+        if isinstance(one, int):
+            return (f"… {one:,} more", "", "", "", "", "", "", "", "")
+        said = one.described
         return (
-            name,
-            _PLACES[type(entry)],
-            f"{entry.kind} {entry.detail}",
-            size_text(entry.size_bytes),
-            self._columns(entry),
-            entry.description,
-            ", ".join(entry.tags),
-            entry.mock_words,
-            entry.budget,
+            said.name,
+            _PLACES[one.whose],
+            f"{said.kind} {said.detail}",
+            size_text(said.size_bytes),
+            names_and_dtypes(self._here(one)),
+            said.description,
+            ", ".join(said.tags),
+            said.mock_words,
+            said.budget,
         )
 
-    def _columns(self, entry: Described) -> str:
-        """Names and dtypes in a line, by what is here: of what is the peer's or this side's, its mock."""
+    def _here(self, one: Listed) -> Any:
+        """What may be seen here of an object, as far as it is here; None: nothing."""
+        if one.whose == "peer":
+            return self._workbench.here(one.described._info)
+        entry = self._object(*one.key)
         if isinstance(entry, ReceivedObject):
-            return names_and_dtypes(entry.get())
-        if isinstance(entry, Asset):
-            return names_and_dtypes(entry.mock)
-        return names_and_dtypes(self._workbench.here(entry._info)) if isinstance(entry, Pointer) else ""
+            return entry.get()
+        return entry.mock if isinstance(entry, Asset) else None
 
     def __repr__(self) -> str:
         return repr(self.table())
@@ -184,16 +203,46 @@ class Store(Mapping[str, Pointer]):
         return self.table()._repr_html_()
 
 
+def listed(store: Store) -> list[Listed]:
+    """What either side shares or has given: this side's own, then the peer's, each by when they came."""
+    catalogue = store._catalogue
+    infos: dict[Whose, list[AssetInfo]] = {
+        "mine": [mine.info for mine in list(catalogue.mine.values())],
+        "awaiting": [awaited.info for awaited in list(catalogue.awaiting.values())],
+        "peer": list(catalogue.peer.values()),
+        "received": [received.info for received in list(catalogue.received.values())],
+    }
+    every = [Listed(whose, Described(info)) for whose in _ORDER for info in infos[whose]]
+    return [one for one in every if store._found is None or one.key in store._found]
+
+
+def look(store: Store, whose: str, name: str) -> Any:
+    """What may be seen here of an object: the mock of what is shared, and what was given as it is. It waits
+    for the peer as long as a line that is printed does.
+
+    Raises:
+        AssetNotFound: it is there no more. TransferFailed: its mock has not come.
+    """
+    for one in listed(store):
+        if one.key == (whose, name):
+            if whose == "peer":
+                store._workbench.glance([one.described._info])
+            if (here := store._here(one)) is None and one.described.mock_words and whose == "peer":
+                raise TransferFailed(f"the mock of {one.described.name!r} is not here yet; look again")
+            return here
+    raise AssetNotFound(f"the store has no {name!r} any more")
+
+
 async def _unshare(catalogue: Catalogue, info: AssetInfo) -> None:
     catalogue.unshare(info)
     await catalogue.kept()  # a grant that it has ended must not come back
 
 
-_PLACES: dict[type, str] = {
-    Pointer: "peer's",
-    ReceivedObject: "received",
-    Asset: "mine",
-    AwaitedAsset: "mine; awaiting content, share it again",
+_PLACES: dict[Whose, str] = {
+    "mine": "mine",
+    "awaiting": "mine; awaiting content, share it again",
+    "peer": "peer's",
+    "received": "received",
 }
 
 
@@ -202,7 +251,3 @@ _COLUMNS = ("kind", "detail", "size_bytes", "revision", "description", "tags", "
 
 def _words(entry: Described) -> str:
     return "\n".join((entry.name, entry.kind, entry.detail, entry.description, *entry.tags))
-
-
-def _omitted(count: int) -> str:
-    return f"… {count:,} more"

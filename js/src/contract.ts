@@ -171,7 +171,7 @@ export interface SharedRow {
   look: boolean;
 }
 
-/** Trait `shared`: what either side shares or has given, the peer's first. */
+/** Trait `shared`: what either side shares or has given, this side's own first. */
 export interface SharedState {
   total: number;
   rows: SharedRow[];
@@ -418,7 +418,7 @@ export interface Poll {
  * add_policy_like    {number, revision, count}     answers the request, and others like it
  * remove_policy      {name}
  * withdraw           {number}                      one of this side's own requests
- * shared_detail      {name}                        -> str: its mock, or what was given
+ * shared_detail      {name, whose}                 -> str: its mock, or what was given
  * audit              {text, kind}                  -> AuditPage: entries with that text, of that kind
  * verify_audit       {}                            -> str: that nothing was changed; fails where it was
  * export_audit       {ending}                      -> Export: of this duet, as "jsonl" or "csv"

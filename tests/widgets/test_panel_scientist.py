@@ -52,11 +52,11 @@ def test_what_is_shared_is_told_and_its_mock_on_demand_only(duets: DuetPair, sho
     scientist.share(np.zeros(2), "mine")
     shared = page.trait("shared", lambda shared: shared["total"] == 4)["rows"]
     assert [(row["name"], row["whose"], row["look"]) for row in shared] == [
-        ("ages", "peer", True), ("x", "peer", False), ("given", "received", True), ("mine", "mine", False),
+        ("mine", "mine", False), ("ages", "peer", True), ("x", "peer", False), ("given", "received", True),
     ]  # fmt: skip
-    assert (shared[0]["description"], shared[0]["detail"]) == ("in years", "float64 (4,)")
-    assert page.command("shared_detail", name="ages")["result"] == "array([1., 2., 3., 4.])"
-    assert page.command("shared_detail", name="given")["result"] == "[1, 2]"
+    assert (shared[1]["description"], shared[1]["detail"]) == ("in years", "float64 (4,)")
+    assert page.command("shared_detail", name="ages", whose="peer")["result"] == "array([1., 2., 3., 4.])"
+    assert page.command("shared_detail", name="given", whose="received")["result"] == "[1, 2]"
     assert owner.requests.pending == []
     owner.store["x"].unshare()  # type: ignore[attr-defined]
     page.trait("shared", lambda shared: shared["total"] == 3)

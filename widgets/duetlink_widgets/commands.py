@@ -13,8 +13,8 @@ from typing import Any
 from duetlink import Duet
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.own_requests import OwnRequest
-from duetlink.duet.asking.pointer import ReceivedObject
 from duetlink.duet.objects.preview import preview_text
+from duetlink.duet.store import look
 from duetlink.errors import RequestAnswered, SettingError
 from duetlink_widgets import audit
 from duetlink_widgets.contract import Foreign, PolicyDraft, RequestDetail
@@ -105,8 +105,7 @@ def _own(duet: Duet, args: Args) -> OwnRequest:
 
 def _shared_detail(duet: Duet, args: Args) -> str:
     """What may be seen here of an object: the mock of what is shared, and what was given as it is."""
-    entry = duet.store[_text(args, "name")]
-    shown = entry.get() if isinstance(entry, ReceivedObject) else getattr(entry, "mock", None)
+    shown = look(duet.store, _text(args, "whose"), _text(args, "name"))
     return preview_text(shown, _LONGEST_LOOK)
 
 

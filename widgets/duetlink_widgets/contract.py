@@ -210,7 +210,7 @@ class SharedRow:
 
 @dataclass(frozen=True, slots=True)
 class SharedState:
-    """Trait `shared`: what either side shares or has given, the peer's first."""
+    """Trait `shared`: what either side shares or has given, this side's own first."""
 
     total: int
     rows: list[SharedRow]
@@ -501,7 +501,7 @@ class Command:
     add_policy_like    {number, revision, count}     answers the request, and others like it
     remove_policy      {name}
     withdraw           {number}                      one of this side's own requests
-    shared_detail      {name}                        -> str: its mock, or what was given
+    shared_detail      {name, whose}                 -> str: its mock, or what was given
     audit              {text, kind}                  -> AuditPage: entries with that text, of that kind
     verify_audit       {}                            -> str: that nothing was changed; fails where it was
     export_audit       {ending}                      -> Export: of this duet, as "jsonl" or "csv"

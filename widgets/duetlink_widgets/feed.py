@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from typing import Any
 
@@ -50,25 +50,38 @@ class Feed(Pages):
         return run(self._duet, name, args)
 
     def _publish_now(self) -> None:
-        code_before, self._new_code = self._new_code, self._duet.code if self._duet.invited else None
-        if self._new_code is not None and self._new_code != code_before:
-            self._outlet.say(asdict(_code(self._duet)))  # before the page learns that a code waits
-        self._decisions = snapshot.decisions(self._duet) or self._decisions
+        self._attempt("the code", self._tell_code)  # before the page learns that a code waits
+        self._decisions = self._attempt("what was decided", self._latest_decisions) or self._decisions
+        made = {name: self._attempt(name, make) for name, make in self._states().items()}
+        self._outlet.publish({name: state for name, state in made.items() if state is not None})
+        self._attempt("decisions", self._tell_decisions)
+        self._attempt("notices of requests", self._notice_requests)
+        self._attempt("notices of answers", self._notice_answers)
+
+    def _states(self) -> dict[str, Callable[[], dict[str, Any] | None]]:
+        """How each trait is made. Nothing here asks the peer for anything: it need not answer."""
+        duet = self._duet
+        return {
+            "link": lambda: snapshot.as_trait(snapshot.link_state(duet)),
+            "requests": lambda: snapshot.as_trait(snapshot.requests_state(duet)),
+            "asked": lambda: snapshot.as_trait(snapshot.asked_state(duet)),
+            "shared": lambda: snapshot.as_trait(snapshot.shared_state(duet)),
+            "transfers": lambda: snapshot.as_trait(snapshot.transfers_state(duet)),
+            "tuning": self._tuning_state,
+        }
+
+    def _tell_code(self) -> None:
+        before, self._new_code = self._new_code, self._duet.code if self._duet.invited else None
+        if self._new_code is not None and self._new_code != before:
+            self._outlet.say(asdict(_code(self._duet)))
+
+    def _latest_decisions(self) -> list[MadeDecision]:
+        return snapshot.decisions(self._duet)
+
+    def _tuning_state(self) -> dict[str, Any] | None:
         with contextlib.suppress(LinkClosed):  # the last one stays
             self._tuning = snapshot.as_trait(snapshot.tuning_state(self._duet, self._decisions))
-        states = {
-            "link": snapshot.as_trait(snapshot.link_state(self._duet)),
-            "requests": snapshot.as_trait(snapshot.requests_state(self._duet)),
-            "asked": snapshot.as_trait(snapshot.asked_state(self._duet)),
-            "shared": snapshot.as_trait(snapshot.shared_state(self._duet)),
-            "transfers": snapshot.as_trait(snapshot.transfers_state(self._duet)),
-        }
-        if self._tuning is not None:
-            states["tuning"] = self._tuning
-        self._outlet.publish(states)
-        self._tell_decisions()
-        self._notice_requests()
-        self._notice_answers()
+        return self._tuning
 
     def _tell_decisions(self) -> None:
         new = [
@@ -110,9 +123,9 @@ class Feed(Pages):
 
     def _tick(self) -> None:
         if any(request.state == "running" for request in self._duet.requests):  # its time goes on
-            self._outlet.publish({"requests": snapshot.as_trait(snapshot.requests_state(self._duet))})
+            self._publish_trait("requests")
         if self._duet.gives_up_in_s is not None:  # so does the peer's silence
-            self._outlet.publish({"link": snapshot.as_trait(snapshot.link_state(self._duet))})
+            self._publish_trait("link")
         now = self._duet.statistics()
         running = [
             Running(
@@ -136,6 +149,10 @@ class Feed(Pages):
             running,
         )
         self._outlet.say(asdict(tick), self._timeline.new_rows())
+
+    def _publish_trait(self, name: str) -> None:
+        if (state := self._attempt(name, self._states()[name])) is not None:
+            self._outlet.publish({name: state})
 
 
 def _pending(requests: Iterable[OwnRequest]) -> set[int]:

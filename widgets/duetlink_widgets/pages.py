@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import DuetError
@@ -22,6 +23,10 @@ from duetlink_widgets.contract import SCHEMA, TICK_S, VISIBLE_LEASE_S, Ack, Noti
 PUBLISH_S = 0.1  # changes within this time are published together
 _MOST_PAGES = 16
 _MOST_COMMANDS = 32  # at a time
+
+_log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class Outlet(Protocol):
@@ -42,6 +47,7 @@ class Pages(ABC):
         self._looking: dict[str, float] = {}  # pages by name: until when each is thought to be on a screen
         self._ticking: asyncio.Task[None] | None = None
         self._commands: set[asyncio.Task[None]] = set()
+        self._failing: set[str] = set()  # parts that could not be shown the last time
         self._publishing: asyncio.TimerHandle | None = None
         self._thread = LoopThread("duetlink-panel")
 
@@ -98,7 +104,24 @@ class Pages(ABC):
         if self._publishing is not None:
             self._publishing.cancel()
             self._publishing = None
-        self._publish_now()
+        self._attempt("what has changed", self._publish_now)
+
+    def _attempt(self, what: str, make: Callable[[], T]) -> T | None:
+        """What `make` returns; None where it raises. One part that fails stops no other: the first time, it
+        is logged and said.
+        """
+        try:
+            made = make()
+        except Exception:
+            if what not in self._failing:
+                self._failing.add(what)
+                _log.exception("the panel cannot show %s", what)
+                with contextlib.suppress(Exception):  # it may be the very way to the page that fails
+                    text = f"the panel cannot show {what}; the kernel's log says why, and the duet goes on"
+                    self._outlet.say(asdict(Notice("notice", text)))
+            return None
+        self._failing.discard(what)
+        return made
 
     def _take(self, message: Mapping[str, Any]) -> None:
         match message.get("kind"):
@@ -107,7 +130,7 @@ class Pages(ABC):
             case "visible":
                 self._see(message.get("page"), message.get("on"))
             case "poll":
-                self._tick()
+                self._attempt("what moves", self._tick)
 
     def _greet(self, schema: object) -> None:
         """A page begins: tell it everything."""
@@ -117,8 +140,8 @@ class Pages(ABC):
             )
             return
         self._publish()
-        self._tell_all()
-        self._tick()
+        self._attempt("the history", self._tell_all)
+        self._attempt("what moves", self._tick)
 
     def _see(self, page: object, on: object) -> None:
         """A page shows the panel, or no longer does; tick while any does."""
@@ -133,7 +156,7 @@ class Pages(ABC):
 
     async def _keep_ticking(self) -> None:
         while self._looking:
-            self._tick()
+            self._attempt("what moves", self._tick)
             await asyncio.sleep(TICK_S)
             now_s = time.monotonic()
             self._looking = {page: until_s for page, until_s in self._looking.items() if until_s > now_s}
@@ -147,14 +170,24 @@ class Pages(ABC):
         task.add_done_callback(self._commands.discard)
 
     async def _answer(self, command_id: str, name: object, args: object) -> None:
+        ack = Ack("ack", command_id, False, "the panel was closed before this was done", None)
         try:
             result = await asyncio.to_thread(self._run, name, args)
+            ack = Ack("ack", command_id, True, "", result)
+        except asyncio.CancelledError:
+            raise
         except (DuetError, IndexError) as error:
             ack = Ack("ack", command_id, False, str(error), None)
-        except Exception as error:
-            # a fault of ours: the person who clicked learns of it, and the panel goes on
+        except BaseException as error:
+            # a fault of ours, or a library's panic, which is no Exception: whoever clicked learns of it
             ack = Ack("ack", command_id, False, f"{type(error).__name__}: {error}", None)
-        else:
-            ack = Ack("ack", command_id, True, "", result)
-        self._publish()  # the page has the effect when it has the answer
+        finally:
+            self._publish()  # the page has the effect when it has the answer
+            if not self._attempt("an answer", lambda: self._acknowledge(ack)):
+                words = "it has ended, and what came of it cannot be shown"
+                unsaid = Ack("ack", command_id, False, words, None)
+                self._attempt("that an answer is missing", lambda: self._acknowledge(unsaid))
+
+    def _acknowledge(self, ack: Ack) -> bool:
         self._outlet.say(asdict(ack))
+        return True

@@ -14,10 +14,9 @@ from duetlink.base.quantities import size_text
 from duetlink.data.codecs import Codec
 from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.own_requests import WAITING, OwnRequest
-from duetlink.duet.asking.pointer import Described, Pointer, ReceivedObject
 from duetlink.duet.compression import MadeDecision
 from duetlink.duet.display import by_words
-from duetlink.duet.store import Asset, AwaitedAsset
+from duetlink.duet.store import Listed, listed
 from duetlink.duet.transfers import SharedTransfer
 from duetlink.errors import DuetError, LinkClosed
 from duetlink.net.link.traffic import Statistics
@@ -49,7 +48,6 @@ _TRANSFERS_BYTES = 5 * 1024
 _ASKED_BYTES = 4 * 1024
 _SHARED_BYTES = 5 * 1024
 _LONGEST_TEXT = 160  # characters of one cell
-_WHOSE = {Pointer: "peer", ReceivedObject: "received", Asset: "mine", AwaitedAsset: "awaiting"}
 
 Row = TypeVar("Row", RequestRow, TransferRow, PolicyRow, OwnRequestRow, SharedRow)
 
@@ -242,24 +240,22 @@ def _own_row(request: OwnRequest) -> OwnRequestRow:
 
 def shared_state(duet: Duet) -> SharedState:
     """`Shared` tab."""
-    store = duet.store
-    names = list(store)
-    rows = (_shared_row(entry) for name in names if (entry := store.get(name)) is not None)
-    return SharedState(len(names), _within(rows, _SHARED_BYTES))
+    entries = listed(duet.store)
+    return SharedState(len(entries), _within(map(_shared_row, entries), _SHARED_BYTES))
 
 
-def _shared_row(entry: Described) -> SharedRow:
-    whose = _WHOSE[type(entry)]
+def _shared_row(one: Listed) -> SharedRow:
+    whose, said = one
     return SharedRow(
-        _foreign(entry.name),
-        cast(Any, whose),
-        _foreign(entry.kind),
-        _foreign(entry.detail),
-        entry.size_bytes,
-        _foreign(entry.description),
-        _foreign(entry.mock_words),
-        _foreign(entry.budget),
-        whose == "received" or (whose != "awaiting" and bool(entry.mock_words)),
+        _foreign(said.name),
+        whose,
+        _foreign(said.kind),
+        _foreign(said.detail),
+        said.size_bytes,
+        _foreign(said.description),
+        _foreign(said.mock_words),
+        _foreign(said.budget),
+        whose == "received" or (whose != "awaiting" and bool(said.mock_words)),
     )
 
 

@@ -46,10 +46,11 @@ function Shared({ row }: { row: SharedRow }) {
   const look = useSignal<string | null>(null);
   const open = useSignal(false);
   const lookId = `${id}-shared-${row.whose}-${row.name}`;
+  const asked = { name: row.name, whose: row.whose };
   const toggle = () => {
     open.value = !open.value;
     if (!open.value || look.value !== null) return;
-    void panel.connection.run("shared_detail", { name: row.name }).then((ack) => {
+    void panel.connection.run("shared_detail", asked).then((ack) => {
       if (ack?.ok) look.value = String(ack.result);
     });
   };
@@ -109,7 +110,7 @@ function Shared({ row }: { row: SharedRow }) {
           )}
         </div>
       )}
-      <Refusal keys={[keyOf("shared_detail", { name: row.name })]} />
+      <Refusal keys={[keyOf("shared_detail", asked)]} />
     </li>
   );
 }

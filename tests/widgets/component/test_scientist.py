@@ -55,7 +55,10 @@ def test_what_is_shared_is_listed_by_whose_it_is_and_its_mock_is_looked_at(show:
     expect(tab).to_contain_text("and 2 more: see duet.store")
     people.get_by_role("button", name="people").click()
     shown.settle()
-    assert (shown.command()["name"], shown.command()["args"]) == ("shared_detail", {"name": "people"})
+    assert (shown.command()["name"], shown.command()["args"]) == (
+        "shared_detail",
+        {"name": "people", "whose": "peer"},
+    )
     shown.receive(states.ack(shown.command(), result="   age town\n0   41 Bonn"))
     expect(people.get_by_role("region", name="Its mock, made up")).to_have_text("   age town\n0   41 Bonn")
 
