@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import duetlink
@@ -137,6 +138,21 @@ def test_both_sides_may_share(duets: Pair) -> None:
 
 
 # -- requests ----------------------------------------------------------------------------------------------
+
+
+def test_a_function_gets_a_frame_with_a_column_called_name(duets: Pair) -> None:
+    owner, scientist = duets
+    owner.share(pd.DataFrame({"name": ["Ada"], "revision": [7]}), "x", mock="auto")
+
+    @scientist.remote
+    def rows(frame: Any) -> int:
+        return len(frame)
+
+    pending = rows(scientist.wait_object("x", 10)).submit("to count")
+    request = owner.wait_request(30)
+    assert request.asset.lineage is not None
+    assert request.asset.lineage.assets == (("x", 1),)
+    pending.withdraw()
 
 
 def test_an_approved_request_brings_the_value_and_leaves_the_object(duets: Pair) -> None:

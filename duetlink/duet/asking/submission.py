@@ -155,7 +155,7 @@ class Submission:
             for input_ in self.inputs:
                 part = sent.inputs.add()
                 if isinstance(input_, Pointer):
-                    part.asset.name, part.asset.revision = input_.name, input_.revision
+                    part.asset.name, part.asset.revision = input_._info.name, input_._info.revision
                 elif isinstance(input_, Program):
                     part.program.CopyFrom(await stack.enter_async_context(program_body.offered(link, input_)))
                 else:
