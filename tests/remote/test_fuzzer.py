@@ -11,6 +11,7 @@ from functools import partial
 import pytest
 import torch
 
+from duetlink.duet.asking.agreement import ALIKE, Agreement
 from tests.remote.fuzzer import world
 from tests.remote.fuzzer.draw import program
 from tests.remote.fuzzer.plants import PLANTS
@@ -61,8 +62,17 @@ def found(seeds: range, library: str) -> Difference | None:
 
 @pytest.mark.parametrize("name", PLANTS)
 def test_a_mending_that_is_taken_out_is_found(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.setattr(Agreement, "unlike", lambda self, program, mock: ALIKE)
     PLANTS[name].take_out(monkeypatch)
     assert found(range(WITHIN), PLANTS[name].library) is not None
+
+
+@pytest.mark.parametrize("name", ["S10 labels that repeat", "S11 a column for each class"])
+def test_where_a_rule_of_sizes_is_missing_the_mates_keep_what_differs(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    PLANTS[name].take_out(monkeypatch)
+    assert found(range(WITHIN), PLANTS[name].library) is None
 
 
 def test_what_is_found_is_printed_as_the_lines_that_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

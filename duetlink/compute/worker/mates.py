@@ -48,31 +48,36 @@ class MatesDesk:
         self._made: dict[Key, _Made] = {}
 
     def handle(self, command: str, content: bytes, fds: Sequence[int], emit: Emit) -> Answer:
-        """`mock`: the memory of one. `ask`: what a program makes of each kind of mates: a list of pairs, one
-        for each of KINDS, of a fault, or None, and a value. Raises RemoteProtocolError, …
-        """
+        """`mock`: the memory of one. `ask`: what `answers` says. Raises RemoteProtocolError, …"""
         asked = json.loads(content)
         (fd,) = fds
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            if command == "mock":
-                self._mocks[asked["name"], asked["revision"]] = map_sealed(
-                    fd, asked["size_bytes"], writable_copy=True
-                )
-                return b"", ()
-            if command == "ask":
-                body = wire.read(map_sealed(fd, asked["size_bytes"], writable_copy=True))
-                found = [self._run(body, kind, emit) for kind in KINDS]
-                return answers.result(values.encode(found, plain_nan=True), EVERYBODY)
+        body = map_sealed(fd, asked["size_bytes"], writable_copy=True)
+        if command == "mock":
+            self.take((asked["name"], asked["revision"]), body)
+            return b"", ()
+        if command == "ask":
+            told = self.answers(wire.read(body), emit)
+            return answers.result(values.encode(told, plain_nan=True), EVERYBODY)
         raise RemoteProtocolError(f"the room of the mates knows no command {command!r}")
 
-    def _run(self, body: wire.Body, kind: str, emit: Emit) -> list[Any]:
-        constants = tuple(constants_of(body))
-        assets = {
-            key: memoryview(bytearray(self._mate(key, kind, constants)))
-            for key in self._mocks
-            if _opens(body, key)
-        }
+    def take(self, key: Key, mock: memoryview) -> None:
+        """A mock, encoded."""
+        self._mocks[key] = mock
+
+    def answers(self, body: wire.Body, emit: Emit = lambda name, content: None) -> list[Any]:
+        """What a program makes of each kind of mates: a list of pairs, one for each of KINDS, of a fault, or
+        None, and a value.
+        """
+        constants, opened = tuple(constants_of(body)), _opened(body)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [
+                self._run(body, kind, emit, {key: self._mate(key, kind, constants) for key in opened})
+                for kind in KINDS
+            ]
+
+    def _run(self, body: wire.Body, kind: str, emit: Emit, mates: dict[Key, bytes]) -> list[Any]:
+        assets = {key: memoryview(bytearray(mate)) for key, mate in mates.items()}  # it may write to them
         try:
             with Draws(kind) as draws, Progress(emit) as progress:
                 made, _ = Interpreter(self._allowed, assets, body, draws).run(progress)
@@ -95,10 +100,10 @@ class MatesDesk:
         return made.bodies[kind]
 
 
-def _opens(body: wire.Body, key: Key) -> bool:
-    """Whether a program names this object."""
+def _opened(body: wire.Body) -> list[Key]:
+    """The objects that a program names."""
     steps = (wire.step_of(raw) for raw in body.steps)
-    return any(step.operation == ASSET and tuple(step.arguments) == key for step in steps)
+    return [(step.arguments[0], step.arguments[1]) for step in steps if step.operation == ASSET]
 
 
 def constants_of(body: wire.Body) -> list[Constant]:

@@ -148,7 +148,7 @@ class Agreement:
                     return ()
                 (body,) = made[0].segments
                 told: Any = values.decode(memoryview(body), gradients=False)
-                return tuple(map(_read, told))
+                return tuple(map(read_answer, told))
             except (DuetError, OSError) as error:
                 await self._end_room()
                 self._give_up(str(error))
@@ -191,7 +191,8 @@ class Agreement:
             _log.warning("sizes are told by rules alone, without a look at other data: %s", why)
 
 
-def _read(answer: Any) -> Answer:
+def read_answer(answer: Any) -> Answer:
+    """One of those that `MatesDesk.answers` gives."""
     fault, value = answer
     if fault is None:
         return value

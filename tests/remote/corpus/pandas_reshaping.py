@@ -13,7 +13,7 @@ pivoted["value2"]
 cheese = pd.DataFrame({"first": ["John", "Mary"], "last": ["Doe", "Bo"], "height": [5.5, 6.0], "weight": [130, 150]})  # shared
 cheese.melt(id_vars=["first", "last"])
 cheese.melt(id_vars=["first", "last"], var_name="quantity")
-pd.melt(cheese, id_vars=["first", "last"])  # remote: OperationRefused
+pd.melt(cheese, id_vars=["first", "last"])  # remote: PrivateValue
 dft = pd.DataFrame({"A1970": {0: "a", 1: "b", 2: "c"}, "A1980": {0: "d", 1: "e", 2: "f"}, "B1970": {0: 2.5, 1: 1.2, 2: 0.7}, "B1980": {0: 3.2, 1: 1.3, 2: 0.1}, "X": {0: 0.1, 1: 1.5, 2: 2.5}, "id": {0: 0, 1: 1, 2: 2}})  # shared
 pd.wide_to_long(dft, ["A", "B"], i="id", j="year")  # refused: PrivateValue
 dm = pd.DataFrame({"key": list("bbacab"), "data1": range(6)})  # shared

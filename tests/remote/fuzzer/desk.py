@@ -18,8 +18,10 @@ from duetlink.compute.operations.canonical import Program
 from duetlink.compute.worker import faults
 from duetlink.compute.worker.draws import Draws
 from duetlink.compute.worker.interpreter import Interpreter, Unmade
+from duetlink.compute.worker.mates import MatesDesk
 from duetlink.compute.worker.progress import Progress
 from duetlink.data import values
+from duetlink.duet.asking.agreement import Agreement, read_answer
 from duetlink.duet.asking.asking import Question
 from duetlink.duet.asking.mock_tensors import plain
 from duetlink.duet.asking.place import fetch, place
@@ -27,6 +29,7 @@ from duetlink.duet.asking.pointer import Pointer
 from duetlink.duet.asking.workbench import Workbench
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.errors import OperationFailed, ProgramDiffers
+from duetlink.settings import Settings
 from tests.remote.hostile import allowed
 from tests.remote.statements import difference
 
@@ -52,13 +55,17 @@ class Desk:
             _link=self,
             _program=None,
             _lock=contextlib.nullcontext(),
+            _settings=Settings(mates="off"),  # those in a room
         )
+        self._mates = _Mates()
+        self._workbench.program().agreement = self._mates
         self.pointers = {name: self.share(real, name, mocks[name]) for name, real in data.items()}
 
     def share(self, obj: Any, name: str, mock: Any) -> Pointer:
         """Have the owner share an object, under a new name, and get the pointer to it."""
         self._owner.take(name, obj)
         self._revisions.take(name, mock)
+        self._mates.desk.take((name, 1), memoryview(_bytes_of(mock)))
         if self._unaltered is not None:
             self._unaltered.take(name, mock)
         told = values.summarise(obj)
@@ -131,6 +138,23 @@ class _Owner:
             if isinstance(made, faults.Fault):
                 raise Unmade(made)
             return values.decode(memoryview(bytearray(_bytes_of(made))))
+
+
+class _Mates(Agreement):
+    """Those of a desk, which are asked here."""
+
+    def __init__(self) -> None:
+        super().__init__(None, Settings(), None)  # type: ignore[arg-type]
+        self.desk = MatesDesk()
+
+    def _asked(self, program: Program) -> tuple[Any, ...]:
+        state = np.random.get_state(), torch.get_rng_state()
+        try:
+            read = body.read(memoryview(bytearray(b"".join(program.segments))))
+            return tuple(map(read_answer, self.desk.answers(read)))
+        finally:
+            np.random.set_state(state[0])
+            torch.set_rng_state(state[1])
 
 
 def _bytes_of(obj: Any) -> bytes:
