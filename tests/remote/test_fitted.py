@@ -11,15 +11,18 @@ import pytest
 from sklearn.cluster import KMeans
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import ExtraTreesRegressor, RandomForestClassifier
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.model_selection import GridSearchCV
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import LabelEncoder, OneHotEncoder, PolynomialFeatures, StandardScaler
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from duetlink.compute.operations.fitted import OBJECTS, fitted
+from duetlink.compute.operations.fitted_tree import told_of, tree_of
 from duetlink.duet.answering.requests import Request
 from duetlink.errors import OperationRefused
 from tests.remote.conftest import Bench
@@ -41,6 +44,7 @@ MOCKS: dict[str, Any] = {
     "words": pd.Series(["one", "one", "one"]),
     "people": pd.DataFrame({"age": [9.0, 8.0, 0.0], "town": ["Bonn", "Bonn", "Bonn"]}),
 }
+SMALL = DecisionTreeRegressor().fit(PUBLIC, PUBLIC[:, 1])
 FRAME = pd.DataFrame(PUBLIC, columns=["age", "pay"])
 
 
@@ -68,6 +72,9 @@ APPLIED: dict[str, tuple[Any, str, Apply]] = {
     ),
     "components": (PCA(1).fit(PUBLIC), "x", transform),
     "clusters": (KMeans(2, n_init=1, random_state=0).fit(PUBLIC), "x", predict),
+    "a tree": (DecisionTreeClassifier().fit(PUBLIC, CLASSES), "x", predict),
+    "a forest": (RandomForestClassifier(5, random_state=0).fit(PUBLIC, CLASSES), "x", predict),
+    "a forest of numbers": (ExtraTreesRegressor(3, random_state=0).fit(PUBLIC, PUBLIC[:, 0]), "x", predict),
     "a pipeline": (
         make_pipeline(SimpleImputer(), PolynomialFeatures(2), StandardScaler(), LogisticRegression()).fit(
             PUBLIC, CLASSES
@@ -145,9 +152,9 @@ def test_the_code_shows_that_something_was_learnt_elsewhere_and_its_size(bench: 
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
-    "trees": (
-        RandomForestClassifier(2).fit(PUBLIC, CLASSES),
-        r"RandomForestClassifier has learnt here what does not travel \(.*estimators_.*\)",
+    "neighbours": (
+        KNeighborsClassifier(2).fit(PUBLIC, CLASSES),
+        r"KNeighborsClassifier has learnt here what does not travel \(_tree, ",
     ),
     "a search": (
         GridSearchCV(LogisticRegression(), {"C": [1.0]}, cv=2).fit(PUBLIC, CLASSES == "low"),
@@ -169,7 +176,16 @@ def test_what_does_not_travel_is_named(bench: Bench, name: str) -> None:
 
 HOSTILE: dict[str, tuple[Any, Any]] = {
     "an attribute of no list": (LogisticRegression(), {"predict": 1.0}),
-    "a class of no list": (RandomForestClassifier(), {"n_features_in_": 2}),
+    "a class of no list": (KNeighborsClassifier(), {"n_features_in_": 2}),
+    "a forest of nothing": (RandomForestClassifier(), {"n_features_in_": 2, "estimators_": []}),
+    "a forest of other estimators": (
+        RandomForestClassifier(),
+        {"n_features_in_": 2, "estimators_": [LogisticRegression()]},
+    ),
+    "a tree of other columns": (
+        DecisionTreeRegressor(),
+        {"n_features_in_": 3, "tree_": told_of(SMALL.tree_)},
+    ),
     "an object that is no estimator": (np.zeros(2), {"coef_": 2}),
     "a function": (LogisticRegression(), {"coef_": len}),
     "an array of objects as it is": (LogisticRegression(), {"classes_": np.array([len], dtype=object)}),
@@ -209,6 +225,38 @@ def test_what_is_given_to_an_estimator_is_checked_where_it_runs(name: str) -> No
     estimator, learnt = HOSTILE[name]
     with pytest.raises(OperationRefused):
         fitted(estimator, learnt)
+
+
+def _with(name: str, place: int, value: Any) -> dict[str, Any]:
+    told = told_of(SMALL.tree_)["tree"]
+    return {**told, name: np.where(np.arange(len(told[name])) == place, value, told[name])}
+
+
+CROOKED: dict[str, dict[str, Any]] = {
+    "a child that there is not": _with("left_child", 0, 99),
+    "a child that is the root": _with("left_child", 0, 0),
+    "a child of two nodes": _with("left_child", 0, int(SMALL.tree_.children_right[0])),
+    "one child alone": _with("right_child", 0, -1),
+    "a column that there is not": _with("feature", 0, 2),
+    "a column before the first": _with("feature", 0, -2),
+    "values that are too few": {**told_of(SMALL.tree_)["tree"], "values": np.zeros((2, 1, 1))},
+    "classes that are more": {**told_of(SMALL.tree_)["tree"], "n_classes": np.array([9])},
+    "nodes that are fewer": {**told_of(SMALL.tree_)["tree"], "threshold": np.zeros(1)},
+    "a part that is missing": {"n_features": 2},
+}
+
+
+@pytest.mark.parametrize("name", CROOKED)
+def test_compiled_code_walks_no_crooked_tree(name: str) -> None:
+    with pytest.raises(OperationRefused, match="a tree that was learnt elsewhere"):
+        tree_of(CROOKED[name])
+
+
+def test_a_tree_comes_back_as_it_was_and_its_depth_is_counted() -> None:
+    made = tree_of(told_of(SMALL.tree_)["tree"])
+    assert made.max_depth == SMALL.tree_.max_depth
+    assert made.__getstate__()["nodes"].tolist() == SMALL.tree_.__getstate__()["nodes"].tolist()
+    assert made.predict(PUBLIC.astype(np.float32)).ravel().tolist() == PUBLIC[:, 1].tolist()
 
 
 def test_an_estimator_keeps_no_array_that_it_was_given() -> None:

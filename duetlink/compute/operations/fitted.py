@@ -2,8 +2,8 @@
 
 Nothing of it is unpickled. The estimator is made by a step like any other, from its parameters, and gets the
 attributes that `lists/sklearn.toml` names for its class. These are of classes that use them by NumPy, which
-checks shapes and indices; what compiled code would trust is checked here, or learnt here once more from what
-was given.
+checks shapes and indices; what compiled code would trust is checked here and in `fitted_tree.py`, or learnt
+here once more from what was given.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from duetlink.compute.operations.allowed import read_list
+from duetlink.compute.operations.fitted_tree import TREE, is_tree, tree_of
 from duetlink.errors import OperationRefused
 
 FITTED = "duetlink.compute.operations.fitted.fitted"  # its name among the operations
@@ -89,7 +90,11 @@ def _value(value: Any, depth: int = 0) -> Any:
         return value
     if type(value) is np.ndarray and value.dtype.kind in _KINDS:
         return value.copy(order="K")
+    if is_tree(value):  # made by the line below, where arguments are tried
+        return value
     if depth < _MOST_DEPTH:
+        if type(value) is dict and value.keys() == {TREE} and type(value[TREE]) is dict:
+            return tree_of({name: _value(part, _MOST_DEPTH) for name, part in value[TREE].items()})
         if type(value) is dict and value.keys() == {OBJECTS} and type(value[OBJECTS]) is list:
             items = np.empty(len(value[OBJECTS]), object)
             for place, item in enumerate(value[OBJECTS]):
@@ -141,6 +146,27 @@ def _weights(made: Any, values: dict[str, Any]) -> None:
         setattr(made, name, value)
 
 
+def _tree(made: Any, values: dict[str, Any]) -> None:
+    tree: Any = values.get("tree_")
+    if not is_tree(tree) or tree.n_features != values.get("n_features_in_"):
+        raise OperationRefused("a tree asks for as many columns as its estimator has seen")
+    for name, value in values.items():
+        setattr(made, name, value)
+
+
+def _forest(made: Any, values: dict[str, Any]) -> None:
+    """Rows are looked at by the first tree, and then go to all."""
+    trees = values.get("estimators_")
+    if type(trees) is not list or not trees:
+        raise OperationRefused("a forest is a list of trees")
+    for tree in trees:
+        found: Any = getattr(tree, "tree_", None)
+        if not is_tree(found) or found.n_features != values.get("n_features_in_"):
+            raise OperationRefused("the trees of a forest ask for as many columns as it has seen")
+    for name, value in values.items():
+        setattr(made, name, value)
+
+
 def _vocabulary(made: Any, values: dict[str, Any]) -> None:
     vocabulary = values.get("vocabulary_")
     columns = range(len(vocabulary)) if type(vocabulary) is dict else range(0)
@@ -186,12 +212,20 @@ def _degrees(made: Any, values: dict[str, Any]) -> None:
 
 _FINISHES: Mapping[str, Callable[[Any, dict[str, Any]], None]] = {
     "CountVectorizer": _vocabulary,
+    "DecisionTreeClassifier": _tree,
+    "DecisionTreeRegressor": _tree,
     "DictVectorizer": _vocabulary,
+    "ExtraTreeClassifier": _tree,
+    "ExtraTreeRegressor": _tree,
+    "ExtraTreesClassifier": _forest,
+    "ExtraTreesRegressor": _forest,
     "KMeans": _centers,
     "OneHotEncoder": _categories,
     "OrdinalEncoder": _categories,
     "Perceptron": _weights,
     "PolynomialFeatures": _degrees,
+    "RandomForestClassifier": _forest,
+    "RandomForestRegressor": _forest,
     "SGDClassifier": _weights,
     "SGDRegressor": _weights,
     "TfidfVectorizer": _vocabulary,

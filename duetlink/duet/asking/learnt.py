@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from duetlink.compute.operations.fitted import DTYPE, LEFT, OBJECTS, fitted, learnt_names, travels
+from duetlink.compute.operations.fitted_tree import is_tree, told_of
 from duetlink.duet.asking.same import is_same
 from duetlink.errors import OperationRefused
 
@@ -57,6 +58,8 @@ def _told(value: Any) -> Any:
         return {OBJECTS: [_told(item) for item in value]} if value.dtype.hasobject else value
     if kind.__module__ == "numpy.dtypes":
         return {DTYPE: value.str}
+    if is_tree(value):
+        return told_of(value)
     if kind in (list, tuple):
         return kind(map(_told, value))
     if kind is dict:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from types import FunctionType
 from typing import Any
 
+from duetlink.compute.operations.fitted_tree import is_tree, told_of
+
 _MOST_DEPTH = 8  # of an object within its owner's attributes
 
 
@@ -28,6 +30,8 @@ def is_same(one: Any, other: Any, depth: int = 0) -> bool:
         return bool(
             one.dtype == other.dtype and one.shape == other.shape and one.tobytes() == other.tobytes()
         )
+    if is_tree(one):
+        return is_same(told_of(one), told_of(other), depth + 1)
     if type(one).__module__.startswith(("sklearn.", "statsmodels.")):
         return is_same(vars(one), vars(other), depth + 1)
     return bool(one == other or (one != one and other != other))  # NaN

@@ -1,0 +1,87 @@
+"""A decision tree of scikit-learn as arrays, and again from arrays that compiled code may trust.
+
+Compiled code walks a tree without a look at its numbers. So each node but the root has to be the child of one
+node that stands before it, a node asks for a column that there is, and the depth is counted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from duetlink.errors import OperationRefused
+
+TREE = "tree"  # {TREE: {name: array or number}} stands for one
+_COUNTS = ("n_features", "n_outputs")
+_ARRAYS = ("n_classes", "values")
+
+
+def is_tree(value: Any) -> bool:
+    """Whether it is what `tree_` of an estimator is."""
+    kind: Any = type(value)
+    return bool(kind.__module__ == "sklearn.tree._tree" and kind.__name__ == "Tree")
+
+
+def told_of(tree: Any) -> dict[str, Any]:
+    """A tree as numbers and arrays."""
+    _, (n_features, n_classes, n_outputs), state = tree.__reduce__()
+    nodes = state["nodes"]
+    columns = {name: nodes[name].copy() for name in nodes.dtype.names}
+    counts = {"n_features": int(n_features), "n_outputs": int(n_outputs), "n_classes": n_classes}
+    return {TREE: {**counts, "values": state["values"], **columns}}
+
+
+def tree_of(told: Mapping[str, Any]) -> Any:
+    """The tree. Raises OperationRefused: compiled code would go astray in it."""
+    import numpy as np
+    from sklearn.tree import _tree
+
+    dtype = np.dtype(_tree.NODE_DTYPE)
+    names: tuple[str, ...] = dtype.names or ()
+    if told.keys() != {*_COUNTS, *_ARRAYS, *names} or any(type(told[name]) is not int for name in _COUNTS):
+        raise _refused("lacks a part, or has another")
+    n_features, n_outputs, n_classes, values = (told[name] for name in (*_COUNTS, *_ARRAYS))
+    if n_features < 1 or not 1 <= n_outputs == len(n_classes) or n_classes.dtype.kind != "i":
+        raise _refused("has no columns or no outputs")
+    count = len(values)
+    if count < 1 or any(told[name].shape != (count,) for name in names) or n_classes.min() < 1:
+        raise _refused("has parts of several sizes")
+    if values.shape != (count, n_outputs, n_classes.max()) or values.dtype != np.float64:
+        raise _refused("has values of another shape")
+    nodes = np.zeros(count, dtype)
+    for name in names:
+        if told[name].dtype != dtype[name]:
+            raise _refused(f"has no {dtype[name]} as {name}")
+        nodes[name] = told[name]
+    state = {"max_depth": _depth(nodes, n_features), "node_count": count, "nodes": nodes}
+    tree = _tree.Tree(n_features, n_classes.astype(np.intp), n_outputs)
+    tree.__setstate__({**state, "values": np.ascontiguousarray(values)})
+    return tree
+
+
+def _depth(nodes: Any, n_features: int) -> int:
+    """Of the deepest node below the root."""
+    import numpy as np
+
+    count = len(nodes)
+    left, right = nodes["left_child"], nodes["right_child"]
+    inner = np.flatnonzero(left != -1)
+    if not np.array_equal(inner, np.flatnonzero(right != -1)):
+        raise _refused("has a node with one child")
+    children = np.concatenate([left[inner], right[inner]])
+    if (
+        not np.array_equal(np.sort(children), np.arange(1, count))
+        or ((left[inner] <= inner) | (right[inner] <= inner)).any()
+    ):
+        raise _refused("has nodes that are no one's child, or more than one's")
+    asked = nodes["feature"][inner]
+    if ((asked < 0) | (asked >= n_features)).any():
+        raise _refused("asks for a column that there is not")
+    depths = np.zeros(count, np.intp)
+    for node in inner.tolist():  # parents stand before their children
+        depths[left[node]] = depths[right[node]] = depths[node] + 1
+    return int(depths.max())
+
+
+def _refused(why: str) -> OperationRefused:
+    return OperationRefused(f"a tree that was learnt elsewhere {why}")
