@@ -181,7 +181,7 @@ def test_a_person_reads_it_runs_it_and_lets_out_what_it_makes(two: Pairing) -> N
     assert repr(request).startswith(
         f"<Request {request.number} (pending): Sven asks to run noisy(ages, 20, input_1, "
     )
-    assert "which has made of mocks float: 0.0; reason: none given>" in repr(request)
+    assert "said to make of mocks: float: 0.0; reason: none given>" in repr(request)
     assert request.lineage is not None
     assert request.lineage.assets == (("ages", two.ages.revision),)
     assert request.lineage.operations == ("function noisy",)
@@ -189,7 +189,7 @@ def test_a_person_reads_it_runs_it_and_lets_out_what_it_makes(two: Pairing) -> N
     assert code.startswith(
         "# ages: the asset 'ages', numpy.ndarray float64 (4,), 96 B\n# input_1: a value that came with it, "
     )
-    assert "it is said to be numpy.ndarray float64 (1,)" in code
+    assert "; it is numpy.ndarray float64 (1,)\n" in code
     assert "import duetlink\n\n\ndef noisy(numbers, low, weights, words):\n" in code
     assert code.endswith(
         '\n\n\nresult = noisy(ages, 20, input_1, {"why": "say \\"x\\"", "n": [1, 2.5, None]})'

@@ -362,7 +362,7 @@ def test_a_function_is_run_and_looked_at_before_it_is_approved(duets: DuetPair, 
     pending = total(ages).submit("for table 1")
     (row,) = page.trait("requests", lambda requests: requests["pending"] == 1)["rows"]
     assert (row["function"], row["made"], row["state"]) == ("total", False, "pending")
-    assert row["detail"].endswith("; of mocks: float: 0.0")
+    assert row["detail"].endswith("; said to make of mocks: float: 0.0")
     assert page.command("run_request", number=0, revision=row["revision"])["ok"]
     (row,) = page.trait("requests", lambda requests: requests["rows"][0]["made"])["rows"]
     assert (row["kind"], row["one_number"], row["state"]) == ("float", True, "pending")

@@ -162,7 +162,7 @@ def _request_row(request: Request) -> RequestRow:
     asset = request.asset
     budgets, refused = _budgets(request)
     has_run = asset.is_unmade and request.function
-    detail = f"{asset.detail}; of mocks: {request.mock_result}" if has_run else asset.detail
+    detail = f"{asset.detail}; said to make of mocks: {request.mock_result}" if has_run else asset.detail
     return RequestRow(
         number=request.number,
         state=cast(Any, request.state),

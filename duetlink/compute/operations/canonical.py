@@ -16,17 +16,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
+from duetlink.base.quantities import size_text
 from duetlink.compute.operations import body
 from duetlink.compute.operations.effects import worst_effect
 from duetlink.compute.operations.lineage import Lineage, lineage
 from duetlink.compute.operations.program import ASSET, VALUE, Step
 from duetlink.compute.operations.slice import Slice, slice_of
 from duetlink.compute.operations.trace import LoggedValue, Shape, Trace
+from duetlink.data.values.told import told as told_by
 from duetlink.errors import RemoteProtocolError
 
 DIGEST_VERSION = "v2:"  # before digests of programs and functions
 _VERSION = b"duetlink program 2\n"
 _MAX_WORDS = 200  # characters
+_MOST_TOLD = 1_000  # values that are looked at for what they are; code names fewer
 _BRACKET_BYTES = 200  # of a list or dict in two or three copies: as steps, in the slice, in what is shown
 _MOST_TURNS = 2  # times that received steps are sliced again: a sender sends what nothing falls away from
 
@@ -35,7 +38,7 @@ class Value(NamedTuple):
     """A value of the scientist's that a program works with."""
 
     content: memoryview | bytes
-    kind: str  # in the words of the side that sent it; checked by nobody
+    kind: str  # in the words of the side that sent it
     detail: str
 
 
@@ -88,7 +91,7 @@ class Program:
             RemoteProtocolError: no steps make the target, or each of several slices still leaves out others.
             LimitExceeded: they would take too much memory.
         """
-        logged = [_logged(value) for value in values]
+        logged = [_logged(place, value) for place, value in enumerate(values)]
         trace = Trace(effects, may_learn=False)
         trace.add_canonical(steps, logged)
         try:
@@ -271,6 +274,11 @@ def _escaped(plain: Any) -> str:
     return _dumped(plain).replace("%", "%%")
 
 
-def _logged(value: Value) -> LoggedValue:
-    words = f"{value.kind[:_MAX_WORDS]} {value.detail[:_MAX_WORDS]}".strip()
+def _logged(place: int, value: Value) -> LoggedValue:
+    """A value that has come: what it is where its bytes tell, and else what its sender says, as that."""
+    told = told_by(value.content) if place < _MOST_TOLD else None
+    kind, detail = (value.kind, value.detail) if told is None else (told.kind, told.detail)
+    words = f"{kind[:_MAX_WORDS]} {detail[:_MAX_WORDS]}".strip()
+    if told is None:
+        words = f"{size_text(len(value.content))}, said to be {words or 'nothing'}"
     return LoggedValue(words, hashlib.sha256(value.content).hexdigest())

@@ -20,6 +20,7 @@ from duetlink.compute.operations.literal import harmless
 from duetlink.compute.operations.source_shown import shown_source
 from duetlink.compute.privacy.claim import Claim
 from duetlink.compute.worker.libraries import LIBRARIES, OF_FUNCTIONS
+from duetlink.data import values
 from duetlink.duet.answering.failure import Failure
 from duetlink.duet.answering.private import Private
 from duetlink.duet.objects.asset import AssetInfo, inherited_tags
@@ -77,10 +78,12 @@ class Input:
             what = f"{harmless(info.kind)} {harmless(info.detail)}, {size_text(info.size_bytes)}"
             return [f"{name}: the asset {harmless(info.name)!r}, {what}"]
         if self.program is None:
-            return [
-                f"{name}: a value that came with it, {size_text(len(self.body))}, "
-                f"SHA-256 {known_by[1][:12]}…; it is said to be {harmless(self.words) or 'nothing'}"
-            ]
+            known = values.told(self.body)
+            what = f"it is said to be {harmless(self.words) or 'nothing'}"
+            if known is not None:
+                what = f"it is {harmless(f'{known.kind} {known.detail}'.strip())}"
+            size = size_text(len(self.body))
+            return [f"{name}: a value that came with it, {size}, SHA-256 {known_by[1][:12]}…; {what}"]
         lines = self.program.lineage.code.split("\n")
         hidden = len(lines) - _FIRST_LINES - _LAST_LINES
         told = "made by"

@@ -326,7 +326,7 @@ class Request(KnownAttributes):
         what = f"asks for {visible(asset.name)!r}, "
         what += asset.detail if asset.is_unmade else size_text(asset.size_bytes)
         if self.function:
-            what = f"asks to run {visible(asset.name)}, which has made of mocks {visible(self.mock_result)}"
+            what = f"asks to run {visible(asset.name)}, said to make of mocks: {visible(self.mock_result)}"
         failed = f" and failed here: {visible(self.failure)}" if self.failure else ""
         return (
             f"<Request {self.number} ({self._state_words}): {visible(self.peer)} {what}{failed}; "

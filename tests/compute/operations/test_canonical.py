@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 import tracemalloc
 from typing import Any
 
+import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,7 +17,9 @@ from hypothesis import strategies as st
 from duetlink.compute.operations import body, canonical
 from duetlink.compute.operations.canonical import Program, Value, compacted
 from duetlink.compute.operations.trace import LoggedValue, Trace
+from duetlink.data.values import encode
 from duetlink.errors import RemoteProtocolError
+from duetlink.testing.values import joined
 from tests.compute.operations.programs import Writer, asked, effects, traced
 from tests.compute.operations.test_lineage_soundness import numpy_programs
 
@@ -48,15 +53,30 @@ def test_both_sides_have_the_same_program() -> None:
     w = Writer()
     x = w.asset("x")
     w.do("torch.manual_seed", 3)
-    digest = hashlib.sha256(b"abc").hexdigest()
-    y = w.call("operator.add", x, w.value("a list", digest))
+    content = bytes(joined(encode([1, 2])))
+    digest = hashlib.sha256(content).hexdigest()
+    y = w.call("operator.add", x, w.value("list 2 items", digest))
     w.do("operator.setitem", y, slice(0, 2), w.call(".bernoulli", x))
     trace = traced([*w.steps, [99, ".sum", [[y.id]]]], w.values, may_learn=False)
-    sent = Program.recorded(trace, 99, {digest: Value(b"abc", "a", "list")})
+    sent = Program.recorded(trace, 99, {digest: Value(content, "list", "2 items")})
     read = Program.read(memoryview(b"".join(sent.segments)), effects)
     assert (read.digest, read.text, read.target) == (sent.digest, sent.text, sent.target)
     assert read.lineage == sent.lineage
     assert b"".join(read.segments) == b"".join(sent.segments)
+
+
+def test_what_a_value_is_is_told_by_its_bytes_and_not_by_its_sender() -> None:
+    one_hot = np.zeros(500)
+    one_hot[137] = 1
+    contents = [bytes(joined(encode(value))) for value in (one_hot, pd.DataFrame({"a": [1.0]}))]
+    lies = [Value(content, "float", "0.5 (the same for each row)") for content in contents]
+    steps = [["asset", ["ages", 1]], ["value", [0]], ["value", [1]], [".f", [[1], [2], [3]]]]
+    sent = Program.of_steps(steps, 4, lies)
+    lines = Program.read(memoryview(b"".join(sent.segments))).lineage.code.splitlines()
+    assert lines[0] == "value_1  # numpy.ndarray float64 (500,), sent by the peer"
+    assert re.fullmatch(
+        r"value_2  # [\d.]+ k?B, said to be float 0\.5 \(the same for each row\), sent by the peer", lines[1]
+    )
 
 
 def test_what_was_tried_in_between_changes_no_program() -> None:
