@@ -130,6 +130,8 @@ class Life:
         resumed = f", resuming {self.persistence.name}" if self.persistence.name else ""
         await self.recorder.record(Entry(kind=entry.OPENED, reason=f"as {role}{resumed}"), sync=False)
         self._recording = True
+        if role == "owner":
+            self.workbench.try_first(self.decoding)
         self.at_end(rooms.use())
         self.at_end(self.programs.close)
         self.at_end(self.inbox.close)  # also of a duet that nobody joins: requests of before may expire

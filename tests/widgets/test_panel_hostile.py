@@ -11,6 +11,8 @@ import pandas as pd
 import pytest
 
 from duetlink.base.wire import schema_pb2 as pb
+from duetlink.duet.asking import workbench
+from duetlink.errors import MalformedValue
 from duetlink_widgets import snapshot
 from tests.conftest import DuetPair, MakeDuets
 from tests.widgets.conftest import ShowPanel
@@ -65,6 +67,36 @@ def test_a_mock_that_the_peer_withholds_keeps_nothing_waiting(make_duets: MakeDu
     assert len(queries) == 1
     assert page.command("disconnect")["ok"]
     assert page.panel.link["state"] == "closed"
+
+
+def test_a_mock_of_the_peers_is_decoded_at_the_owner_when_a_room_has_survived_it(
+    make_duets: MakeDuets, show: ShowPanel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workbench, "GLANCE_S", 60.0)
+    owner, scientist = make_duets()
+    page = show(owner)
+    life = owner._life
+    scientist.share(pd.DataFrame({"a": [1.0]}), "notes", mock="auto")
+    scientist.share(np.zeros(2), "flat", mock=np.ones(2))
+    page.trait("shared", lambda shared: shared["total"] == 2)
+    assert life.workbench.here(life.catalogue.peer["notes"]) is None  # nobody has asked for it
+    assert "a float64" in repr(owner.store)
+    assert life.decoding.tried == 1
+    assert owner.store["flat"].mock.tolist() == [1.0, 1.0]
+    assert life.decoding.tried == 1  # what is flat needs no room
+
+    async def ends(body: memoryview, room_bytes: int) -> None:
+        raise MalformedValue("the process in which it was decoded has ended")
+
+    monkeypatch.setattr(life.decoding, "_try", ends)
+    scientist.share(pd.DataFrame({"b": [1.0]}), "bomb", mock="auto")
+    pointer = owner.wait_object("bomb", 10)
+    assert "b float64" not in repr(owner.store)
+    with pytest.raises(MalformedValue, match="has ended"):
+        _ = pointer.mock
+    assert page.command("shared_detail", name="bomb", whose="peer")["error"] == (
+        "the mock of 'bomb' is not here yet; look again"
+    )
 
 
 @pytest.mark.parametrize("broken", ["requests_state", "asked_state", "shared_state", "transfers_state"])

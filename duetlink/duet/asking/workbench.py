@@ -29,6 +29,7 @@ from duetlink.duet.asking.sizes import hidden_of_asset
 from duetlink.duet.asking.unaltered import unaltered
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.catalogue import Catalogue
+from duetlink.duet.objects.decoding import Decoding
 from duetlink.errors import DuetError, LinkClosed, NoMock, UnsupportedValue
 from duetlink.net.link.link import Link
 from duetlink.settings import Settings
@@ -51,6 +52,7 @@ class Workbench:
         self._thread: LoopThread | None = None
         self._link: Link | None = None
         self._program: Program | None = None
+        self._decoding: Decoding | None = None
         self.revisions = Revisions(catalogue)
         self.revisions.on_end = self._forget
         self.rehearsals = Rehearsals(self.revisions, settings)
@@ -60,12 +62,18 @@ class Workbench:
         """The thread on which the duet's loop runs."""
         self._thread = thread
 
+    def try_first(self, decoding: Decoding) -> None:
+        """Decode no mock here that a process of its own has not survived: this side has something to lose,
+        and may have been shown the mock without asking for it.
+        """
+        self._decoding = decoding
+
     # -- on the loop thread ----------------------------------------------------------------------------------
 
     def successor(self, asking: Asking) -> Workbench:
         """With another peer: what is here of this one's objects is not of the other's."""
         workbench = Workbench(self._catalogue, asking, self._settings)
-        workbench._thread = self._thread
+        workbench._thread, workbench._decoding = self._thread, self._decoding
         return workbench
 
     def attach(self, link: Link) -> None:
@@ -119,6 +127,7 @@ class Workbench:
         Raises:
             NoMock: the owner has given none.
             AssetNotFound, AssetChanged, LinkClosed, TransferFailed.
+            MalformedValue, LimitExceeded, ValueRefused: it is not what this side decodes.
         """
         self._asking.check_open()
         revision = self.revisions.of(info)
@@ -129,7 +138,7 @@ class Workbench:
                     ".get(reason=…), or ask its owner to share it with mock='auto'"
                 )
             assert self._thread is not None
-            body = self._thread.run(self._catalogue.fetch_mock(info, MOST_MOCK_BYTES))
+            body = self._thread.run(self._fetched(info))
             return self._keep(revision, body)
         return revision.mock[0]
 
@@ -141,7 +150,7 @@ class Workbench:
         if missing and self._thread is not None:
             try:
                 self._asking.check_open()
-                bodies = self._thread.run(self._fetched(missing[:_MOST_GLANCES]))
+                bodies = self._thread.run(self._fetched_soon(missing[:_MOST_GLANCES]))
                 for info, body in zip(missing, bodies, strict=False):
                     if body is not None:
                         self._keep(self.revisions.of(info), body)
@@ -154,11 +163,18 @@ class Workbench:
         revision = self.revisions.get(info)
         return revision.mock[0] if revision is not None and revision.mock is not None else None
 
-    async def _fetched(self, infos: Sequence[AssetInfo]) -> list[memoryview | None]:
+    async def _fetched(self, info: AssetInfo) -> memoryview:
+        """The mock of an asset as bytes that may be decoded here."""
+        body = await self._catalogue.fetch_mock(info, MOST_MOCK_BYTES)
+        if self._decoding is not None:
+            await self._decoding.check(body, MOST_MOCK_BYTES)
+        return body
+
+    async def _fetched_soon(self, infos: Sequence[AssetInfo]) -> list[memoryview | None]:
         async def fetched(info: AssetInfo) -> memoryview | None:
             try:
                 async with asyncio.timeout(GLANCE_S):
-                    return await self._catalogue.fetch_mock(info, MOST_MOCK_BYTES)
+                    return await self._fetched(info)
             except (DuetError, TimeoutError):
                 return None
 

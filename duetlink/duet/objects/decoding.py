@@ -1,4 +1,5 @@
-"""Decoding what a peer has made and nobody here has asked for: gifts, and what its steps and functions gave.
+"""Decoding what a peer has made and nobody here has asked for: gifts, what its steps and functions gave, and
+at an owner the mocks of what it shares.
 
 A flat value (`data/values/flat.py`) is decoded here and now. Any other is first decoded, and used, in a room
 of its own: a body that ends or occupies the process that reads it ends that one, which has seen no other
@@ -49,6 +50,16 @@ class Decoding:
         async with self._turn:
             await self._try(body, left_bytes)
         return await asyncio.to_thread(values.decode, body, room=room)
+
+    async def check(self, body: memoryview, room_bytes: int) -> None:
+        """Return once `body` may be decoded in this process, its encoded arrays within `room_bytes`. Raises
+        as `decode`.
+        """
+        try:
+            await asyncio.to_thread(values.decode, body, room=values.Room(room_bytes), only_flat=True)
+        except values.NotFlat:
+            async with self._turn:
+                await self._try(body, room_bytes)
 
     def for_threads(self) -> Callable[[bytes], object]:
         """What decodes a body like `decode`, from any thread but the loop's, and raises the same."""
