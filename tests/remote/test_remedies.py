@@ -24,6 +24,7 @@ import sklearn.datasets
 import sklearn.exceptions
 import sklearn.metrics
 import torch
+from sklearn.compose import ColumnTransformer
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
@@ -102,6 +103,10 @@ def test_estimators_at_the_owner_are_put_together_in_one_that_is_placed(
 
 
 INNER: dict[str, tuple[Any, str]] = {
+    "columns, each in its way": (
+        lambda p: ColumnTransformer([("age", StandardScaler(), ["age"])]).fit_transform(p["frame"]),
+        r"duet\.remote\(ColumnTransformer\(…\)\)\.fit_transform\(…\)",
+    ),
     "melt": (lambda p: pd.melt(p["frame"]), r"duet\.remote\(pandas\)\.melt\(…\)"),
     "map": (
         lambda p: pd.Series([0]).map(p["frame"].age),

@@ -96,11 +96,14 @@ def check_kind(what: str, allowed: Allowed) -> None:
 
 
 def is_told_apart() -> bool:
-    """Whether Polars, or `equals` of pandas, asks if something is one of its own objects, and would go on
-    as with a foreign one. To be called by what tells the class.
+    """Whether Polars, `equals` of pandas, or a `ColumnTransformer` by way of Narwhals asks if something is
+    an object that it knows, and would go on as with a foreign one. To be called by what tells the class.
     """
     frame = sys._getframe(2)
     library = _library(frame)
+    if library == "narwhals":
+        modules = (one.f_globals.get("__name__", "") for one in _frames(frame)[0])
+        return any(module.startswith("sklearn.compose.") for module in modules)
     return library == "polars" or (library == "pandas" and frame.f_code.co_name == "equals")
 
 
