@@ -22,6 +22,7 @@ ROOT = Path(__file__).resolve().parents[2]
 CORPUS = Path(__file__).parent / "corpus"
 MOST_FAILURES = 5
 _START_TIMEOUT_S = 120.0  # the libraries may have to come from a slow disk
+_BUSY = 8  # times as long as a child computes, it may take where others compute as well
 _STUCK_S = 30.0  # without processor time, which the child itself is ended for
 _ENVIRONMENT = {
     **dict.fromkeys(
@@ -67,7 +68,7 @@ class Outcome:
 def fuzz(
     target: str, seed: str, seconds: float, *, plant: str = "", most_failures: int = MOST_FAILURES
 ) -> Outcome:
-    """Try inputs that are made from `seed` until the time is over, or enough have failed."""
+    """Try inputs that are made from `seed` until so much processor time is over, or enough have failed."""
     return _run(Outcome(target, seed), seconds, (), plant, most_failures)
 
 
@@ -156,7 +157,7 @@ class _Child:
                 stderr=words,
                 env={**os.environ, **_ENVIRONMENT},
             )
-        self._deadline_s = options["seconds"] + _STUCK_S
+        self._deadline_s = _BUSY * options["seconds"] + _STUCK_S
         self._words_path = words_path
 
     def wait_ready(self) -> float:
