@@ -1,4 +1,4 @@
-"""One pairing for all tests of a module: to import what rooms are forked from takes seconds."""
+"""One pairing for all tests of a module."""
 
 from __future__ import annotations
 
