@@ -14,15 +14,17 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from duetlink.compute.operations.aliases import Text
 from duetlink.compute.operations.all_steps import all_steps
+from duetlink.compute.operations.defaults import told
 from duetlink.compute.operations.expression import augments, expression
 from duetlink.compute.operations.kinds import BACK, CHANGES_FIRST, teaches
 from duetlink.compute.operations.lines import ENDING, MOST_LINES, Line, heading, printed
-from duetlink.compute.operations.literal import harmless
+from duetlink.compute.operations.literal import MAX_SHOWN, harmless, quoted
 from duetlink.compute.operations.loops import Item, Loop
 from duetlink.compute.operations.names import COUNTERS
 from duetlink.compute.operations.outline import references_in
@@ -33,11 +35,13 @@ from duetlink.compute.operations.slice import Slice
 from duetlink.compute.operations.trace import Shape
 from duetlink.compute.operations.uses import ALL, HERE, Meaning, Uses, changes
 from duetlink.compute.operations.variables import Variables, Waiting
+from duetlink.compute.prep.frames import PREPARE
 
 MAX_LINES = 400
 WIDTH = 100
 _MAX_WORDS = 100  # about a value
 _MOST_SEEDS = 8
+_MOST_TEXTS = 500  # that are listed
 _LAST_STEPS = 20  # steps that are shown of what is not shown
 _MAX_ENDING = 500  # characters of one of them
 _ROOM = 16  # of the line, for what is written around an expression that waits
@@ -48,6 +52,22 @@ def code_of(slice_: Slice, *, max_lines: int = MAX_LINES, width: int = WIDTH) ->
     how they end.
     """
     return _Code(slice_, max_lines, width).text()
+
+
+def _texts_of(shape: Shape) -> Iterator[str]:
+    if shape.operation in (ASSET, VALUE, PREPARE):
+        return
+    shown = told(shape.operation, shape.keywords)
+    for argument in (*shape.arguments, *(shape.keywords[name] for name in shown)):
+        yield from _texts_in(argument)
+
+
+def _texts_in(argument: Any) -> Iterator[str]:
+    if type(argument) is str:
+        yield argument
+    elif type(argument) is list and argument and argument[0] not in ("c", "f"):
+        for part in argument[1:]:
+            yield from _texts_in(part)
 
 
 def _beginning(line: str) -> str:
@@ -108,9 +128,29 @@ class _Code:
             ending = list(all_steps(self._slice, max(0, len(self._slice) - _LAST_STEPS)))
             lines.append(f"# {hidden:,} further steps are not shown; request.steps has all, which end with")
             lines += [_beginning(line) for line in ending]
+        lines = [*self._unseen_texts("\n".join(lines)), *lines]
         if len(lines) > MOST_LINES:
             lines = [*heading(len(lines), lines[-ENDING:]), *lines]
         return "\n".join(lines)
+
+    def _unseen_texts(self, code: str) -> list[str]:
+        """Comments with the texts that the code does not have, such as names of columns: those in what is
+        left out of long lists, of the rounds of loops, and behind the end. Where a text is cut, the code says
+        so.
+        """
+        texts = dict.fromkeys(text for shape in self._slice.shapes for text in _texts_of(shape))
+        lines = ["# texts that are not shown below:"]
+        listed = 0
+        for place, text in enumerate(texts):
+            if len(text) > MAX_SHOWN or (shown := quoted(text)) in code:
+                continue
+            if listed == _MOST_TEXTS:
+                return [*lines, f"#   and up to {len(texts) - place:,} further ones; request.steps has all"]
+            listed += 1
+            if len(lines[-1]) + len(shown) > self._width:
+                lines.append("#  ")
+            lines[-1] += f" {shown}"
+        return lines if listed else []
 
     def _shape(self, step: int) -> Shape:
         return self._slice.shapes[self._slice.steps[step]]

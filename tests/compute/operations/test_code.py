@@ -568,7 +568,7 @@ def test_words_about_values_stay_words() -> None:
         ("numpy.mean\n", 'operation("numpy.mean\\n")(x, "ls")'),
         (".a b", 'getattr(x, "a b")("ls")'),
         (".me\u0430n", 'getattr(x, "me\\u0430n")("ls")'),  # a Cyrillic letter
-        ("@a b", 'getattr(x, "a b")'),
+        ("@a b", '# texts that are not shown below: "ls"\ngetattr(x, "a b")'),
         (".", 'getattr(x, "")("ls")'),
     ],
 )
@@ -621,19 +621,22 @@ def test_what_is_too_long_says_so() -> None:
     w.do("operator.iadd", x, w.call("operator.getitem", people, "ssn"))
     lines = code_of(sliced(w, x)).splitlines()
     assert lines[:4] == [
-        "# … 422 lines, which end with …",
+        f"# … {4 + len(lines) - 8} lines, which end with …",
         '#   step_2003 = step_1["ssn"]',
         "#   operator.iadd(step_2, step_2003)",
         "#   step_2",
     ]
-    assert lines[404] == "# 1,204 further steps are not shown; request.steps has all, which end with"
+    assert lines[-22] == "# 1,204 further steps are not shown; request.steps has all, which end with"
+    assert lines[4].startswith('# texts that are not shown below: "column ')
+    missing = {f"column {step * step % 991}" for step in range(1000)}
+    assert all(f'"{text}"' in "\n".join(lines) for text in missing)
     assert lines[-3:] == [
         'step_2003 = step_1["ssn"]',
         "operator.iadd(step_2, step_2003)",
         "step_2",
     ]
-    assert len(lines) == 4 + 400 + 1 + 20 + 1
-    assert len(code_of(sliced(w, x), max_lines=10).splitlines()) == 10 + 1 + 20 + 1
+    texts = [line for line in lines if line.startswith(("# texts", '#   "'))]
+    assert len(lines) == 4 + len(texts) + 400 + 1 + 20 + 1
 
 
 def test_a_long_step_at_the_end_of_what_is_too_long_says_how_much_of_it_is_missing() -> None:
@@ -654,13 +657,24 @@ def test_all_steps_leave_out_no_item_no_text_and_no_round() -> None:
     means = [w.call(".mean", w.call("operator.getitem", x, column)) for column in columns]
     kept = w.call(".isin", x, [*columns, "t" * 100])
     found = sliced(w, w.call("numpy.stack", [*means, kept]))
-    assert '"ssn"' not in code_of(found)
+    lines = code_of(found).splitlines()
+    assert lines[0] == (
+        '# texts that are not shown below: "c10" "c11" "ssn" "c13" "c14" "c15" "c16" "c17" "c18"'
+    )
     lines = list(all_steps(found))
     assert lines[0] == 'step_1 = asset("x", revision=1)'
     assert 'step_26 = step_1["ssn"]' in lines
     assert f'"{"t" * 100}"' in next(line for line in lines if ".isin(" in line)
     assert len(lines) == 1 + 40 + 1 + 1 + 1
     assert lines[-1] == "step_43"
+
+
+def test_of_very_many_texts_it_is_said_how_many_are_not_listed() -> None:
+    w = Writer()
+    found = sliced(w, w.call(".isin", w.asset("x"), [f"t{number}" for number in range(1_000)]))
+    lines = code_of(found).splitlines()
+    assert lines[0].startswith('# texts that are not shown below: "t10" "t11" ')
+    assert "#   and up to 490 further ones; request.steps has all" in lines
 
 
 def test_a_step_of_many_long_parts_is_written_in_few_turns(monkeypatch: pytest.MonkeyPatch) -> None:
