@@ -42,12 +42,13 @@ from duetlink.duet.asking.mock_used import MockUsed
 from duetlink.duet.asking.program import is_remote
 from duetlink.duet.asking.sizes import Shape
 from duetlink.errors import DuetError, PrivateValue, UnsupportedValue
+from tests.remote.told import SAW, Done, Recorder, Watched, told_of
 
 EQUAL, REMOTE, REFUSED, RANDOM, SHARED, HANDLE = "equal", "remote", "refused", "random", "shared", "handle"
 RTOL = 1e-6  # sums of floats are added in another order where the memory lies otherwise
 _ATOL = 1e-12  # for what should be zero
 _FAR = ("sklearn", "scipy", "statsmodels")  # of which duet.remote(module) is used from the start
-_CONSTANTS = (
+CONSTANTS = (
     type(None),
     bool,
     int,
@@ -133,12 +134,14 @@ class Play:
         self._count = 0
         self._imported: set[str] = set()
         self.here: dict[str, Any] = {}
-        self.there: dict[str, Any] = {}
+        self.there: dict[str, Any] = {SAW: Recorder()}
+        self.done: list[Done] = []  # of the statements so far
 
     def play(self, statements: list[Statement]) -> Report:
         """Do all of them; surprises are in the report, with their lines."""
         report = Report()
         for statement in statements:
+            self.done.append(Done())
             outcome, why = self._outcome(statement)
             report.outcomes[outcome] = report.outcomes.get(outcome, 0) + 1
             wanted = {HANDLE: EQUAL}.get(outcome, outcome)
@@ -168,7 +171,9 @@ class Play:
             error = _attempt(statement.node, trial)[0]
             self.there |= {name: self._side.remote(found) for name, found in self._modules().items()}
             _draw_from(*draws)
-        refused, found = _attempt(statement.node, self.there)
+        watched, there = Watched(statement.node), self.there
+        (refused, found), told = told_of(watched, there, lambda: _attempt(watched.node, there))
+        self.done[-1].told += told
         if statement.mark == REMOTE:
             self.there |= self._modules()
             if error.partition(":")[0] not in ("MockUsed", "equal") and not refused:
@@ -217,6 +222,7 @@ class Play:
 
     def _share(self, name: str) -> None:
         """Have the local object of that name at the owner, and a pointer to a copy of it."""
+        self.done[-1].placed.append(name)
         if name not in self.here:
             self.there.pop(name, None)
             return
@@ -230,7 +236,7 @@ class Play:
         except _NoTwin:
             # a constant of the program stays; a handle cannot be made anew, and what uses it will fail
             self.there.pop(name, None)
-            if isinstance(obj, _CONSTANTS):
+            if isinstance(obj, CONSTANTS):
                 self.there[name] = obj
             return
         own = "clone" if isinstance(obj, (torch.Tensor, pl.DataFrame, pl.Series)) else "copy"
@@ -352,6 +358,11 @@ def _changed(node: ast.stmt) -> set[str]:
             root = _root(part.target)
             found |= {root} if root is not None else set()
     return found
+
+
+def bound_by(node: ast.stmt) -> set[str]:
+    """Names that hold something else, or nothing, where a statement was not done."""
+    return _changed(node) | _stored(node)
 
 
 def _written(node: ast.stmt) -> set[str]:
