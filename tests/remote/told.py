@@ -14,13 +14,27 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import torch
+from pandas.api.extensions import ExtensionDtype
 
 from duetlink.duet.asking.program import is_remote
 from duetlink.duet.asking.sizes import Shape
 
 NOTHING = ...  # a pointer, a length that is hidden, or an object that is no plain value
 SAW = "_saw_"  # the name by which watched statements call a Recorder
-_KINDS = (type(None), bool, int, float, complex, str, bytes, np.generic, np.dtype, torch.dtype, pl.DataType)
+_KINDS = (
+    type(None),
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    np.generic,
+    np.dtype,
+    torch.dtype,
+    pl.DataType,
+    ExtensionDtype,
+)
 _LABELS = (pd.Index, pd.Series)
 
 
