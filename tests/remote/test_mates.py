@@ -30,6 +30,8 @@ from tests.remote.test_sizes import PRIVATE, PUBLIC, evaluate, mock_frame, real_
 ONLY_BY_RULES = {
     'f.explode("town")',  # no text of a mate is a list
     'f.nlargest(5, "age")',  # there are five in any table of sixty rows
+    "f.filter(items=[1, 2], axis=0)",  # labels that each mate has
+    "s.filter(items=[1, 2])",
     "x[:, x[0] > 0]",  # three columns, by chance
 }
 

@@ -78,6 +78,9 @@ f[f.age > 50][["age", "pay"]] * 2 -> (?, 2)
 f.dropna() -> (?, 3)
 f.drop_duplicates("town") -> (?, 3)
 f.drop(1) -> (?, 3)
+f.filter(items=[1, 2], axis=0) -> (?, 3)
+f.filter(like="1", axis="index") -> (?, 3)
+s.filter(items=[1, 2])
 f.explode("town") -> (?, 3)
 f.merge(f, on="town") -> (?, 5)
 f.nlargest(5, "age") -> (?, 3)
@@ -351,3 +354,14 @@ def test_a_pointer_shows_that_the_size_is_the_mocks(pointers: dict[str, Any]) ->
     assert "its mock, made up, whose size is its own:" in repr(f[f.age > 50])
     assert "its mock, made up, whose size is its own:" in f[f.age > 50]._repr_html_()
     assert "; its mock, made up:\n" in repr(f.age * 2)
+
+
+def test_the_number_of_axes_of_what_is_squeezed_is_told_where_its_lengths_are(
+    pointers: dict[str, Any],
+) -> None:
+    f, s = pointers["f"], pointers["s"]
+    for few in (s[s > 0.5].squeeze(), f[f.age == 30].squeeze("index")):  # of one row, it is a number or a row
+        with pytest.raises(errors.PrivateValue, match="number of dimensions"):
+            few.ndim  # noqa: B018
+    assert (s.squeeze().ndim, f[["age"]].squeeze("columns").ndim) == (1, 1)
+    assert f.filter(like="a").shape == (ROWS, 2)

@@ -210,6 +210,12 @@ def dropped(call: Call) -> int:
     return relabelled(call) if counted else fewer(call)
 
 
+def filtered(call: Call) -> int:
+    """`filter` of pandas: columns by their names, or rows by their labels, which are data."""
+    of_rows = ndim_of(call.mocks[0]) == 1 or call.given("axis") in (0, "index", "rows")
+    return fewer(call) if of_rows else rowwise(call)
+
+
 def by_columns(call: Call) -> int:
     """What is made of a frame's columns, a row or a column for each."""
     hidden = columns_hidden(call.first, ndim_of(call.mocks[0]))

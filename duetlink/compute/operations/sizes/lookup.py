@@ -48,6 +48,7 @@ _RULES: Mapping[str, Rule] = {
     "fewer": frames.fewer,
     "selected": frames.selected,
     "dropped": frames.dropped,
+    "filtered": frames.filtered,
     "by_columns": frames.by_columns,
     "joined": frames.joined,
     "built": frames.built,
