@@ -31,7 +31,7 @@ MEMBERS = {
         "resume role send share share_port state statistics status store table transfers tuning verifier "
         "wait_connected wait_object wait_request watch"
     ),
-    "duetlink.duet.store:Store": "search table to_pandas",
+    "duetlink.duet.store:Store": "mine peer received search table to_pandas",
     "duetlink.duet.store:Asset": (
         "budget description detail kind lossy mock mock_words name revision size_bytes tags unshare"
     ),

@@ -335,7 +335,8 @@ class Duet(KnownAttributes):
         except TimeoutError:
             which = f"revision {revision} of {name!r}" if revision else repr(name)
             raise AssetNotFound(f"the peer has shared no {which} within {timeout_s:g} s{hint}") from None
-        return self.store[name]
+        store = self.store
+        return store.peer[name] if name in store.peer else store.received[name]
 
     def send(
         self,

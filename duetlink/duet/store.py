@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast
 
 from duetlink.base.quantities import size_text
 from duetlink.base.runtime.loop import LoopThread
+from duetlink.base.wire.text import harmless
 from duetlink.duet.asking.asking import Asking
 from duetlink.duet.asking.columns import names_and_dtypes
 from duetlink.duet.asking.pointer import Described, Pointer, ReceivedObject
@@ -61,7 +63,7 @@ class AwaitedAsset(Described):
 
 Whose = Literal["mine", "awaiting", "peer", "received"]
 
-# this side's own come first, so that no number of the peer's puts them out of sight
+# this side's own come first, so that neither a name nor a number of the peer's puts them out of sight
 _ORDER: tuple[Whose, ...] = ("mine", "awaiting", "peer", "received")
 
 
@@ -79,7 +81,9 @@ class Listed(NamedTuple):
 
 
 class Store(Mapping[str, Pointer]):
-    """A live view. Where both sides use one name, the peer's object comes first, then what it gave.
+    """A live view. Where both sides use one name, it is this side's own object; `mine`, `peer` and `received`
+    have each side's alone. A name of the peer's is as it is printed, with escapes for what would be a command
+    to a terminal.
 
     An item is a `Pointer` for what the peer shares, a `ReceivedObject` for what it gave, an `Asset` or
     `AwaitedAsset` for what is this side's. To a type checker each is a `Pointer`, which has what is done with
@@ -93,8 +97,10 @@ class Store(Mapping[str, Pointer]):
         thread: LoopThread,
         workbench: Workbench,
         found: frozenset[tuple[Whose, str]] | None = None,
+        places: tuple[Whose, ...] = _ORDER,
     ) -> None:
         self._found = found  # those that were searched for; None: all
+        self._places = places
         self._catalogue = catalogue
         self._asking = asking
         self._thread = thread
@@ -104,7 +110,25 @@ class Store(Mapping[str, Pointer]):
         """Those of these that have `text` in name, type, description or a tag, in upper or lower case."""
         wanted = text.casefold()
         found = frozenset(one.key for one in listed(self) if wanted in _words(one.described).casefold())
-        return Store(self._catalogue, self._asking, self._thread, self._workbench, found)
+        return self._of(found, self._places)
+
+    @property
+    def mine(self) -> Store:
+        """Those that this side shares, or has shared in an earlier kernel: what `unshare` is for."""
+        return self._of(self._found, ("mine", "awaiting"))
+
+    @property
+    def peer(self) -> Store:
+        """Those that the peer shares."""
+        return self._of(self._found, ("peer",))
+
+    @property
+    def received(self) -> Store:
+        """Those that the peer gave."""
+        return self._of(self._found, ("received",))
+
+    def _of(self, found: frozenset[tuple[Whose, str]] | None, places: tuple[Whose, ...]) -> Store:
+        return Store(self._catalogue, self._asking, self._thread, self._workbench, found, places)
 
     def to_pandas(self) -> pd.DataFrame:
         """A frame with a row for each, by name. Raises MissingLibrary: pandas is not installed."""
@@ -120,10 +144,11 @@ class Store(Mapping[str, Pointer]):
         return cast(Pointer, self._entry(name))
 
     def _entry(self, name: str) -> Described:
-        for whose in ("peer", "received", "mine", "awaiting"):
-            if self._found is None or (whose, name) in self._found:
-                entry = self._object(whose, name)
-                if entry is not None:
+        for whose in self._places:
+            shown_so = (each for each in self._infos(whose) if each != name and harmless(each) == name)
+            for each in chain((name,), shown_so):
+                is_there = self._found is None or (whose, each) in self._found
+                if is_there and (entry := self._object(whose, each)) is not None:
                     return entry
         known = ", ".join(repr(known) for known in list(self)[:10]) or "nothing yet"
         raise AssetNotFound(f"the store has no {name!r}; it has {known}")
@@ -141,8 +166,19 @@ class Store(Mapping[str, Pointer]):
             return AwaitedAsset(awaited.info, catalogue, self._thread)
         return None
 
+    def _infos(self, whose: Whose) -> dict[str, AssetInfo]:
+        """What is said of each, by the name that its owner gave it."""
+        catalogue = self._catalogue
+        if whose == "peer":
+            return dict(catalogue.peer)
+        if whose == "mine":
+            return {name: mine.info for name, mine in dict(catalogue.mine).items()}
+        if whose == "awaiting":
+            return {name: awaited.info for name, awaited in dict(catalogue.awaiting).items()}
+        return {name: received.info for name, received in dict(catalogue.received).items()}
+
     def __iter__(self) -> Iterator[str]:
-        return iter(dict.fromkeys(name for _, name in (one.key for one in listed(self))))
+        return iter(dict.fromkeys(one.described.name for one in listed(self)))
 
     def __len__(self) -> int:
         return len(list(iter(self)))
@@ -205,14 +241,9 @@ class Store(Mapping[str, Pointer]):
 
 def listed(store: Store) -> list[Listed]:
     """What either side shares or has given: this side's own, then the peer's, each by when they came."""
-    catalogue = store._catalogue
-    infos: dict[Whose, list[AssetInfo]] = {
-        "mine": [mine.info for mine in list(catalogue.mine.values())],
-        "awaiting": [awaited.info for awaited in list(catalogue.awaiting.values())],
-        "peer": list(catalogue.peer.values()),
-        "received": [received.info for received in list(catalogue.received.values())],
-    }
-    every = [Listed(whose, Described(info)) for whose in _ORDER for info in infos[whose]]
+    every = [
+        Listed(whose, Described(info)) for whose in store._places for info in store._infos(whose).values()
+    ]
     return [one for one in every if store._found is None or one.key in store._found]
 
 

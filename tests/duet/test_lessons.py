@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import duetlink
@@ -145,3 +146,34 @@ def test_the_tests_that_the_document_names_are_there() -> None:
     for path, name in named:
         found = re.search(rf"^(async )?def {name}\(", (ROOT / path).read_text(encoding="utf-8"), re.MULTILINE)
         assert found, f"{path} has no {name}"
+
+
+def test_the_plain_name_is_the_own_object_and_the_peers_is_in_its_own_part(duets: Pair) -> None:
+    owner, scientist = duets
+    owner.share(pd.DataFrame({"age": [1.0, 2.0]}), "people", mock="auto", description="the clinic's")
+    pointer: Any = scientist.wait_object("people", 10)
+    first = pointer.request("once")
+    owner.wait_request(60).approve()
+    assert len(first.result(30)) == 2
+    scientist.share(pd.DataFrame({"unshare": [1.0]}), "people", mock="auto")
+    scientist.send([1, 2], "people")
+    owner.wait_object("people", 10)
+    store: Any = owner.store
+    assert list(store) == ["people"]
+    assert [type(view["people"]).__name__ for view in (store, store.mine, store.peer, store.received)] == [
+        "Asset", "Asset", "Pointer", "ReceivedObject",
+    ]  # fmt: skip
+    assert [row[:2] for row in store.table().rows] == [
+        ("people", "mine"),
+        ("people", "peer's"),
+        ("people", "received"),
+    ]
+    assert list(store.peer.search("clinic")) == []
+    store.search("people")["people"].unshare()
+    assert type(store["people"]).__name__ == "Pointer"
+    assert list(store.mine) == []
+    assert scientist.store["people"].kind == "pandas.DataFrame"  # the scientist's own
+    with pytest.raises(errors.AssetNotFound):
+        pointer.get(reason="after unshare", timeout_s=30)
+    with pytest.raises(errors.AssetNotFound, match="the store has no 'people'"):
+        _ = store.mine["people"]
