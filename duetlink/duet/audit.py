@@ -11,11 +11,13 @@ import os
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from duetlink.base.audit import read
 from duetlink.base.audit.entry import OPENED, POLICY, SHARE, UNREADABLE, UNSHARE, Entry
 from duetlink.base.audit.verify import Report, verify
 from duetlink.base.quantities import count_text, size_text
+from duetlink.base.wire.text import harmless_lines
 from duetlink.duet.display import Table, by_words
 from duetlink.errors import AuditBroken, AuditUnavailable, SettingError
 
@@ -154,7 +156,7 @@ class Audit:
                 begin_bytes = self._begin_bytes
         for entry, line in read.entries(path, begin_bytes):
             if self._wanted.wants(entry):
-                yield entry, line
+                yield _printable(entry), line
 
     def _path(self) -> Path:
         if self.path is None:
@@ -192,6 +194,17 @@ class Audit:
 
     def _repr_html_(self) -> str:
         return self.table()._repr_html_()
+
+
+def _printable(entry: Entry) -> Entry:
+    """The same, without a command to a terminal in any text. The file has the words as they came."""
+    fields = {name: getattr(entry, name) for name in _CSV_FIELDS}
+    shown: dict[str, Any] = {
+        name: harmless_lines(value)
+        for name, value in fields.items()
+        if isinstance(value, str) and not value.isprintable()
+    }
+    return dataclasses.replace(entry, **shown) if shown else entry
 
 
 def audit_table(caption: str, entries: Iterable[Entry]) -> Table:

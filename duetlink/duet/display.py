@@ -41,6 +41,11 @@ class Table:
     rows: Sequence[tuple[str, ...]]
     empty: str = "nothing yet"
 
+    def __post_init__(self) -> None:
+        # also for whoever reads caption and rows themselves
+        object.__setattr__(self, "caption", harmless(self.caption))
+        object.__setattr__(self, "rows", [tuple(map(harmless, row)) for row in self.rows])
+
     def display(self) -> None:
         """Show it: below the cell in a notebook, on stdout elsewhere."""
         from IPython.display import display

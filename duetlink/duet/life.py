@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import concurrent.futures
 import contextlib
+import dataclasses
 import datetime
 import logging
 from collections.abc import Awaitable, Callable
@@ -15,6 +16,7 @@ from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
 from duetlink.base.audit.log import AuditLog
 from duetlink.base.runtime.holdings import HeldStatus
+from duetlink.base.wire.text import harmless
 from duetlink.compute.privacy.ledger import Ledger
 from duetlink.compute.worker import rooms
 from duetlink.duet.answering.inbox import Inbox
@@ -359,11 +361,12 @@ class Life:
         return self.link.statistics(self.state)
 
     def held(self) -> tuple[HeldStatus, ...]:
-        """What is held for this duet, and why. From any thread."""
+        """What is held for this duet, and why, as it may be printed. From any thread."""
         held = list(self.catalogue.holdings)
         if self.link is not None:
             held += self.link.holdings
-        return tuple(one.status() for one in dict.fromkeys(held))
+        found = [one.status() for one in dict.fromkeys(held)]
+        return tuple(dataclasses.replace(one, title=harmless(one.title)) for one in found)
 
     async def _clean_up(self) -> None:
         try:

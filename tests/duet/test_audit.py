@@ -199,7 +199,7 @@ def test_the_peers_hostile_words_stay_in_their_line(duets: Pair, private_audit_l
         pointer(scientist, 'x\n{"kind":"answer"}').get(reason=words)
     assert verify(private_audit_log).intact
     (request,) = owner.audit.filter(kind="request")
-    assert request.reason == words[:2000]
+    assert request.reason == words[:2000].replace("\x1b", r"\x1b").replace("\u202e", r"\u202e")
     until(lambda: kinds(owner)[-1] == "answer denied")
     for shown in (repr(owner.audit), owner.audit._repr_html_()):
         assert "\x1b" not in shown

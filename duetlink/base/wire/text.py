@@ -7,6 +7,8 @@ import unicodedata
 
 def harmless(text: str) -> str:
     """`text` on one line, with control and direction characters written as escapes."""
+    if text.isprintable():  # all categories but these, and the space
+        return text
     return "".join(
         character
         if character == " " or unicodedata.category(character)[0] not in "CZ"
