@@ -53,6 +53,7 @@ _BINARY = {
 _UNARY = {"neg": "-", "pos": "+", "invert": "~"}
 _MAX_ITEMS = 16  # of a container
 _HEAD, _TAIL = 10, 2  # of a longer one
+_MOST_ITEMS = 300  # of all containers of a step, one within the other: what stands behind them is to be found
 
 
 def expression(
@@ -90,6 +91,7 @@ class _Writer:
     ) -> None:
         self._shape = shape
         self._whole = whole
+        self._left = _MOST_ITEMS
         self._references = iter(references)
         self._changing = changing
         self._literal = -1  # number of the last one
@@ -227,8 +229,14 @@ class _Writer:
         return ", ".join(written)
 
     def _items(self, parts: Sequence[Any], cut: str) -> list[str]:
-        if len(parts) <= _MAX_ITEMS or self._whole:
+        if self._whole or len(parts) <= min(_MAX_ITEMS, self._left):
+            self._left -= len(parts)
             return [self._part(part).text for part in parts]
+        if self._left < _HEAD + _TAIL:
+            for part in parts:
+                self._skip(part)
+            return [f"{cut}({len(parts):_})"]
+        self._left -= _HEAD + _TAIL
         head = [self._part(part).text for part in parts[:_HEAD]]
         skipped = parts[_HEAD:-_TAIL]
         for part in skipped:
@@ -274,6 +282,11 @@ class _Writer:
     def _dict(self, parts: Sequence[Any]) -> str:
         written = []
         pairs = len(parts) // 2
+        if not self._whole and self._left < min(pairs, _MAX_ITEMS):
+            for part in parts:
+                self._skip(part)
+            return f"{{**items({pairs:_})}}"
+        self._left -= min(pairs, _MAX_ITEMS)
         for index in range(pairs):
             if pairs > _MAX_ITEMS and not self._whole and _HEAD <= index < pairs - _TAIL:
                 self._skip(parts[2 * index])

@@ -669,6 +669,21 @@ def test_all_steps_leave_out_no_item_no_text_and_no_round() -> None:
     assert lines[-1] == "step_43"
 
 
+@pytest.mark.parametrize("make", [list, lambda items: dict(enumerate(items))], ids=["lists", "dicts"])
+def test_containers_within_each_other_make_no_endless_line(make: Any) -> None:
+    nested: Any = "t" * 60
+    for _ in range(4):
+        nested = make([nested] * 16)
+    w = Writer()
+    people = w.asset("people")
+    code = w.code(w.call("operator.getitem", people, w.call(".isin", people, nested)))
+    assert len(code) < 25_000
+    assert "items(16)" in code
+    assert code.endswith("]")
+    assert code.count(nested_text := "t" * 60) <= 300
+    assert nested_text in code
+
+
 def test_of_very_many_texts_it_is_said_how_many_are_not_listed() -> None:
     w = Writer()
     found = sliced(w, w.call(".isin", w.asset("x"), [f"t{number}" for number in range(1_000)]))
