@@ -59,7 +59,18 @@ def metadata(remote: Any, name: str) -> Any:
         return _shape(remote)
     check(remote, name)
     told = getattr(remote._mock, name)
+    if name in ("dtype", "dtypes"):
+        told = _without_categories(told)
     remote._program.echoes.lend(told)
+    return told
+
+
+def _without_categories(told: Any) -> Any:
+    """A dtype, or those of a frame's columns. Which categories there are depends on the data."""
+    if hasattr(told, "map"):
+        return told.map(_without_categories)
+    if type(told).__name__ == "CategoricalDtype":
+        return type(told)(ordered=told.ordered)
     return told
 
 
@@ -203,7 +214,7 @@ def _shape(remote: Any) -> Shape:
 def _is_hidden(remote: Any, axis: int) -> bool:
     mock, hidden = remote.mock, remote._hidden
     shape = getattr(mock, "shape", None)
-    if hidden == UNCOUNTED or shape is None:
+    if hidden == UNCOUNTED or not shape:
         return True
     return bool(hidden >> (len(shape) - 1 - axis) & 1)
 

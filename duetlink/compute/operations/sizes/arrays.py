@@ -14,8 +14,9 @@ def unknown(call: Call) -> int:
 
 
 def uncounted(call: Call) -> int:
-    """Even the number of axes may depend on the data; of several results, that of each."""
-    return EVERY | NESTED if isinstance(call.made, tuple) else UNCOUNTED
+    """Even the number of axes may depend on the data; of several results of a call, that of each."""
+    is_of_call = isinstance(call.made, tuple) and not call.operation.startswith("@")
+    return EVERY | NESTED if is_of_call else UNCOUNTED
 
 
 def counted(call: Call) -> int:

@@ -213,7 +213,10 @@ def dropped(call: Call) -> int:
 def filtered(call: Call) -> int:
     """`filter` of pandas: columns by their names, or rows by their labels, which are data."""
     of_rows = ndim_of(call.mocks[0]) == 1 or call.given("axis") in (0, "index", "rows")
-    return fewer(call) if of_rows else rowwise(call)
+    if of_rows:
+        return fewer(call)
+    hidden = rowwise(call)
+    return hidden | COLUMNS if hidden & NAMES else hidden
 
 
 def by_columns(call: Call) -> int:

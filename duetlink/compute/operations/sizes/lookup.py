@@ -87,13 +87,15 @@ def hidden_after(
     """
     kind: type = type(mocks[0]) if mocks else type(None)
     rule = _rules.get((operation, kind)) or _rule_of(operation, kind, allowed)
-    is_quick = rule in _PUBLIC_OF_PUBLIC and type(made) not in _TEXTS
+    is_quick = rule in _PUBLIC_OF_PUBLIC and not isinstance(made, (str, bytes))
     if is_quick and _is_public(arguments) and _is_public(keywords.values()):
         return PUBLIC
     call = Call(operation, arguments, keywords, mocks, made)
     hidden = rule(call)
-    if type(made) in _TEXTS:
+    if isinstance(made, (str, bytes)):
         hidden = EVERY  # whatever it is an item of
+    elif rule is keys.taken and _is_cell(mocks[0], made):
+        hidden = UNCOUNTED
     elif rule is keys.taken and type(made) in _CONTAINERS and _is_of_data(arguments[0], mocks[0]):
         hidden = UNCOUNTED  # a list in a cell
     elif type(made) is list and mocks and type(mocks[0]) in _TEXTS:
@@ -112,6 +114,19 @@ def hidden_after(
 def _is_of_data(argument: Any, mock: Any) -> bool:
     """Whether the lengths of lists in an object may depend on the data."""
     return type(mock) not in _CONTAINERS or bool(getattr(argument, "_hidden", PUBLIC) & NESTED)
+
+
+def _is_cell(target: Any, made: Any) -> bool:
+    """Whether an array or a column is one item of an array of objects, or of a column."""
+    kind = type(made)
+    if kind.__module__.startswith("polars") and hasattr(target, "dtype") and hasattr(made, "dtype"):
+        return bool(target.dtype.is_nested() and getattr(target.dtype, "inner", None) == made.dtype)
+    if hasattr(target, "iloc") or hasattr(target, "obj"):  # of pandas, or what looks into one
+        is_table = hasattr(made, "iloc") or hasattr(made, "nlevels")
+        return hasattr(made, "__len__") and bool(getattr(made, "shape", ())) and not is_table
+    if kind.__name__ != "ndarray":
+        return False
+    return bool(getattr(target, "dtype", made.dtype).kind == "O" != made.dtype.kind)
 
 
 def _is_nested(made: Any) -> bool:

@@ -31,6 +31,8 @@ def has_sizes(kind: type) -> bool:
     if kind in _SIZED_BUILTINS:
         return True
     module = kind.__module__
+    if issubclass(kind, (str, bytes)):
+        return True
     if module in _SIZELESS or module.startswith(("polars.expr", "polars.datatypes")):
         return False
     return not (module == "numpy" and "generic" in {base.__name__ for base in kind.__mro__[1:]})
@@ -44,6 +46,8 @@ def trimmed(hidden: int, made: Any) -> int:
         return PUBLIC
     if hidden > 0 and not type(made).__module__.startswith(_LABELLED):
         hidden &= LENGTHS | NESTED
+    if isinstance(made, (str, bytes)):  # NumPy's as well, which say that they have no axes
+        return EVERY
     if hidden != UNCOUNTED and getattr(made, "ndim", None) == 0 and hasattr(made, "shape"):
         return PUBLIC
     return hidden
