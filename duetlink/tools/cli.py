@@ -400,6 +400,8 @@ def _shown(name: str, value: Any) -> str:
         return f"{value:,} B"
     if name.endswith("_s"):
         return f"{value:g} s"
+    if isinstance(value, str):
+        return value
     return ", ".join(value) if isinstance(value, tuple) else f"{value:,}"
 
 

@@ -255,7 +255,7 @@ def test_the_peers_words_about_a_value_stay_a_comment() -> None:
     steps = body.steps_text([["value", [0]], [".mean", [[1]]]])
     pieces, _ = body.write(2, steps, [b"0" * 64], words)
     code = Program.read(memoryview(b"".join(pieces))).lineage.code
-    assert code.split("\n")[0].startswith("value_1  # numpy.ndarray \\x0aresult = 1")
+    assert code.split("\n")[0].startswith("value_1  # 64 B, said to be numpy.ndarray \\x0aresult = 1")
     assert len(ast.parse(code).body) == 2
 
 

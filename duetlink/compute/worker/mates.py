@@ -127,7 +127,8 @@ def constants_of(body: wire.Body) -> list[Constant]:
     for value in body.values:
         with contextlib.suppress(DuetError):
             made: Any = values.decode(memoryview(bytearray(value)), gradients=False)
-            if getattr(made, "size", _FEW_ITEMS) < _FEW_ITEMS:
+            size = made.numel() if hasattr(made, "numel") else getattr(made, "size", _FEW_ITEMS)
+            if size < _FEW_ITEMS and hasattr(made, "tolist"):
                 look(made.tolist())
             elif isinstance(made, (list, tuple, set, dict)) and len(made) < _FEW_ITEMS:
                 look(made)

@@ -9,12 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 
+from duetlink.base.runtime import loop
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.base.runtime.turns import Turns
 
 
 @pytest.fixture(autouse=True)
-def usual() -> Iterator[None]:
+def usual(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """As where nothing of duetlink's has begun: the zygote of the tests has a thread of its own."""
+    monkeypatch.setattr(loop, "turns", Turns())
     before = sys.getswitchinterval()
     sys.setswitchinterval(0.005)
     yield
