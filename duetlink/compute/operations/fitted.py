@@ -21,7 +21,7 @@ OBJECTS = (
     "array of objects"  # {OBJECTS: [item, …]} stands for such an array, whose items are values themselves
 )
 DTYPE = "dtype"  # {DTYPE: text} stands for one
-# Of this process alone, or made again from the parameters when it is needed
+# These belong to one process alone, or are made again from the parameters when they are needed
 LEFT = frozenset({"_loss_function_", "_n_threads", "_stop_words_id"})
 _OF_ALL = frozenset({"_sklearn_output_config", "feature_names_in_", "n_features_in_"})
 _PLAIN = frozenset({int, float, bool, str, type(None), slice})
@@ -52,12 +52,8 @@ def fitted(estimator: Any, learnt: Mapping[str, Any]) -> Any:
         if type(output) is not dict or output not in ({"transform": "default"}, {"transform": "pandas"}):
             raise OperationRefused("an estimator's output is set to 'default' or 'pandas'")
         made.set_output(**output)
-    finish = _FINISHES.get(type(made).__name__)
-    if finish is None:
-        for name, value in values.items():
-            setattr(made, name, value)
-    elif values:
-        finish(made, values)
+    if values:
+        _FINISHES.get(type(made).__name__, _give)(made, values)
     return made
 
 
@@ -112,6 +108,11 @@ def _value(value: Any, depth: int = 0) -> Any:
 # -- what compiled code would trust ------------------------------------------------------------------------
 
 
+def _give(made: Any, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(made, name, value)
+
+
 def _centers(made: Any, values: dict[str, Any]) -> None:
     import numpy as np
 
@@ -119,14 +120,13 @@ def _centers(made: Any, values: dict[str, Any]) -> None:
     shape = (made.n_clusters, values.get("n_features_in_"))
     if type(centers) is not np.ndarray or centers.shape != shape or centers.dtype.kind != "f":
         raise OperationRefused(f"the centers of clusters are {shape[0]} rows of {shape[1]} numbers")
-    for name, value in values.items():
-        setattr(made, name, value)
+    _give(made, values)
     made.cluster_centers_ = np.ascontiguousarray(centers)
     made._n_threads = 1  # a room is one process
 
 
 def _weights(made: Any, values: dict[str, Any]) -> None:
-    """Of a stochastic descent, which goes on with them in compiled code."""
+    """A stochastic descent goes on with its weights in compiled code."""
     import numpy as np
 
     columns = values.get("n_features_in_")
@@ -142,16 +142,18 @@ def _weights(made: Any, values: dict[str, Any]) -> None:
             raise OperationRefused(
                 f"{name} of this {type(made).__name__} has numbers of the shape {expected}"
             )
-    for name, value in values.items():
-        setattr(made, name, value)
+    _give(made, values)
+
+
+def _asks_for_all(tree: Any, values: dict[str, Any]) -> bool:
+    """Whether it is a tree of as many columns as its estimator has seen."""
+    return is_tree(tree) and bool(tree.n_features == values.get("n_features_in_"))
 
 
 def _tree(made: Any, values: dict[str, Any]) -> None:
-    tree: Any = values.get("tree_")
-    if not is_tree(tree) or tree.n_features != values.get("n_features_in_"):
+    if not _asks_for_all(values.get("tree_"), values):
         raise OperationRefused("a tree asks for as many columns as its estimator has seen")
-    for name, value in values.items():
-        setattr(made, name, value)
+    _give(made, values)
 
 
 def _forest(made: Any, values: dict[str, Any]) -> None:
@@ -159,12 +161,9 @@ def _forest(made: Any, values: dict[str, Any]) -> None:
     trees = values.get("estimators_")
     if type(trees) is not list or not trees:
         raise OperationRefused("a forest is a list of trees")
-    for tree in trees:
-        found: Any = getattr(tree, "tree_", None)
-        if not is_tree(found) or found.n_features != values.get("n_features_in_"):
-            raise OperationRefused("the trees of a forest ask for as many columns as it has seen")
-    for name, value in values.items():
-        setattr(made, name, value)
+    if not all(_asks_for_all(getattr(tree, "tree_", None), values) for tree in trees):
+        raise OperationRefused("the trees of a forest ask for as many columns as it has seen")
+    _give(made, values)
 
 
 def _vocabulary(made: Any, values: dict[str, Any]) -> None:
@@ -172,8 +171,7 @@ def _vocabulary(made: Any, values: dict[str, Any]) -> None:
     columns = range(len(vocabulary)) if type(vocabulary) is dict else range(0)
     if type(vocabulary) is not dict or sorted(vocabulary.values()) != list(columns):
         raise OperationRefused("a vocabulary numbers its words from 0 on")
-    for name, value in values.items():
-        setattr(made, name, value)
+    _give(made, values)
 
 
 def _categories(made: Any, values: dict[str, Any]) -> None:
@@ -206,8 +204,7 @@ def _degrees(made: Any, values: dict[str, Any]) -> None:
     if type(columns) is not int:
         raise OperationRefused("how many columns there are is a whole number")
     made.fit(np.zeros((1, columns)))
-    for name, value in values.items():
-        setattr(made, name, value)
+    _give(made, values)
 
 
 _FINISHES: Mapping[str, Callable[[Any, dict[str, Any]], None]] = {

@@ -60,7 +60,7 @@ def tree_of(told: Mapping[str, Any]) -> Any:
 
 
 def _depth(nodes: Any, n_features: int) -> int:
-    """Of the deepest node below the root."""
+    """The depth of the deepest node; the root has 0. Raises OperationRefused."""
     import numpy as np
 
     count = len(nodes)
