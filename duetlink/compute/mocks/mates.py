@@ -37,9 +37,7 @@ _MISSING = 0.25
 _NEW_LABELS = 4  # at most; one in so many rows
 _FEW = 3  # values of TIES beside the constants
 _MOST_CONSTANTS = 64
-_MOST_ROWS = (
-    10_000  # that differ; the others are the mock's, so that a mate of a large one takes little longer
-)
+_MOST_ROWS = 10_000  # that differ; the others are the mock's, which makes a mate of a large one cheap
 _TEXTS = ("", "a b c d", "17", "2001-02-03")
 _TIMES = ("1960-02-29", "2051-07-01")
 _MOST_FLOAT = 1e30
@@ -98,7 +96,7 @@ class _Column(Protocol):
     def __len__(self) -> int: ...
 
     def greatest(self) -> float:
-        """Of the absolute values of numbers that are finite; 0: there are none."""
+        """The greatest absolute value of the finite numbers; 0 where there are none."""
         ...
 
     def is_signed(self) -> bool:
@@ -240,7 +238,7 @@ def _of_array(array: np.ndarray, kind: str, constants: Sequence[Constant], seed:
 
 def _of_torch(tensor: Any, kind: str, constants: Sequence[Constant], seed: tuple[int, ...]) -> Any:
     torch = sys.modules["torch"]
-    if tensor.layout is not torch.strided or tensor.dtype in (torch.bfloat16,) or tensor.is_quantized:
+    if tensor.layout is not torch.strided or tensor.dtype is torch.bfloat16 or tensor.is_quantized:
         return tensor
     array = np.asarray(_of_array(tensor.detach().numpy(), kind, constants, seed))
     return torch.from_numpy(array.copy())
@@ -393,13 +391,8 @@ class _PolarsSeries:
         return bool((self.values < 0).any())
 
     def extended(self, values: Sequence[Any]) -> _PolarsSeries:
-        polars, dtype = sys.modules["polars"], self.values.dtype
         found = [made for value in values if (made := self._made(value)) is not None]
-        return (
-            _PolarsSeries(polars.concat([self.values, *found]))
-            if found
-            else _PolarsSeries(self.values.cast(dtype))
-        )
+        return _PolarsSeries(sys.modules["polars"].concat([self.values, *found]))
 
     def taken(self, picks: np.ndarray) -> _PolarsSeries:
         return _PolarsSeries(self.values.gather(picks.tolist()))

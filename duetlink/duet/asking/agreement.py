@@ -12,11 +12,10 @@ What is asked depends on the program alone: not on what was tried before it, nor
 from __future__ import annotations
 
 import asyncio
-import functools
 import json
 import logging
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,7 +34,7 @@ from duetlink.duet.asking.revisions import Pin, Revisions
 from duetlink.errors import DuetError, WorkerUnavailable
 from duetlink.settings import Settings
 
-_MOST_ANSWERS = 1_000  # that are remembered
+_MOST_KNOWN = 1_000  # results that are remembered
 _MOST_BYTES = 64 * 1024 * 1024  # of the answers to one question
 _MOST_MOCK_BYTES = 64 * 1024 * 1024  # of the mocks of one program together, which are copied for each mate
 _TIMEOUT_S = 30.0
@@ -59,6 +58,13 @@ class Unlike:
 ALIKE = Unlike()
 
 
+def _together(found: Iterable[Unlike]) -> Unlike:
+    hidden, dtypes = PUBLIC, False
+    for each in found:
+        hidden, dtypes = hidden | each.hidden, dtypes or each.dtypes
+    return Unlike(hidden, dtypes)
+
+
 class Agreement:
     """The mates of one duet. Any thread may ask; on the loop's own, the rules alone decide."""
 
@@ -73,7 +79,7 @@ class Agreement:
         self._mapped: set[tuple[str, int]] = set()  # the mocks that it has
         self._idle: asyncio.TimerHandle | None = None
         self._is_closed = False
-        self._known: dict[str, tuple[Answer, ...]] = {}  # by the digests of programs
+        self._known: dict[str, Unlike] = {}  # by the digests of programs
         self._warned: set[str] = set()
 
     def unlike(self, program: Program, mock: Any) -> Unlike:
@@ -81,13 +87,14 @@ class Agreement:
         looks = _looks_of(mock)
         if looks is None or _follows_from_one_asset(program) or self._is_on_loop():
             return ALIKE
-        asked = _with_steps(program, looks)
-        told = [answer for answer in self._answers(asked) if answer is not None]
-        found = [_difference(mock, answer, program.target) for answer in told]
-        return Unlike(
-            functools.reduce(lambda one, other: one | other, (each.hidden for each in found), PUBLIC),
-            any(each.dtypes for each in found),
-        )
+        found = self._known.get(program.digest)
+        if found is None:
+            if len(self._known) >= _MOST_KNOWN:
+                self._known.clear()
+            answers = self._asked(_with_steps(program, looks))
+            found = _together(_difference(mock, each, program.target) for each in answers if each is not None)
+            self._known[program.digest] = found
+        return found
 
     def fails_alone(self, program: Program) -> bool:
         """Whether the last step of a program, which has failed on the mocks, can be done on a mate."""
@@ -97,14 +104,6 @@ class Agreement:
             answer is not None and (type(answer) is not Fault or answer.code == faults.CANNOT_TRAVEL)
             for answer in self._asked(program)
         )
-
-    def _answers(self, program: Program) -> tuple[Answer, ...]:
-        found = self._known.get(program.digest)
-        if found is None:
-            if len(self._known) >= _MOST_ANSWERS:
-                self._known.clear()
-            found = self._known[program.digest] = self._asked(program)
-        return found
 
     def _is_on_loop(self) -> bool:
         """Whether this thread is the one that would have to do what it waits for."""
