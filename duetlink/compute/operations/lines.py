@@ -20,7 +20,7 @@ class Line:
 
 
 def heading(count: int, ending: Sequence[str]) -> list[str]:
-    """What stands above a text of so many lines, whose end may never be read."""
+    """The comment above a text of `count` lines: it says how the text ends, for whoever stops before."""
     return [f"# \u2026 {count:,} lines, which end with \u2026", *(f"#   {line.strip()}" for line in ending)]
 
 

@@ -1,7 +1,7 @@
 """The memory of this process in pages of 2 MiB instead of 4 KiB, where the kernel can do that.
 
-A fork copies an entry for each page that its parent has written to, and frees it when it ends: with 370 MB
-of libraries that took 15 of the 23 ms of system time that an empty room cost. A page of 2 MiB is one entry.
+A fork copies an entry for each page that its parent has written to, and frees it when it ends: with the
+memory of all libraries, that was most of the system time of an empty room. A page of 2 MiB is one entry.
 Where a fork writes to such a page, the kernel divides it and copies 4 KiB, so no more memory is taken. Linux
 6.1 and later, see madvise(2).
 """

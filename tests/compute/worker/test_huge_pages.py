@@ -46,7 +46,7 @@ def test_memory_that_can_be_written_to_and_is_no_file_s_is_found() -> None:
     ]
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="no other system has it")
+@pytest.mark.skipif(sys.platform != "linux", reason="MADV_COLLAPSE is of Linux alone")
 def test_memory_is_joined_and_a_fork_has_what_is_there() -> None:
     done = subprocess.run([sys.executable, "-c", JOINED], capture_output=True, text=True, timeout=60)
     assert done.returncode == 0, done.stderr
