@@ -54,7 +54,7 @@ OWN = {
     "duetlink.duet.answering.requests:Request.fail": TURN,
     "duetlink.duet.answering.requests:Request.stop": "the end of a room of this machine's",
     "duetlink.duet.answering.requests:Request.run": "a worker of this machine, in time of its own",
-    "duetlink.duet.asking.agreement:Agreement._asked": "a room of this machine's, thirty seconds at most",
+    "duetlink.duet.asking.agreement:Mates._asked": "a room of this machine's, thirty seconds at most",
     "duetlink.duet.asking.own_requests:OwnRequest.withdraw": TURN,
     "duetlink.duet.asking.pending_request:PendingRequest.__init__": TURN,
     "duetlink.duet.asking.workbench:Workbench.glance": "two seconds at most, of what is shown",

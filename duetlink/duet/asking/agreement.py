@@ -65,7 +65,7 @@ def _together(found: Iterable[Unlike]) -> Unlike:
     return Unlike(hidden, dtypes)
 
 
-class Agreement:
+class Mates:
     """The mates of one duet. Any thread may ask; on the loop's own, the rules alone decide."""
 
     def __init__(self, revisions: Revisions, settings: Settings, thread: LoopThread) -> None:

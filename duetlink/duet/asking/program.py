@@ -36,7 +36,7 @@ from duetlink.compute.operations.sizes.mask import EVERY, NESTED, PUBLIC, UNCOUN
 from duetlink.compute.operations.trace import LoggedValue, Trace
 from duetlink.data import values
 from duetlink.duet.asking.absent import absent
-from duetlink.duet.asking.agreement import ALIKE, Agreement, Unlike
+from duetlink.duet.asking.agreement import ALIKE, Mates, Unlike
 from duetlink.duet.asking.echoes import Echoes
 from duetlink.duet.asking.iteration import is_counted
 from duetlink.duet.asking.mock_tensors import AsMocks, is_tensor
@@ -128,7 +128,7 @@ class Program:
         self._recording = threading.Lock()
         self.echoes = Echoes()
         self.shared = SharedMemory()
-        self.agreement: Agreement | None = None  # None: the rules alone tell which sizes are private
+        self.agreement: Mates | None = None  # None: the rules alone tell which sizes are private
         self._unlike: dict[int, Unlike] = {}  # of results whose mates were asked
         self._arguments = _Arguments()
         self.ended = False

@@ -17,7 +17,7 @@ from duetlink.compute.operations.allowed import LIBRARIES, OTHER, Allowed
 from duetlink.compute.operations.canonical import Program as Canonical
 from duetlink.compute.operations.sizes.mask import PUBLIC
 from duetlink.data import values
-from duetlink.duet.asking.agreement import Agreement
+from duetlink.duet.asking.agreement import Mates
 from duetlink.duet.asking.asking import Asking, Question, What
 from duetlink.duet.asking.mock_tensors import plain
 from duetlink.duet.asking.pending_request import PendingRequest
@@ -109,7 +109,7 @@ class Workbench:
                 _equip(program)
                 if self._settings.mates == "on" and sys.platform == "linux":  # where rooms are forked
                     assert self._thread is not None
-                    program.agreement = Agreement(self.revisions, self._settings, self._thread)
+                    program.agreement = Mates(self.revisions, self._settings, self._thread)
                 self._program = program
             return self._program
 

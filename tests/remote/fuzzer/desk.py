@@ -21,7 +21,7 @@ from duetlink.compute.worker.interpreter import Interpreter, Unmade
 from duetlink.compute.worker.mates import MatesDesk
 from duetlink.compute.worker.progress import Progress
 from duetlink.data import values
-from duetlink.duet.asking.agreement import Agreement, read_answer
+from duetlink.duet.asking.agreement import Mates, read_answer
 from duetlink.duet.asking.asking import Question
 from duetlink.duet.asking.mock_tensors import plain
 from duetlink.duet.asking.place import fetch, place
@@ -140,7 +140,7 @@ class _Owner:
             return values.decode(memoryview(bytearray(_bytes_of(made))))
 
 
-class _Mates(Agreement):
+class _Mates(Mates):
     """Those of a desk, which are asked here."""
 
     def __init__(self) -> None:
