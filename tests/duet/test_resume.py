@@ -560,7 +560,8 @@ def test_what_is_damaged_is_not_begun_anew(launch: Launch, states: Path) -> None
 def test_records_that_make_no_sense_are_damage(launch: Launch, states: Path) -> None:
     launch().close()
     file = StateFile.open(states / "clinic" / "state.sqlite")
-    file.write({records.key("policy", "a"): '{"policy":{"action":"approve","from":"above"}}'}, sync=True)
+    record = '{"policy":{"action":"approve","from":"above"},"usage":{}}'
+    file.write({records.key("policy", "a"): record}, sync=True)
     file.close()
     with pytest.raises(
         errors.StateBroken, match=r'policy \["a"\] cannot be read: it has unknown fields: from'

@@ -1,17 +1,40 @@
-"""What rides in a control message as JSON."""
+"""JSON that a peer, a room or a file holds, read as one type and no other.
+
+msgspec checks while it reads: every field is there and of its type, and a `msgspec.Struct` that forbids
+unknown fields has no other. NaN, numbers out of range and halves of surrogate pairs are refused; of a key
+that comes twice the last one counts.
+"""
 
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import Annotated, Any, TypeVar
+
+import msgspec
 
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 
 MAX_BYTES = 16 * 1024
 
+T = TypeVar("T")
+Whole = Annotated[int, msgspec.Meta(ge=0)]
+
 
 def dump(content: object) -> bytes:
     return json.dumps(content).encode()
+
+
+def read(content: bytes | bytearray | memoryview | str, kind: type[T]) -> T:
+    """The value of this type that JSON text holds. Raises ValueError."""
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def convert(content: object, kind: type[T]) -> T:
+    """The value of this type that parsed JSON stands for. Raises ValueError."""
+    return msgspec.convert(content, kind)
 
 
 def load(content: bytes, what: str) -> Any:
@@ -24,6 +47,6 @@ def load(content: bytes, what: str) -> Any:
     if len(content) > MAX_BYTES:
         raise LimitExceeded(f"the peer's {what} has {len(content)} bytes; at most {MAX_BYTES} are taken")
     try:
-        return json.loads(content)
-    except (ValueError, RecursionError):
+        return read(content, Any)
+    except ValueError:
         raise RemoteProtocolError(f"the peer's {what} is no JSON") from None

@@ -14,6 +14,7 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+from duetlink.base.wire import json_
 from duetlink.compute.operations import program
 from duetlink.compute.operations.literal import harmless, literal, quoted
 from duetlink.compute.operations.names import is_identifier, usable
@@ -121,12 +122,9 @@ def parse_call(content: bytes, inputs: int) -> Call:
     if len(content) > MAX_CALL_BYTES:
         raise LimitExceeded(f"a call of {len(content):,} bytes is over {MAX_CALL_BYTES:,}")
     try:
-        call = json.loads(content)
-    except (ValueError, RecursionError):
-        raise RemoteProtocolError("a function's call is no JSON") from None
-    if type(call) is not list or len(call) != 2 or type(call[0]) is not list or type(call[1]) is not dict:
-        raise RemoteProtocolError("a function's call is no list of arguments and named ones")
-    arguments, keywords = call
+        arguments, keywords = json_.read(content, tuple[list[Any], dict[str, Any]])
+    except ValueError:
+        raise RemoteProtocolError("a function's call is no list of arguments and named ones") from None
     if not all(is_identifier(name) and len(name) <= MAX_NAME for name in keywords):
         raise RemoteProtocolError("a named argument of a function has a name that is none")
     used: set[int] = set()

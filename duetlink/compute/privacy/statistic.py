@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Self
 
+from duetlink.base.wire import json_
 from duetlink.compute.privacy.table import BOOL, FLOAT, INT, NARROW, TEXT
 from duetlink.errors import LimitExceeded, RemoteProtocolError, SettingError
 
@@ -140,10 +141,10 @@ class Statistic:
         if len(content) > MAX_BYTES:
             raise LimitExceeded(f"a statistic of {len(content):,} bytes is over {MAX_BYTES:,}")
         try:
-            fields = json.loads(bytes(content))
-        except (ValueError, RecursionError):
-            raise RemoteProtocolError("a statistic is no JSON") from None
-        if type(fields) is not dict or not _NEEDED <= set(fields) <= _NEEDED | set(_OPTIONAL):
+            fields = json_.read(content, dict[str, Any])
+        except ValueError:
+            raise RemoteProtocolError("a statistic is no JSON object") from None
+        if not _NEEDED <= set(fields) <= _NEEDED | set(_OPTIONAL):
             raise RemoteProtocolError("a statistic has fields that it should not have, or lacks some")
         try:
             return cls(**fields)

@@ -10,7 +10,10 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import msgspec
+
 from duetlink.base.runtime import shared_memory
+from duetlink.base.wire import json_
 from duetlink.base.wire.text import harmless
 from duetlink.compute.worker.faults import Fault
 from duetlink.compute.worker.groups import EVERYBODY, Group, State
@@ -111,6 +114,15 @@ def read_outcome(content: bytes, fds: Sequence[int]) -> Encoded | dict[str, Any]
 # -- a value -------------------------------------------------------------------------------------------------
 
 
+class _Value(msgspec.Struct, frozen=True):
+    kind: str
+    detail: str
+    elements: int | None
+    size_bytes: int
+    parts: list[tuple[int, int, str, int]]
+    group: int | None
+
+
 def _described(encoded: Encoded, group: Group) -> dict[str, Any]:
     summary = encoded.summary
     return {
@@ -127,23 +139,18 @@ def _described(encoded: Encoded, group: Group) -> dict[str, Any]:
 
 def _taken(told: Any, fds: Sequence[int]) -> tuple[Encoded, int | None]:
     try:
-        summary = Summary(
-            harmless(str(told["kind"])[:MAX_WORDS]),
-            harmless(str(told["detail"])[:MAX_TEXT]),
-            int(told["size_bytes"]),
-            None if told["elements"] is None else int(told["elements"]),
-        )
-        parts = tuple(
-            Part(int(start), int(size), str(element), int(row)) for start, size, element, row in told["parts"]
-        )
-        group = None if told["group"] is None else int(told["group"])
+        value = json_.convert(told, _Value)
         (fd,) = fds
-        body = map_sealed(fd, summary.size_bytes, writable_copy=False)
-    except (ValueError, TypeError, KeyError, OverflowError, RemoteProtocolError):
+        body = map_sealed(fd, value.size_bytes, writable_copy=False)
+    except (ValueError, OverflowError, RemoteProtocolError):
         raise WorkerUnavailable("the room's answer is no result") from None
     finally:
         close_all(fds)
-    return Encoded((body,), summary.size_bytes, summary, parts), group
+    kind, detail = harmless(value.kind[:MAX_WORDS]), harmless(value.detail[:MAX_TEXT])
+    summary = Summary(kind, detail, value.size_bytes, value.elements)
+    return Encoded(
+        (body,), value.size_bytes, summary, tuple(Part(*part) for part in value.parts)
+    ), value.group
 
 
 def _parsed(content: bytes) -> Any:

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from duetlink.base.wire import json_
 from duetlink.errors import LimitExceeded, RemoteProtocolError
 
 MAX_HEADER_BYTES = 64 * 1024
@@ -111,9 +112,6 @@ def _check(header_bytes: int, content_bytes: int, fds: int, max_fds: int) -> Non
 
 def _parse(text: bytearray) -> dict[str, Any]:
     try:
-        header = json.loads(text.decode())
-    except (ValueError, RecursionError):
-        raise RemoteProtocolError("the header of a frame is no JSON") from None
-    if type(header) is not dict:
-        raise RemoteProtocolError("the header of a frame is no JSON object")
-    return header
+        return json_.read(text, dict[str, Any])
+    except ValueError:
+        raise RemoteProtocolError("the header of a frame is no JSON object") from None

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from duetlink.base.wire import json_
 from duetlink.compute.operations.allowed import LIBRARIES, Allowed
 from duetlink.compute.operations.canonical import Program
 from duetlink.compute.operations.program import ASSET, Step, references
@@ -155,11 +156,9 @@ def _statistic(kind: str, step: Step, asked: bytes) -> Statistic:
     if len(asked) > MAX_BYTES:
         raise RemoteProtocolError("what is asked of a private statistic is too long")
     try:
-        fields = json.loads(asked)
-    except (ValueError, RecursionError):
-        raise RemoteProtocolError("what is asked of a private statistic is no JSON") from None
-    if type(fields) is not dict:
-        raise RemoteProtocolError("what is asked of a private statistic has no fields")
+        fields = json_.read(asked, dict[str, Any])
+    except ValueError:
+        raise RemoteProtocolError("what is asked of a private statistic is no JSON object") from None
     fields["kind"] = kind
     if kind == "quantile":
         median = step.operation.endswith("median")

@@ -4,12 +4,64 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
+
+from duetlink.base.wire import json_
+from duetlink.base.wire.json_ import Whole
 from duetlink.compute.operations.lineage import Lineage
 from duetlink.duet.objects.asset import AssetInfo
 from duetlink.duet.objects.kept_asset import KeptAsset
-from duetlink.duet.state.fields import Fields
 
 _MAX_CODE = 20_000  # characters; the digest is of all of it
+
+
+class _Made(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A `Lineage`."""
+
+    assets: tuple[tuple[str, int], ...]
+    operations: tuple[str, ...]
+    steps: Whole
+    code: str
+    digest: str
+    expression: str
+    # records of before have none: these satisfy no policy that names one
+    preparations: tuple[str, ...] = ()
+
+
+class InfoRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An `AssetInfo`, all but its budget, which the ledger knows."""
+
+    name: str
+    revision: Whole
+    kind: str
+    detail: str
+    size_bytes: Whole
+    description: str
+    tags: tuple[str, ...]
+    lossy: str
+    mock: str
+    elements: Whole | None
+    group: Whole | None
+    fingerprint: str
+    lineage: _Made | None
+    # results of version 0.1 have none, and operations among their tags: these satisfy no policy
+    common_tags: tuple[str, ...] | msgspec.UnsetType | None = msgspec.UNSET
+
+    def info(self) -> AssetInfo:
+        fields = msgspec.structs.asdict(self)
+        if self.lineage is not None:
+            fields["lineage"] = Lineage(**msgspec.structs.asdict(self.lineage))
+        if self.common_tags is msgspec.UNSET:
+            fields["common_tags"] = None if self.lineage is None else ()
+        return AssetInfo(**fields)
+
+
+class AssetRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A `KeptAsset`."""
+
+    info: InfoRecord
+    fingerprint: str
+    shared: bool
 
 
 def asset_to_json(asset: KeptAsset) -> dict[str, Any]:
@@ -22,85 +74,20 @@ def asset_to_json(asset: KeptAsset) -> dict[str, Any]:
 
 def asset_from_json(record: object) -> KeptAsset:
     """Raises ValueError."""
-    fields = Fields(record)
-    found = KeptAsset(info_from_json(fields.inner("info")), fields.text("fingerprint"), fields.flag("shared"))
-    fields.end()
-    return found
+    found = json_.convert(record, AssetRecord)
+    return KeptAsset(found.info.info(), found.fingerprint, found.shared)
 
 
 def info_to_json(info: AssetInfo) -> dict[str, Any]:
-    """All but the budget, which the ledger knows."""
-    made = info.lineage
-    return {
-        "name": info.name,
-        "revision": info.revision,
-        "kind": info.kind,
-        "detail": info.detail,
-        "size_bytes": info.size_bytes,
-        "description": info.description,
-        "tags": info.tags,
-        "lossy": info.lossy,
-        "mock": info.mock,
-        "elements": info.elements,
-        "group": info.group,
-        "fingerprint": info.fingerprint,
-        "common_tags": info.common_tags,
-        "lineage": None
-        if made is None
-        else {
-            "assets": made.assets,
-            "operations": made.operations,
-            "steps": made.steps,
-            "code": made.code if len(made.code) <= _MAX_CODE else made.code[: _MAX_CODE - 1] + "…",
-            "digest": made.digest,
-            "expression": made.expression,
-            "preparations": made.preparations,
-        },
-    }
+    fields = {name: getattr(info, name) for name in InfoRecord.__struct_fields__}
+    if (made := info.lineage) is not None:
+        lineage = {name: getattr(made, name) for name in _Made.__struct_fields__}
+        if len(made.code) > _MAX_CODE:
+            lineage["code"] = made.code[: _MAX_CODE - 1] + "…"
+        fields["lineage"] = lineage
+    return fields
 
 
 def info_from_json(record: object) -> AssetInfo:
     """Raises ValueError."""
-    fields = Fields(record)
-    lineage = fields.inner("lineage")
-    # records of version 0.1 have none, and operations among the tags of results: these satisfy no policy
-    unknown = None if lineage is None else ()
-    info = AssetInfo(
-        fields.text("name"),
-        fields.whole("revision"),
-        fields.text("kind"),
-        fields.text("detail"),
-        fields.whole("size_bytes"),
-        fields.text("description"),
-        fields.texts("tags"),
-        fields.text("lossy"),
-        fields.text("mock"),
-        elements=fields.whole_or_none("elements"),
-        lineage=None if lineage is None else _lineage(lineage),
-        group=fields.whole_or_none("group"),
-        fingerprint=fields.text("fingerprint"),
-        common_tags=fields.texts_or_none("common_tags") if fields.has("common_tags") else unknown,
-    )
-    fields.end()
-    return info
-
-
-def _lineage(record: object) -> Lineage:
-    fields = Fields(record)
-    assets = []
-    for asset in fields.items("assets"):
-        if type(asset) is not list or [type(part) for part in asset] != [str, int]:
-            raise ValueError("a result was made from something that is no asset")
-        assets.append((asset[0], asset[1]))
-    found = Lineage(
-        tuple(assets),
-        fields.texts("operations"),
-        fields.whole("steps"),
-        fields.text("code"),
-        fields.text("digest"),
-        fields.text("expression"),
-        # records of before have none: these satisfy no policy that names one
-        fields.texts("preparations") if fields.has("preparations") else (),
-    )
-    fields.end()
-    return found
+    return json_.convert(record, InfoRecord).info()

@@ -7,6 +7,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Self, TypeVar
 
+import msgspec
+
+from duetlink.base.wire import json_
 from duetlink.duet.answering.incoming import Incoming
 from duetlink.duet.answering.policies.policy import Policy
 from duetlink.duet.answering.policies.usage import Usage
@@ -15,13 +18,17 @@ from duetlink.duet.answering.states import PENDING
 from duetlink.duet.objects.kept_asset import KeptAsset
 from duetlink.duet.state import records
 from duetlink.duet.state.asset_record import asset_from_json
-from duetlink.duet.state.fields import Fields, texts
 from duetlink.duet.state.policy_record import policy_from_json, usage_from_json
 from duetlink.duet.state.records import ASSET, GRANT, ORDER, POLICY, REQUEST, Key
 from duetlink.duet.state.request_record import request_from_json
 
 Grant = tuple[str, str, int]  # peer, name, revision
 T = TypeVar("T")
+
+
+class _PolicyRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    policy: Any
+    usage: Any
 
 
 @dataclass(slots=True)
@@ -75,10 +82,7 @@ class Contents:
         numbers = {request.number for request in self.requests}
         for key, number in _read(grants, _number):
             with _about(key):
-                about = records.load(key[1])
-                if type(about) is not list or [type(part) for part in about] != [str, str, int]:
-                    raise ValueError("it does not say who was granted what")
-                peer, name, revision = about
+                peer, name, revision = json_.convert(records.load(key[1]), tuple[str, str, int])
                 if number not in numbers:
                     raise ValueError(f"its request {number} is missing")
                 self.grants[peer, name, revision] = number
@@ -117,19 +121,13 @@ def _check(key: Key, right: Key) -> None:
 
 
 def _policy(record: object) -> tuple[Policy, Usage]:
-    fields = Fields(record)
-    found = policy_from_json(fields.inner("policy")), usage_from_json(fields.inner("usage"))
-    fields.end()
-    return found
+    found = json_.convert(record, _PolicyRecord)
+    return policy_from_json(found.policy), usage_from_json(found.usage)
 
 
 def _names(record: object) -> list[str]:
-    if type(record) is not list:
-        raise ValueError("it is no list")
-    return texts("names", record)
+    return json_.convert(record, list[str])
 
 
 def _number(record: object) -> int:
-    if type(record) is not int:
-        raise ValueError("it is no number")
-    return record
+    return json_.convert(record, int)

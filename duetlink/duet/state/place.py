@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
 import shutil
@@ -11,7 +10,9 @@ import socket
 from pathlib import Path
 
 import filelock
+import msgspec
 
+from duetlink.base.wire import json_
 from duetlink.errors import SettingError, StateBroken, StateInUse, StateUnavailable
 
 DEFAULT = "default"  # the name behind `resume=True`
@@ -32,6 +33,11 @@ def check_name(name: object) -> str:
             ". _ -, the first of them a letter or digit, the last no dot"
         )
     return name
+
+
+class _Holder(msgspec.Struct, frozen=True):
+    process: int
+    host: str
 
 
 class StatePlace:
@@ -100,15 +106,13 @@ class StatePlace:
     def holder(self) -> str:
         """Which process uses it, in words; empty where nobody does, or it cannot be told."""
         try:
-            found = json.loads((self.directory / _HOLDER).read_bytes())
-            process, host = found["process"], found["host"]
-        except (OSError, ValueError, TypeError, KeyError):
+            holder = json_.read((self.directory / _HOLDER).read_bytes(), _Holder)
+        except (OSError, ValueError):
             return ""
-        if type(process) is not int or type(host) is not str:
-            return ""
-        if host != socket.gethostname():
-            return f"process {process} on {host[:100]}"
-        return f"this process, {process}" if process == os.getpid() else f"process {process}"
+        if holder.host != socket.gethostname():
+            return f"process {holder.process} on {holder.host[:100]}"
+        this = "this process, " if holder.process == os.getpid() else "process "
+        return f"{this}{holder.process}"
 
     def is_held(self) -> bool:
         """Whether a kernel uses it now."""
@@ -138,8 +142,8 @@ class StatePlace:
     def _sign(self) -> None:
         """Say who holds it. Not in the lock file: whoever tries to lock that one empties it."""
         fd = os.open(self.directory / _HOLDER, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(fd, "w") as file:
-            json.dump({"process": os.getpid(), "host": socket.gethostname()}, file)
+        with os.fdopen(fd, "wb") as file:
+            file.write(json_.dump({"process": os.getpid(), "host": socket.gethostname()}))
 
 
 def places(states: Path) -> list[StatePlace]:

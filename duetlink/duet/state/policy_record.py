@@ -7,13 +7,24 @@ from __future__ import annotations
 import dataclasses
 import datetime
 from collections import deque
-from collections.abc import Callable
 from typing import Any
 
+import msgspec
+
+from duetlink.base.wire import json_
+from duetlink.base.wire.json_ import Whole
 from duetlink.duet.answering.policies.policy import Policy
 from duetlink.duet.answering.policies.usage import Usage
-from duetlink.duet.state.fields import Fields, moment, texts
 from duetlink.errors import SettingError
+
+
+class _Used(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A `Usage`."""
+
+    count: Whole
+    size_bytes: Whole
+    elements: Whole
+    moments: tuple[str, ...]
 
 
 def policy_to_json(policy: Policy) -> dict[str, Any]:
@@ -27,16 +38,16 @@ def policy_to_json(policy: Policy) -> dict[str, Any]:
 
 def policy_from_json(record: object) -> Policy:
     """Raises ValueError for what is not as `policy_to_json` writes this version's policies."""
-    fields = Fields(record)
-    values: dict[str, Any] = {}
-    for field in dataclasses.fields(Policy):
-        if isinstance(record, dict) and field.name in record:
-            values[field.name] = _READ.get(field.name, _scalar)(field.name, fields.inner(field.name))
-    fields.end()
-    if type(values.get("action")) is not str:
-        raise ValueError("its action is missing")
+    fields = dict(json_.convert(record, dict[str, Any]))
+    if unknown := fields.keys() - {field.name for field in dataclasses.fields(Policy)}:
+        raise ValueError(f"it has unknown fields: {', '.join(sorted(unknown))[:200]}")
+    for name in fields.keys() & {"after", "until"}:
+        fields[name] = moment(json_.convert(fields[name], str))
+    if "hours" in fields:
+        hours = json_.convert(fields["hours"], tuple[str, str])
+        fields["hours"] = tuple(map(datetime.time.fromisoformat, hours))
     try:
-        return Policy(values.pop("action"), **values)
+        return json_.convert(fields, Policy)
     except SettingError as error:
         raise ValueError(str(error)) from None
 
@@ -52,61 +63,19 @@ def usage_to_json(usage: Usage) -> dict[str, Any]:
 
 def usage_from_json(record: object) -> Usage:
     """Raises ValueError."""
-    fields = Fields(record)
-    usage = Usage(
-        fields.whole("count"),
-        fields.whole("size_bytes"),
-        fields.whole("elements"),
-        deque(map(moment, fields.texts("moments"))),
-    )
-    fields.end()
-    return usage
+    found = json_.convert(record, _Used)
+    return Usage(found.count, found.size_bytes, found.elements, deque(map(moment, found.moments)))
+
+
+def moment(text: str) -> datetime.datetime:
+    """A moment as `isoformat` wrote it, with its time zone. Raises ValueError."""
+    found = datetime.datetime.fromisoformat(text)
+    if found.tzinfo is None:
+        raise ValueError("a moment without a time zone")
+    return found
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_plain(item) for item in value]
     return value.isoformat() if isinstance(value, datetime.datetime | datetime.time) else value
-
-
-def _scalar(name: str, value: Any) -> Any:
-    if type(value) not in (str, int, bool):
-        raise ValueError(f"{name} is a {type(value).__name__}")
-    return value
-
-
-def _several(name: str, value: Any) -> tuple[str, ...]:
-    return tuple(texts(name, _listed(name, value)))
-
-
-def _moment(name: str, value: Any) -> datetime.datetime:
-    if type(value) is not str:
-        raise ValueError(f"{name} is a {type(value).__name__}")
-    return moment(value)
-
-
-def _rate(name: str, value: Any) -> tuple[Any, ...]:
-    rate = _listed(name, value)
-    if [type(part) for part in rate] != [int, float]:
-        raise ValueError(f"{name} is no number of times in seconds")
-    return tuple(rate)
-
-
-def _hours(name: str, value: Any) -> tuple[datetime.time, ...]:
-    return tuple(datetime.time.fromisoformat(hour) for hour in texts(name, _listed(name, value)))
-
-
-def _listed(name: str, value: Any) -> list[Any]:
-    if type(value) is not list:
-        raise ValueError(f"{name} is a {type(value).__name__}")
-    return value
-
-
-# all others are texts, whole numbers or flags, and `Policy` itself checks which
-_READ: dict[str, Callable[[str, Any], Any]] = {
-    "after": _moment,
-    "until": _moment,
-    "rate": _rate,
-    "hours": _hours,
-    **dict.fromkeys(("assets", "tags", "kinds", "operations", "lineage", "code", "prep", "peers"), _several),
-}

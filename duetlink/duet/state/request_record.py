@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
+
+from duetlink.base.wire import json_
+from duetlink.base.wire.json_ import Whole
 from duetlink.duet.answering.incoming import Incoming
-from duetlink.duet.answering.states import APPROVED, DENIED, EXPIRED, FAILED, PENDING, WITHDRAWN
-from duetlink.duet.state.asset_record import info_from_json, info_to_json
-from duetlink.duet.state.fields import Fields
+from duetlink.duet.answering.states import PENDING
+from duetlink.duet.state.asset_record import InfoRecord, info_to_json
+from duetlink.duet.state.policy_record import moment
 
-_STATES = (PENDING, APPROVED, DENIED, WITHDRAWN, EXPIRED, FAILED)
+
+class _Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """An `Incoming`, without those who wait for it."""
+
+    number: Whole
+    asset: InfoRecord
+    peer: str
+    reason: str
+    arrived: str
+    expires: str | None
+    state: Literal["pending", "approved", "denied", "withdrawn", "expired", "failed"]
+    by: str
+    answer_reason: str
+    answered: str | None
+    times: Whole
+    of_asset: bool
 
 
 def request_to_json(request: Incoming) -> dict[str, Any]:
@@ -33,26 +52,22 @@ def request_to_json(request: Incoming) -> dict[str, Any]:
 
 def request_from_json(record: object) -> tuple[Incoming, bool]:
     """The request, that nobody waits for, and whether it is for an asset. Raises ValueError."""
-    fields = Fields(record)
+    found = json_.convert(record, _Request)
     request = Incoming(
-        number=fields.whole("number"),
-        asset=info_from_json(fields.inner("asset")),
+        number=found.number,
+        asset=found.asset.info(),
         content=None,
-        peer_name=fields.text("peer"),
-        reason=fields.text("reason"),
-        arrived=fields.moment("arrived"),
-        expires=fields.moment_or_none("expires"),
-        state=fields.text("state"),
-        by=fields.text("by"),
-        answer_reason=fields.text("answer_reason"),
-        answered=fields.moment_or_none("answered"),
-        times=fields.whole("times"),
+        peer_name=found.peer,
+        reason=found.reason,
+        arrived=moment(found.arrived),
+        expires=None if found.expires is None else moment(found.expires),
+        state=found.state,
+        by=found.by,
+        answer_reason=found.answer_reason,
+        answered=None if found.answered is None else moment(found.answered),
+        times=found.times,
     )
-    of_asset = fields.flag("of_asset")
-    fields.end()
-    if request.state not in _STATES:
-        raise ValueError(f"no request is {request.state[:40]!r}")
-    return request, of_asset
+    return request, found.of_asset
 
 
 def is_of_asset(request: Incoming) -> bool:

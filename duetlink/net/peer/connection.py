@@ -9,9 +9,11 @@ import asyncio
 import json
 from typing import Any
 
+import msgspec
 from aiortc import RTCConfiguration, RTCIceServer, RTCPeerConnection, RTCSessionDescription
 from aiortc.exceptions import InvalidStateError
 
+from duetlink.base.wire import json_
 from duetlink.errors import LinkClosed, PairingTimeout, PeerUnreachable, RemoteProtocolError
 from duetlink.net.peer.channel import MessageChannel
 from duetlink.net.peer.unreliable import UnreliableChannel
@@ -26,6 +28,11 @@ DATAGRAM_ID = 2
 BULK_HIGH_WATER_BYTES = 128 * 1024
 
 MAX_DESCRIPTION_BYTES = 48 * 1024
+
+
+class _Description(msgspec.Struct, frozen=True):
+    type: str
+    sdp: str
 
 
 class PeerConnection:
@@ -122,11 +129,10 @@ class PeerConnection:
         if len(data) > MAX_DESCRIPTION_BYTES:
             raise RemoteProtocolError(f"the peer's session description is too long: {len(data)} bytes")
         try:
-            fields = json.loads(data)
-            kind, sdp = fields["type"], fields["sdp"]
-            if kind != expected or "m=application" not in sdp:
+            told = json_.read(data, _Description)
+            if told.type != expected or "m=application" not in told.sdp:
                 raise ValueError(f"it is no {expected} of data channels")
-            await self._pc.setRemoteDescription(RTCSessionDescription(sdp=sdp, type=kind))
+            await self._pc.setRemoteDescription(RTCSessionDescription(sdp=told.sdp, type=told.type))
         except InvalidStateError:
             raise LinkClosed("the connection was closed while the peer's description arrived") from None
         except Exception as error:

@@ -19,12 +19,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Annotated, Self
 from urllib.parse import urlsplit
 
 import aiohttp
+import msgspec
 import platformdirs
 
+from duetlink.base.wire import json_
 from duetlink.errors import LocalProtocolError, MalformedCode, SettingError
 from duetlink.net.signaling.code import check_server
 from duetlink.net.signaling.frames import HEALTH
@@ -35,6 +37,15 @@ _PATTERN = "duetlink-signaling-*.json"
 _MAX_FILE_BYTES = 4096
 
 _log = logging.getLogger(__name__)
+
+
+class _Told(msgspec.Struct, frozen=True):
+    """What an announcement says."""
+
+    url: str
+    in_code: str | None
+    pid: Annotated[int, msgspec.Meta(gt=0, lt=2**31)]
+    host: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,17 +175,15 @@ def _read_announcement(path: Path) -> _Entry | None:
     finally:
         os.close(descriptor)
     try:
-        content = json.loads(data)
-        url, in_code, pid, host = (content[name] for name in ("url", "in_code", "pid", "host"))
-        check_server(url)
-        if in_code is not None:
-            check_server(in_code)
-        if not isinstance(pid, int) or not 0 < pid < 2**31:
-            return None
-    except (ValueError, TypeError, KeyError, RecursionError):
+        told = json_.read(data, _Told)
+        check_server(told.url)
+        if told.in_code is not None:
+            check_server(told.in_code)
+    except ValueError:
         return None
     # a home directory may be shared between machines
-    return _Entry(SignalingServer(url, in_code), pid) if host == socket.gethostname() else None
+    is_here = told.host == socket.gethostname()
+    return _Entry(SignalingServer(told.url, told.in_code), told.pid) if is_here else None
 
 
 async def _probe(entry: _Entry) -> str:

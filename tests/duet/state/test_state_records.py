@@ -199,16 +199,15 @@ def test_a_policy_with_a_field_replaced_is_a_value_error_or_a_policy(
     [
         ({"actoin": "deny"}, "unknown fields: actoin"),
         ({"action": "maybe"}, "action is one of"),
-        ({"count": True}, "whole number"),
+        ({"count": True}, "got `bool`"),
         ({"count": -1}, "whole number"),
         ({"count": 1.0}, "float"),
-        ({"count": None}, "NoneType"),
         ({"tags": "loss"}, "str"),
-        ({"tags": [1]}, "not all texts"),
-        ({"log": 1}, "True or False"),
+        ({"tags": [1]}, "got `int`"),
+        ({"log": 1}, "Expected `bool`"),
         ({"until": "2026-03-01T12:00:00"}, "without a time zone"),
-        ({"rate": [3, 60]}, "no number of times"),
-        ({"hours": ["08:00"]}, "hours"),
+        ({"rate": [3, "60"]}, r"rate\[1\]"),
+        ({"hours": ["08:00"]}, "length 2"),
     ],
 )
 def test_a_policy_is_read_strictly(change: dict[str, Any], words: str) -> None:
@@ -264,9 +263,9 @@ def test_nothing_written_is_nothing_known() -> None:
         ({records.key("policy", "b"): next(iter(policy_record("a").values()))}, "about something else"),
         ({records.key("request", 1): next(iter(written(request(2)).values()))}, "about something else"),
         (written(request(2), grants={("Sven", "x", 1): 3}), "request 3 is missing"),
-        ({("grant", '["Sven"]'): "1"}, "who was granted what"),
-        ({("grant", "3"): "1"}, "who was granted what"),
-        ({("request", "[0]"): '{"number":0}'}, "asset is missing"),
+        ({("grant", '["Sven"]'): "1"}, "length 3"),
+        ({("grant", "3"): "1"}, "Expected `array`"),
+        ({("request", "[0]"): '{"number":0}'}, "missing required field `asset`"),
     ],
 )  # fmt: skip
 def test_records_that_do_not_fit_together_are_a_value_error(
