@@ -44,7 +44,7 @@ def _protobuf(target: Path) -> list[Path]:
 def _contract(target: Path) -> Path:
     """TypeScript for the constants and dataclasses of `duetlink_widgets.contract`."""
     parts = [
-        "// Generated from widgets/duetlink_widgets/contract.py by `make proto`. Do not edit.",
+        "// Generated from widgets/duetlink_widgets/contract.py by tests/generated_code.py. Do not edit.",
         "/** A peer's words: shown as text only, made visible first. */\n"
         'export type Foreign = string & { readonly foreign: "peer" };',
     ]
@@ -115,7 +115,7 @@ def main() -> int:
             if not (ROOT / path).exists() or not filecmp.cmp(ROOT / path, Path(target) / path, shallow=False)
         ]
     for path in stale:
-        print(f"{path} is not what its source generates; run `make proto`")
+        print(f"{path} is not what its source generates; run `python tests/generated_code.py`")
     return 1 if stale else 0
 
 

@@ -1,4 +1,4 @@
-// Generated from widgets/duetlink_widgets/contract.py by `make proto`. Do not edit.
+// Generated from widgets/duetlink_widgets/contract.py by tests/generated_code.py. Do not edit.
 
 /** A peer's words: shown as text only, made visible first. */
 export type Foreign = string & { readonly foreign: "peer" };

@@ -1,4 +1,4 @@
-"""Every decoder, for a while, in processes that may die; `make fuzz` does the same for longer.
+"""Every decoder, for a while, in processes that may die; `make weekly SUITE=fuzz` does the same for longer.
 
 DUETLINK_FUZZ_OUT names the directory where inputs that failed are kept.
 """

@@ -1,4 +1,4 @@
-"""10,000 columns, which takes minutes on Spark with Java. Run by `make engines`; the tests have 2,000."""
+"""10,000 columns, which takes minutes on Spark with Java. Run by the weekly job; the tests have 2,000."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from tests.remote.interference import Interference, Trial, entries, outcome
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="a room's memory needs Linux")
 
 ROOT = Path(__file__).resolve().parents[2]
-PROGRAMS = 1_000  # `make fuzz` tries more
+PROGRAMS = 1_000  # `make weekly SUITE=fuzz` tries more
 ENTRIES_APART = 8
 
 
@@ -46,7 +46,7 @@ def test_two_owners_cannot_be_told_apart() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_a_list_that_is_wrong_of_what_an_operation_writes_lets_nothing_out() -> None:
-    """A part of the entries; `make fuzz` tries each."""
+    """A part of the entries; `make weekly SUITE=fuzz` tries each."""
     counts = tried("lists", 3, ENTRIES_APART)
     assert counts["entries"] == len(entries()[3::ENTRIES_APART]) > 300
     assert counts["that write or give back"] > 20  # where all steps are run, the private data do get there

@@ -1,4 +1,4 @@
-"""All tutorials of the corpus in real rooms, for `make fuzz`. The tests play two there, and all at a desk."""
+"""All tutorials of the corpus in real rooms. The tests play two there, and all at a desk."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Eleven cycles of work, after which all processes hold what they held before. `make soak` has more."""
+"""Eleven cycles of work, after which all processes hold what they held before. The weekly job has more."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """A network that is computed: gossip among nodes of one process, in time that nobody has to wait for.
 
 It loses, delays and queues datagrams by chance from a seed. It is a model of a network and not one: use it to
-see what gossip does, and to test it; figures of a real network come from `make gossip`.
+see what gossip does, and to test it; figures of a real network come from `make weekly SUITE=gossip`.
 """
 
 from __future__ import annotations

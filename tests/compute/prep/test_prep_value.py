@@ -163,7 +163,7 @@ def test_a_peer_sends_too_much() -> None:
 
 
 def test_whatever_is_changed_in_a_preparation_it_is_read_or_refused() -> None:
-    """Bytes exchanged, cut, doubled; values put elsewhere. The seed is fixed; `make fuzz` takes others."""
+    """Bytes exchanged, cut, doubled; values put elsewhere. The seed is fixed; the weekly job takes others."""
     chance = random.Random(22)
     whole = PREP.to_json().encode()
     read = 0
