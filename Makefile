@@ -22,10 +22,10 @@ help:  ## this list
 	@grep -E '^[a-z-]+:.*##' Makefile | sed -E 's/:.*##/\t/' | expand -t 18
 
 setup: $(SETUP)  ## the environment, in .venv; nothing outside of it
-$(SETUP): pyproject.toml constraints.txt
+$(SETUP): pyproject.toml gossip/pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --constraint constraints.txt torch
-	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]'
+	$(BIN)/pip install --quiet --constraint constraints.txt --editable '.[dev]' --editable ./gossip
 	@touch $(SETUP)
 
 test: lint js types system-packages  ## everything: lint, types, units, whole systems (half an hour); as root, installs system packages for it

@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-PACKAGES = {"duetlink": ROOT / "duetlink", "duetlink_widgets": ROOT / "widgets/duetlink_widgets"}
+CORE = ("duetlink", "widgets/duetlink_widgets")
+GOSSIP = "gossip/duetlink_gossip"
 
 # distributions that are named otherwise than what is imported from them
 DISTRIBUTIONS = {
@@ -30,10 +31,10 @@ DISTRIBUTIONS = {
 NOT_IMPORTED = {"ipywidgets"}
 
 
-def declared() -> tuple[set[str], set[str]]:
+def declared(file: Path) -> tuple[set[str], set[str]]:
     """The distributions that are always installed, and those that extras name."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    extras = [line for lines in project["optional-dependencies"].values() for line in lines]
+    project = tomllib.loads(file.read_text(encoding="utf-8"))["project"]
+    extras = [line for lines in project.get("optional-dependencies", {}).values() for line in lines]
     core, optional = (
         {re.match(r"[\w.-]+", line)[0].lower() for line in lines}  # type: ignore[index]
         for lines in (project["dependencies"], extras)
@@ -57,26 +58,30 @@ def imported(tree: ast.Module) -> Iterator[str]:
 
 
 @functools.cache
-def needed() -> dict[str, list[str]]:
+def needed(*packages: str) -> dict[str, list[str]]:
     """Distributions, and the files that import them."""
     found: dict[str, list[str]] = {}
-    for package in PACKAGES.values():
-        for path in sorted(package.rglob("*.py")):
+    own = {Path(package).name for package in packages}
+    for package in packages:
+        for path in sorted((ROOT / package).rglob("*.py")):
             for name in set(imported(ast.parse(path.read_text(encoding="utf-8")))):
-                if name not in sys.stdlib_module_names and name not in PACKAGES:
+                if name not in sys.stdlib_module_names and name not in own:
                     found.setdefault(DISTRIBUTIONS.get(name, name), []).append(str(path.relative_to(ROOT)))
     return found
 
 
 def test_what_is_imported_is_declared() -> None:
-    core, optional = declared()
-    undeclared = {name: files for name, files in needed().items() if name not in core | optional}
-    assert undeclared == {}
+    core, optional = declared(ROOT / "pyproject.toml")
+    assert {name: files for name, files in needed(*CORE).items() if name not in core | optional} == {}
 
 
 def test_what_every_installation_brings_is_imported() -> None:
-    core, _ = declared()
-    assert core - set(needed()) == NOT_IMPORTED
+    core, _ = declared(ROOT / "pyproject.toml")
+    assert core - set(needed(*CORE)) == NOT_IMPORTED
+
+
+def test_the_package_for_gossip_declares_what_it_imports() -> None:
+    assert declared(ROOT / "gossip/pyproject.toml") == (set(needed(GOSSIP)), set())
 
 
 def test_an_import_is_found_wherever_it_stands() -> None:
@@ -86,4 +91,4 @@ def test_an_import_is_found_wherever_it_stands() -> None:
 
 @pytest.mark.parametrize("name", ["aioice", "numpy", "protobuf"])
 def test_some_that_are_surely_needed_are_seen(name: str) -> None:
-    assert name in needed()
+    assert name in needed(*CORE)

@@ -61,7 +61,7 @@ FLOORS = {
         ("duet",),
         ("announcement", "completion"),
     ),
-    "learning": (("averaging", "dp", "gossip"), ("audit",)),
+    "learning": (("averaging", "dp"), ("audit",)),
     "groups": (
         ("transport", "membership", "members", "records", "status", "farewell", "losses", "peer"),
         ("collectives", "mesh", "meeting", "call", "departures"),
@@ -87,7 +87,7 @@ def parsed(path: Path) -> ast.Module:
     return ast.parse(source)
 
 
-def imported(tree: ast.Module, modules: Mapping[str, object]) -> set[str]:
+def imported(tree: ast.Module, modules: Mapping[str, object], package: str = "duetlink") -> set[str]:
     """Modules that a file imports anywhere in it, without `duetlink.`; "" is the root itself."""
     names = []
     for node in ast.walk(tree):
@@ -97,16 +97,16 @@ def imported(tree: ast.Module, modules: Mapping[str, object]) -> set[str]:
             assert not node.level, "imports are absolute"
             for alias in node.names:
                 inner = f"{node.module}.{alias.name}"
-                names.append(inner if inner.removeprefix("duetlink.") in modules else str(node.module))
-    ours = [name for name in names if name.partition(".")[0] == "duetlink"]
-    return {name.removeprefix("duetlink").removeprefix(".") for name in ours}
+                names.append(inner if inner.removeprefix(f"{package}.") in modules else str(node.module))
+    ours = [name for name in names if name.partition(".")[0] == package]
+    return {name.removeprefix(package).removeprefix(".") for name in ours}
 
 
-def files() -> dict[str, Path]:
+def files(package: Path = ROOT / "duetlink") -> dict[str, Path]:
     """Every module by its name without `duetlink.`; a package is its `__init__.py`."""
     found = {}
-    for path in sorted((ROOT / "duetlink").rglob("*.py")):
-        parts = path.relative_to(ROOT / "duetlink").with_suffix("").parts
+    for path in sorted(package.rglob("*.py")):
+        parts = path.relative_to(package).with_suffix("").parts
         found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
     return found
 
@@ -179,6 +179,13 @@ def knots(graph: Mapping[str, set[str]]) -> set[frozenset[str]]:
 
 def test_no_files_know_each_other_in_a_circle() -> None:
     assert knots(arrows()) == set()
+
+
+def test_the_package_for_gossip_needs_the_errors_of_the_core_alone_and_has_no_circle() -> None:
+    modules = files(ROOT / "gossip/duetlink_gossip")
+    trees = {name: parsed(path) for name, path in modules.items()}
+    assert set().union(*(imported(tree, files()) for tree in trees.values())) == {"errors"}
+    assert knots({name: imported(tree, modules, "duetlink_gossip") for name, tree in trees.items()}) == set()
 
 
 def test_a_knot_is_found() -> None:

@@ -12,6 +12,7 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -231,9 +232,20 @@ def test_the_root_offers_these_names() -> None:
     assert all(hasattr(duetlink, name) for name in ROOT_NAMES.split())
 
 
+def project(file: str = "pyproject.toml") -> dict[str, Any]:
+    return dict(tomllib.loads((ROOT / file).read_text(encoding="utf-8"))["project"])
+
+
 def test_the_version_is_that_of_the_distribution() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert duetlink.__version__ == project["version"]
+    assert duetlink.__version__ == project()["version"]
+
+
+def test_the_package_for_gossip_has_the_same_version() -> None:
+    version = project()["version"]
+    gossip = project("gossip/pyproject.toml")
+    assert gossip["version"] == version
+    assert f"duetlink=={version}" in gossip["dependencies"]
+    assert project()["optional-dependencies"]["gossip"] == [f"duetlink-gossip=={version}"]
 
 
 @pytest.mark.parametrize("path", MEMBERS)
@@ -311,13 +323,16 @@ print(bytes(duetlink.codecs.decompress(duetlink.codecs.compress(b"a link", codec
 
 
 def test_commands_and_plug_ins_are_found_under_these_names() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    assert project["scripts"] == {"duetlink": "duetlink.tools.cli:main"}
-    assert project["entry-points"] == {
+    assert project()["scripts"] == {"duetlink": "duetlink.tools.cli:main"}
+    assert project()["entry-points"] == {
         "duetlink.panel": {"panel": "duetlink_widgets.panel:Panel"},
         "torch.distributed.backends": {"duetlink": "duetlink.groups.torch"},
     }
+    assert project("gossip/pyproject.toml")["entry-points"] == {
+        "duetlink.learning": {"Gossip": "duetlink_gossip.training:Gossip"}
+    }
     from duetlink.data.codecs.registry import ENTRY_POINTS
+    from duetlink.learning import ENTRY_POINTS as LEARNING
     from duetlink.panel import GROUP
 
-    assert (ENTRY_POINTS, GROUP) == ("duetlink.codecs", "duetlink.panel")
+    assert (ENTRY_POINTS, GROUP, LEARNING) == ("duetlink.codecs", "duetlink.panel", "duetlink.learning")

@@ -11,12 +11,12 @@ import random
 
 import numpy as np
 
-from duetlink.learning.gossip.averaging import Averaging, Fallback, PushSum
-from duetlink.learning.gossip.base import Node
-from duetlink.learning.gossip.chunks import ASK, DATA, ChunkHead, Strides, ask
-from duetlink.learning.gossip.fragments import FragmentNode
-from duetlink.learning.gossip.graphs import Graph
-from duetlink.learning.gossip.node import GossipNode
+from duetlink_gossip.averaging import Averaging, Fallback, PushSum
+from duetlink_gossip.base import Node
+from duetlink_gossip.chunks import ASK, DATA, ChunkHead, Strides, ask
+from duetlink_gossip.fragments import FragmentNode
+from duetlink_gossip.graphs import Graph
+from duetlink_gossip.node import GossipNode
 from tests.fuzz import mutate
 
 KINDS = ("fallback", "push-sum", "fragments", "parity", "push-sum parity")

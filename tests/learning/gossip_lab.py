@@ -36,7 +36,7 @@ import torch
 from torch import Tensor, nn
 
 from duetlink.learning import Gossip
-from duetlink.learning.gossip.graphs import Graph, metropolis_hastings
+from duetlink_gossip.graphs import Graph, metropolis_hastings
 from tests.learning.gossip_network import PORT, LossyNetwork
 
 FASHION = Path("/usr/share/datasets/fashion-mnist")

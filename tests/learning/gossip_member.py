@@ -15,12 +15,12 @@ import time
 
 import numpy as np
 
-from duetlink.learning.gossip.averaging import Fallback
-from duetlink.learning.gossip.chunks import Strides, form_of, item_bytes
-from duetlink.learning.gossip.courier import Courier
-from duetlink.learning.gossip.graphs import Graph
-from duetlink.learning.gossip.node import GossipNode
-from duetlink.learning.gossip.udp import UdpPost
+from duetlink_gossip.averaging import Fallback
+from duetlink_gossip.chunks import Strides, form_of, item_bytes
+from duetlink_gossip.courier import Courier
+from duetlink_gossip.graphs import Graph
+from duetlink_gossip.node import GossipNode
+from duetlink_gossip.udp import UdpPost
 
 CLASSES = 10
 BATCH, STEPS, RATE = 16, 4, 0.5

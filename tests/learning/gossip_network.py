@@ -15,7 +15,7 @@ import threading
 from types import TracebackType
 from typing import Any, Self
 
-from duetlink.learning.gossip.udp import UdpPost
+from duetlink_gossip.udp import UdpPost
 from tests.lab.namespace import Namespace, connect
 from tests.learning.test_gossip_udp import pair_secrets
 

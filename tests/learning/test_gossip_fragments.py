@@ -12,9 +12,9 @@ from torch import nn
 
 from duetlink.errors import DuetError, OperationMismatch, RemoteProtocolError, SettingError, UnsupportedValue
 from duetlink.learning import Gossip
-from duetlink.learning.gossip.chunks import ASK, HEAD_BYTES, ChunkHead, Strides
-from duetlink.learning.gossip.fragments import FragmentNode, Fragments, recipients
-from duetlink.learning.gossip.simulated import SimulatedNetwork, simulate
+from duetlink_gossip.chunks import ASK, HEAD_BYTES, ChunkHead, Strides
+from duetlink_gossip.fragments import FragmentNode, Fragments, recipients
+from duetlink_gossip.simulated import SimulatedNetwork, simulate
 
 COUNT = 200
 STRIDES = Strides.fitting(COUNT, HEAD_BYTES + 40, 4)  # 20 fragments of 10 numbers

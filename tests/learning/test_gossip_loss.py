@@ -10,14 +10,14 @@ import numpy as np
 import numpy.typing as npt
 import pytest
 
-from duetlink.learning.gossip.averaging import Fallback
-from duetlink.learning.gossip.base import Mixed, Node
-from duetlink.learning.gossip.chunks import HEAD_BYTES, Floats, Strides
-from duetlink.learning.gossip.courier import Courier
-from duetlink.learning.gossip.fragments import FragmentNode
-from duetlink.learning.gossip.graphs import Graph
-from duetlink.learning.gossip.node import GossipNode
-from duetlink.learning.gossip.udp import UdpPost
+from duetlink_gossip.averaging import Fallback
+from duetlink_gossip.base import Mixed, Node
+from duetlink_gossip.chunks import HEAD_BYTES, Floats, Strides
+from duetlink_gossip.courier import Courier
+from duetlink_gossip.fragments import FragmentNode
+from duetlink_gossip.graphs import Graph
+from duetlink_gossip.node import GossipNode
+from duetlink_gossip.udp import UdpPost
 from tests.lab.namespace import unsupported
 from tests.learning.gossip_network import LossyNetwork
 from tests.learning.test_gossip_udp import digits

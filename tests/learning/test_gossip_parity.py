@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duetlink.errors import DuetError, OperationMismatch, RemoteProtocolError
-from duetlink.learning.gossip.averaging import Fallback, PushSum
-from duetlink.learning.gossip.chunks import HEAD_BYTES, PARITY, ChunkHead, Encoded, Strides, encode
-from duetlink.learning.gossip.graphs import Graph
-from duetlink.learning.gossip.node import GossipNode
-from duetlink.learning.gossip.parity import Mending, Parity
-from duetlink.learning.gossip.simulated import SimulatedNetwork
+from duetlink_gossip.averaging import Fallback, PushSum
+from duetlink_gossip.chunks import HEAD_BYTES, PARITY, ChunkHead, Encoded, Strides, encode
+from duetlink_gossip.graphs import Graph
+from duetlink_gossip.node import GossipNode
+from duetlink_gossip.parity import Mending, Parity
+from duetlink_gossip.simulated import SimulatedNetwork
 from tests.learning.test_gossip_rounds import COUNT, MTU_BYTES, Run, node
 
 PAIR = Graph("ring", 2)

@@ -10,8 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duetlink.errors import RemoteProtocolError, SettingError, UnsupportedValue
-from duetlink.learning.gossip.averaging import Fallback, Heard, PushSum
-from duetlink.learning.gossip.chunks import (
+from duetlink_gossip.averaging import Fallback, Heard, PushSum
+from duetlink_gossip.chunks import (
     DATA,
     HEAD_BYTES,
     ChunkHead,
@@ -23,8 +23,8 @@ from duetlink.learning.gossip.chunks import (
     form_of,
     item_bytes,
 )
-from duetlink.learning.gossip.graphs import Graph, metropolis_hastings
-from duetlink.learning.gossip.patience import Pace, Patience
+from duetlink_gossip.graphs import Graph, metropolis_hastings
+from duetlink_gossip.patience import Pace, Patience
 
 QUICKLY = settings(max_examples=30, deadline=None)
 

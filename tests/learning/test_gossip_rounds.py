@@ -10,12 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duetlink.errors import OperationMismatch, RemoteProtocolError, UnsupportedValue
-from duetlink.learning.gossip.averaging import Fallback, PushSum
-from duetlink.learning.gossip.base import Mixed
-from duetlink.learning.gossip.chunks import DATA, ChunkHead, Strides
-from duetlink.learning.gossip.graphs import Graph
-from duetlink.learning.gossip.node import GossipNode
-from duetlink.learning.gossip.simulated import SimulatedNetwork, simulate
+from duetlink_gossip.averaging import Fallback, PushSum
+from duetlink_gossip.base import Mixed
+from duetlink_gossip.chunks import DATA, ChunkHead, Strides
+from duetlink_gossip.graphs import Graph
+from duetlink_gossip.node import GossipNode
+from duetlink_gossip.simulated import SimulatedNetwork, simulate
 
 COUNT = 2_000
 MTU_BYTES = 244  # 50 float32 in each of 40 chunks
@@ -260,7 +260,7 @@ def test_one_member_cannot_carry_the_others_to_the_end_of_the_numbers() -> None:
 
 
 def test_what_is_asked_for_is_sent_once() -> None:
-    from duetlink.learning.gossip.chunks import ASK, ask
+    from duetlink_gossip.chunks import ASK, ask
 
     sender = node(1, GRAPH)
     assert len(sent_by(sender, 0)) == 40

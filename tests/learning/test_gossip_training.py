@@ -15,7 +15,7 @@ from torch import Tensor, nn
 
 from duetlink.errors import OperationMismatch, SettingError, UnsupportedValue
 from duetlink.learning import Gossip
-from duetlink.learning.gossip.udp import UdpPost
+from duetlink_gossip.udp import UdpPost
 from tests.learning.test_gossip_udp import bound, pair_secrets
 
 MakePosts = Callable[[int], list[UdpPost]]

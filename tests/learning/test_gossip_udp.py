@@ -19,12 +19,12 @@ import numpy as np
 import pytest
 
 from duetlink.errors import LinkClosed, OperationMismatch, RemoteProtocolError, SettingError, UnsupportedValue
-from duetlink.learning.gossip.averaging import Fallback
-from duetlink.learning.gossip.chunks import Strides
-from duetlink.learning.gossip.courier import Courier
-from duetlink.learning.gossip.graphs import Graph
-from duetlink.learning.gossip.node import GossipNode
-from duetlink.learning.gossip.udp import UdpPost
+from duetlink_gossip.averaging import Fallback
+from duetlink_gossip.chunks import Strides
+from duetlink_gossip.courier import Courier
+from duetlink_gossip.graphs import Graph
+from duetlink_gossip.node import GossipNode
+from duetlink_gossip.udp import UdpPost
 
 MEMBER = Path(__file__).with_name("gossip_member.py")
 

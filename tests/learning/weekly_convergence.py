@@ -16,7 +16,7 @@ from torch import nn
 
 from duetlink.groups.group import Group
 from duetlink.learning import DpSgd, Gossip, LocalSteps
-from duetlink.learning.gossip.udp import UdpPost
+from duetlink_gossip.udp import UdpPost
 from tests.groups.conftest import MakeGroup, make_group
 from tests.learning.gossip_lab import FASHION, Member, Task
 from tests.learning.test_gossip_udp import bound, pair_secrets

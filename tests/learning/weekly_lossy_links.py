@@ -21,14 +21,14 @@ import pytest
 import duetlink
 from duetlink.groups.group import Group
 from duetlink.groups.post import GroupPost
-from duetlink.learning.gossip.averaging import Fallback
-from duetlink.learning.gossip.base import Node
-from duetlink.learning.gossip.chunks import Floats, Strides
-from duetlink.learning.gossip.courier import Courier
-from duetlink.learning.gossip.fragments import FragmentNode
-from duetlink.learning.gossip.graphs import Graph
-from duetlink.learning.gossip.node import GossipNode
 from duetlink.settings import Settings
+from duetlink_gossip.averaging import Fallback
+from duetlink_gossip.base import Node
+from duetlink_gossip.chunks import Floats, Strides
+from duetlink_gossip.courier import Courier
+from duetlink_gossip.fragments import FragmentNode
+from duetlink_gossip.graphs import Graph
+from duetlink_gossip.node import GossipNode
 from tests.lab.namespace import Namespace, unsupported
 
 SIZE, COUNT = 3, 12_000

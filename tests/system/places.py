@@ -7,10 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import duetlink
+import duetlink_gossip
 
-ROOT = Path(duetlink.__file__).parent
 # what a person calls; whatever lies below is awaited on the loop
-PARTS = ("assembly.py", "session.py", "duet", "groups", "learning")
+PARTS = (
+    (duetlink, ("assembly.py", "session.py", "duet", "groups", "learning")),
+    (duetlink_gossip, (".",)),
+)
 WAITS = frozenset({"result", "wait"})  # of futures, events and conditions
 
 
@@ -18,13 +21,17 @@ def places() -> set[str]:
     """`module:function` of every function that waits in its caller's thread: for the loop, a future, an
     event or a thread. A string's `join` is none.
     """
-    found = [file for part in PARTS for file in (ROOT / part, *(ROOT / part).rglob("*.py"))]
-    files = [file for file in found if file.is_file()]
-    return {place for file in files for place in _of(file)}
+    found: set[str] = set()
+    for package, parts in PARTS:
+        root = Path(str(package.__file__)).parent
+        for part in parts:
+            files = [root / part] if part.endswith(".py") else (root / part).rglob("*.py")
+            found |= {place for file in files for place in _of(file, root)}
+    return found
 
 
-def _of(file: Path) -> Iterator[str]:
-    module = ".".join(("duetlink", *file.relative_to(ROOT).with_suffix("").parts))
+def _of(file: Path, root: Path) -> Iterator[str]:
+    module = ".".join((root.name, *file.relative_to(root).with_suffix("").parts))
 
     def walk(node: ast.AST, names: tuple[str, ...]) -> Iterator[str]:
         if isinstance(node, ast.AsyncFunctionDef):

@@ -41,7 +41,7 @@ TRIED = """
     duetlink.groups.rounds:Rounds.give
     duetlink.groups.rounds:Rounds.open
     duetlink.groups.torch.work:PendingWork.wait
-    duetlink.learning.gossip.courier:Courier.mix
+    duetlink_gossip.courier:Courier.mix
     duetlink.session:_launch
     duetlink.session:join
 """
@@ -86,7 +86,7 @@ OWN = {
     "duetlink.groups.torch.group_store:GroupStore": "the same; answers are told apart by their numbers",
     "duetlink.groups.torch.job:Job.close": "the end of a job; what is left of it is freed by the next call",
     "duetlink.groups.torch.work:PendingWork": "as PendingWork.wait",
-    "duetlink.learning.gossip.courier:Courier.close": "the end of a gossip, ten seconds at most",
+    "duetlink_gossip.courier:Courier.close": "the end of a gossip, ten seconds at most",
 }
 
 # Others may hear only by their own next call that this member gave up: whoever does calls once more.

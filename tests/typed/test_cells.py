@@ -9,6 +9,8 @@ from pathlib import Path
 
 from tests.typed.cells import ROOT, write
 
+PACKAGES = ("duetlink", "widgets/duetlink_widgets", "gossip/duetlink_gossip")
+
 # NumPy's and torch's own types say that their functions return arrays, of pointers too
 KNOWN = [
     ("cells_3_images_scientist", 'expression has type "Tensor", variable has type "int"'),
@@ -24,7 +26,7 @@ def test_mypy_accepts_what_people_copy(tmp_path: Path) -> None:
     assert len(files) >= 21
     # with the lint's own options and cache
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "duetlink", "widgets/duetlink_widgets", *map(str, files)],
+        [sys.executable, "-m", "mypy", *PACKAGES, *map(str, files)],
         cwd=ROOT,
         capture_output=True,
         text=True,

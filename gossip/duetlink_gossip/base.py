@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from duetlink.errors import OperationMismatch, UnsupportedValue
-from duetlink.learning.gossip.chunks import ChunkHead, Floats, Strides
+from duetlink_gossip.chunks import ChunkHead, Floats, Strides
 
 Letter = tuple[int, bytes]  # to whom, or of whom; and the datagram
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from duetlink.learning.gossip.base import Letter
+from duetlink_gossip.base import Letter
 
 
 class Post(Protocol):

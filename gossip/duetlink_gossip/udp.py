@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from duetlink.errors import SettingError
-from duetlink.learning.gossip.base import Letter
+from duetlink_gossip.base import Letter
 
 Address = tuple[str, int]
 

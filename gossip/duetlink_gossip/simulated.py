@@ -12,8 +12,8 @@ import random
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from duetlink.learning.gossip.base import Mixed, Node
-from duetlink.learning.gossip.chunks import Floats
+from duetlink_gossip.base import Mixed, Node
+from duetlink_gossip.chunks import Floats
 
 # A node's model at the beginning of its round, and for how many seconds it was busy; None: the node dies.
 Train = Callable[[int], tuple[Floats, float] | None]

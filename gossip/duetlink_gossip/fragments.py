@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from duetlink.errors import RemoteProtocolError, SettingError
-from duetlink.learning.gossip.base import Letter, Mixed, check_form, check_vector, next_round
-from duetlink.learning.gossip.chunks import (
+from duetlink_gossip.base import Letter, Mixed, check_form, check_vector, next_round
+from duetlink_gossip.chunks import (
     DATA,
     HEAD_BYTES,
     ChunkHead,
@@ -30,7 +30,7 @@ from duetlink.learning.gossip.chunks import (
     decode,
     encode,
 )
-from duetlink.learning.gossip.patience import Pace
+from duetlink_gossip.patience import Pace
 
 _STALE_ROUNDS = 100  # a fragment from so many rounds ago is of another model
 _MOST_HELD = 16  # of each fragment, however long this member takes for its local steps

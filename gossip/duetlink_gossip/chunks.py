@@ -48,7 +48,6 @@ _PRECISIONS: dict[str, tuple[str, int]] = {
     "int16": ("<i2", 32767),
     "int8": ("i1", 127),
 }
-PRECISIONS = tuple(_PRECISIONS)
 
 MOST_CHUNKS = 65_535
 _MOST_ROUND = 1 << 62

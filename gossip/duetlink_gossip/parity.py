@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duetlink.errors import RemoteProtocolError
-from duetlink.learning.gossip.chunks import Encoded, Octets
+from duetlink_gossip.chunks import Encoded, Octets
 
 _SAID = struct.Struct("!fI")  # scale and mass
 SAID_BYTES = _SAID.size

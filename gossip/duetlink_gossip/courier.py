@@ -12,9 +12,9 @@ import time
 from concurrent.futures import Future
 
 from duetlink.errors import DuetError, LinkClosed, OperationMismatch, RemoteProtocolError
-from duetlink.learning.gossip.base import Mixed, Node
-from duetlink.learning.gossip.chunks import Floats
-from duetlink.learning.gossip.post import Post
+from duetlink_gossip.base import Mixed, Node
+from duetlink_gossip.chunks import Floats
+from duetlink_gossip.post import Post
 
 _IDLE_S = 1.0
 

@@ -14,15 +14,15 @@ import torch
 from torch import Tensor, nn
 
 from duetlink.errors import SettingError, UnsupportedValue
-from duetlink.learning.gossip.averaging import Averaging, Fallback, PushSum
-from duetlink.learning.gossip.base import Mixed, Node
-from duetlink.learning.gossip.chunks import Floats, Strides, form_of, item_bytes
-from duetlink.learning.gossip.courier import Courier
-from duetlink.learning.gossip.fragments import FragmentNode
-from duetlink.learning.gossip.graphs import Graph
-from duetlink.learning.gossip.node import GossipNode
-from duetlink.learning.gossip.parity import SAID_BYTES
-from duetlink.learning.gossip.post import Post
+from duetlink_gossip.averaging import Averaging, Fallback, PushSum
+from duetlink_gossip.base import Mixed, Node
+from duetlink_gossip.chunks import Floats, Strides, form_of, item_bytes
+from duetlink_gossip.courier import Courier
+from duetlink_gossip.fragments import FragmentNode
+from duetlink_gossip.graphs import Graph
+from duetlink_gossip.node import GossipNode
+from duetlink_gossip.parity import SAID_BYTES
+from duetlink_gossip.post import Post
 
 _FORMAT = "duetlink gossip 1"
 

@@ -19,9 +19,9 @@ from typing import Any
 import numpy as np
 
 from duetlink.errors import RemoteProtocolError
-from duetlink.learning.gossip.averaging import Averaging
-from duetlink.learning.gossip.base import Letter, Mixed, check_form, check_vector, next_round
-from duetlink.learning.gossip.chunks import (
+from duetlink_gossip.averaging import Averaging
+from duetlink_gossip.base import Letter, Mixed, check_form, check_vector, next_round
+from duetlink_gossip.chunks import (
     ASK,
     DATA,
     HEAD_BYTES,
@@ -34,10 +34,10 @@ from duetlink.learning.gossip.chunks import (
     ask,
     asked,
 )
-from duetlink.learning.gossip.graphs import Graph, metropolis_hastings
-from duetlink.learning.gossip.inbound import Inbound
-from duetlink.learning.gossip.parity import Parity
-from duetlink.learning.gossip.patience import Pace, Patience
+from duetlink_gossip.graphs import Graph, metropolis_hastings
+from duetlink_gossip.inbound import Inbound
+from duetlink_gossip.parity import Parity
+from duetlink_gossip.patience import Pace, Patience
 
 _SILENT_ROUNDS = 3
 _TAIL = 16  # of so many parts of a model the last one, and 4 chunks at least

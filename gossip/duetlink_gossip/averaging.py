@@ -24,7 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from duetlink.errors import RemoteProtocolError, UnsupportedValue
-from duetlink.learning.gossip.chunks import Encoded, Floats, decode, encode, item_bytes
+from duetlink_gossip.chunks import Encoded, Floats, decode, encode, item_bytes
 
 Masses = npt.NDArray[np.uint32]
 

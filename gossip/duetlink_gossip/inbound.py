@@ -8,9 +8,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from duetlink.learning.gossip.averaging import Averaging, Heard
-from duetlink.learning.gossip.chunks import ChunkHead, Strides
-from duetlink.learning.gossip.parity import Mending, Parity
+from duetlink_gossip.averaging import Averaging, Heard
+from duetlink_gossip.chunks import ChunkHead, Strides
+from duetlink_gossip.parity import Mending, Parity
 
 
 @dataclass(slots=True)

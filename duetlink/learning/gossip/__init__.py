@@ -1,1 +1,0 @@
-"""Training by gossip: members average with their neighbours, over networks that lose what is sent."""
