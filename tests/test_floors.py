@@ -75,7 +75,7 @@ FLOORS = {
         ("opening",),
         ("torch",),
     ),
-    "tools": (("doctor", "demo", "surface"), ("cli",)),
+    "tools": (("doctor", "demo"), ("cli",)),
 }
 
 

@@ -333,17 +333,6 @@ def forget(name: str, yes: bool) -> None:
 # -- settings ----------------------------------------------------------------------------------------------
 
 
-@main.command(short_help="How much of each library may be used on pointers.")
-@click.option("--missing", metavar="LINE", help="The names of this line of the table that are in no list.")
-def coverage(missing: str | None) -> None:
-    """How many of the public names of NumPy, pandas, torch, Polars, scikit-learn, SciPy and statsmodels, as
-    installed here, may be used on pointers: a table in Markdown.
-    """
-    from duetlink.tools import surface
-
-    click.echo("\n".join(surface.missing(missing)) if missing else surface.table())
-
-
 @main.command(short_help="Every setting, and the value in force.")
 def settings() -> None:
     """Show every setting: the value in force, its default where that is another, its meaning, its

@@ -36,10 +36,6 @@ class Names:
         self._taken.add(name)
         return name
 
-    def reserve(self, name: str) -> None:
-        """Let nothing be called so."""
-        self._taken.add(name)
-
 
 def usable(name: str) -> bool:
     """Whether it may be a variable, and is nothing else in Python. ASCII: letters of two scripts can look the

@@ -43,7 +43,6 @@ MAX_DEPTH = 20  # of an argument
 _MAX_NAME = 200
 
 Argument = Any  # JSON, as above
-TAGS = frozenset("tldsezcf")
 
 
 class Step(NamedTuple):

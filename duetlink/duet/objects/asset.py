@@ -27,9 +27,6 @@ MAX_TEXT = 4000
 MAX_TAGS = 50
 _MOST_DECODED_BYTES = 16 * 1024 * 1024  # to look at what would leave, and not at what it was made from
 
-MINE, PEER, RECEIVED = "mine", "peer", "received"
-
-
 _NUMBER = re.compile(r"int|float|complex|bool|numpy\.(u?int|float|complex|bool)\d*")
 
 

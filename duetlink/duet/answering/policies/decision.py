@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
@@ -18,8 +18,6 @@ from duetlink.duet.answering.policies.usage import Usage
 from duetlink.duet.display import Table
 
 WAIT = "wait"  # no policy matches: the request waits for the person
-
-_Check = Callable[[Policy, Facts, Usage, datetime.datetime], Iterator[str]]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,17 @@
 """How much of each library may be used on pointers: its public names, and how many are in the lists.
 
-Counted are names without an underscore, of what is installed: callables of a module, methods and attributes
-of a class. Left out is what no list can have: names that read or write files or show something, deprecated
-spellings, and errors.
+    python -m tests.compute.operations.coverage
+    python -m tests.compute.operations.coverage --missing pandas.DataFrame
+
+The first prints the table of docs/coverage.md, the second names what one line of it lacks. Counted are names
+without an underscore, of what is installed: callables of a module, methods and attributes of a class. Left
+out is what no list can have: names that read or write files or show something, deprecated spellings, and
+errors.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import re
 import types
@@ -17,7 +22,6 @@ from importlib import metadata
 from typing import Any
 
 from duetlink.compute.operations.allowed import Allowed
-from duetlink.errors import SettingError
 
 # names of files, other processes, other machines, or pictures
 _OUTSIDE = re.compile(
@@ -69,12 +73,9 @@ def table() -> str:
 
 
 def missing(title: str) -> list[str]:
-    """The names of one line that are in no list, in order. Raises SettingError: there is no such line."""
-    for library, parts in _PARTS.items():
-        if title in (part[0] for part in parts):
-            return next(sorted(row.names - row.listed) for row in rows((library,)) if row.title == title)
-    titles = "; ".join(part[0] for parts in _PARTS.values() for part in parts)
-    raise SettingError(f"there is no line {title!r}; there are {titles}")
+    """The names of one line that are in no list, in order."""
+    library = next(library for library, parts in _PARTS.items() if title in (part[0] for part in parts))
+    return next(sorted(row.names - row.listed) for row in rows((library,)) if row.title == title)
 
 
 def _is_installed(name: str) -> bool:
@@ -218,3 +219,15 @@ _PARTS = {
         ("statsmodels.formula.api", "statsmodels.formula.api", "callables"),
     ),
 }
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.compute.operations.coverage")
+    titles = [part[0] for parts in _PARTS.values() for part in parts]
+    parser.add_argument("--missing", metavar="LINE", choices=titles, help="one of " + "; ".join(titles))
+    asked = parser.parse_args(arguments)
+    print("\n".join(missing(asked.missing)) if asked.missing else table())
+
+
+if __name__ == "__main__":
+    main()
