@@ -78,7 +78,9 @@ class Settings:
     only: tuple[str, ...] = _setting(PATHS, "paths that may carry arrays, comma-separated", "DUETLINK_ONLY")
     relay: bool = _setting(True, "whether TURN servers may be used at all", "DUETLINK_RELAY")
     map_port: bool = _setting(
-        False, "whether the router may be asked for a port, by UPnP, NAT-PMP or PCP", "DUETLINK_MAP_PORT"
+        False,
+        "whether the router may be asked for a port, by UPnP (`pip install 'duetlink[upnp]'`)",
+        "DUETLINK_MAP_PORT",
     )
     listen: str | None = _setting(
         None,
