@@ -34,6 +34,7 @@ from duetlink.net.peer.connection import PeerConnection
 from duetlink.net.peer.ice_servers import ProbedServer, choose_ice_servers
 from duetlink.net.reunion import Reunion
 from duetlink.net.signaling import (
+    BORROWS,
     GROUP,
     Hello,
     Paired,
@@ -50,7 +51,8 @@ from duetlink.net.signaling import (
 from duetlink.net.signaling.discovery import SignalingServer
 from duetlink.net.signaling.paste import PREFIX as PASTE_PREFIX
 from duetlink.net.signaling.pasted import code_in
-from duetlink.settings import Settings
+from duetlink.net.stun.lending import has_turn, lent
+from duetlink.settings import IceServer, Settings
 from duetlink.version import PROTOCOL_MAX, PROTOCOL_MIN, __version__
 
 if TYPE_CHECKING:
@@ -232,6 +234,7 @@ class _Opening:
         self._life = life
         self._hello = hello
         self._use = use
+        self._settings = life.settings  # with the TURN servers that the peer lends, once it has
         self._introducing: Introducing | None = None
         self._reunion: Reunion | None = None
         self._probe: asyncio.Task[tuple[list[RTCIceServer], list[ProbedServer]]] | None = None
@@ -290,17 +293,17 @@ class _Opening:
     ) -> None:
         async def answer(hello: Hello, offer: bytes) -> bytes:
             met()
-            connection = await self._connection()
+            connection = await self._connection(hello.relays)
             return await connection.answer(offer)
 
-        paired = await pair_owner(mailbox, code, self._hello, answer, lifetime_s)
+        paired = await pair_owner(mailbox, code, await self._lending(), answer, lifetime_s)
         if GROUP in paired.hello.features:
             who = paired.hello.name or "somebody"
             raise IncompatiblePeer(
                 f"{who} tried to join this duet as a group, and its code is used up: launch a new one, for "
                 "duetlink.join(code)"
             )
-        self._reunion = Reunion(paired.key, mailbox.url, self._life.settings)
+        self._reunion = Reunion(paired.key, mailbox.url, self._settings)
         await connected(mailbox, code, self._finish(paired, attach, initiator=False))
 
     async def join(self, code: SessionCode) -> None:
@@ -313,12 +316,17 @@ class _Opening:
         async def offer() -> bytes:
             return await (await self._connection()).offer()
 
-        paired = await pair_scientist(mailbox, code, self._hello, offer())
+        async def borrow(relays: tuple[IceServer, ...]) -> bytes:
+            assert self._introducing is not None
+            await self._introducing.close()
+            return await (await self._connection(relays)).offer()
+
+        paired = await pair_scientist(mailbox, code, await self._lending(), offer(), borrow=borrow)
         if GROUP in paired.hello.features:
             raise IncompatiblePeer(
                 "this is the code of a group, which has lost a seat by this: duetlink.group(code) joins it"
             )
-        self._reunion = Reunion(paired.key, mailbox.url, self._life.settings)
+        self._reunion = Reunion(paired.key, mailbox.url, self._settings)
         await mailbox.close()
         await self._accept(paired)
 
@@ -349,7 +357,7 @@ class _Opening:
 
     async def launch_by_hand(self) -> None:
         """Make the text for the scientist; `Life.accept` takes the answer."""
-        paste = PasteOwner(self._hello, await (await self._connection()).offer())
+        paste = PasteOwner(await self._lending(), await (await self._connection()).offer())
         self._life.code = paste.blob
 
         async def accept(text: str) -> None:
@@ -363,27 +371,41 @@ class _Opening:
         """Take the owner's text and return the answer to carry back; connecting goes on in the background."""
         paste = PasteScientist(text, self._hello)
         self._life.met()
-        answer = paste.answer(await (await self._connection()).answer(paste.paired.payload, patient=True))
+        connection = await self._connection(paste.paired.hello.relays)
+        answer = paste.answer(await connection.answer(paste.paired.payload, patient=True))
         timeout_s = self._life.settings.code_lifetime_s
         self._in_background(self._finish(paste.paired, self._attach, initiator=False, timeout_s=timeout_s))
         return answer
 
     def _probe_ice_servers(self) -> None:
         """Begin to ask the STUN and TURN servers for a sign of life: while a mailbox is opened, not after."""
-        settings = self._life.settings
+        settings = self._settings
         self._probed_s = time.monotonic()
         self._probe = asyncio.ensure_future(
             choose_ice_servers(settings.allowed_ice_servers, settings.ice_probe_timeout_s)
         )
         self._life.at_end(functools.partial(cancelled, self._probe))
 
-    async def _connection(self) -> PeerConnection:
+    async def _lending(self) -> Hello:
+        """The hello of this side, with the TURN servers that it lends, or that it would borrow some."""
+        settings = self._settings
+        servers = settings.allowed_ice_servers
+        relays = await lent(servers, time.time(), settings.ice_probe_timeout_s)
+        features = {BORROWS} if settings.relay and not has_turn(servers) else set()
+        return dataclasses.replace(self._hello, relays=relays, features=self._hello.features | features)
+
+    async def _connection(self, relays: tuple[IceServer, ...] = ()) -> PeerConnection:
+        """A new one, with the peer's `relays` where this side has no TURN server and may use one."""
+        settings = self._settings
+        if relays and settings.relay and not has_turn(settings.ice_servers):
+            self._settings = dataclasses.replace(settings, ice_servers=(*settings.ice_servers, *relays))
+            self._probe = None
         if self._probe is None or time.monotonic() - self._probed_s > _PROBE_LASTS_S:
             self._probe_ice_servers()
         assert self._probe is not None
         chosen, _ = await asyncio.shield(self._probe)
         connection = PeerConnection(chosen)
-        self._introducing = Introducing(connection, self._life.settings, self._use.endpoint)
+        self._introducing = Introducing(connection, self._settings, self._use.endpoint)
         self._life.at_end(self._introducing.close)
         return connection
 
@@ -399,7 +421,7 @@ class _Opening:
         life = self._life
         link = await Link.connect(
             self._introducing,
-            life.settings,
+            self._settings,
             self._use.endpoint,
             self._hello.name,
             initiator=initiator,

@@ -41,7 +41,7 @@ FLOORS = {
     "base": (("again", "chance", "quantities", "drawing", "runtime", "wire", "journal"), ("audit",)),
     "data": (("codecs", "dedup"), ("tuning", "values")),
     "net": (
-        ("fixed_port",),
+        ("fixed_port", "stun"),
         ("signaling", "tunnel"),
         ("peer", "flight", "carrier"),
         ("paths", "reunion", "datagrams"),

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import datetime
+import hmac
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +34,8 @@ HOSTS = f"""127.0.0.1 localhost
 """
 STUN_PORT, TLS_PORT, WEB_PORT = 3478, 5349, 443
 
-USER, PASSWORD = "lab", "secret"
+SECRET = "lab"
+_LIFETIME_S = 6 * 3600
 
 # one server on two ports: both sides must meet at the same one
 _REDIRECT = f"""
@@ -107,7 +111,8 @@ class Servers:
 
     def _coturn(self, directory: Path) -> list[str]:
         return [
-            "turnserver", "-n", "--no-cli", "--realm", "lab", "--lt-cred-mech", "-u", f"{USER}:{PASSWORD}",
+            "turnserver", "-n", "--no-cli", "--realm", "lab",
+            "--use-auth-secret", "--static-auth-secret", SECRET,
             "-L", TURN, "-L", TURN_SECOND, "-L", TURN6, "-E", TURN, "-E", TURN6,
             "-p", str(STUN_PORT), "--tls-listening-port", str(TLS_PORT),
             # plain TCP and TLS on the port that nobody blocks
@@ -122,8 +127,13 @@ class Servers:
 
 
 def ice_servers() -> list[dict[str, Any]]:
-    """WebRTC's `iceServers`, best first: UDP, TCP, and both disguises as a web server."""
-    turn = {"username": USER, "credential": PASSWORD}
+    """WebRTC's `iceServers`, best first: UDP, TCP, and both disguises as a web server.
+
+    The credentials end after some hours, so that a notebook may lend them to its peer.
+    """
+    username = f"{int(time.time()) + _LIFETIME_S}:lab"
+    password = base64.b64encode(hmac.digest(SECRET.encode(), username.encode(), "sha1")).decode()
+    turn = {"username": username, "credential": password}
     return [
         {"urls": f"stun:{TURN_NAME}:{STUN_PORT}"},
         {"urls": f"turn:{TURN_NAME}:{STUN_PORT}", **turn},

@@ -1,4 +1,4 @@
-"""TCP through real gateways, punched and relayed: two helpers, their signals handed over as by kernels."""
+"""Punched TCP through real gateways: two helpers, their signals handed over as by kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
@@ -81,8 +80,6 @@ def outcome(
     one: Host,
     other: Host,
     *,
-    rung: str = "punched",
-    servers: Sequence[Sequence[dict[str, Any]]] | None = None,
     delay_s: float = 0.0,
     map_port: bool = False,
 ) -> list[str]:
@@ -91,9 +88,8 @@ def outcome(
     with ExitStack() as stack:
         helpers = []
         for index, host in enumerate((one, other)):
-            known = servers[index] if servers is not None else ice_servers()
-            parsed = tuple(IceServer.from_json(entry) for entry in known)
-            helpers.append(Helper(host, Configuration(rung, index == 0, key, parsed, map_port, 1)))
+            servers = tuple(IceServer.from_json(entry) for entry in ice_servers())
+            helpers.append(Helper(host, Configuration("punched", index == 0, key, servers, map_port, 1)))
             stack.callback(helpers[-1].close)
         for helper, to in zip(helpers, reversed(helpers), strict=True):
             threading.Thread(target=helper.relay, args=(to, delay_s), daemon=True).start()
@@ -221,19 +217,3 @@ def test_a_port_of_the_router_lets_two_symmetric_networks_connect(lab: Lab, tmp_
     for words in found:
         assert words.startswith("TCP, "), log
     assert "dnat" not in rules, f"the port was not given back: {log}"
-
-
-# -- relayed -------------------------------------------------------------------------------------------------
-
-
-def test_without_udp_one_turn_server_on_one_side_relays_a_stream(lab: Lab) -> None:
-    hosts = lab.host("udp-blocked"), lab.host("udp-blocked")
-    for known in ([ice_servers(), ice_servers()[:1]], [ice_servers()[:1], ice_servers()]):
-        for words in outcome(*hosts, rung="relay", servers=known):
-            assert words.startswith("TCP through ")
-
-
-def test_with_turn_servers_on_both_sides_the_tunnel_is_preferred(lab: Lab) -> None:
-    for words in outcome(lab.host("only-443"), lab.host("udp-blocked"), rung="relay"):
-        assert not words.startswith("TCP through ")
-        assert "turn:" in words or "relay" in words

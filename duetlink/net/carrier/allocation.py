@@ -8,7 +8,7 @@ import ssl
 from aioice import Connection, ice, stun
 
 from duetlink.errors import PathUnavailable, SettingError
-from duetlink.net.carrier.server_url import ServerUrl
+from duetlink.net.stun.server_url import ServerUrl
 
 STAGGER_S = 0.4  # before the next one is asked as well
 

@@ -11,7 +11,6 @@ purpose is to find the peer among strangers: what follows is TLS between pinned 
 
 from __future__ import annotations
 
-import asyncio
 import hmac
 import secrets
 from hashlib import sha256
@@ -71,30 +70,10 @@ class Hello:
         return _mac(self._keys[controlling], b"proof" + self._nonces)
 
 
-async def exchange_proofs(wire: Wire, hello: Hello, *, turn: asyncio.Future[None] | None = None) -> None:
-    """Return when the peer has proven itself. Raises PathUnavailable, or another OSError.
-
-    Where the first words may get lost, this side says nothing before it has heard the peer or `turn` is done.
-    """
-    has_greeted = False
-
-    def greet(_: object = None) -> None:
-        nonlocal has_greeted
-        if not has_greeted:
-            has_greeted = True
-            wire.write(hello.greeting)
-
-    if turn is None:
-        greet()
-    else:
-        turn.add_done_callback(greet)
-    try:
-        proof = hello.answer(await wire.read(GREETING_BYTES))
-    finally:
-        if turn is not None:
-            turn.remove_done_callback(greet)
-    greet()
-    wire.write(proof)
+async def exchange_proofs(wire: Wire, hello: Hello) -> None:
+    """Return when the peer has proven itself. Raises PathUnavailable, or another OSError."""
+    wire.write(hello.greeting)
+    wire.write(hello.answer(await wire.read(GREETING_BYTES)))
     hello.check(await wire.read(PROOF_BYTES))
 
 

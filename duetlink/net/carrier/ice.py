@@ -19,7 +19,6 @@ from duetlink.errors import PathUnavailable
 from duetlink.net.carrier.allocation import allocate_first
 from duetlink.net.carrier.driver import Established, Session
 from duetlink.net.carrier.ice_signals import MAX_CANDIDATES, read_candidates, read_message, read_text
-from duetlink.net.carrier.server_url import ServerUrl, parse_servers
 from duetlink.net.carrier.takeover import (
     OnlyRelayed,
     Pair,
@@ -28,6 +27,7 @@ from duetlink.net.carrier.takeover import (
     local_protocols,
     make_connection,
 )
+from duetlink.net.stun.server_url import ServerUrl, parse_servers
 from duetlink.net.tunnel.transport import TunnelTransport
 
 # shorter than the kernel waits, so that it hears the reason

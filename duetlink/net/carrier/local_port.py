@@ -13,8 +13,8 @@ import sys
 from collections.abc import Callable
 
 from duetlink.errors import PathUnavailable
-from duetlink.net.carrier.address import Address, family_of
 from duetlink.net.carrier.wire import Wire
+from duetlink.net.stun.address import Address, family_of
 
 _BACKLOG = 32
 _TRIES = 10

@@ -14,7 +14,7 @@ import threading
 from typing import Any
 
 from duetlink.errors import PathUnavailable
-from duetlink.net.carrier.address import Address, read_address
+from duetlink.net.stun.address import Address, read_address
 
 LEASE_S = 1200
 _CLOSE_TIMEOUT_S = 0.7

@@ -24,14 +24,14 @@ from typing import Any
 from aioice.ice import get_host_addresses
 
 from duetlink.errors import PathUnavailable, RemoteProtocolError
-from duetlink.net.carrier.address import Address, read_address
 from duetlink.net.carrier.driver import Established, Session
 from duetlink.net.carrier.local_port import LocalPort
 from duetlink.net.carrier.port_mapping import PortMapping, map_port
 from duetlink.net.carrier.race import Race
-from duetlink.net.carrier.server_url import parse_servers
 from duetlink.net.carrier.stun_tcp import ask_mapped
 from duetlink.net.carrier.wire import Wire
+from duetlink.net.stun.address import Address, read_address
+from duetlink.net.stun.server_url import parse_servers
 
 # shorter than the kernel waits, so that it hears the reason
 CONNECT_TIMEOUT_S = 7.0

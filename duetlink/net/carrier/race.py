@@ -39,14 +39,11 @@ class Race:
         """The peer may come from this address."""
         self._expected_hosts.add(host)
 
-    def enter(self, wire: Wire, *, turn: asyncio.Future[None] | None = None) -> asyncio.Task[None]:
-        """Find out whether this leads to the peer; done when it has lost or won. The wire is the race's.
-
-        With `turn`, the peer speaks first, until that is done.
-        """
+    def enter(self, wire: Wire) -> None:
+        """Find out whether this leads to the peer. The wire is the race's."""
         expected = wire.peer[0] in self._expected_hosts
         timeout_s = EXPECTED_TIMEOUT_S if expected else HELLO_TIMEOUT_S
-        task = asyncio.ensure_future(self._run(wire, turn, timeout_s))
+        task = asyncio.ensure_future(self._run(wire, timeout_s))
         task.add_done_callback(lambda task: self._left(task, wire))
         self._waiting[task] = expected
         if not expected:
@@ -55,7 +52,6 @@ class Race:
             task.cancel()
         else:
             self._displace(expected, MAX_EXPECTED if expected else MAX_STRANGERS)
-        return task
 
     async def deserted(self) -> None:
         """Wait until none that may be the peer's is left."""
@@ -77,11 +73,11 @@ class Race:
         for task in alike[: max(0, len(alike) - most)]:
             task.cancel()
 
-    async def _run(self, wire: Wire, turn: asyncio.Future[None] | None, timeout_s: float) -> None:
+    async def _run(self, wire: Wire, timeout_s: float) -> None:
         hello = Hello(self._key, self._rung, controlling=self._controlling)
         with contextlib.suppress(OSError, TimeoutError):
             async with asyncio.timeout(timeout_s):
-                await exchange_proofs(wire, hello, turn=turn)
+                await exchange_proofs(wire, hello)
             if not self._controlling:
                 # the other side needs as long again at most, since its choice may be another
                 async with asyncio.timeout(timeout_s):

@@ -8,7 +8,7 @@ from duetlink.net.carrier.driver import Establish
 
 _DRIVERS = {
     "udp": ("duetlink.net.carrier.ice", "establish_direct"),
-    "relay": ("duetlink.net.carrier.relay", "establish"),
+    "relay": ("duetlink.net.carrier.ice", "establish_relayed"),
     "punched": ("duetlink.net.carrier.punch", "establish"),
 }
 

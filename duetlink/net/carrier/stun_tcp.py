@@ -14,10 +14,10 @@ from collections.abc import Sequence
 from aioice import stun
 
 from duetlink.errors import RemoteProtocolError
-from duetlink.net.carrier.address import Address
 from duetlink.net.carrier.local_port import LocalPort
-from duetlink.net.carrier.server_url import ServerUrl
 from duetlink.net.carrier.wire import CAPACITY_BYTES, Wire
+from duetlink.net.stun.address import Address
+from duetlink.net.stun.server_url import ServerUrl
 
 MAX_SERVERS = 6
 

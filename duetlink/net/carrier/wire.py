@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-import ssl
 import struct
 import sys
 from typing import Self, cast
 
-from duetlink.net.carrier.address import Address
+from duetlink.net.stun.address import Address
 
 # what is held of bytes that nobody has asked for; the system holds the rest back from a stranger
 CAPACITY_BYTES = 2048
@@ -19,7 +18,7 @@ _LINGER_NOT = struct.pack("HH" if sys.platform == "win32" else "ii", 1, 0)  # st
 
 
 class Wire(asyncio.BufferedProtocol):
-    """TCP, or TLS over it. Belongs to its loop; `abort` it unless it was handed over."""
+    """TCP. Belongs to its loop; `abort` it unless it was handed over."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -37,13 +36,6 @@ class Wire(asyncio.BufferedProtocol):
         except BaseException:
             sock.close()
             raise
-        return wire
-
-    @classmethod
-    async def open(cls, address: Address, tls: ssl.SSLContext | None, name: str) -> Self:
-        """Connect; with `tls`, to a server that proves to be `name`. Raises OSError."""
-        loop = asyncio.get_running_loop()
-        _, wire = await loop.create_connection(cls, *address, ssl=tls, server_hostname=name if tls else None)
         return wire
 
     async def read(self, size_bytes: int) -> bytes:

@@ -17,6 +17,7 @@ from duetlink.net.paths.attempt import Attempt
 from duetlink.net.paths.base import PathContext
 from duetlink.net.paths.carrier_desk import ATTEMPT_ID_BYTES, KEY_BYTES, Carried
 from duetlink.net.paths.flight_path import FlightPath
+from duetlink.net.stun.lending import has_turn
 
 WANTED_TIMEOUT_S = 5.0
 PROBE_TIMEOUT_S = 5.0
@@ -140,7 +141,7 @@ class CarriedPath(FlightPath, Carried):
         )
 
     def has_relay(self) -> bool:
-        return any(url.startswith("turn") for server in self._context.ice_servers for url in server.urls)
+        return has_turn(self._context.ice_servers)
 
     # -- the peer --------------------------------------------------------------------------------------------
 

@@ -9,13 +9,14 @@ from duetlink.net.signaling.base import MAX_MESSAGE_BYTES, Mailbox, Mood, Role
 from duetlink.net.signaling.client import WebSocketMailbox
 from duetlink.net.signaling.code import SessionCode
 from duetlink.net.signaling.discovery import SignalingServer, configured, live_servers
-from duetlink.net.signaling.hello import GROUP, Hello, negotiate
+from duetlink.net.signaling.hello import BORROWS, GROUP, Hello, negotiate
 from duetlink.net.signaling.limits import Limits
 from duetlink.net.signaling.pairing import Paired, connected, pair_owner, pair_scientist
 from duetlink.net.signaling.paste import PasteOwner, PasteScientist
 from duetlink.net.signaling.secret import SessionKey
 
 __all__ = [
+    "BORROWS",
     "GROUP",
     "MAX_MESSAGE_BYTES",
     "Hello",

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from duetlink.errors import IncompatiblePeer, LocalProtocolError, RemoteProtocolError
 from duetlink.net.signaling import schema_pb2 as pb
+from duetlink.net.stun.lending import MAX_LENT, borrowed
+from duetlink.settings import IceServer
 
 MAX_TEXT = 64
 MAX_FEATURES = 64
 
 GROUP = "group"  # the feature of whoever wants a group; without it, a duet
+BORROWS = "borrows"  # of a side that has no TURN server of its own, and would use the peer's
 
 
 def _shown(text: str) -> str:
@@ -20,13 +23,15 @@ def _shown(text: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """Protocol range, library version, name to show, features. Texts are cut to 64 printable characters."""
+    """Protocol range, version and name, both cut to 64 printable characters, features, and relays."""
 
     protocol_min: int
     protocol_max: int
     version: str
     name: str = ""
     features: frozenset[str] = frozenset()
+    relays: tuple[IceServer, ...] = field(default=(), repr=False)
+    """TURN servers with short-lived credentials that the peer may use (`net/stun/lending.py`)"""
 
     def __post_init__(self) -> None:
         if not 1 <= self.protocol_min <= self.protocol_max < 2**32:
@@ -47,6 +52,11 @@ class Hello:
             version=self.version,
             name=self.name,
             features=sorted(self.features),
+            relays=(
+                pb.Relay(url=url, username=relay.username or "", credential=relay.credential or "")
+                for relay in self.relays
+                for url in relay.urls
+            ),
         )
 
     @classmethod
@@ -56,9 +66,19 @@ class Hello:
             raise RemoteProtocolError(
                 f"the peer names {len(wire.features)} features, at most {MAX_FEATURES} are allowed"
             )
+        if len(wire.relays) > MAX_LENT:
+            raise RemoteProtocolError(
+                f"the peer lends {len(wire.relays)} TURN servers, at most {MAX_LENT} are allowed"
+            )
+        relays = tuple(borrowed(relay.url, relay.username, relay.credential) for relay in wire.relays)
         try:
             return cls(
-                wire.protocol_min, wire.protocol_max, wire.version, wire.name, frozenset(wire.features)
+                wire.protocol_min,
+                wire.protocol_max,
+                wire.version,
+                wire.name,
+                frozenset(wire.features),
+                relays,
             )
         except LocalProtocolError as error:
             raise RemoteProtocolError(f"the peer's hello: {error}") from None

@@ -4,6 +4,11 @@
     scientist -> owner   SPAKE2 message B, sealed(hello, offer)        proves that it knows the words
     owner -> scientist   sealed(hello, answer)                         proves the same
 
+Where the scientist has no TURN server and the owner lends one, two crossings come before the answer:
+
+    owner -> scientist   sealed(hello with relays, nothing)
+    scientist -> owner   sealed(hello, an offer that uses them)
+
 The scientist leaves when it has opened the answer. So the owner keeps its end while the two connect, and
 learns there if the answer was altered or lost.
 
@@ -16,6 +21,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import dataclasses
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TypeVar
@@ -35,8 +41,9 @@ from duetlink.net.signaling import schema_pb2 as pb
 from duetlink.net.signaling.base import MAX_MESSAGE_BYTES, Mailbox, Role
 from duetlink.net.signaling.code import SessionCode
 from duetlink.net.signaling.endings import OtherSideDone
-from duetlink.net.signaling.hello import Hello, negotiate
+from duetlink.net.signaling.hello import BORROWS, Hello, negotiate
 from duetlink.net.signaling.secret import KeyAgreement, SessionKey
+from duetlink.settings import IceServer
 
 SCIENTIST_TIMEOUT_S = 30.0
 OWNER_TIMEOUT_S = 30.0  # once the scientist has come
@@ -85,8 +92,12 @@ async def pair_owner(
                 protocol, features = negotiate(hello, their_hello)
             except IncompatiblePeer:
                 # the scientist finds the same from our hello
-                await mailbox.send(_sealed_envelope(key, hello, b""))
+                await mailbox.send(_sealed_envelope(key, dataclasses.replace(hello, relays=()), b""))
                 raise
+            lends, hello = hello, dataclasses.replace(hello, relays=())
+            if lends.relays and BORROWS in their_hello.features:
+                await mailbox.send(_sealed_envelope(key, lends, b""))
+                _, offer = open_introduction(key, _read_envelope(await mailbox.receive()).sealed)
             payload = await answer(their_hello, offer)
             await mailbox.send(_sealed_envelope(key, hello, payload))
             return Paired(key, their_hello, offer, protocol, features)
@@ -155,10 +166,13 @@ async def pair_scientist(
     hello: Hello,
     offer: bytes | Awaitable[bytes],
     timeout_s: float | None = SCIENTIST_TIMEOUT_S,
+    borrow: Callable[[tuple[IceServer, ...]], Awaitable[bytes]] | None = None,
 ) -> Paired:
     """Prove to the owner that this side knows the words, send the offer, and return the owner's answer.
 
-    An awaitable `offer` runs while the owner's message is on its way and is cancelled on failure. Raises
+    An awaitable `offer` runs while the owner's message is on its way and is cancelled on failure. `borrow`
+    makes another one with TURN servers that the owner lends; it is called once at most, and only if `hello`
+    has the feature `BORROWS`. Raises
     WrongCode (the code is burnt), IncompatiblePeer, PairingTimeout after `timeout_s`, PeerUnreachable where
     the owner has left and its answer has not come, RemoteProtocolError, and what the mailbox and `offer`
     raise. The mailbox stays open on success and is closed on any failure,
@@ -172,6 +186,10 @@ async def pair_scientist(
             await mailbox.send(_sealed_envelope(key, hello, await offering, agreement.message))
             their_hello, answer = open_introduction(key, _read_envelope(await mailbox.receive()).sealed)
             protocol, features = negotiate(hello, their_hello)
+            if borrow is not None and their_hello.relays and not answer:
+                offer = await borrow(their_hello.relays)
+                await mailbox.send(_sealed_envelope(key, hello, offer))
+                _, answer = open_introduction(key, _read_envelope(await mailbox.receive()).sealed)
             return Paired(key, their_hello, answer, protocol, features)
     except WrongCode:
         await mailbox.close("wrong-code")

@@ -127,18 +127,30 @@ class Introduction(_message.Message):
     def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., payload: _Optional[bytes] = ...) -> None: ...
 
 class Hello(_message.Message):
-    __slots__ = ("protocol_min", "protocol_max", "version", "name", "features")
+    __slots__ = ("protocol_min", "protocol_max", "version", "name", "features", "relays")
     PROTOCOL_MIN_FIELD_NUMBER: _ClassVar[int]
     PROTOCOL_MAX_FIELD_NUMBER: _ClassVar[int]
     VERSION_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
     FEATURES_FIELD_NUMBER: _ClassVar[int]
+    RELAYS_FIELD_NUMBER: _ClassVar[int]
     protocol_min: int
     protocol_max: int
     version: str
     name: str
     features: _containers.RepeatedScalarFieldContainer[str]
-    def __init__(self, protocol_min: _Optional[int] = ..., protocol_max: _Optional[int] = ..., version: _Optional[str] = ..., name: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ...) -> None: ...
+    relays: _containers.RepeatedCompositeFieldContainer[Relay]
+    def __init__(self, protocol_min: _Optional[int] = ..., protocol_max: _Optional[int] = ..., version: _Optional[str] = ..., name: _Optional[str] = ..., features: _Optional[_Iterable[str]] = ..., relays: _Optional[_Iterable[_Union[Relay, _Mapping]]] = ...) -> None: ...
+
+class Relay(_message.Message):
+    __slots__ = ("url", "username", "credential")
+    URL_FIELD_NUMBER: _ClassVar[int]
+    USERNAME_FIELD_NUMBER: _ClassVar[int]
+    CREDENTIAL_FIELD_NUMBER: _ClassVar[int]
+    url: str
+    username: str
+    credential: str
+    def __init__(self, url: _Optional[str] = ..., username: _Optional[str] = ..., credential: _Optional[str] = ...) -> None: ...
 
 class PasteBlob(_message.Message):
     __slots__ = ("secret", "public_key", "sealed")

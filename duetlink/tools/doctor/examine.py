@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duetlink.errors import SettingError
-from duetlink.net.carrier.server_url import ServerUrl
+from duetlink.net.stun.server_url import ServerUrl
 from duetlink.settings import Settings
 from duetlink.tools.doctor.addresses import addresses_finding, own_addresses
 from duetlink.tools.doctor.finding import Finding

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from aioice import stun
 
-from duetlink.net.carrier.server_url import ServerUrl
+from duetlink.net.stun.server_url import ServerUrl
 from duetlink.tools.doctor.finding import Finding, foreign
 from duetlink.tools.doctor.message import Address, binding_request, mapped_address
 from duetlink.tools.doctor.resolver import NameUnresolved, Resolver

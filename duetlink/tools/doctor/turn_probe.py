@@ -7,7 +7,7 @@ import ssl
 import time
 from dataclasses import dataclass
 
-from duetlink.net.carrier.server_url import ServerUrl
+from duetlink.net.stun.server_url import ServerUrl
 from duetlink.tools.doctor.finding import Finding, Outcome
 from duetlink.tools.doctor.message import Address
 from duetlink.tools.doctor.resolver import NameUnresolved, Resolver

@@ -147,34 +147,6 @@ async def test_who_sends_junk_is_dropped_at_once(races: tuple[Race, Race], says:
     assert not races[0].winner.done()
 
 
-async def test_who_waits_for_its_turn_says_nothing_before_it(races: tuple[Race, Race]) -> None:
-    loop = asyncio.get_running_loop()
-    turn = loop.create_future()
-    ours, theirs = socket.socketpair()
-    theirs.setblocking(False)
-    races[0].enter(await Wire.adopt(ours), turn=turn)
-    for _ in range(5):
-        await asyncio.sleep(0)
-    with theirs, pytest.raises(BlockingIOError):
-        theirs.recv(1)
-
-
-@pytest.mark.parametrize("comes", [True, False])
-async def test_a_turn_comes_with_the_peers_words_or_by_itself(races: tuple[Race, Race], comes: bool) -> None:
-    """Both sides may wait for it, where neither knows whether the other's end is there."""
-    loop = asyncio.get_running_loop()
-    turns = [loop.create_future() for _ in races]
-    wires = [await Wire.adopt(sock) for sock in socket.socketpair()]
-    races[0].enter(wires[0], turn=turns[0])
-    races[1].enter(wires[1], turn=turns[1] if comes else None)
-    for turn in turns if comes else ():
-        turn.set_result(None)
-    assert [await race.winner for race in races] == wires
-    for race, wire in zip(races, wires, strict=True):
-        await race.close(keep=wire)
-        wire.abort()
-
-
 async def test_who_is_silent_is_dropped_at_the_limit(
     races: tuple[Race, Race], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from duetlink.errors import RemoteProtocolError
 from duetlink.net.carrier.local_port import LocalPort
-from duetlink.net.carrier.server_url import ServerUrl
 from duetlink.net.carrier.stun_tcp import ask_mapped, parse, read_message
 from duetlink.net.carrier.wire import Wire
+from duetlink.net.stun.server_url import ServerUrl
 from duetlink.settings import IceServer
 from tests.turn_server import TurnServer
 

@@ -25,11 +25,12 @@ from duetlink.net.signaling import schema_pb2 as pb
 from duetlink.net.signaling.base import Role
 from duetlink.net.signaling.client import WebSocketMailbox
 from duetlink.net.signaling.code import SessionCode
-from duetlink.net.signaling.hello import Hello, negotiate
+from duetlink.net.signaling.hello import BORROWS, Hello, negotiate
 from duetlink.net.signaling.memory import MemoryMailbox
 from duetlink.net.signaling.pairing import Paired, connected, open_introduction, pair_owner, pair_scientist
 from duetlink.net.signaling.secret import KeyAgreement, SessionKey
 from duetlink.net.signaling.server import MailboxServer
+from duetlink.settings import IceServer
 
 CODE = SessionCode(7, ("crossover", "clockwork"))
 WRONG = SessionCode(7, ("crossover", "cobra"))
@@ -78,6 +79,50 @@ async def test_both_sides_pair_over_a_server_with_an_offer_in_the_making(url: st
     assert scientist.payload == b"ben said made"
     await a.close()
     await b.close()
+
+
+RELAY = IceServer(("turn:192.0.2.7:3478?transport=udp",), "1800003600:ana", "p")
+
+
+async def test_a_scientist_that_borrows_makes_its_offer_anew_with_the_relays_of_the_owner() -> None:
+    a, b = MemoryMailbox.pair()
+    lending, borrowing = replace(ANA, relays=(RELAY,)), replace(BEN, features=frozenset({BORROWS}))
+    borrowed: list[tuple[IceServer, ...]] = []
+
+    async def borrow(relays: tuple[IceServer, ...]) -> bytes:
+        borrowed.append(relays)
+        return b"better offer"
+
+    owner, scientist = await both(
+        pair_owner(a, CODE, lending, answer), pair_scientist(b, CODE, borrowing, b"offer", borrow=borrow)
+    )
+    assert isinstance(owner, Paired)
+    assert isinstance(scientist, Paired)
+    assert borrowed == [(RELAY,)]
+    assert (owner.payload, scientist.payload) == (b"better offer", b"ben said better offer")
+
+
+async def test_an_owner_lends_to_nobody_who_does_not_borrow() -> None:
+    a, b = MemoryMailbox.pair()
+    _, scientist = await both(
+        pair_owner(a, CODE, replace(ANA, relays=(RELAY,)), answer), pair_scientist(b, CODE, BEN, b"offer")
+    )
+    assert isinstance(scientist, Paired)
+    assert (scientist.hello, scientist.payload) == (ANA, b"ben said offer")
+
+
+async def test_an_owner_has_the_relays_of_the_scientist_before_it_answers() -> None:
+    a, b = MemoryMailbox.pair()
+
+    async def note(hello: Hello, offer: bytes) -> bytes:
+        assert hello.relays == (RELAY,)
+        return b"answer"
+
+    lending = replace(BEN, relays=(RELAY,))
+    owner, scientist = await both(pair_owner(a, CODE, ANA, note), pair_scientist(b, CODE, lending, b"offer"))
+    assert isinstance(owner, Paired)
+    assert isinstance(scientist, Paired)
+    assert scientist.payload == b"answer"
 
 
 async def test_wrong_words_fail_on_both_sides_and_burn_the_code(url: str, server: MailboxServer) -> None:
@@ -377,6 +422,8 @@ def test_an_authenticated_peer_that_says_nonsense_is_a_remote_protocol_error(pla
         pb.Hello(protocol_min=1, protocol_max=1, features=["x"] * 65),
         pb.Hello(protocol_min=1, protocol_max=1, features=["x" * 65]),
         pb.Hello(protocol_min=1, protocol_max=1, features=[""]),
+        pb.Hello(protocol_min=1, protocol_max=1, relays=[pb.Relay(url="turn:127.0.0.1")]),
+        pb.Hello(protocol_min=1, protocol_max=1, relays=[pb.Relay(url="turn:192.0.2.7")] * 9),
     ],
 )
 def test_a_hello_that_no_peer_may_send_is_refused(wire: pb.Hello) -> None:

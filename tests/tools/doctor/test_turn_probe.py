@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 from aioice import stun
 
-from duetlink.net.carrier.server_url import ServerUrl
+from duetlink.net.stun.server_url import ServerUrl
 from duetlink.settings import IceServer
 from duetlink.tools.doctor.finding import Finding
 from duetlink.tools.doctor.resolver import Resolver

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from duetlink.errors import SettingError
-from duetlink.net.carrier.server_url import ServerUrl
+from duetlink.net.stun.server_url import ServerUrl
 from duetlink.settings import IceServer
 
 SERVER = IceServer(("turn:x",), "ada", "hunter2")

@@ -64,7 +64,11 @@ class ServerUrl:
     @property
     def location(self) -> str:
         """Without the transport: `turn:turn.example.org:3478`."""
-        host = f"[{self.host}]" if ":" in self.host else self.host
+        return self.at(self.host)
+
+    def at(self, host: str) -> str:
+        """The same at another name or address of the server."""
+        host = f"[{host}]" if ":" in host else host
         return f"{self.kind}:{host}:{self.port}"
 
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from duetlink.net.carrier.address import read_address
+from duetlink.net.stun.address import read_address
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,82 @@
+"""TURN servers that one side lends to the other, which has none of its own.
+
+Lent are credentials that end by themselves, and no others: those whose user name begins with the Unix time of
+their end, as servers with a shared secret check it (draft-uberti-behave-turn-rest-00 §2.2; coturn's
+`use-auth-secret`). A password that stays valid never leaves.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+from collections.abc import Iterable
+
+from duetlink.errors import RemoteProtocolError, SettingError
+from duetlink.net.stun.address import read_address
+from duetlink.net.stun.server_url import ServerUrl, parse_servers
+from duetlink.settings import IceServer
+
+MAX_LENT = 8
+MAX_LIFETIME_S = 24 * 3600.0  # an expiry further away protects nothing; TURN services give a day at most
+MAX_TEXT = 256  # of a user name, and of a password
+
+_EXPIRING = re.compile(r"(?P<end_s>[0-9]{10})(:.*)?", re.DOTALL)
+
+
+async def lent(servers: tuple[IceServer, ...], now_s: float, timeout_s: float) -> tuple[IceServer, ...]:
+    """What of `servers` the peer may use at `now_s`, one URL each, with an IP address in place of a name.
+
+    Names are looked up here, for at most `timeout_s`: no side looks names up for its peer. Servers that are
+    spoken to by TLS are not lent, since their certificates are for names.
+    """
+    urls = [url for url in parse_servers(servers)[0] if is_lendable(url, now_s)]
+    found = await asyncio.gather(*(_addresses(url, timeout_s) for url in urls))
+    return tuple(server for lendable in found for server in lendable)[:MAX_LENT]
+
+
+def is_lendable(url: ServerUrl, now_s: float) -> bool:
+    """Whether its credentials end within a day, and have not ended."""
+    end = _EXPIRING.fullmatch(url.username or "")
+    return (
+        end is not None
+        and 0 < int(end["end_s"]) - now_s <= MAX_LIFETIME_S
+        and url.kind == "turn"
+        and url.transport in ("udp", "tcp")
+        and len(url.username or "") <= MAX_TEXT
+        and 0 < len(url.credential or "") <= MAX_TEXT
+    )
+
+
+def borrowed(url: str, username: str, credential: str) -> IceServer:
+    """A server that the peer lends. Raises RemoteProtocolError for one that this side must not speak to."""
+    server = IceServer((url,), username, credential) if url.startswith("turn:") else None
+    try:
+        parsed = ServerUrl.parse(url, server) if server is not None else None
+    except SettingError:
+        parsed = None
+    if server is None or parsed is None or read_address([parsed.host, parsed.port]) is None:
+        raise RemoteProtocolError("the peer lends a TURN server that has no IP address of another machine")
+    if len(username) > MAX_TEXT or len(credential) > MAX_TEXT:
+        raise RemoteProtocolError(
+            f"the peer lends a TURN server with credentials of over {MAX_TEXT} characters"
+        )
+    return server
+
+
+def has_turn(servers: Iterable[IceServer]) -> bool:
+    return any(url.startswith("turn") for server in servers for url in server.urls)
+
+
+async def _addresses(url: ServerUrl, timeout_s: float) -> list[IceServer]:
+    try:
+        async with asyncio.timeout(timeout_s):
+            found = await asyncio.get_running_loop().getaddrinfo(url.host, url.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError, TimeoutError):
+        return []
+    hosts = dict.fromkeys(str(address[0]) for *_, address in found)
+    return [
+        IceServer((f"{url.at(host)}?transport={url.transport}",), url.username, url.credential)
+        for host in hosts
+        if read_address([host, url.port]) is not None
+    ]
