@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.transport import Message
 
 _LENGTHS = struct.Struct("<IQ")
@@ -101,8 +102,8 @@ def main() -> None:
     array = np.empty(0, np.float32)
     ways: dict[str, Callable[[], object]] = {
         "gloo": lambda: dist.all_reduce(torch.from_numpy(array)),
-        "shared memory": lambda: thread.run(shared.all_reduce(array, in_place=True)),
-        "plain TCP": lambda: thread.run(plain.all_reduce(array, in_place=True)),
+        "shared memory": lambda: thread.run(shared.all_reduce(array, ReduceOptions(in_place=True))),
+        "plain TCP": lambda: thread.run(plain.all_reduce(array, ReduceOptions(in_place=True))),
     }
     found = []
     for size_bytes in sizes:

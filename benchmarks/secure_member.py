@@ -15,6 +15,7 @@ import torch.distributed as dist
 from benchmarks.group_member import SocketTransport
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.secure.party import Party
 from duetlink.groups.secure.sums import SecureSum
 
@@ -65,7 +66,9 @@ def main() -> None:
                 if way == "plain":
                     result = thread.run(member.all_reduce(array))
                 else:
-                    result = thread.run(SecureSum().all_reduce(member, party, array, limit=1.0))
+                    result = thread.run(
+                        SecureSum().run(member, party, array, ReduceOptions(secure=True, limit=1.0))
+                    )
                 found[name][way].append(time.perf_counter() - start_s)
                 results.append(result)
             if not np.allclose(*results, rtol=0, atol=1e-5):

@@ -67,6 +67,7 @@ FLOORS = {
         ("collectives", "mesh", "meeting", "call", "departures"),
         ("averaging", "figures", "points", "member_links"),
         ("entrance", "open_epoch", "secure"),
+        ("attempts",),
         ("life",),
         ("ports", "post", "rounds", "shared_state", "watching"),
         ("operations",),

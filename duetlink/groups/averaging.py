@@ -14,8 +14,10 @@ from duetlink.errors import SettingError, UnsupportedValue
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.elements import Array
 from duetlink.groups.collectives.operands import check
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.collectives.trees import take_apart
 
+MEAN = ReduceOptions("mean")
 _LONE = "value"  # the name of an array that is the whole value
 
 # A weighted mean of integers is computed in float64. The sum of the weights, a share of it, a product and the
@@ -132,7 +134,7 @@ async def average(collectives: Collectives, value: Any, weight: float | None, ca
         plain = f"{call}, an average without a weight"
         found: dict[str, Any] = await _flags(collectives, parts, True, plain)
         if parts.numbers:
-            found |= parts.named(await collectives.all_reduce(parts.given, "mean", call=plain))
+            found |= parts.named(await collectives.all_reduce(parts.given, MEAN, call=plain))
         return put_back(value, joined(state, found))
     weight = checked_weight(weight)
     told: Any = await collectives.all_reduce(np.float64(weight), call=f"{call}, the weight of an average")
@@ -140,7 +142,7 @@ async def average(collectives: Collectives, value: Any, weight: float | None, ca
     found = await _flags(collectives, parts, weight > 0, call)
     if parts.numbers:
         scaled = {name: _scaled(leaf, weight / total) for name, leaf in parts.numbers.items()}
-        summed = await collectives.all_reduce(scaled.get(_LONE, scaled), "sum", call=call)
+        summed = await collectives.all_reduce(scaled.get(_LONE, scaled), call=call)
         found |= parts.named(summed)
     return put_back(value, joined(state, found))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -11,6 +12,7 @@ from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import LocalProtocolError
 from duetlink.groups.call import Call
 from duetlink.groups.collectives.operation import here
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.operations import OPERATIONS, Operations
 
 
@@ -27,13 +29,33 @@ class AwaitableGroup:
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         if name not in OPERATIONS:
             raise unknown("group.awaitable", name, OPERATIONS)
-        thread, method = self._thread, getattr(self._operations, name)
+        return functools.partial(self._begin, name)
 
-        def called(*args: Any, **kwargs: Any) -> Awaitable[Any]:
-            try:
-                asyncio.get_running_loop()
-            except RuntimeError:  # nobody could wait for what would begin here
-                raise LocalProtocolError(f"no event loop runs here to await it: call group.{name}") from None
-            return asyncio.wrap_future(thread.submit(method(Call(here()), *args, **kwargs)))
+    def all_reduce(
+        self, value: Any, op: str = "sum", *, timeout_s: float | None = None, **options: Any
+    ) -> Awaitable[Any]:
+        return self._begin("all_reduce", value, ReduceOptions(op, **options), timeout_s=timeout_s)
 
-        return called
+    def average(
+        self,
+        value: Any,
+        weight: float | None = None,
+        *,
+        secure: bool = False,
+        limit: float | None = None,
+        colluding: int | None = None,
+        accountable: bool = False,
+        timeout_s: float | None = None,
+    ) -> Awaitable[Any]:
+        options = ReduceOptions(
+            "mean", secure=secure, limit=limit, colluding=colluding, accountable=accountable
+        )
+        return self._begin("average", value, weight, options, timeout_s=timeout_s)
+
+    def _begin(self, name: str, *args: Any, **kwargs: Any) -> Awaitable[Any]:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:  # nobody could wait for what would begin here
+            raise LocalProtocolError(f"no event loop runs here to await it: call group.{name}") from None
+        method = getattr(self._operations, name)
+        return asyncio.wrap_future(self._thread.submit(method(Call(here()), *args, **kwargs)))

@@ -19,6 +19,7 @@ from duetlink.groups.call import Call, ProgressBar
 from duetlink.groups.collectives.choice import Explanation
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.operation import here
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.departures import LEFT
 from duetlink.groups.life import GroupLife
@@ -419,16 +420,10 @@ class Group(KnownAttributes):
 
         Newcomers who wait come in first, where the group was launched without a size.
         """
-        return self._run(
-            self._operations.average,
-            value,
-            weight,
-            secure=secure,
-            limit=limit,
-            colluding=colluding,
-            accountable=accountable,
-            timeout_s=timeout_s,
+        options = ReduceOptions(
+            "mean", secure=secure, limit=limit, colluding=colluding, accountable=accountable
         )
+        return self._run(self._operations.average, value, weight, options, timeout_s=timeout_s)
 
     def sync(self, state: Any, *, timeout_s: float | None = None) -> Any:
         """The state that most members hold (of several, that of the lowest rank), at all of them.
@@ -476,20 +471,8 @@ class Group(KnownAttributes):
                 `names`. Items take 8 bytes, in steps of `limit` times 2^-29 (of 16 members 2^-27).
             timeout_s: CallTimeout after so long.
         """
-        return self._run(
-            self._operations.all_reduce,
-            value,
-            op,
-            in_place=in_place,
-            algorithm=algorithm,
-            codec=codec,
-            secure=secure,
-            limit=limit,
-            noise=noise,
-            colluding=colluding,
-            accountable=accountable,
-            timeout_s=timeout_s,
-        )
+        options = ReduceOptions(op, in_place, algorithm, codec, secure, limit, noise, colluding, accountable)
+        return self._run(self._operations.all_reduce, value, options, timeout_s=timeout_s)
 
     def reduce(
         self,
@@ -570,10 +553,8 @@ class Group(KnownAttributes):
             SettingError: a value that cannot be.
             OperationRefused: `only` does not allow that operation.
         """
-        if shows == "secure_sum":
-            self._operations.check_secure("rounds", "average", secure=True)
-        else:
-            self._operations.check("rounds", shows)
+        secure = shows == "secure_sum"
+        self._operations.check("rounds", "average" if secure else shows, secure=secure)
         return Rounds(self._life, self._thread, self._operations.note, part, quorum=quorum, grace_s=grace_s)
 
     # -- inside ----------------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from duetlink.errors import (
     PutOut,
     RemoteProtocolError,
 )
+from duetlink.groups.attempts import Attempts
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.departures import LEFT, Departures
 from duetlink.groups.entrance import FOUNDER, Entrance
@@ -454,47 +455,16 @@ class GroupLife:
 
     # -- operations ------------------------------------------------------------------------------------------
 
+    def attempts(self, *, counts: bool = True) -> Attempts:
+        """One operation: `while True: async with attempts as collectives: return await …`."""
+        return Attempts(self, counts=counts)
+
     async def operate(self, work: Callable[[Collectives], Awaitable[T]], *, counts: bool = True) -> T:
-        """Run one operation in the epoch that there is, or in the next one, where it is about to change.
-
-        With `on_loss="continue"` what a loss has interrupted is tried again among those who are left, where
-        all of them were interrupted in the same operation. Where some had finished it, nobody tries again:
-        those raise PeerLost from their next operation.
-
-        Raises:
-            PeerLost: a member is lost, once for each at every other member. Also where a member has left
-                that an operation still needed, once at every other member.
-            GroupOver: this member is in the group no more.
-            DuetError: as `work` does.
-        """
+        """Run one operation, as `Attempts` says. Raises as that, and as `work`."""
+        attempts = self.attempts(counts=counts)
         while True:
-            epoch = await self._begin()
-            assert self.standing is not None
-            well = 0
-            try:
-                result = await work(epoch.collectives)
-                well = int(counts)
-                return result
-            except PeerLost as lost:
-                interrupted = lost
-                self._losses.told()
-            except Exception:
-                self._losses.told()  # this tells it: a member that was put out raises why
-                raise
-            finally:
-                self._running -= 1
-                if epoch.is_spoilt and self.standing.epoch.number == epoch.number:
-                    self._feed(machine.Spoil())
-                if not self._running:
-                    self._feed(machine.Ended(well))
-                self._answer_leavers()
-            if self.on_loss == "raise":
-                raise interrupted
-            while self.standing.epoch.number == epoch.number:
-                self.check_open()
-                await self.wait_change()
-            if not self._losses.may_try_again(epoch.number):
-                raise interrupted
+            async with attempts as collectives:
+                return await work(collectives)
 
     def roll(self) -> tuple[int, tuple[bytes, ...]]:
         """The number of this epoch, and its members' keys by rank. Call it where an operation runs."""
@@ -502,7 +472,11 @@ class GroupLife:
         epoch = self.standing.epoch
         return epoch.number, tuple(self.roster.entries[seat].key for seat in epoch.members)
 
-    async def _begin(self) -> OpenEpoch:
+    async def begin(self) -> OpenEpoch:
+        """Begin one operation in the epoch that there is, or in the next one, where it is about to change.
+
+        Raises what is to be raised in its place: PeerLost, or why it never can begin.
+        """
         await self.wait_ready()
         while True:
             now = self.standing
@@ -525,6 +499,30 @@ class GroupLife:
             self._feed(machine.Begun())
         self._running += 1
         return self._open
+
+    def ended(self, epoch: OpenEpoch, error: BaseException | None, *, counts: bool) -> None:
+        """That operation has ended here: well, and then it `counts` or not, or with an error."""
+        assert self.standing is not None
+        if isinstance(error, Exception):
+            self._losses.told()  # this tells it: a member that was put out raises why
+        self._running -= 1
+        if epoch.is_spoilt and self.standing.epoch.number == epoch.number:
+            self._feed(machine.Spoil())
+        if not self._running:
+            self._feed(machine.Ended(int(counts and error is None)))
+        self._answer_leavers()
+
+    async def may_try_again(self, epoch: OpenEpoch) -> bool:
+        """Whether what a loss has interrupted is to be run again, which is known in the next epoch. Raises
+        why there will be none.
+        """
+        assert self.standing is not None
+        if self.on_loss == "raise":
+            return False
+        while self.standing.epoch.number == epoch.number:
+            self.check_open()
+            await self.wait_change()
+        return self._losses.may_try_again(epoch.number)
 
     async def point(self, call: str, admits: Callable[[int], bool] = lambda seat: True) -> None:
         """All members call this: newcomers who wait come in, of whom `admits` says yes. Returns in the epoch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from numbers import Real
 from types import FunctionType, MethodType
 from typing import Any, SupportsIndex, TypeVar
@@ -22,6 +22,7 @@ from duetlink.groups import averaging, shared_state
 from duetlink.groups.call import Call
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.engine import INTERRUPTED
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.life import GroupLife
 from duetlink.groups.records import Records
 from duetlink.groups.secure import averages
@@ -61,116 +62,65 @@ class Operations:
         self._entered = -1  # the last epoch that the audit log knows of
 
     async def admit(self, call: Call, *, timeout_s: float | None = None) -> None:
-        async with self._beginning:
-            pass
-        await self._timed(call, "admit", self._life.point(f"admit at {call.place}"), timeout_s)
+        async with self._timed(call, "admit", timeout_s):
+            await self._in_order()
+            await self._life.point(f"admit at {call.place}")
 
     async def average(
         self,
         call: Call,
         value: Any,
-        weight: float | None = None,
+        weight: float | None,
+        options: ReduceOptions,
         *,
-        secure: bool = False,
-        limit: float | None = None,
-        colluding: int | None = None,
-        accountable: bool = False,
         timeout_s: float | None = None,
     ) -> Any:
-        ranges = {"limit": limit, "colluding": colluding, "accountable": accountable or None}
-        self.check_secure("average", "average", secure, **ranges)
+        self.check("average", "average", secure=options.secure)
         averaging.state_of(value)  # a model that has no mean is refused before anything begins
         sums = SecureSum()
-
-        async def whole() -> Any:
-            async with self._beginning:
-                pass
+        async with self._timed(call, "average", timeout_s):
+            await self._in_order()
             if self._life.grows:
                 await self._life.point(f"average at {call.place}")
-
-            async def average(collectives: Collectives) -> Any:
-                party = Party(*self._life.roll())
-                async with self._begun(collectives, call, "average"):
-                    await self.note("secure_average" if secure else "average", averaging.state_of(value))
-                if not secure:
-                    return await averaging.average(collectives, value, weight, call.place)
-                return await averages.average(
-                    sums,
-                    collectives,
-                    party,
-                    value,
-                    weight,
-                    limit=limit,
-                    colluding=colluding,
-                    accountable=accountable,
-                    call=call.place,
-                )
-
-            return await self._life.operate(average)
-
-        return await self._timed(call, "average", whole(), timeout_s)
+            attempts = self._life.attempts()
+            while True:
+                async with attempts as collectives:
+                    async with self._begun(collectives, call):
+                        kind = "secure_average" if options.secure else "average"
+                        await self.note(kind, averaging.state_of(value))
+                    if not options.secure:
+                        return await averaging.average(collectives, value, weight, call.place)
+                    party = Party(*self._life.roll())
+                    return await averages.average(
+                        sums, collectives, party, value, weight, options, call=call.place
+                    )
 
     async def sync(self, call: Call, state: Any, *, timeout_s: float | None = None) -> Any:
-        self.check("sync", "sync")
-        averaging.state_of(state)
-
-        async def sync(collectives: Collectives) -> Any:
-            async with self._begun(collectives, call, "sync"):
-                await self.note("sync", averaging.state_of(state))
-            result, _ = await shared_state.sync(collectives, state, call.place)
-            return result
-
-        return await self._timed(call, "sync", self._life.operate(sync), timeout_s)
+        given = averaging.state_of(state)
+        found, _ = await self._run(
+            call, "sync", given, lambda c: shared_state.sync(c, state, call.place), timeout_s
+        )
+        return found
 
     async def all_reduce(
-        self,
-        call: Call,
-        value: Any,
-        op: str = "sum",
-        *,
-        in_place: bool = False,
-        algorithm: str | None = None,
-        codec: str | None = None,
-        secure: bool = False,
-        limit: float | None = None,
-        noise: float = 0.0,
-        colluding: int | None = None,
-        accountable: bool = False,
-        timeout_s: float | None = None,
+        self, call: Call, value: Any, options: ReduceOptions, *, timeout_s: float | None = None
     ) -> Any:
-        as_what = "sum" if op in _SUMS else "all_reduce"
-        ranges = {"limit": limit, "noise": noise or None, "colluding": colluding}
-        ranges["accountable"] = accountable or None
-        self.check_secure("all_reduce", as_what, secure, **ranges)
-        if secure and (in_place or algorithm is not None or codec is not None):
-            raise SettingError("in_place, algorithm and codec are for sums that are not secure")
-        call.codec = codec or ""
-        sums = SecureSum()
-
-        async def all_reduce(collectives: Collectives) -> Any:
-            party = Party(*self._life.roll())
-            async with self._begun(collectives, call, "all_reduce"):
-                given = value
-                if isinstance(value, FunctionType | MethodType):
-                    given = await asyncio.to_thread(value, collectives.rank, collectives.size)
-                await self.note("secure_all_reduce" if secure else "all_reduce", given)
-            if secure:
-                return await sums.all_reduce(
-                    collectives,
-                    party,
-                    given,
-                    op,
-                    limit=limit,
-                    noise=noise,
-                    colluding=colluding,
-                    accountable=accountable,
-                    call=call.place,
-                )
-            return await collectives.all_reduce(
-                given, op, in_place=in_place, algorithm=algorithm, codec=codec, call=call.place
-            )
-
-        return await self._timed(call, "all_reduce", self._life.operate(all_reduce), timeout_s)
+        self.check("all_reduce", "sum" if options.is_sum else "all_reduce", secure=options.secure)
+        call.codec = options.codec or ""
+        sums = SecureSum() if options.secure else None
+        async with self._timed(call, "all_reduce", timeout_s):
+            attempts = self._life.attempts()
+            while True:
+                async with attempts as collectives:
+                    async with self._begun(collectives, call):
+                        given = value
+                        if isinstance(value, FunctionType | MethodType):
+                            given = await asyncio.to_thread(value, collectives.rank, collectives.size)
+                        await self.note("all_reduce" if sums is None else "secure_all_reduce", given)
+                    if sums is None:
+                        return await collectives.all_reduce(given, options, call=call.place)
+                    party = Party(*self._life.roll())
+                    return await sums.run(collectives, party, given, options, call=call.place)
 
     async def reduce(
         self,
@@ -252,12 +202,12 @@ class Operations:
         )
 
     async def barrier(self, call: Call, *, timeout_s: float | None = None) -> None:
-        async def barrier(collectives: Collectives) -> None:
-            async with self._beginning:
-                pass
-            await collectives.barrier(call=call.place)
-
-        await self._timed(call, "barrier", self._life.operate(barrier), timeout_s)
+        async with self._timed(call, "barrier", timeout_s):
+            attempts = self._life.attempts()
+            while True:
+                async with attempts as collectives:
+                    await self._in_order()
+                    return await collectives.barrier(call=call.place)
 
     async def send(
         self, call: Call, value: Any, to: int, tag: int = 0, *, timeout_s: float | None = None
@@ -296,26 +246,32 @@ class Operations:
     ) -> T:
         """One operation: allowed, written down, run. Only `root` gives, only `to` gets a value, if given."""
         self.check(name, "sum" if sums else name)
+        async with self._timed(call, name, timeout_s):
+            attempts = self._life.attempts(counts=counts)
+            while True:
+                async with attempts as collectives:
+                    # nobody but the one member waits for a message, and it goes on waiting
+                    async with self._begun(collectives, call) if counts else self._beginning:
+                        if value is not None and root in (None, collectives.rank) and to != collectives.rank:
+                            await self.note(name, value, to)
+                    return await work(collectives)
 
-        async def noted(collectives: Collectives) -> T:
-            # nobody but the one member waits for a message, and it goes on waiting
-            async with self._begun(collectives, call, name) if counts else self._beginning:
-                if value is not None and root in (None, collectives.rank) and to != collectives.rank:
-                    await self.note(name, value, to)
-            return await work(collectives)
+    async def _in_order(self) -> None:
+        """Until those that were called before have begun."""
+        async with self._beginning:
+            pass
 
-        return await self._timed(call, name, self._life.operate(noted, counts=counts), timeout_s)
-
-    async def _timed(self, call: Call, name: str, work: Coroutine[Any, Any, T], timeout_s: float | None) -> T:
+    @contextlib.asynccontextmanager
+    async def _timed(self, call: Call, name: str, timeout_s: float | None) -> AsyncIterator[None]:
+        """The call is under way in this block, for that long at most. Raises SettingError, CallTimeout."""
         if timeout_s is not None and (not isinstance(timeout_s, Real) or math.isnan(timeout_s)):
-            work.close()
             raise SettingError(f"timeout_s is {timeout_s!r}: a number of seconds, or None to wait for ever")
         timeout = asyncio.timeout(timeout_s)
         call.name = name
         self.calls.append(call)
         try:
             async with timeout:
-                return await work
+                yield
         except TimeoutError as error:
             if isinstance(error, DuetError) or not timeout.expired():
                 raise
@@ -326,7 +282,7 @@ class Operations:
             self.calls.remove(call)
 
     @contextlib.asynccontextmanager
-    async def _begun(self, collectives: Collectives, call: Call, name: str) -> AsyncIterator[None]:
+    async def _begun(self, collectives: Collectives, call: Call) -> AsyncIterator[None]:
         """What comes before the first message of a call, in the order of the calls. The others wait for that
         message: they are told where it does not come.
         """
@@ -334,22 +290,18 @@ class Operations:
             try:
                 yield
             except BaseException as error:
-                collectives.engine.abandon(f"{name} at {call.place}", _told(error))
+                collectives.engine.abandon(str(call), _told(error))
                 raise
 
-    def check(self, name: str, as_what: str) -> None:
-        """Raises OperationRefused: `only` does not allow what shows as much as that operation."""
-        if self._only is not None and as_what not in self._only:
+    def check(self, name: str, as_what: str, *, secure: bool = False) -> None:
+        """Raises OperationRefused: `only` does not allow what shows as much as that operation, or as a secure
+        sum, which shows less.
+        """
+        allowed = self._only is None or as_what in self._only or (secure and "secure_sum" in self._only)
+        if self._only is not None and not allowed:
             raise OperationRefused(
                 f"{name} is not among what this group allows here: only={tuple(sorted(self._only))}"
             )
-
-    def check_secure(self, name: str, as_what: str, secure: bool, **ranges: object) -> None:
-        """The same for what may be a secure sum, which needs less than a plain one."""
-        if not secure and (given := [key for key, value in ranges.items() if value is not None]):
-            raise SettingError(f"{', '.join(given)} is for secure sums: say secure=True")
-        is_less = secure and self._only is not None and as_what not in self._only
-        self.check(name, "secure_sum" if is_less else as_what)
 
     async def note(
         self, name: str, value: Any, to: int | None = None, *, size_bytes: int | None = None

@@ -12,6 +12,7 @@ from torch import nn
 
 from duetlink.errors import OutOfRange, SettingError, UnsupportedValue
 from duetlink.groups import averaging, shared_state
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.secure import averages
 from duetlink.groups.secure.sums import SecureSum
 from tests.groups.secure.conftest import Epoch, MakeEpoch, make_epoch
@@ -34,9 +35,8 @@ async def mean(
         if way in ("plain", "weighted"):
             return await averaging.average(epoch.members[rank], values[rank], weight, "a.py")
         members, party = epoch.members[rank], epoch.party
-        return await averages.average(
-            SecureSum(), members, party, values[rank], weight, limit=limit, colluding=None, call="a.py"
-        )
+        options = ReduceOptions(secure=True, limit=limit)
+        return await averages.average(SecureSum(), members, party, values[rank], weight, options, call="a.py")
 
     return await epoch.all(one)
 
@@ -145,7 +145,9 @@ async def test_infinities_and_no_numbers_of_members_stay(make_epoch: MakeEpoch) 
 async def test_a_mean_in_place_is_right_where_the_sum_has_no_room(make_epoch: MakeEpoch) -> None:
     epoch = make_epoch(range(3))
     arrays = [np.array([3e38, float(rank)], np.float32) for rank in range(3)]
-    await epoch.all(lambda rank: epoch.members[rank].all_reduce(arrays[rank], "mean", in_place=True))
+    await epoch.all(
+        lambda rank: epoch.members[rank].all_reduce(arrays[rank], ReduceOptions("mean", in_place=True))
+    )
     for array in arrays:
         assert array.tolist() == pytest.approx([3e38, 1.0], rel=1e-6)
 
@@ -156,10 +158,10 @@ async def test_a_coded_mean_has_the_bits_of_the_dense_one(make_epoch: MakeEpoch,
     given = np.zeros(4096, np.float32)
     given[7], given[9] = 3e38, 2.0
     found: list[Any] = await epoch.all(
-        lambda rank: epoch.members[rank].all_reduce(given, "mean", codec=codec)
+        lambda rank: epoch.members[rank].all_reduce(given, ReduceOptions("mean", codec=codec))
     )
     dense: list[Any] = await epoch.all(
-        lambda rank: epoch.members[rank].all_reduce(given, "mean", algorithm="ring")
+        lambda rank: epoch.members[rank].all_reduce(given, ReduceOptions("mean", algorithm="ring"))
     )
     for each in found:
         assert each.tobytes() == dense[0].tobytes()
@@ -205,7 +207,9 @@ async def test_every_mean_of_integers_has_room(make_epoch: MakeEpoch, codec: str
         [2**63 - 1] * 2,
         [2**63 - 1] * 300,
     ]
-    found = await epoch.all(lambda rank: epoch.members[rank].all_reduce(given, "mean", codec=codec))
+    found = await epoch.all(
+        lambda rank: epoch.members[rank].all_reduce(given, ReduceOptions("mean", codec=codec))
+    )
     assert all(np.array_equal(each, given) for each in found)  # type: ignore[arg-type]
 
 

@@ -20,6 +20,7 @@ from duetlink.errors import PeerLost
 from duetlink.groups import averaging, shared_state
 from duetlink.groups.collectives import host_memory
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from tests.groups.memory_links import MemoryLink, MemoryMember, Network, grown
 
 SIZE = 4
@@ -41,8 +42,10 @@ def quarters(values: Values) -> list[Any]:
 
 
 OPERATIONS: dict[str, Operation] = {
-    "all_reduce": lambda c, v: c.all_reduce(v, in_place=True),
-    "all_reduce by a ring": lambda c, v: c.all_reduce(v["x"], "max", in_place=True, algorithm="ring"),
+    "all_reduce": lambda c, v: c.all_reduce(v, ReduceOptions(in_place=True)),
+    "all_reduce by a ring": lambda c, v: c.all_reduce(
+        v["x"], ReduceOptions("max", in_place=True, algorithm="ring")
+    ),
     "reduce": lambda c, v: c.reduce(v, 1),
     "broadcast": lambda c, v: c.broadcast(v, 1, in_place=True),
     "reduce_scatter": lambda c, v: c.reduce_scatter(quarters(v)),

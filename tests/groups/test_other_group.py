@@ -10,6 +10,7 @@ import pytest
 import duetlink
 from duetlink import errors
 from duetlink.base.wire import schema_pb2 as wire_pb
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.membership.schema_pb2 import GroupMessage
 from duetlink.net.signaling import SessionCode
 from tests.groups.conftest import QUICK, MakeGroup, together
@@ -38,7 +39,9 @@ def test_the_code_of_one_group_opens_no_seat_of_another(make_group: MakeGroup) -
 async def sums(members: list[MemoryMember]) -> list[Any]:
     async def one(member: MemoryMember) -> Any:
         async with asyncio.timeout(60):
-            return await member.life.operate(lambda collectives: collectives.all_reduce(1, algorithm="ring"))
+            return await member.life.operate(
+                lambda collectives: collectives.all_reduce(1, ReduceOptions(algorithm="ring"))
+            )
 
     return await asyncio.gather(*map(one, members), return_exceptions=True)
 

@@ -18,6 +18,7 @@ from duetlink.groups.call import ProgressBar
 from duetlink.groups.collectives import host_memory
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.costs import LinkFigures
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.group import Group
 from duetlink.groups.status import LinkStatus, OperationStatus
 from duetlink.testing.transports import MemoryNetwork
@@ -222,9 +223,9 @@ async def test_figures_are_agreed_on_again_while_a_group_works(monkeypatch: pyte
         await members[0].all_reduce("text")
     async with asyncio.timeout(10):
         with pytest.raises(errors.SettingError, match="no algorithm 'magic'"):
-            await members[0].all_reduce(1, algorithm="magic")
+            await members[0].all_reduce(1, ReduceOptions(algorithm="magic"))
         with pytest.raises(errors.UnknownCodec):
-            await members[0].all_reduce(1, codec="magic")
+            await members[0].all_reduce(1, ReduceOptions(codec="magic"))
     seen = []
     for _ in range(5):
         assert await everybody(1) == [3, 3, 3]

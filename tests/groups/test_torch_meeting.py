@@ -22,6 +22,7 @@ from duetlink.errors import (
     SettingError,
     WrongCode,
 )
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.opening import open_group
 from duetlink.groups.torch.backend import DuetlinkBackend
 from duetlink.groups.torch.face import Face
@@ -114,7 +115,7 @@ def test_how_a_sum_of_a_job_went_is_told_by_its_group(make_group: MakeGroup) -> 
         job = Job(store.rank, store.size, shared_endpoint.use().thread, GroupLinks(store), QUICK, 1)
         try:
             collectives = job.thread.run(job.enter("all", [0, 1], TIMEOUT_S))
-            found: Any = job.thread.run(collectives.all_reduce(np.ones(4), codec="union"))
+            found: Any = job.thread.run(collectives.all_reduce(np.ones(4), ReduceOptions(codec="union")))
             job.thread.run(collectives.close())
         finally:
             job.close()

@@ -37,15 +37,17 @@ from duetlink.groups.collectives.forms import Forms, joined, parted
 from duetlink.groups.collectives.messages import Moved
 from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.operands import (
+    Operand,
     check,
+    check_codec,
     check_writable,
     checked_rank,
     described,
     one_for_each,
-    own_items,
     values_of,
     widened,
 )
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.collectives.sums import reduced, registry
 from duetlink.groups.collectives.sums.adders import Adders
 from duetlink.groups.collectives.sums.automatic import foreseen
@@ -57,7 +59,7 @@ from duetlink.groups.transport import Transport
 _REMEMBERED_SUMS = 64
 
 DEFAULT_LIMIT_BYTES = 4 * 1024**3
-
+PLAIN_SUM = ReduceOptions()
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -139,7 +141,7 @@ class Collectives:
         `agree(await figures())`: better paths come up, and are measured, while a group works.
         """
         self.engine = Engine(transport, names, alone=alone)
-        self.flat = FlatOperations(self.engine, self._prepare)
+        self.flat = FlatOperations(self.engine)
         self.rank = transport.rank
         self.size = transport.size
         self.sums = deque[SumReport](maxlen=_REMEMBERED_SUMS) if sums is None else sums  # the last ones
@@ -203,8 +205,8 @@ class Collectives:
         """
         await self._agreement.agree(figures)
 
-    async def _prepare(self) -> None:
-        """Called before anything else of a call that is sent."""
+    async def prepare(self) -> None:
+        """Agree on figures, if it is time: before a call's first message, once nothing refuses it."""
         await self._agreement.in_time(self._completed)
 
     def explain(self, kind: str, size_bytes: int, *, density: float | None = None) -> Explanation:
@@ -228,11 +230,8 @@ class Collectives:
     async def all_reduce(
         self,
         value: object,
-        op: str = "sum",
+        options: ReduceOptions = PLAIN_SUM,
         *,
-        in_place: bool = False,
-        algorithm: str | None = None,
-        codec: str | None = None,
         memory: Array | None = None,
         call: str = "",
         progress: Progress | None = None,
@@ -241,49 +240,43 @@ class Collectives:
 
         Args:
             value: of the same form at all members: nesting, keys, shapes and kinds of items.
-            op: sum, mean, min, max, prod, and, or, xor. A mean of integers is rounded, halves up. A mean of
-                floats is right where their sum is beyond their range.
-            in_place: write the result into the value's own arrays and return the value.
-            algorithm: one that `explain` lists; None takes the quickest.
-            codec: for sums and means, a way to add less than whole arrays, the same at all members
-                (`sums/registry.py`); `sums` then tells how it went. Else a lossless codec, by which pieces
-                travel that it makes smaller.
+            options: as for `group.all_reduce`, and not secure. `sums` tells how a sum with a codec of
+                `sums/registry.py` went.
             memory: of a value of one kind of items, as one flat array: what a codec left out of it before,
                 and after this what it leaves out now.
             call: where it was called, for errors.
             progress: is called with the parts that are done, and how many there are.
         """
+        assert not options.secure
+        op, codec = options.op, options.codec
         tree = take_apart(value)
-        check(tree, op, in_place=in_place)
-        if codec is not None:
-            registry.check(codec, tree.elements, op, algorithm)
+        check(tree, op, in_place=options.in_place)
         if memory is not None and len(tree.elements) != 1:
             raise UnsupportedValue("a memory goes with a value of one kind of items")
+        if codec is not None:
+            registry.check(codec, tree.elements, op, options.algorithm)
+        self.flat.choice.check("all_reduce", options.algorithm)
+        await self.prepare()
+        coded = None if codec is None else registry.named(codec)
+        # a leaf's own memory is worked in only where that is all there is to be changed
+        direct = options.in_place and op != "mean" and tree.is_one_block
         flats: dict[str, Array] = {}
         for element in tree.elements:
-            wide = widened(element, op)
-            what = described(tree, element)
-            # a leaf's own memory is worked in only where that is all there is to be changed
-            direct = in_place and op != "mean" and tree.is_one_block
-            array = tree.flat(element) if direct else await own_items(tree, element, wide)
-            halved = in_halves(element, op)
-            if halved:
-                array, what = halves(array, self.size), f"{what}, in halves"
-            manner = Manner(what, "", call, algorithm, progress, codec)
-            report = await registry.all_reduce(
-                self.flat, array, wide, "sum" if halved else op, manner, restore=direct, memory=memory
-            )
-            if report is not None:
-                self.sums.append(report)
-            if halved:
-                array = mean_of_halves(array, self.size)
-            elif op == "mean" and element.is_float:
+            operand = await Operand.of(tree, element, op, self.size, in_place=direct)
+            manner = Manner(operand.what, "", call, options.algorithm, progress, codec)
+            array, wide = operand.array, operand.wide
+            if coded is None:
+                await self.flat.all_reduce(array, wide, operand.op, manner, restore=direct)
+            else:
+                self.sums.append(
+                    await registry.run(coded, self.flat, array, wide, operand.op, manner, memory)
+                )
+            if operand.op == "mean" and element.is_float:
                 await self._mend(array, tree, element, replace(manner, codec=None))
-            flats[element.name] = array.astype(element.storage, copy=False)
-            if direct:
-                return value
-        if in_place:
-            tree.write(flats)
+            flats[element.name] = operand.items()
+        if options.in_place:
+            if not direct:
+                tree.write(flats)
             return value
         return tree.with_items(flats)
 
@@ -309,18 +302,16 @@ class Collectives:
             return await self._reduce_coded(value, root, op, codec, call, progress)
         tree = take_apart(value)
         check(tree, op, in_place=False)
+        if codec is not None:
+            check_codec(codec, tree.elements, op)
+        self.flat.choice.check("reduce", algorithm)
+        await self.prepare()
         flats = {}
         for element in tree.elements:
-            wide = widened(element, op)
-            array, what = await own_items(tree, element, wide), described(tree, element)
-            halved = in_halves(element, op)
-            if halved:
-                array, what = halves(array, self.size), f"{what}, in halves"
-            manner = Manner(what, "", call, algorithm, progress, codec)
-            await self.flat.reduce(array, wide, "sum" if halved else op, root, manner, restore=False)
-            if halved:
-                array = mean_of_halves(array, self.size)
-            flats[element.name] = array.astype(element.storage, copy=False)
+            operand = await Operand.of(tree, element, op, self.size)
+            manner = Manner(operand.what, "", call, algorithm, progress, codec)
+            await self.flat.reduce(operand.array, operand.wide, operand.op, root, manner, restore=False)
+            flats[element.name] = operand.items()
         return tree.with_items(flats) if self.rank == root else None
 
     async def _reduce_coded(
@@ -330,6 +321,7 @@ class Collectives:
         if tree is not None:
             check(tree, op, in_place=False)
             reduced.check(tree.elements, op, codec)
+        await self.prepare()
         form = b"" if tree is None else tree.what.encode()
         forms = await self._forms.tell_each(form, f"reduce to a {op} by {codec}", call)
         gives = reduced.check_forms(forms, self.engine.name)
@@ -340,15 +332,12 @@ class Collectives:
             return None
         flats = {}
         for element in tree.elements:
-            wide, halved = widened(element, op), in_halves(element, op)
-            array = tree.flat(element).astype(wide.storage, copy=False)
-            array = halves(array, adders.givers) if halved else array
-            total, report = await reduced.reduce(adders, codec, array, wide, "sum" if halved else op)
+            operand = await Operand.of(tree, element, op, adders.givers)
+            total, report = await reduced.reduce(adders, codec, operand.array, operand.wide, operand.op)
             self.sums.append(report)
-            if total is not None and halved:
-                total = mean_of_halves(total, adders.givers)
             if total is not None:
-                flats[element.name] = total.astype(element.storage, copy=False)
+                operand.array = total
+                flats[element.name] = operand.items()
         await adders.end()
         return tree.with_items(flats) if self.rank == root else None
 
@@ -369,6 +358,10 @@ class Collectives:
             check(tree, op, in_place=False)
         mine = trees[self.rank]
         elements = list(dict.fromkeys(element for tree in trees for element in tree.elements))
+        if codec is not None:
+            check_codec(codec, elements, op)
+        self.flat.choice.check("reduce_scatter", algorithm)
+        await self.prepare()
         flats = {}
         for element in elements:
             wide = widened(element, op)
@@ -407,6 +400,7 @@ class Collectives:
         tree = take_apart(value) if at_root or in_place else None
         if in_place and not at_root and tree is not None:
             check_writable(tree)
+        await self.prepare()
         told = await self._forms.tell(
             tree.to_wire() if at_root and tree is not None else None, root, "broadcast", call
         )
@@ -433,6 +427,7 @@ class Collectives:
     ) -> list[object]:
         """Bring every member's value to all, by rank. The values may differ in form."""
         tree = take_apart(value)
+        await self.prepare()
         forms = await self._forms.tell_all(tree, "all_gather", call)
         sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
         out = np.empty(sum(sizes), np.uint8)
@@ -447,6 +442,7 @@ class Collectives:
         """Bring every member's value to the root, by rank; the others return None. Forms may differ."""
         root = checked_rank(root, self.size)
         tree = take_apart(value)
+        await self.prepare()
         forms = await self._forms.tell_all(tree, "gather", call)
         sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
         out = np.empty(sum(sizes), np.uint8) if self.rank == root else None
@@ -470,6 +466,7 @@ class Collectives:
             if values is None:
                 raise UnsupportedValue("the root of a scatter gives one value for each member")
             trees = one_for_each(values, self.size)
+        await self.prepare()
         told = await self._forms.tell(joined(trees) if trees else None, root, "scatter", call)
         forms = [Tree.from_wire(each, self._limit_bytes) for each in parted(told, self.size)]
         sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
@@ -484,6 +481,7 @@ class Collectives:
     ) -> list[object]:
         """Bring `values[j]` of each member to member j, who returns them by rank. Forms may differ."""
         trees = one_for_each(values, self.size)
+        await self.prepare()
         told = await self._forms.tell_each(joined(trees), "all_to_all", call)
         forms = [Tree.from_wire(parted(each, self.size)[self.rank], self._limit_bytes) for each in told]
         sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
@@ -497,6 +495,7 @@ class Collectives:
     @in_turn
     async def barrier(self, *, call: str = "") -> None:
         """Return when every member has called this."""
+        await self.prepare()
         await self.flat.barrier(Manner(place=call))
 
     async def wait_begun(self, *, call: str = "") -> None:
@@ -508,11 +507,13 @@ class Collectives:
     @in_turn
     async def broadcast_bytes(self, data: bytes | None, root: int = 0, *, call: str = "") -> bytes:
         """Bring the root's bytes, of any length up to 64 MiB, to all."""
+        await self.prepare()
         return await self._forms.tell(data if self.rank == root else None, root, "broadcast_bytes", call)
 
     @in_turn
     async def all_gather_bytes(self, data: bytes, *, call: str = "") -> list[bytes]:
         """Bring every member's bytes, of any length up to 64 MiB, to all, by rank."""
+        await self.prepare()
         return await self._forms.tell_each(data, "all_gather_bytes", call)
 
     # -- from one to one -----------------------------------------------------------------------------------

@@ -46,10 +46,8 @@ PLAIN = Manner()
 class FlatOperations:
     """The operations of one epoch. Methods belong to the loop thread."""
 
-    def __init__(self, engine: Engine, prepare: Callable[[], Awaitable[None]] | None = None) -> None:
-        """`prepare` runs before each operation. It may call others, before which it must do nothing."""
+    def __init__(self, engine: Engine) -> None:
         self.engine = engine
-        self._prepare = prepare
         self.choice = Choice(Costs.unknown(engine.size))
         # what coded sums remember from one to the next; decisions in it are the same at all members
         self.remembered: dict[str, Any] = {}
@@ -247,9 +245,6 @@ class FlatOperations:
         restore: bool,
     ) -> None:
         combine = combination(op, element) if op is not None else None
-        encoding = _encoding(manner, element)
-        self.choice.check(kind, manner.algorithm)
-        await self._prepared()
         chosen = self.choice.best(kind, array.nbytes, root or 0, manner.algorithm)
         schedule = self._schedule(kind, chosen, root)
         layout = Whole.of(len(array), element.size_bytes, schedule.blocks)
@@ -266,7 +261,7 @@ class FlatOperations:
             walk,
             restore,
             manner.progress,
-            encoding,
+            _encoding(manner, element),
         )
         await self.engine.perform(work)
 
@@ -285,9 +280,6 @@ class FlatOperations:
     ) -> None:
         # members of an all-to-all know different sizes, and have to choose the same
         size_bytes = 0 if kind == "all_to_all" else sum(given_sizes) * element.size_bytes
-        encoding = _encoding(manner, element)
-        self.choice.check(kind, manner.algorithm)
-        await self._prepared()
         chosen = self.choice.best(kind, size_bytes, root or 0, manner.algorithm)
         schedule = self._schedule(kind, chosen, root)
         what = element.name if kind == "all_to_all" else f"{element.name}[{_sizes(given_sizes)}]"
@@ -304,13 +296,9 @@ class FlatOperations:
             combine,
             self._walk(kind, chosen, root),
             progress=manner.progress,
-            encoding=encoding,
+            encoding=_encoding(manner, element),
         )
         await self.engine.perform(work)
-
-    async def _prepared(self) -> None:
-        if self._prepare is not None:
-            await self._prepare()
 
     def _walk(
         self, kind: str, chosen: Candidate, root: int | None

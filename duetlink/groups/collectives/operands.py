@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import SupportsIndex
 
 from duetlink.data.codecs.element import BY_NAME, Element
 from duetlink.errors import SettingError, UnsupportedValue
-from duetlink.groups.collectives.elements import Array, combination
+from duetlink.groups.collectives.elements import Array, combination, halves, in_halves, mean_of_halves
+from duetlink.groups.collectives.encoding import Encoding
 from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.trees import Tree, from_bytes, take_apart
 
@@ -49,6 +51,12 @@ def check(tree: Tree, op: str, *, in_place: bool) -> None:
         check_writable(tree)
 
 
+def check_codec(codec: str, elements: Sequence[Element], op: str) -> None:
+    """Raise UnknownCodec or UnsupportedValue unless pieces of such items can travel by a lossless codec."""
+    for element in elements:
+        Encoding.of(codec, widened(element, op))
+
+
 def check_writable(tree: Tree) -> None:
     """Raise unless every leaf of it can be changed in place."""
     if any(leaf.write is None for leaf in tree.leaves):
@@ -67,14 +75,39 @@ def described(tree: Tree, element: Element) -> str:
     return tree.what if len(tree.elements) == 1 else f"{tree.what}, those of {element.name}"
 
 
-async def own_items(tree: Tree, element: Element, wide: Element) -> Array:
-    """All items of one kind, in memory of their own."""
+@dataclass(slots=True)
+class Operand:
+    """The items of one kind of a value in the array in which they are summed, and back."""
 
-    def make() -> Array:
-        return tree.flat(element, copy=True).astype(wide.storage, copy=False)
+    element: Element  # of the value
+    wide: Element  # of the array
+    op: str  # that is done with the array
+    what: str  # in words, what it is
+    array: Array
+    halved_for: int = 0  # the members over whom a mean is made in halves; 0 if it is not
 
-    found: Array = await off_loop(sum(leaf.size_bytes for leaf in tree.leaves), make)
-    return found
+    @classmethod
+    async def of(cls, tree: Tree, element: Element, op: str, size: int, *, in_place: bool = False) -> Operand:
+        """Those of a value for that operation among so many members, in memory of their own; or in the
+        value's own, `in_place`, which has to be one block.
+        """
+        wide, what = widened(element, op), described(tree, element)
+        if in_place:
+            return cls(element, wide, op, what, tree.flat(element))
+
+        def make() -> Array:
+            array = tree.flat(element, copy=True).astype(wide.storage, copy=False)
+            return halves(array, size) if in_halves(element, op) else array
+
+        array: Array = await off_loop(sum(leaf.size_bytes for leaf in tree.leaves), make)
+        if in_halves(element, op):
+            return cls(element, wide, "sum", f"{what}, in halves", array, size)
+        return cls(element, wide, op, what, array)
+
+    def items(self) -> Array:
+        """What became of the value's items: `array` as it is now, of the value's own kind."""
+        array = mean_of_halves(self.array, self.halved_for) if self.halved_for else self.array
+        return array.astype(self.element.storage, copy=False)
 
 
 def values_of(forms: Sequence[Tree], sizes: Sequence[int], data: Array) -> list[object]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from duetlink.errors import OutOfRange, SettingError
 from duetlink.groups import averaging
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.collectives.trees import take_apart
 from duetlink.groups.secure.party import LEAST_MEMBERS, Party
 from duetlink.groups.secure.ranges import DEFAULT_LIMIT, Range
@@ -25,11 +27,9 @@ async def average(
     party: Party,
     value: Any,
     weight: float | None,
+    options: ReduceOptions,
     *,
-    limit: float | None,
-    colluding: int | None,
     call: str,
-    accountable: bool = False,
 ) -> Any:
     """The mean of the members' arrays, state dicts or models, as `averaging.average` gives it.
 
@@ -42,26 +42,19 @@ async def average(
         SettingError: the weight is neither 0 nor from 2^-10 to 2^20.
         UnsupportedValue: as `averaging.average`.
         OutOfRange: a float is beyond the limit. The others get OperationAborted, without the value.
-        As `SecureSum.all_reduce`.
+        As `SecureSum.run`.
     """
     state = averaging.state_of(value)
     parts = averaging.parts_of(state, is_weighted=weight is not None)
+    limit = options.limit
     if limit is not None and not 0 < limit < math.inf:
         raise SettingError(f"limit is {limit!r}: it is above 0 and finite")
     if weight is None:
         # bools travel as floats that every range holds exactly; their mean shows whether they are the same
         one = 1.0 if limit is None else 2.0 ** math.floor(math.log2(limit))
         given = [parts.given, {name: flags * one for name, flags in parts.flags.items()}]
-        told: Any = await secure.all_reduce(
-            collectives,
-            party,
-            given if parts.flags else parts.given,
-            "mean",
-            limit=limit,
-            colluding=colluding,
-            accountable=accountable,
-            call=call,
-        )
+        whole = given if parts.flags else parts.given
+        told: Any = await secure.run(collectives, party, whole, replace(options, op="mean"), call=call)
         numbers, flags = told if parts.flags else (told, {})
         found = parts.named(numbers) | averaging.same_flags(flags, one)
         return averaging.put_back(value, averaging.joined(state, found))
@@ -74,15 +67,12 @@ async def average(
     most = DEFAULT_LIMIT if limit is None else max(limit, 1.0) * MOST_WEIGHT
     scaled = {name: averaging.weighed(leaf, weight) for name, leaf in parts.numbers.items()}
     weighed_flags = {name: flags * weight for name, flags in parts.flags.items()}
-    told = await secure.all_reduce(
+    told = await secure.run(
         collectives,
         party,
         [scaled, weighed_flags, np.float64(weight)],
-        "sum",
-        limit=most,
+        replace(options, op="sum", limit=most),
         refusal=_refusal(parts.given, limit) if limit is not None and weight > 0 and parts.numbers else None,
-        colluding=colluding,
-        accountable=accountable,
         call=call,
     )
     summed, flags, total = told[0], told[1], averaging.checked_total(float(told[2]))

@@ -18,6 +18,11 @@ class ResidueSum:
     def __init__(self) -> None:
         self._kept: MaskedRound | None = None
 
+    def check(self, party: Party, colluding: int, *, is_noisy: bool = False) -> None:
+        """Raise GroupError, before anything is sent, where nobody's value would be hidden."""
+        if self._kept is None:  # else there may be a sum over more members to be finished
+            party.check(colluding, is_noisy=is_noisy)
+
     async def run(
         self,
         wire: Wire,
@@ -49,9 +54,8 @@ class ResidueSum:
                 a member gave garbage, and it names the member.
             PeerLost: a member is gone; call this again in the next epoch.
         """
+        self.check(party, colluding, is_noisy=is_noisy)
         kept = self._kept
-        if kept is None:  # else there may be a sum over more members to be finished
-            party.check(colluding, is_noisy=is_noisy)
         kind = AccountableRound if accountable else MaskedRound
         attempt = kind(party, wire.flat.engine.rank, terms)
         told = await attempt.introduce(wire, Held() if kept is None else kept.held)

@@ -10,14 +10,13 @@ from typing import Any
 from duetlink.errors import OutOfRange, SettingError, UnsupportedValue
 from duetlink.groups.collectives.collectives import Collectives, in_turn
 from duetlink.groups.collectives.off_loop import off_loop
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.collectives.trees import Tree, take_apart
 from duetlink.groups.secure.keystream import Residues
 from duetlink.groups.secure.masked_round import Wire
 from duetlink.groups.secure.party import Party
 from duetlink.groups.secure.ranges import Range
 from duetlink.groups.secure.residue_sum import ResidueSum
-
-OPERATIONS = ("sum", "mean")
 
 
 class SecureSum:
@@ -28,17 +27,13 @@ class SecureSum:
         # of the attempt that is finished, maybe in an epoch of fewer members than had encoded their values
         self.ranges: Sequence[Range] = ()
 
-    async def all_reduce(
+    async def run(
         self,
         collectives: Collectives,
         party: Party,
         value: object,
-        op: str = "sum",
+        options: ReduceOptions,
         *,
-        limit: float | None = None,
-        noise: float = 0.0,
-        colluding: int | None = None,
-        accountable: bool = False,
         refusal: OutOfRange | None = None,
         call: str = "",
     ) -> object:
@@ -48,13 +43,8 @@ class SecureSum:
             collectives: of the epoch that there is now.
             party: its members.
             value: of the same form at all members: floats and integers.
-            op: sum or mean. The result is exact but for the rounding of each float to a step.
-            limit: no item of any member is larger, or smaller than its negative. None: 10^6 for floats, in
-                64 bits. With a limit, floats of up to 32 bits travel in 32.
-            noise: standard deviation of the discrete Gaussian noise on each item of the sum, in the item's
-                unit, without the part of the members that collude, who know theirs.
-            colluding: how many members may put together what they have; all but two if None.
-            accountable: whether whoever gives garbage is named, for 8 bytes an item and coarser steps.
+            options: as for `group.all_reduce`. The result is exact but for the rounding of each float to a
+                step; the part of the noise of members that collude, who know theirs, does not count.
             refusal: what is raised, once the others were told, in place of giving this member's value.
             call: where it was called, for errors.
 
@@ -67,10 +57,10 @@ class SecureSum:
             OperationMismatch, OperationAborted, PeerLost, RemoteProtocolError, MissingLibrary,
             UnsupportedValue: as every operation.
         """
-        if op not in OPERATIONS:
-            raise UnsupportedValue(f"a secure {op!r} is not made; there are {', '.join(OPERATIONS)}")
+        if not options.is_sum:
+            raise UnsupportedValue(f"a secure {options.op!r} is not made; there are sum, mean")
         size = party.size
-        colluding = max(size - 2, 1) if colluding is None else colluding
+        colluding = max(size - 2, 1) if options.colluding is None else options.colluding
         if colluding < 0:
             raise SettingError(f"colluding is {colluding}: it is a number of members")
         tree = take_apart(value)
@@ -78,10 +68,10 @@ class SecureSum:
             raise UnsupportedValue("there is no array in this value")
         honest = max(size - colluding, 1)
         ranges = [
-            Range.of(element, size, limit, noise, honest, accountable=accountable)
+            Range.of(element, size, options.limit, options.noise, honest, accountable=options.accountable)
             for element in tree.elements
         ]
-        asked = _Asked(tree, op, ranges, limit, noise, colluding, accountable, refusal)
+        asked = _Asked(tree, options, ranges, colluding, refusal)
         return await secure_sum(collectives, self, party, asked, call=call)
 
 
@@ -90,20 +80,18 @@ class _Asked:
     """What one attempt is to add up."""
 
     tree: Tree
-    op: str
+    options: ReduceOptions
     ranges: Sequence[Range]
-    limit: float | None
-    noise: float
     colluding: int
-    accountable: bool
     refusal: OutOfRange | None
 
     @property
     def terms(self) -> bytes:
         """The same where members have called the same: 10, 10.0 and NumPy's 10 are one number."""
-        limit = None if self.limit is None else float(self.limit)
-        terms = (self.tree.what, self.op, limit, float(self.noise), int(self.colluding))
-        return repr((*terms, "accountable") if self.accountable else terms).encode()
+        asked = self.options
+        limit = None if asked.limit is None else float(asked.limit)
+        terms = (self.tree.what, asked.op, limit, float(asked.noise), int(self.colluding))
+        return repr((*terms, "accountable") if asked.accountable else terms).encode()
 
 
 @in_turn
@@ -126,18 +114,21 @@ async def secure_sum(
         return found
 
     wire = Wire(self.flat, asked.tree.what, call)
+    is_noisy, colluding = asked.options.noise > 0, asked.colluding
+    secure.residues.check(party, colluding, is_noisy=is_noisy)
+    await self.prepare()
     totals = await secure.residues.run(
         wire,
         party,
         asked.terms,
-        asked.colluding,
+        colluding,
         make,
-        is_noisy=asked.noise > 0,
-        accountable=asked.accountable,
+        is_noisy=is_noisy,
+        accountable=asked.options.accountable,
     )
     flats: dict[str, Any] = {}
     for each, total in zip(secure.ranges, totals, strict=True):
-        decode = functools.partial(each.decode, op=asked.op)
+        decode = functools.partial(each.decode, op=asked.options.op)
         flats[each.element.name] = await off_loop(total.nbytes, decode, total)
     return asked.tree.with_items(flats)
 

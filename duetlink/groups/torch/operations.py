@@ -16,6 +16,7 @@ from torch import Tensor
 from duetlink.errors import UnsupportedValue
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.elements import Array
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 
 _NAMES = {
     dist.ReduceOp.SUM: "sum",
@@ -42,11 +43,12 @@ class Operations:
             for tensor in tensors:
                 await self._all_reduce_sparse(tensor, name, call)
             return
-        await self._collectives.all_reduce(_plain(tensors), name, in_place=True, call=call)
+        await self._collectives.all_reduce(_plain(tensors), ReduceOptions(name, in_place=True), call=call)
 
     async def all_reduce_by(self, codec: str, tensor: Tensor, memory: Array | None, call: str) -> None:
         """The sum, by a codec of `Collectives.all_reduce`, with what it left out before."""
-        await self._collectives.all_reduce(_one(tensor), in_place=True, codec=codec, memory=memory, call=call)
+        options = ReduceOptions(in_place=True, codec=codec)
+        await self._collectives.all_reduce(_one(tensor), options, memory=memory, call=call)
 
     async def broadcast(self, tensors: Sequence[Tensor], root: int, call: str) -> None:
         await self._collectives.broadcast(_plain(tensors), root, in_place=True, call=call)

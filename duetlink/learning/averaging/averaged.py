@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from duetlink.errors import OperationAborted, PeerLost, RemoteProtocolError, UnsupportedValue
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.membership.messages import MOST_MEMBERS
 from duetlink.groups.rounds import Meeting
 from duetlink.groups.secure.sums import SecureSum
@@ -75,7 +76,7 @@ class Averaged:
             return await self._sum_securely(meeting)
         value = self._weighted(meeting.gives)
         await meeting.note(value)
-        found = await meeting.collectives.all_reduce(value, "sum", call=meeting.call)
+        found = await meeting.collectives.all_reduce(value, call=meeting.call)
         self._have_given(meeting.gives)
         return found
 
@@ -98,8 +99,8 @@ class Averaged:
         secure, value, gives = self._attempt
         await meeting.note(value)
         try:
-            found = await secure.all_reduce(
-                meeting.collectives, meeting.party, value, "sum", call=meeting.call
+            found = await secure.run(
+                meeting.collectives, meeting.party, value, ReduceOptions(secure=True), call=meeting.call
             )
         except (PeerLost, OperationAborted):
             raise

@@ -12,6 +12,7 @@ import pytest
 from duetlink.errors import DuetError, GroupError, OperationAborted, PeerLost
 from duetlink.groups.collectives import engine
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.transport import Message
 from duetlink.testing.transports import MemoryNetwork, MemoryTransport
 
@@ -51,9 +52,9 @@ async def members(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Members]:
 
 
 CALLS: dict[str, Callable[[Collectives], Any]] = {
-    "ring": lambda m: m.all_reduce(np.ones(SIZE), algorithm="ring"),
-    "butterfly": lambda m: m.all_reduce(np.ones(SIZE), algorithm="butterfly"),
-    "naive": lambda m: m.all_reduce(np.ones(SIZE), algorithm="naive"),
+    "ring": lambda m: m.all_reduce(np.ones(SIZE), ReduceOptions(algorithm="ring")),
+    "butterfly": lambda m: m.all_reduce(np.ones(SIZE), ReduceOptions(algorithm="butterfly")),
+    "naive": lambda m: m.all_reduce(np.ones(SIZE), ReduceOptions(algorithm="naive")),
     "all_gather": lambda m: m.all_gather(np.ones(2)),
     "barrier": lambda m: m.barrier(),
 }
@@ -76,7 +77,9 @@ async def test_who_is_late_is_named_to_all(members: Members, name: str, late: in
 
 async def test_after_a_short_time_nothing_is_said_of_what_others_have_called(members: Members) -> None:
     with pytest.raises(GroupError, match=r"call: Timed out after 0\.01 s: nothing has come from rank 4"):
-        await members[0].within(0.01, members[0].all_reduce(np.ones(1), algorithm="ring"), "call")
+        await members[0].within(
+            0.01, members[0].all_reduce(np.ones(1), ReduceOptions(algorithm="ring")), "call"
+        )
 
 
 async def test_an_error_of_the_operation_is_no_lateness(members: Members) -> None:

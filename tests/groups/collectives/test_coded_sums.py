@@ -16,13 +16,12 @@ from duetlink.errors import OperationMismatch, PeerLost, UnknownCodec, Unsupport
 from duetlink.groups.collectives import layout
 from duetlink.groups.collectives.algorithms import ALGORITHMS
 from duetlink.groups.collectives.costs import Costs, LinkFigures
-from duetlink.groups.collectives.flat import Manner
 from duetlink.groups.collectives.layout import Whole
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.collectives.sums.automatic import predictions
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.sums.blocks import blocks_of, items_of
 from duetlink.groups.collectives.sums.chosen_places import by_blocks
-from duetlink.groups.collectives.sums.registry import all_reduce
 from duetlink.groups.collectives.sums.sampling import SAMPLE
 from duetlink.groups.collectives.sums.sketch_terms import SketchTerms
 from duetlink.groups.transport import Message
@@ -75,8 +74,10 @@ async def both(
     group: Group, arrays: list[np.ndarray], codec: str, algorithm: str | None = None
 ) -> tuple[list[object], list[object], list[SumReport]]:
     """The dense sum and the coded one, at every member, and how the latter was made."""
-    dense = await group.all(lambda m: m.all_reduce(arrays[m.rank], algorithm=algorithm))
-    coded = await group.all(lambda m: m.all_reduce(arrays[m.rank], codec=codec, algorithm=algorithm))
+    dense = await group.all(lambda m: m.all_reduce(arrays[m.rank], ReduceOptions(algorithm=algorithm)))
+    coded = await group.all(
+        lambda m: m.all_reduce(arrays[m.rank], ReduceOptions(codec=codec, algorithm=algorithm))
+    )
     return dense, coded, [member.sums[-1] for member in group.members]
 
 
@@ -119,8 +120,10 @@ async def test_adversarial_values(make_group: MakeGroup, size: int, dtype: str) 
     arrays = adversarial(size, 3000, dtype)
     for codec in ("union", "blocks", "integers", "sketch", "auto"):
         for op in ("sum", "mean"):
-            dense = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], op))
-            coded = await group.all(lambda m, o=op, c=codec: m.all_reduce(arrays[m.rank], o, codec=c))
+            dense = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], ReduceOptions(op)))
+            coded = await group.all(
+                lambda m, o=op, c=codec: m.all_reduce(arrays[m.rank], ReduceOptions(o, codec=c))
+            )
             assert all(same_numbers(each, dense[0]) for each in coded), (codec, op)
 
 
@@ -143,8 +146,8 @@ async def test_union_of_any_kind_of_item(make_group: MakeGroup, dtype: str, code
     for op in ("sum", "mean"):
         if (dtype, op) == ("uint8", "mean"):
             continue
-        dense = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], op))
-        coded = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], op, codec=codec))
+        dense = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], ReduceOptions(op)))
+        coded = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], ReduceOptions(op, codec=codec)))
         assert [each.tobytes() for each in coded] == [each.tobytes() for each in dense]
 
 
@@ -155,7 +158,7 @@ async def test_trees_and_tensors_of_bfloat16(make_group: MakeGroup) -> None:
     value = {"a": tensor, "b": [np.arange(6.0), 3]}
     for codec in ("union", "integers", "auto"):
         given = {"a": tensor} if codec == "integers" else value
-        for found in await group.all(lambda m, g=given, c=codec: m.all_reduce(g, codec=c)):
+        for found in await group.all(lambda m, g=given, c=codec: m.all_reduce(g, ReduceOptions(codec=c))):
             assert isinstance(found, dict)
             assert found["a"].equal(tensor * 3)
             if "b" in found:
@@ -170,7 +173,7 @@ async def test_in_place_and_nothing_at_all(make_group: MakeGroup) -> None:
         codecs = ("union", "integers", "auto", "int16", "sketch", "agreed", "blocks")
         for codec, expected in zip(codecs, (3, 6, 12, 24, 48, 96, 192), strict=True):
             found = await group.all(
-                lambda m, a=arrays, c=codec: m.all_reduce(a[m.rank], codec=c, in_place=True)
+                lambda m, a=arrays, c=codec: m.all_reduce(a[m.rank], ReduceOptions(codec=c, in_place=True))
             )
             assert all(one is other for one, other in zip(found, arrays, strict=True))
             assert [each.tolist() for each in arrays] == [[expected] * items] * 2
@@ -183,9 +186,9 @@ async def test_a_shared_support_of_five_percent_takes_a_tenth_of_the_bytes(make_
     group = make_group(4)
     arrays = sparse_arrays(4, 300_000, 0.05, "shared")
     sizes = counted_bytes(group)
-    await group.all(lambda m: m.all_reduce(arrays[m.rank], algorithm="ring"))
+    await group.all(lambda m: m.all_reduce(arrays[m.rank], ReduceOptions(algorithm="ring")))
     dense_bytes, sizes[:] = sum(sizes), []
-    await group.all(lambda m: m.all_reduce(arrays[m.rank], algorithm="ring", codec="union"))
+    await group.all(lambda m: m.all_reduce(arrays[m.rank], ReduceOptions(algorithm="ring", codec="union")))
     assert sum(sizes) < dense_bytes / 10
 
 
@@ -214,9 +217,11 @@ async def test_rows_of_zeros_do_not_travel_by_blocks(make_group: MakeGroup) -> N
         array[3] = rank + 1
         array[40 * (rank % 2)] = 0.5
     sizes = counted_bytes(group)
-    dense = await group.all(lambda m: m.all_reduce(arrays[m.rank], algorithm="ring"))
+    dense = await group.all(lambda m: m.all_reduce(arrays[m.rank], ReduceOptions(algorithm="ring")))
     dense_bytes, sizes[:] = sum(sizes), []
-    found = await group.all(lambda m: m.all_reduce(arrays[m.rank], algorithm="ring", codec="blocks"))
+    found = await group.all(
+        lambda m: m.all_reduce(arrays[m.rank], ReduceOptions(algorithm="ring", codec="blocks"))
+    )
     assert [each.tobytes() for each in found] == [each.tobytes() for each in dense]
     assert found[0][3].tolist() == [10.0] * 100
     assert group.members[0].sums[-1].dense_items == 4 * 256  # items 0-99, 300-399 and 4000-4099
@@ -250,7 +255,7 @@ async def test_a_report_counts_what_was_sent_beside_what_a_dense_sum_sends(make_
     group = make_group(4)
     arrays = sparse_arrays(4, 100_000, 0.02, "shared")
     counted = counted_bytes(group)
-    await group.all(lambda m: m.all_reduce(arrays[m.rank], algorithm="ring", codec="union"))
+    await group.all(lambda m: m.all_reduce(arrays[m.rank], ReduceOptions(algorithm="ring", codec="union")))
     reports = [member.sums[-1] for member in group.members]
     told = sum(report.sent_bytes for report in reports)
     assert 0 < told <= sum(counted) < 1.1 * told + 4 * 3 * 1100  # the form of the value goes before
@@ -266,7 +271,7 @@ async def test_memory_is_bounded_by_a_few_times_the_array(make_group: MakeGroup,
     arrays = sparse_arrays(3, 200_000, 0.4, "half")
     tracemalloc.start()
     try:
-        await group.all(lambda m: m.all_reduce(arrays[m.rank], codec=codec, algorithm="ring"))
+        await group.all(lambda m: m.all_reduce(arrays[m.rank], ReduceOptions(codec=codec, algorithm="ring")))
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -284,7 +289,7 @@ async def test_a_lossy_sum_keeps_the_bound_that_it_states(make_group: MakeGroup,
     arrays = [random.normal(size=2000).astype(np.float32) for _ in range(3)]
     arrays[1][700] = np.nan
     arrays[2][1999] = -0.0
-    found = await group.all(lambda m: m.all_reduce(arrays[m.rank], op, codec=codec))
+    found = await group.all(lambda m: m.all_reduce(arrays[m.rank], ReduceOptions(op, codec=codec)))
     report = group.members[1].sums[-1]
     exact = np.sum(arrays, axis=0, dtype=np.float64) / (3 if op == "mean" else 1)
     assert not report.lossless
@@ -361,7 +366,7 @@ async def test_auto_asks_again_at_longer_and_longer_intervals(make_group: MakeGr
     for index in range(18):
         arrays = [(rare if index < 16 else noise)(50_000, rank) for rank in range(2)]
         sizes.clear()
-        found = await group.all(lambda m, a=arrays: m.all_reduce(a[m.rank], codec="auto"))
+        found = await group.all(lambda m, a=arrays: m.all_reduce(a[m.rank], ReduceOptions(codec="auto")))
         assert all(same_numbers(each, arrays[0] + arrays[1]) for each in found)
         asked = "?" if 528 in sizes else ""
         calls.append(f"{group.members[1].sums[-1].way}{asked}")
@@ -378,11 +383,11 @@ async def test_on_dense_values_auto_sends_what_the_dense_ring_does_and_a_few_que
     slow(group, 12.5e6)
     arrays = [noise(1_000_000, rank) for rank in range(4)]
     sizes = counted_bytes(group)
-    await group.all(lambda m: m.all_reduce(arrays[m.rank], algorithm="ring"))
+    await group.all(lambda m: m.all_reduce(arrays[m.rank], ReduceOptions(algorithm="ring")))
     dense, more = sorted(sizes), []
     for _ in range(5):
         sizes.clear()
-        await group.all(lambda m: m.all_reduce(arrays[m.rank], algorithm="ring", codec="auto"))
+        await group.all(lambda m: m.all_reduce(arrays[m.rank], ReduceOptions(algorithm="ring", codec="auto")))
         assert group.members[0].sums[-1].way == "dense"
         assert sorted(sizes)[-len(dense) :] == dense
         for member in group.members:  # as beside others that compute: no reason to look for zeros
@@ -402,7 +407,7 @@ async def test_auto_goes_by_what_a_way_has_taken(make_group: MakeGroup) -> None:
     arrays = [rare(200_000, rank) for rank in range(2)]
     ways = []
     for _ in range(3):
-        found = await group.all(lambda m: m.all_reduce(arrays[m.rank], codec="auto"))
+        found = await group.all(lambda m: m.all_reduce(arrays[m.rank], ReduceOptions(codec="auto")))
         assert all(same_numbers(each, arrays[0] + arrays[1]) for each in found)
         ways.append(group.members[0].sums[-1].way)
         (course,) = group.members[1].flat.remembered["automatic"].values()
@@ -514,7 +519,7 @@ async def test_the_papers_scheme_is_near_the_sum_and_counts_its_guesses(make_gro
             assert np.quantile(difference, 0.999) < 1e-4 < difference.max()
         assert np.count_nonzero(difference) > 0.4 * reports[0].union_items  # the last bit alone is half of it
     with pytest.raises(UnsupportedValue):
-        await group.members[0].all_reduce(np.ones(3), codec="lhc")
+        await group.members[0].all_reduce(np.ones(3), ReduceOptions(codec="lhc"))
 
 
 async def test_members_agree_on_the_longest_rows_of_the_sum(make_group: MakeGroup) -> None:
@@ -530,7 +535,7 @@ async def test_members_agree_on_the_longest_rows_of_the_sum(make_group: MakeGrou
     assert reports[0].left_out_items == 97 * 128 - 5
     for wrong in ("agreed:0", "agreed:2", "agreed:x"):
         with pytest.raises(UnsupportedValue):
-            await group.members[0].all_reduce(arrays[0], codec=wrong)
+            await group.members[0].all_reduce(arrays[0], ReduceOptions(codec=wrong))
 
 
 async def test_with_a_memory_everything_is_sent_in_the_end(make_group: MakeGroup) -> None:
@@ -541,13 +546,8 @@ async def test_with_a_memory_everything_is_sent_in_the_end(make_group: MakeGroup
     for first in (True, *(False,) * 30):
         given = [array.copy() if first else np.zeros_like(array) for array in arrays]
         await group.all(
-            lambda m, g=given: all_reduce(
-                m.flat,
-                g[m.rank],
-                BY_NAME["float32"],
-                "sum",
-                Manner(codec="agreed:0.125"),
-                memory=memories[m.rank],
+            lambda m, g=given: m.all_reduce(
+                g[m.rank], ReduceOptions(in_place=True, codec="agreed:0.125"), memory=memories[m.rank]
             )
         )
         total += given[0]
@@ -571,21 +571,23 @@ async def test_what_a_codec_is_not_for_is_refused_before_anything_is_sent(make_g
         ("lhc", [np.ones(3, np.float32), np.ones(3)], "sum"),
     ):
         with pytest.raises(UnsupportedValue):
-            await group.members[0].all_reduce(value, op, codec=codec)
+            await group.members[0].all_reduce(value, ReduceOptions(op, codec=codec))
     with pytest.raises(UnsupportedValue, match="not int64; auto and union take both"):
-        await group.members[0].all_reduce([1.0, 2], codec="int8")
+        await group.members[0].all_reduce([1.0, 2], ReduceOptions(codec="int8"))
     with pytest.raises(ValueError, match="codec union sends messages, and 'shared' is no algorithm"):
-        await group.members[0].all_reduce(np.ones(3), codec="union", algorithm="shared")
+        await group.members[0].all_reduce(np.ones(3), ReduceOptions(codec="union", algorithm="shared"))
     assert group.members[0].engine.completed == 0
     with pytest.raises(UnknownCodec, match="also auto, union, blocks, integers"):
-        await group.members[0].all_reduce(np.ones(3), codec="onion")
+        await group.members[0].all_reduce(np.ones(3), ReduceOptions(codec="onion"))
     assert await group.all(lambda m: m.all_reduce(1)) == [2, 2]
 
 
 async def test_members_agree_on_the_codec_of_a_sum(make_group: MakeGroup) -> None:
     for other in (None, "auto", "int8"):
         group = make_group(2)
-        found = await group.all(lambda m, o=other: m.all_reduce(np.ones(9), codec="union" if m.rank else o))
+        found = await group.all(
+            lambda m, o=other: m.all_reduce(np.ones(9), ReduceOptions(codec="union" if m.rank else o))
+        )
         assert [type(each) for each in found] == [OperationMismatch] * 2
         assert "codec union" in str(found[0])
 
@@ -601,7 +603,7 @@ async def test_a_member_that_changes_the_union_is_found_out(make_group: MakeGrou
     group.network.on_send = change
     arrays = [np.zeros(13, np.float32), np.zeros(13, np.float32)]
     arrays[0][3] = 1.0
-    found = await group.all(lambda m: m.all_reduce(arrays[m.rank], codec="union"))
+    found = await group.all(lambda m: m.all_reduce(arrays[m.rank], ReduceOptions(codec="union")))
     assert [type(each) for each in found] == [OperationMismatch] * 2
     assert arrays[0].tolist() == [0, 0, 0, 1] + 9 * [0]
 
@@ -613,7 +615,7 @@ async def test_bits_beyond_the_last_item_mean_nothing(make_group: MakeGroup) -> 
     )
     arrays = [np.array(13 * [0.0]), np.array(13 * [0.0])]
     arrays[0][7] = arrays[1][7] = 2.0
-    found = await group.all(lambda m: m.all_reduce(arrays[m.rank], codec="union"))
+    found = await group.all(lambda m: m.all_reduce(arrays[m.rank], ReduceOptions(codec="union")))
     assert [each.tolist() for each in found] == [7 * [0] + [4.0] + 5 * [0]] * 2
 
 
@@ -633,7 +635,7 @@ async def test_a_loss_on_the_way_leaves_what_was_given(make_group: MakeGroup, co
         return message
 
     group.network.on_send = lose
-    found = await group.all(lambda m: m.all_reduce(arrays[m.rank], codec=codec, in_place=True))
+    found = await group.all(lambda m: m.all_reduce(arrays[m.rank], ReduceOptions(codec=codec, in_place=True)))
     assert [type(each) for each in found] == [PeerLost] * 3
     assert all(np.array_equal(one, other) for one, other in zip(arrays, before, strict=True))
 

@@ -23,6 +23,7 @@ from duetlink.errors import (
 from duetlink.groups.collectives import engine
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.frame import Abort, Cause, Kind, Numbered, Offer, Piece, parse
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.transport import Message
 from tests.groups.collectives.conftest import Group, MakeGroup
 
@@ -30,10 +31,10 @@ Call = Callable[[Collectives], Awaitable[object]]
 
 CALLS: dict[str, Call] = {
     "sum": lambda m: m.all_reduce(np.ones(5, np.float32), call="a.py:1"),
-    "max": lambda m: m.all_reduce(np.ones(5, np.float32), "max", call="b.py:2"),
+    "max": lambda m: m.all_reduce(np.ones(5, np.float32), ReduceOptions("max"), call="b.py:2"),
     "longer": lambda m: m.all_reduce(np.ones(6, np.float32), call="c.py:3"),
     "wider": lambda m: m.all_reduce(np.ones(5, np.float64), call="d.py:4"),
-    "ring": lambda m: m.all_reduce(np.ones(5, np.float32), algorithm="ring", call="e.py:5"),
+    "ring": lambda m: m.all_reduce(np.ones(5, np.float32), ReduceOptions(algorithm="ring"), call="e.py:5"),
     "reduce": lambda m: m.reduce(np.ones(5, np.float32), 1, call="f.py:6"),
     "broadcast": lambda m: m.broadcast(np.ones(5), 0, call="g.py:7"),
     "gather": lambda m: m.gather(np.ones(5), 0, call="h.py:8"),
@@ -129,7 +130,9 @@ async def test_a_loss_at_any_message_restores_what_was_given(make_group: MakeGro
 
     group.network.on_send = watch
     given = [np.full(2_000_000, rank, np.float32) for rank in range(4)]
-    found = await group.all(lambda m: m.all_reduce(given[m.rank], in_place=True, algorithm="ring"))
+    found = await group.all(
+        lambda m: m.all_reduce(given[m.rank], ReduceOptions(in_place=True, algorithm="ring"))
+    )
     assert [(type(each), getattr(each, "rank", None)) for each in found] == [(PeerLost, 2)] * 4
     assert [(each.min(), each.max()) for each in given] == [(rank, rank) for rank in range(4)]
     found = await group.all(lambda m: m.barrier())
@@ -157,7 +160,9 @@ async def test_an_operation_that_is_interrupted_ends_everywhere(make_group: Make
     group = make_group(3)
     given = [np.full(300_000, rank, np.float64) for rank in range(3)]
     tasks = [
-        asyncio.ensure_future(group.members[rank].all_reduce(given[rank], in_place=True, call="x.py:3"))
+        asyncio.ensure_future(
+            group.members[rank].all_reduce(given[rank], ReduceOptions(in_place=True), call="x.py:3")
+        )
         for rank in (0, 1)
     ]
     for _ in range(50):
@@ -169,7 +174,7 @@ async def test_an_operation_that_is_interrupted_ends_everywhere(make_group: Make
     with pytest.raises(OperationAborted, match=text):
         await tasks[1]
     with pytest.raises(OperationAborted, match=text):  # had not even begun
-        await group.members[2].all_reduce(given[2], in_place=True)
+        await group.members[2].all_reduce(given[2], ReduceOptions(in_place=True))
     assert [set(each) for each in given] == [{0.0}, {1.0}, {2.0}]
 
 
@@ -199,7 +204,9 @@ async def test_a_failure_within_one_member_ends_the_operation_everywhere(make_gr
 
     async def call(member: Collectives) -> object:
         progress = broken if member.rank == 1 else None
-        return await member.all_reduce(np.zeros(2_000_000), algorithm="naive", progress=progress)
+        return await member.all_reduce(
+            np.zeros(2_000_000), ReduceOptions(algorithm="naive"), progress=progress
+        )
 
     found = await group.all(call)
     assert isinstance(found[1], ZeroDivisionError)
@@ -251,7 +258,9 @@ async def test_what_breaks_the_protocol_is_told_with_the_name_of_who_does(
     group = make_group(3)
     group.network.on_send = altered(change)
     given = [np.full(1000, rank, np.float32) for rank in range(3)]
-    found = await group.all(lambda m: m.all_reduce(given[m.rank], in_place=True, algorithm="naive"))
+    found = await group.all(
+        lambda m: m.all_reduce(given[m.rank], ReduceOptions(in_place=True, algorithm="naive"))
+    )
     assert isinstance(found[0], RemoteProtocolError)
     assert [type(each) for each in found[1:]] == [OperationAborted] * 2
     assert all("rank 1 (member 1)" in str(each) for each in found[1:])
@@ -332,7 +341,7 @@ async def test_bytes_that_are_no_bool_become_one(make_group: MakeGroup) -> None:
         return Message(message.head, memoryview(b"\x02\x00\xff")) if len(message.body) == 3 else message
 
     group.network.on_send = forge
-    for each in await group.all(lambda m: m.all_reduce(np.zeros(3, bool), algorithm="naive")):
+    for each in await group.all(lambda m: m.all_reduce(np.zeros(3, bool), ReduceOptions(algorithm="naive"))):
         assert isinstance(each, np.ndarray)
         assert each.tobytes() == b"\x01\x00\x01"
 
@@ -358,7 +367,7 @@ async def test_a_loss_while_the_backup_is_made_is_not_missed(
 
     monkeypatch.setattr(engine, "off_loop", slow)
     given = np.ones(9)
-    summing = asyncio.ensure_future(group.members[0].all_reduce(given, in_place=True))
+    summing = asyncio.ensure_future(group.members[0].all_reduce(given, ReduceOptions(in_place=True)))
     await backing_up.wait()
     group.network.lose(1)
     async with asyncio.timeout(60):

@@ -15,6 +15,7 @@ from duetlink.errors import OperationMismatch, SettingError, UnsupportedValue
 from duetlink.groups import averaging
 from duetlink.groups.collectives.algorithms import ALGORITHMS
 from duetlink.groups.collectives.collectives import Collectives, Received
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.testing.transports import MemoryNetwork, MemoryTransport, Transport, TransportContract
 from tests.groups.collectives.conftest import MakeGroup
 
@@ -58,7 +59,9 @@ async def test_all_reduce_of_any_shape(make_group: MakeGroup, algorithm: str, si
     group = make_group(size)
     for shape in ((), (0,), (1,), (7,), (2, 0, 3), (1031,)):
         arrays = parts(size, shape)
-        found = await group.all(lambda m, a=arrays: m.all_reduce(a[m.rank], algorithm=algorithm))
+        found = await group.all(
+            lambda m, a=arrays: m.all_reduce(a[m.rank], ReduceOptions(algorithm=algorithm))
+        )
         assert all(same(each, reduced(arrays, "sum")) for each in found), shape
 
 
@@ -71,7 +74,7 @@ async def test_all_reduce_of_any_kind_of_item_and_operation(make_group: MakeGrou
             continue
         if (op in ("min", "max") and dtype.startswith("complex")) or (op == "mean" and dtype not in FLOATS):
             continue
-        found = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], op))
+        found = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], ReduceOptions(op)))
         assert all(same(each, reduced(arrays, op)) for each in found), op
 
 
@@ -91,11 +94,11 @@ async def test_what_has_no_meaning_is_refused_before_anything_is_sent(make_group
         (2**70, "sum"),
     ):
         with pytest.raises(UnsupportedValue):
-            await group.members[0].all_reduce(value, op)
+            await group.members[0].all_reduce(value, ReduceOptions(op))
     with pytest.raises(SettingError, match="no operation 'sub'; there are sum"):
-        await group.members[0].all_reduce(np.ones(3), "sub")
+        await group.members[0].all_reduce(np.ones(3), ReduceOptions("sub"))
     with pytest.raises(SettingError, match="no algorithm 'magic'; it has naive, butterfly"):
-        await group.members[0].all_reduce(np.ones(3), algorithm="magic")
+        await group.members[0].all_reduce(np.ones(3), ReduceOptions(algorithm="magic"))
     async with asyncio.timeout(10):  # and not after it has told the others something
         for call in (group.members[0].reduce, group.members[0].gather):
             with pytest.raises(SettingError, match="no rank 5 in a group of 2; ranks are 0 to 1"):
@@ -120,7 +123,9 @@ async def test_all_members_have_the_same_bits(make_group: MakeGroup, algorithm: 
     arrays[1][:4] = (-np.nan, -np.inf, 0.0, 1e-42)
     group = make_group(size)
     for op in ("sum", "min", "prod", "mean"):
-        found = await group.all(lambda m, op=op: m.all_reduce(arrays[m.rank], op, algorithm=algorithm))
+        found = await group.all(
+            lambda m, op=op: m.all_reduce(arrays[m.rank], ReduceOptions(op, algorithm=algorithm))
+        )
         with np.errstate(all="ignore"):
             exact = np.stack(arrays).astype(np.float64)
             expected = {
@@ -147,7 +152,7 @@ async def test_a_large_array_goes_in_parts(make_group: MakeGroup) -> None:
     for algorithm in ("ring", "butterfly"):
         found = await group.all(
             lambda m, a=algorithm: m.all_reduce(
-                arrays[m.rank], algorithm=a, progress=lambda *at: done.append(at)
+                arrays[m.rank], ReduceOptions(algorithm=a), progress=lambda *at: done.append(at)
             )
         )
         assert all(same(each, expected) for each in found)
@@ -162,11 +167,11 @@ async def test_what_is_not_contiguous_or_of_the_other_byte_order(make_group: Mak
         found = await group.all(lambda m, a=array: m.all_reduce(a))
         assert all(same(each, np.ascontiguousarray(array, "<f4") * 2) for each in found)
         mine = [array.copy("K") for _ in range(2)]
-        back = await group.all(lambda m, a=mine: m.all_reduce(a[m.rank], in_place=True))
+        back = await group.all(lambda m, a=mine: m.all_reduce(a[m.rank], ReduceOptions(in_place=True)))
         assert back[0] is mine[0]
         assert all((each == array * 2).all() for each in mine)
     strided = [np.ones((4, 4)) for _ in range(2)]
-    await group.all(lambda m: m.all_reduce(strided[m.rank][::2, ::2], in_place=True))
+    await group.all(lambda m: m.all_reduce(strided[m.rank][::2, ::2], ReduceOptions(in_place=True)))
     assert strided[0].tolist() == [[2, 1, 2, 1], [1, 1, 1, 1]] * 2
 
 
@@ -176,17 +181,17 @@ async def test_in_place_and_not(make_group: MakeGroup) -> None:
     found = await group.all(lambda m: m.all_reduce(given[m.rank]))
     assert [each.tolist() for each in given] == [[0] * 4, [1] * 4, [2] * 4]
     assert all(same(each, np.full(4, 3, np.float32)) for each in found)
-    back = await group.all(lambda m: m.all_reduce(given[m.rank], in_place=True))
+    back = await group.all(lambda m: m.all_reduce(given[m.rank], ReduceOptions(in_place=True)))
     assert all(each is mine for each, mine in zip(back, given, strict=True))
     assert [each.tolist() for each in given] == [[3] * 4] * 3
     with pytest.raises(UnsupportedValue, match="cannot be changed in place"):
-        await group.members[0].all_reduce(1.0, in_place=True)
+        await group.members[0].all_reduce(1.0, ReduceOptions(in_place=True))
 
 
 async def test_numbers_arrow_and_trees(make_group: MakeGroup) -> None:
     group = make_group(2)
     assert await group.all(lambda m: m.all_reduce(m.rank + 1)) == [3, 3]
-    assert await group.all(lambda m: m.all_reduce(m.rank + 0.5, "mean")) == [1.0, 1.0]
+    assert await group.all(lambda m: m.all_reduce(m.rank + 0.5, ReduceOptions("mean"))) == [1.0, 1.0]
     found = await group.all(lambda m: m.all_reduce(pa.array([1, m.rank], pa.int16())))
     assert found == [pa.array([2, 1], pa.int16())] * 2
 
@@ -211,7 +216,7 @@ async def test_tensors(make_group: MakeGroup, dtype: torch.dtype) -> None:
         assert each.dtype == dtype
         assert each.equal(expected)
     mine = [tensor.clone() for tensor in tensors]
-    await group.all(lambda m: m.all_reduce(mine[m.rank].t(), in_place=True))
+    await group.all(lambda m: m.all_reduce(mine[m.rank].t(), ReduceOptions(in_place=True)))
     assert all(each.equal(expected) for each in mine)
 
 
@@ -221,7 +226,7 @@ async def test_the_mean_of_a_state_dict(make_group: MakeGroup) -> None:
     for rank, model in enumerate(models):
         for value in model.state_dict().values():
             value.fill_(rank + 1 if value.is_floating_point() else 2**62 * (rank > 1) + rank)
-    await group.all(lambda m: m.all_reduce(models[m.rank].state_dict(), "mean", in_place=True))
+    await group.all(lambda m: m.all_reduce(models[m.rank].state_dict(), ReduceOptions("mean", in_place=True)))
     for model in models:
         for name, value in model.state_dict().items():
             # (0 + 1 + 2**62 + 2) / 3, rounded to the nearest
@@ -231,7 +236,9 @@ async def test_the_mean_of_a_state_dict(make_group: MakeGroup) -> None:
 
 async def test_a_mean_of_small_integers_does_not_wrap(make_group: MakeGroup) -> None:
     group = make_group(3)
-    for each in await group.all(lambda m: m.all_reduce(np.array([100, -100, m.rank], np.int8), "mean")):
+    for each in await group.all(
+        lambda m: m.all_reduce(np.array([100, -100, m.rank], np.int8), ReduceOptions("mean"))
+    ):
         assert same(each, np.array([100, -100, 1], np.int8))
 
 

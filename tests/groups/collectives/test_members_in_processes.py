@@ -13,6 +13,7 @@ import pytest
 
 from duetlink.errors import PeerLost
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from tests.groups.collectives.member import ITEMS, SUMS, SocketTransport
 
 SIZE = 3
@@ -50,7 +51,7 @@ async def test_processes_sum_in_shared_memory_until_one_is_killed() -> None:
             processes[2].wait()
             given = np.full(ITEMS, 5, np.float32)
             with pytest.raises(PeerLost) as caught:
-                await member.all_reduce(given, in_place=True)
+                await member.all_reduce(given, ReduceOptions(in_place=True))
             assert caught.value.rank in (1, 2)  # whoever left first: the other one has seen the loss too
             assert (given == 5).all()
     finally:

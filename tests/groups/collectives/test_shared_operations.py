@@ -15,6 +15,7 @@ from duetlink.errors import OperationAborted, OperationMismatch, PeerLost
 from duetlink.groups.collectives import host_memory, shared
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.host_memory import OwnMemory, open_others
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.transport import Message
 from tests.groups.collectives.conftest import Group, MakeGroup
 
@@ -95,7 +96,7 @@ async def test_what_cannot_go_through_memory_goes_through_the_network(make_group
     group = await agreed(make_group, 3)
     rows = await group.all(lambda m: m.all_to_all([10 * m.rank + to for to in range(3)]))
     assert rows == [[0, 10, 20], [1, 11, 21], [2, 12, 22]]
-    for each in await group.all(lambda m: m.all_reduce(np.ones(9), algorithm="ring")):
+    for each in await group.all(lambda m: m.all_reduce(np.ones(9), ReduceOptions(algorithm="ring"))):
         np.testing.assert_array_equal(each, np.full(9, 3.0))
 
 
@@ -105,9 +106,9 @@ async def test_different_calls_meet_in_memory_and_beside_it(
     monkeypatch.setattr(shared, "WAIT_S", 0.05)
     monkeypatch.setattr("duetlink.groups.collectives.engine.WAIT_S", 0.05)
     for other in (
-        lambda m: m.all_reduce(np.ones(3), "max", call="b.py:2"),
+        lambda m: m.all_reduce(np.ones(3), ReduceOptions("max"), call="b.py:2"),
         lambda m: m.barrier(call="b.py:2"),
-        lambda m: m.all_reduce(np.ones(3), algorithm="ring", call="b.py:2"),
+        lambda m: m.all_reduce(np.ones(3), ReduceOptions(algorithm="ring"), call="b.py:2"),
         lambda m: m.all_to_all([1, 2, 3], call="b.py:2"),
     ):
         group = await agreed(make_group, 3)
@@ -127,7 +128,10 @@ async def test_different_calls_meet_in_memory_and_beside_it(
 async def test_a_loss_in_the_middle_restores_what_was_given(make_group: MakeGroup) -> None:
     group = await agreed(make_group, 3)
     given = [np.full(100_000, rank, np.float32) for rank in range(3)]
-    tasks = [asyncio.ensure_future(group.members[r].all_reduce(given[r], in_place=True)) for r in range(3)]
+    tasks = [
+        asyncio.ensure_future(group.members[r].all_reduce(given[r], ReduceOptions(in_place=True)))
+        for r in range(3)
+    ]
     while group.members[0].flat._shared._chunk < 3:
         await asyncio.sleep(0)
     group.network.lose(1)

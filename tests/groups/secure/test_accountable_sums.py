@@ -17,6 +17,7 @@ from duetlink.errors import (
     RemoteProtocolError,
     SecureSumFailed,
 )
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.secure import accountable_round, averages, naming
 from duetlink.groups.secure.accountable_round import AccountableRound
 from duetlink.groups.secure.keystream import Residues
@@ -35,14 +36,12 @@ async def reduce(
 ) -> list[Any]:
     async def one(rank: int) -> object:
         secure = SecureSum() if sums is None else sums[rank]
-        return await secure.all_reduce(
+        return await secure.run(
             epoch.members[rank],
             epoch.party,
             values[rank],
-            limit=10.0,
-            accountable=True,
+            ReduceOptions(secure=True, limit=10.0, accountable=True, **arguments),
             call=f"a.py:{rank}",
-            **arguments,
         )
 
     return await epoch.all(one)
@@ -135,9 +134,7 @@ async def test_a_weighted_average_names_too(make_epoch: MakeEpoch, monkeypatch: 
             epoch.party,
             value,
             (1.0, 0.0, 3.0)[rank],
-            limit=4.0,
-            colluding=None,
-            accountable=True,
+            ReduceOptions(secure=True, limit=4.0, accountable=True),
             call="",
         )
 
@@ -151,8 +148,11 @@ async def test_all_have_to_call_it_alike(make_epoch: MakeEpoch) -> None:
     epoch = make_epoch(range(3))
 
     async def one(rank: int) -> object:
-        return await SecureSum().all_reduce(
-            epoch.members[rank], epoch.party, np.ones(3), limit=1.0, accountable=rank != 1
+        return await SecureSum().run(
+            epoch.members[rank],
+            epoch.party,
+            np.ones(3),
+            ReduceOptions(secure=True, limit=1.0, accountable=rank != 1),
         )
 
     for each in await epoch.all(one):

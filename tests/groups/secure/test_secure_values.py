@@ -19,6 +19,7 @@ from duetlink.errors import (
     SettingError,
     UnsupportedValue,
 )
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.secure import averages
 from duetlink.groups.secure.ranges import Range
 from duetlink.groups.secure.sums import SecureSum
@@ -32,8 +33,12 @@ async def reduce(epoch: Epoch, values: Any, op: str = "sum", **arguments: Any) -
 
     async def one(rank: int) -> object:
         sums = SecureSum()
-        return await sums.all_reduce(
-            epoch.members[rank], epoch.party, values[rank], op, call=f"a.py:{rank}", **arguments
+        return await sums.run(
+            epoch.members[rank],
+            epoch.party,
+            values[rank],
+            ReduceOptions(op, secure=True, **arguments),
+            call=f"a.py:{rank}",
         )
 
     return await epoch.all(one)
@@ -110,7 +115,13 @@ async def test_a_weighted_average_of_a_model_by_one_sum(make_epoch: MakeEpoch) -
         member = epoch.members[rank]
         weight = (100.0, 0.0, 300.0)[rank]
         return await averages.average(
-            SecureSum(), member, epoch.party, models[rank], weight, limit=10.0, colluding=None, call=""
+            SecureSum(),
+            member,
+            epoch.party,
+            models[rank],
+            weight,
+            ReduceOptions(secure=True, limit=10.0),
+            call="",
         )
 
     assert await epoch.all(one) == models
@@ -169,13 +180,11 @@ async def test_numbers_that_are_equal_are_the_same_arguments(make_epoch: MakeEpo
 
     async def one(rank: int) -> object:
         limit, noise, colluding = ways[rank]
-        return await SecureSum().all_reduce(
+        return await SecureSum().run(
             epoch.members[rank],
             epoch.party,
             np.ones(3),
-            limit=limit,  # type: ignore[arg-type]
-            noise=noise,  # type: ignore[arg-type]
-            colluding=colluding,  # type: ignore[arg-type]
+            ReduceOptions(secure=True, limit=limit, noise=noise, colluding=colluding),
         )
 
     for found in await epoch.all(one):
@@ -190,7 +199,7 @@ async def test_a_weighted_average_has_the_limit_of_the_values(make_epoch: MakeEp
         value = {"steps": np.array([500]), "x": np.array([1.0, 11.0 if rank == 1 else 2.0], np.float32)}
         member = epoch.members[rank]
         return await averages.average(
-            SecureSum(), member, epoch.party, value, 1.0, limit=10.0, colluding=None, call="a.py"
+            SecureSum(), member, epoch.party, value, 1.0, ReduceOptions(secure=True, limit=10.0), call="a.py"
         )
 
     for rank, found in enumerate(await epoch.all(one)):
@@ -206,8 +215,8 @@ async def test_different_ranges_are_found(make_epoch: MakeEpoch) -> None:
     epoch = make_epoch(range(3))
 
     async def one(rank: int) -> object:
-        return await SecureSum().all_reduce(
-            epoch.members[rank], epoch.party, np.ones(3), limit=1.0 + (rank == 1)
+        return await SecureSum().run(
+            epoch.members[rank], epoch.party, np.ones(3), ReduceOptions(secure=True, limit=1.0 + (rank == 1))
         )
 
     for each in await epoch.all(one):

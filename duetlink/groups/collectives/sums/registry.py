@@ -1,4 +1,4 @@
-"""The coded sums by name, and the one entry to them: for values (`Collectives`) and for torch's buffers."""
+"""The coded sums by name, and the one entry to them."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ from typing import NamedTuple
 from duetlink.data.codecs.element import Element
 from duetlink.errors import UnknownCodec
 from duetlink.groups.collectives.algorithms import ALGORITHMS
-from duetlink.groups.collectives.elements import Array, combination
+from duetlink.groups.collectives.elements import Array
 from duetlink.groups.collectives.flat import FlatOperations, Manner
+from duetlink.groups.collectives.operands import check_codec
 from duetlink.groups.collectives.sums import agreed, automatic, blocks, integers, lhc, sketch, union
 from duetlink.groups.collectives.sums.base import Job, SumReport, check_floats, check_sum
 
@@ -35,14 +36,24 @@ SUMS: Mapping[str, CodedSum] = {
 }
 
 
+def named(codec: str | None) -> CodedSum | None:
+    """The coded sum of that name; None of another codec, which is for what travels."""
+    return SUMS.get(agreed.NAME if codec and codec.startswith(f"{agreed.NAME}:") else codec or "")
+
+
 def check(codec: str, elements: Sequence[Element], op: str, algorithm: str | None = None) -> None:
-    """Refuse, before anything is sent, what a coded sum cannot do with some items; ignore other codecs.
+    """Refuse, before anything is sent, what a codec cannot do with some items.
 
     Raises:
+        UnknownCodec: there is none of that name.
         UnsupportedValue: the codec is not for this operation, or not for such items.
         ValueError: there is no such algorithm that sends messages.
     """
-    if (way := _named(codec)) is None:
+    if (way := named(codec)) is None:
+        try:
+            check_codec(codec, elements, op)
+        except UnknownCodec as error:
+            raise UnknownCodec(f"{error}; for sums and means there are also {', '.join(SUMS)}") from None
         return
     for element in elements:
         way.check(codec, element, op)
@@ -54,44 +65,26 @@ def check(codec: str, elements: Sequence[Element], op: str, algorithm: str | Non
         )
 
 
-def _named(codec: str) -> CodedSum | None:
-    return SUMS.get(agreed.NAME if codec.startswith(f"{agreed.NAME}:") else codec)
-
-
-async def all_reduce(
+async def run(
+    way: CodedSum,
     flat: FlatOperations,
     array: Array,
     element: Element,
     op: str,
     manner: Manner,
-    *,
-    restore: bool = True,
     memory: Array | None = None,
-) -> SumReport | None:
-    """As `FlatOperations.all_reduce`, in place, by the coded sum that `manner.codec` names.
+) -> SumReport:
+    """Sum `array` in place as `manner.codec` says, of which `way` is the sum; `check` has accepted it.
 
-    Any other codec, or none, is what it is there, and has no report. With a coded sum, the array is as it was
-    if the operation fails, whatever `restore` says. A sum is several operations of the engine: who calls this
+    The array is as it was if the operation fails. A sum is several operations of the engine: who calls this
     and meets an error in the middle abandons the engine, as `Collectives` does.
 
     `memory`, of the array's form, is for codecs that leave items out: it is added to the array before, and
     holds what was left out afterwards. Other codecs do not touch it.
-
-    Raises, beside what `FlatOperations.all_reduce` raises:
-        UnsupportedValue, ValueError: as `check`.
     """
-    codec = manner.codec
-    way = None if codec is None else _named(codec)
-    if codec is None or way is None:
-        try:
-            await flat.all_reduce(array, element, op, manner, restore=restore)
-        except UnknownCodec as error:
-            raise UnknownCodec(f"{error}; for sums and means there are also {', '.join(SUMS)}") from None
-        return None
-    combination(op, element)
-    check(codec, [element], op, manner.algorithm)
+    assert manner.codec is not None
     began_s, sent_before_bytes = time.monotonic(), flat.engine.sent_bytes
-    job = Job(flat, array, element, op, codec, manner)
+    job = Job(flat, array, element, op, manner.codec, manner)
     report = await (way.run(job) if way.run is not agreed.run else agreed.run(job, memory))
     return replace(
         report,
