@@ -39,7 +39,7 @@ WINGS = (
 # The same within a wing. In `duet` whoever asks and whoever answers do not know each other.
 FLOORS = {
     "base": (("again", "chance", "quantities", "drawing", "runtime", "wire", "journal"), ("audit",)),
-    "data": (("codecs", "dedup"), ("tuning", "values")),
+    "data": (("codecs", "dedup", "prep"), ("tuning", "values")),
     "net": (
         ("fixed_port", "stun"),
         ("signaling", "tunnel"),

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from duetlink.compute.prep.fields import BOOL
-from duetlink.compute.prep.steps import NUMBERS
+from duetlink.data.prep.fields import BOOL, NUMBERS
 from duetlink.errors import PrepError
 
 if TYPE_CHECKING:

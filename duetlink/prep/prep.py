@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from duetlink.compute.prep.spec import PrepSpec
+from duetlink.data.prep.spec import PrepSpec
 
 if TYPE_CHECKING:
     from decimal import Decimal

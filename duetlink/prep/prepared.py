@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+import functools
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from duetlink.compute.prep.blame import blamed
-from duetlink.compute.prep.fields import Fields, needed
-from duetlink.compute.prep.lowering import Lowered, lowered
-from duetlink.compute.prep.spec import PrepSpec
-from duetlink.compute.prep.steps import TRAIN
+from duetlink.data.prep.columns import needed
+from duetlink.data.prep.fields import TRAIN, Fields
+from duetlink.data.prep.lowering import blamed, first_unfit, lowered
+from duetlink.data.prep.spec import PrepSpec
+from duetlink.data.prep.work import ROW
 from duetlink.errors import DuetError, PrepError, SettingError
 from duetlink.prep.engines.base import Opened, arrow_types
 from duetlink.prep.files import files_at, located, probe
@@ -41,20 +42,21 @@ class Prepared:
     are in it. Ctrl-C ends it.
     """
 
-    def __init__(self, spec: PrepSpec, opened: Opened) -> None:
-        """Columns and types are checked here, and no row is read. Raises PrepError."""
+    def __init__(
+        self, spec: PrepSpec, opened: Opened, part: bool | None = None, whole: Prepared | None = None
+    ) -> None:
+        """All rows of a source; or the `part` of `whole` to train with, or not to. Columns and types are
+        checked here, and no row is read. Raises PrepError.
+        """
+        split = spec.split_step
         self.spec = spec
         self._opened = opened
-        self._part: bool | None = None
-        self._whole = self  # that this is a part of
-        self._parts: dict[bool, Prepared] = {}
+        self._part = part
+        self._whole = self if whole is None else whole
         self._table: pa.Table | None = None
-        self._lowered: Lowered = self._lower()
-
-    def _lower(self) -> Lowered:
-        split = self.spec.split_step
-        self._row = split is not None and not split.by and self._opened.ordered
-        return lowered(self.spec, self._opened.fields, self._opened.where, row=self._row)
+        self._row = split is not None and not split.by and opened.ordered
+        self._lowered = lowered(spec, opened.fields, opened.where, row=self._row)
+        self._read = needed(spec, opened.fields)
 
     # -- what it is ------------------------------------------------------------------------------------------
 
@@ -73,12 +75,12 @@ class Prepared:
         fields = self._lowered.fields
         return fields if self._part is None else {n: f for n, f in fields.items() if n != TRAIN}
 
-    @property
+    @functools.cached_property
     def train(self) -> Prepared:
         """The rows to train with."""
         return self._of(True)
 
-    @property
+    @functools.cached_property
     def test(self) -> Prepared:
         """The other rows."""
         return self._of(False)
@@ -86,13 +88,7 @@ class Prepared:
     def _of(self, part: bool) -> Prepared:
         if self.spec.split_step is None or self._part is not None:
             raise SettingError("there is no split here: Prep().split(train=0.8, seed=1, by=…) makes one")
-        if part not in self._parts:
-            found = Prepared.__new__(Prepared)
-            found.spec, found._opened = self.spec, self._opened
-            found._lowered, found._row = self._lowered, self._row
-            found._part, found._whole, found._parts, found._table = part, self, {}, None
-            self._parts[part] = found  # with what it keeps
-        return self._parts[part]
+        return Prepared(self.spec, self._opened, part, self)
 
     def __len__(self) -> int:
         """How many rows; they are all read for it, and kept where the engine works in memory."""
@@ -162,10 +158,6 @@ class Prepared:
 
     def _applied(self) -> Any:
         return self._lowered.apply(self._opened.frame(self._read, row=self._row))
-
-    @property
-    def _read(self) -> list[str]:
-        return needed(self.spec, self._opened.fields, self._opened.where)
 
     @contextlib.contextmanager
     def _working(self, *, counts: bool) -> Iterator[RowProgress]:
@@ -239,19 +231,18 @@ class Prepared:
     def _blame(self, number: int) -> None:
         """Raise PrepError for step `number`, which says the first row and the column that do not fit."""
         opened, row = self._opened, self._opened.ordered
+        found = first_unfit(self.spec, number, opened.fields, opened.where, ordered=row)
+        if opened.streams:
+            with contextlib.closing(opened.stream(found.apply, self._read, 1, row=row)) as pieces:
+                bad = next(piece.to_pylist()[0] for piece in pieces if piece.num_rows)
+        else:
+            bad = opened.collect(found.apply(opened.frame(self._read, row=row))).to_pylist()[0]
+        raise blamed(self.spec, number, bad, *self._place(bad.get(ROW)))
 
-        def first(prepare: Callable[[Any], Any]) -> dict[str, Any]:
-            if not opened.streams:
-                return dict(opened.collect(prepare(opened.frame(self._read, row=row))).to_pylist()[0])
-            with contextlib.closing(opened.stream(prepare, self._read, 1, row=row)) as pieces:
-                return dict(next(piece.to_pylist()[0] for piece in pieces if piece.num_rows))
-
-        raise blamed(self.spec, number, opened.fields, opened.where, first, ordered=row, place=self._place)
-
-    def _place(self, row: int) -> tuple[str, int]:
+    def _place(self, row: int | None) -> tuple[str, int | None]:
         """The file that has a row of the source, and its number there."""
         where = Path(self._opened.where)
-        if not where.is_dir():
+        if row is None or not where.is_dir():
             return self._opened.where, row
         path, row = located(files_at(where), row)
         return str(path), row

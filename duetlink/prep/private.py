@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from duetlink.compute.prep.fields import BOOL, TEXT, field_of, fields_after, names_of
-from duetlink.compute.prep.spec import PrepSpec
-from duetlink.compute.prep.steps import MAX_CATEGORIES, Bounded, Cast, OneHot, Select, Step, check_category
 from duetlink.compute.privacy.categories import Selection, select
 from duetlink.compute.privacy.release import Plan, plan
 from duetlink.compute.privacy.statistic import MIN_EPSILON, QUANTILE, Statistic
+from duetlink.data.prep.base import Step
+from duetlink.data.prep.bounded import Bounded
+from duetlink.data.prep.checks import MAX_CATEGORIES
+from duetlink.data.prep.columns import fields_after
+from duetlink.data.prep.fields import field_of
+from duetlink.data.prep.one_hot import OneHot, check_category
+from duetlink.data.prep.select import Select
+from duetlink.data.prep.spec import PrepSpec
 from duetlink.duet.objects.budget import Budget
 from duetlink.errors import PrepError, SettingError
 from duetlink.prep.engines.base import Opened
@@ -25,8 +30,6 @@ if TYPE_CHECKING:
     from duetlink.compute.privacy.ledger import Ledger
 
 _DIGITS = 9  # of each share: what is rounded away is not spent
-
-Fit = tuple[Plan, Plan] | Selection
 
 
 def fitted(
@@ -41,7 +44,7 @@ def fitted(
 ) -> tuple[Step, ...]:
     """The steps with bounds and categories; see `Prep.fit_private`."""
     allowed = budget if isinstance(budget, Budget) else Budget(budget)
-    places = [place for place, step in enumerate(spec.steps) if step.is_open]
+    places = [place for place, step in enumerate(spec.steps) if step.open_column]
     if not places:
         raise SettingError(
             "no bounds or categories are open: write scale(column, within=(lowest, highest)), or "
@@ -52,93 +55,53 @@ def fitted(
     low, high = quantiles
     if not 0 <= low < high <= 1:
         raise SettingError(f"quantiles are two shares, the lower one first, not {quantiles!r}")
-    columns = [step.column for step in spec.steps if isinstance(step, OneHot) and step.is_open]
-    _check_delta(delta, columns)
+    categories = [step.column for step in spec.steps if isinstance(step, OneHot) and step.open_column]
+    if categories and delta is None:
+        raise SettingError(
+            f"categories of {', '.join(categories)} need delta=: the probability with which a value of one "
+            "person alone may come out, well below 1 over the rows"
+        )
+    if delta is not None and not categories:
+        raise SettingError("delta is for categories, and none are open")
     share = (allowed.total / (2 * len(places))).quantize(Decimal(1).scaleb(-_DIGITS), "ROUND_DOWN")
     if float(share) < MIN_EPSILON:
         raise SettingError(
             f"epsilon {allowed.total} leaves less than {MIN_EPSILON} for each quantile: give more"
         )
     source = opened(source, engine)
-    fits: dict[int, Fit] = {}
+    fits: dict[int, _Bounds | _Categories] = {}
     for place in places:
-        closed = _closed(spec, place, source)
+        closed, step = _closed(spec, place, source), spec.steps[place]
         if not closed.row_stable or not (spec.split_step or closed).row_stable:
             raise SettingError(
-                f"the steps before {spec.steps[place].name} of {_column(spec.steps[place])!r}, or the split, "
-                "may fail for a row, or depend on others: cast with invalid='missing', one_hot with "
-                "unknown='ignore', split with by="
+                f"the steps before {step.name} of {step.open_column!r}, or the split, may fail for a row, or "
+                "depend on others: cast with invalid='missing', one_hot with unknown='ignore', split with by="
             )
         # columns and types are right before anything is paid
         Prepared(closed, source)
         _rows(closed.steps[:place], spec, place, source)
-        fits[place] = _planned(
-            closed.steps[place],
-            spec.steps[place],
-            share,
-            quantiles,
-            (delta or 0) / max(len(columns), 1),
-            allowed,
-        )
-    if ledger is not None:
-        ledger.charge(asset, share * 2 * len(places), _what(spec, places, delta))
-    found = spec
-    for place in places:
-        before = _rows(found.steps[:place], spec, place, source)
-        step, fit = spec.steps[place], fits[place]
-        made: Step
+        most = allowed.rows_per_person
         if isinstance(step, Bounded):
-            assert not isinstance(fit, Selection)
-            column = before.column(step.column)
-            made = _with_bounds(step, tuple(float(one.release(column).value) for one in fit))
+            fits[place] = _bounds(step, float(share), quantiles, most)
         else:
-            assert isinstance(step, OneHot)
-            assert isinstance(fit, Selection)
-            made = _with_categories(step, fit.release(_counts(before)))
+            each = (delta or 0) / max(len(categories), 1)
+            fits[place] = _categories(step, closed.steps[place], Fraction(share) * 2, each, most)
+    if ledger is not None:
+        ledger.charge(asset, share * 2 * len(places), _what(fits, delta))
+    found = spec
+    for place, fit in fits.items():
+        made = fit.released(_rows(found.steps[:place], spec, place, source))
         found = dataclasses.replace(found, steps=(*found.steps[:place], made, *found.steps[place + 1 :]))
     return found.steps
 
 
-def _check_delta(delta: float | None, columns: Sequence[str]) -> None:
-    if columns and delta is None:
-        raise SettingError(
-            f"categories of {', '.join(columns)} need delta=: the probability with which a value of one "
-            "person alone may come out, well below 1 over the rows"
-        )
-    if delta is not None and not columns:
-        raise SettingError("delta is for categories, and none are open")
-
-
-def _planned(
-    closed: Step, step: Step, share: Decimal, quantiles: tuple[float, float], delta: float, allowed: Budget
-) -> Fit:
-    """The release of one place. Raises SettingError: epsilon or delta cannot be used."""
-    if isinstance(closed, OneHot):
-        assert closed.categories is not None
-        kind = type(closed.categories[0])
-        return select(kind, Fraction(share) * 2, delta, max_contributions=allowed.rows_per_person)
-    assert isinstance(step, Bounded)
-    assert step.within is not None
-    within = float(step.within[0]), float(step.within[1])
-    first, second = (
-        plan(Statistic(QUANTILE, float(share), bounds=within, q=q), max_contributions=allowed.rows_per_person)
-        for q in quantiles
-    )
-    return first, second
-
-
-def _what(spec: PrepSpec, places: list[int], delta: float | None) -> str:
+def _what(fits: Mapping[int, _Bounds | _Categories], delta: float | None) -> str:
     parts = []
-    for kind, words in ((Bounded, "bounds of "), (OneHot, "categories of ")):
-        if columns := [_column(spec.steps[place]) for place in places if isinstance(spec.steps[place], kind)]:
+    for kind, words in ((_Bounds, "bounds of "), (_Categories, "categories of ")):
+        if columns := [fit.step.column for fit in fits.values() if isinstance(fit, kind)]:
             parts.append(words + ", ".join(columns))
     at = "" if delta is None else f"at delta {delta:g}: "
     return f"fit_private: {at}{'; '.join(parts)}"[:500]
-
-
-def _column(step: Step) -> str:
-    assert isinstance(step, Bounded | OneHot)
-    return step.column
 
 
 def _closed(spec: PrepSpec, place: int, source: Opened) -> PrepSpec:
@@ -149,12 +112,9 @@ def _closed(spec: PrepSpec, place: int, source: Opened) -> PrepSpec:
     closed = PrepSpec()
     for step in spec.steps[: place + 1]:
         made = step
-        if isinstance(step, Bounded) and step.is_open:
-            made = dataclasses.replace(step, bounds=step.within, within=None)
-        elif isinstance(step, OneHot) and step.is_open:
-            kind = field_of(fields_after(closed, source.fields), step.column, source.where).type
-            category: Any = "?" if kind == TEXT else True if kind == BOOL else 0
-            made = dataclasses.replace(step, categories=(category,))
+        if step.open_column:
+            fields = fields_after(closed, source.fields)
+            made = step.closed(field_of(fields, step.open_column, source.where).type)
         closed = dataclasses.replace(closed, steps=(*closed.steps, made))
     return closed
 
@@ -166,10 +126,10 @@ def _rows(before: tuple[Step, ...], spec: PrepSpec, place: int, source: Opened) 
         SettingError: the split comes later, and by a column that changes until then.
         PrepError: a column is not there, or of another type.
     """
-    column, split = _column(spec.steps[place]), spec.split_step
+    column, split = spec.steps[place].open_column, spec.split_step
     if split is not None and split not in before:
         between = spec.steps[place : spec.steps.index(split)]
-        if any(isinstance(step, Cast | Bounded | OneHot) and split.by in names_of(step) for step in between):
+        if any(split.by in step.changes for step in between):
             raise SettingError(
                 f"{split.by!r}, by which split tells rows apart, is changed behind "
                 f"{spec.steps[place].name} of {column!r}, which is for the train part: put split before it"
@@ -179,15 +139,74 @@ def _rows(before: tuple[Step, ...], spec: PrepSpec, place: int, source: Opened) 
     return found if split is None else found.train
 
 
-def _counts(before: Prepared) -> Counter[Any]:
-    """How many rows have each value that can be a category."""
-    import pyarrow.compute as pc
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Bounds:
+    """Two quantiles, for the bounds of a step."""
 
-    counts: Counter[Any] = Counter()
-    for batch in before.batches():
-        for found in pc.value_counts(batch.column(0).drop_null()):
-            counts[found["values"].as_py()] += found["counts"].as_py()
-    return Counter({value: count for value, count in counts.items() if _is_category(value)})
+    step: Bounded
+    plans: tuple[Plan, Plan]
+
+    def released(self, rows: Prepared) -> Step:
+        """The step with bounds. Raises PrepError: the noise left no room between them."""
+        column = rows.column(self.step.column)
+        low, high = (float(one.release(column).value) for one in self.plans)
+        if all(isinstance(bound, int) for bound in self.step.within or ()):
+            low, high = round(low), round(high)
+        if not low < high:
+            raise PrepError(
+                f"the private bounds of {self.step.column!r} came out as ({low}, {high}), which leaves no "
+                "room: its budget is spent. Give a larger one, or a narrower within=",
+                column=self.step.column,
+            )
+        return dataclasses.replace(self.step, bounds=(low, high), within=None)
+
+
+def _bounds(step: Bounded, epsilon: float, quantiles: tuple[float, float], rows_per_person: int) -> _Bounds:
+    """Raises SettingError: epsilon cannot be used."""
+    assert step.within is not None
+    within = float(step.within[0]), float(step.within[1])
+    low, high = (
+        plan(Statistic(QUANTILE, epsilon, bounds=within, q=q), max_contributions=rows_per_person)
+        for q in quantiles
+    )
+    return _Bounds(step, (low, high))
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class _Categories:
+    """Counts with noise over a threshold, for the categories of a step."""
+
+    step: OneHot
+    selection: Selection
+
+    def released(self, rows: Prepared) -> Step:
+        """The step with categories. Raises PrepError: there is none that is not rare."""
+        import pyarrow.compute as pc
+
+        counts: Counter[Any] = Counter()
+        for batch in rows.batches():
+            for found in pc.value_counts(batch.column(0).drop_null()):
+                counts[found["values"].as_py()] += found["counts"].as_py()
+        released = self.selection.release({key: n for key, n in counts.items() if _is_category(key)})
+        if not released:
+            raise PrepError(
+                f"no category of {self.step.column!r} is frequent enough to come out: its budget is spent. "
+                "Give a larger one, or a larger delta",
+                column=self.step.column,
+            )
+        # what is made of noisy counts alone costs nothing further
+        most = sorted(released, key=lambda value: (-released[value], value))[:MAX_CATEGORIES]
+        return dataclasses.replace(self.step, categories=tuple(sorted(most)))
+
+
+def _categories(
+    step: Step, closed: Step, epsilon: Fraction, delta: float, rows_per_person: int
+) -> _Categories:
+    """Raises SettingError: epsilon or delta cannot be used."""
+    assert isinstance(step, OneHot)
+    assert isinstance(closed, OneHot)
+    (category,) = closed.categories or ()
+    return _Categories(step, select(type(category), epsilon, delta, max_contributions=rows_per_person))
 
 
 def _is_category(value: Any) -> bool:
@@ -196,29 +215,3 @@ def _is_category(value: Any) -> bool:
     except SettingError:
         return False
     return True
-
-
-def _with_categories(step: OneHot, released: dict[Any, int]) -> OneHot:
-    if not released:
-        raise PrepError(
-            f"no category of {step.column!r} is frequent enough to come out: its budget is spent. Give a "
-            "larger one, or a larger delta",
-            column=step.column,
-        )
-    # what is made of noisy counts alone costs nothing further
-    most = sorted(released, key=lambda value: (-released[value], value))[:MAX_CATEGORIES]
-    return dataclasses.replace(step, categories=tuple(sorted(most)))
-
-
-def _with_bounds(step: Bounded, bounds: tuple[float, ...]) -> Bounded:
-    low, high = bounds
-    within = step.within or (0, 1)
-    if all(isinstance(bound, int) for bound in within):
-        low, high = round(low), round(high)
-    if not low < high:
-        raise PrepError(
-            f"the private bounds of {step.column!r} came out as ({low}, {high}), which leaves no room: its "
-            "budget is spent. Give a larger one, or a narrower within=",
-            column=step.column,
-        )
-    return dataclasses.replace(step, bounds=(low, high), within=None)

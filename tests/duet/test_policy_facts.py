@@ -22,8 +22,8 @@ from duetlink.compute.operations.effects import is_listed, worst_effect
 from duetlink.compute.operations.function import Call
 from duetlink.compute.operations.trace import LoggedValue, Trace
 from duetlink.compute.prep.frames import PREPARE
-from duetlink.compute.prep.spec import PrepSpec
 from duetlink.data import values
+from duetlink.data.prep.spec import PrepSpec
 from duetlink.duet.answering.job import Input, describe, unmade
 from duetlink.duet.answering.policies.decision import decide
 from duetlink.duet.answering.policies.facts import Facts

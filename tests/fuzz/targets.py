@@ -22,9 +22,6 @@ from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.fragments import LAST, MORE, Reassembler, split
 from duetlink.compute.operations import body as program_body
 from duetlink.compute.operations.canonical import Program
-from duetlink.compute.prep.fields import Field as Column
-from duetlink.compute.prep.fields import fields_after
-from duetlink.compute.prep.spec import PrepSpec
 from duetlink.data import values
 from duetlink.data.codecs import aggregate, chunk
 from duetlink.data.codecs.element import BY_NAME, ELEMENTS, Element
@@ -35,6 +32,9 @@ from duetlink.data.codecs.registry import codecs
 from duetlink.data.codecs.sketch.peel import peel
 from duetlink.data.codecs.sketch.plan import SketchPlan
 from duetlink.data.dedup.manifest import Manifest
+from duetlink.data.prep.columns import fields_after
+from duetlink.data.prep.fields import Field as Column
+from duetlink.data.prep.spec import PrepSpec
 from duetlink.data.values import body as layout
 from duetlink.data.values.schema_pb2 import Array, Arrow, DType, Field, Node, Polars, Scalar
 from duetlink.data.values.touch import touch

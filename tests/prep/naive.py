@@ -8,9 +8,16 @@ import math
 import re
 from typing import Any
 
-from duetlink.compute.prep.fields import Field, after
-from duetlink.compute.prep.spec import PrepSpec
-from duetlink.compute.prep.steps import Cast, Clip, DropMissing, Missing, OneHot, Scale, Select, Split
+from duetlink.data.prep.cast import Cast
+from duetlink.data.prep.clip import Clip
+from duetlink.data.prep.drop_missing import DropMissing
+from duetlink.data.prep.fields import Field
+from duetlink.data.prep.missing import Missing
+from duetlink.data.prep.one_hot import OneHot
+from duetlink.data.prep.scale import Scale
+from duetlink.data.prep.select import Select
+from duetlink.data.prep.spec import PrepSpec
+from duetlink.data.prep.split import Split
 
 Row = dict[str, Any]
 MOST_FLOAT32 = 3.4028234663852886e38
@@ -21,7 +28,7 @@ class Unfit(Exception):
 
 
 def prepared(spec: PrepSpec, rows: list[Row], fields: dict[str, Field]) -> list[Row]:
-    kinds = [fields, *(fields := after(step, fields, "rows") for step in spec.steps)]
+    kinds = [fields, *(fields := step.after(fields, "rows") for step in spec.steps)]
     made = []
     for number, row in enumerate(rows):
         row = {name: None if item != item else item for name, item in row.items()}

@@ -16,7 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from duetlink.compute.prep.fields import Field, fields_after
+from duetlink.data.prep.columns import fields_after
+from duetlink.data.prep.fields import Field
 from duetlink.errors import PrepError, SettingError
 from duetlink.prep import Prep
 from tests.prep.naive import Unfit, prepared

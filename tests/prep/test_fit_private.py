@@ -8,8 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from duetlink.compute.prep.steps import Scale
 from duetlink.compute.privacy.ledger import Ledger
+from duetlink.data.prep.scale import Scale
 from duetlink.duet.objects.budget import Budget
 from duetlink.errors import BudgetExceeded, PrepError, SettingError
 from duetlink.prep import Prep

@@ -10,9 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from duetlink.compute.prep.steps import OneHot
 from duetlink.compute.privacy.categories import select
 from duetlink.compute.privacy.ledger import Ledger
+from duetlink.data.prep.one_hot import OneHot
 from duetlink.duet.objects.budget import Budget
 from duetlink.errors import BudgetExceeded, PrepError, SettingError
 from duetlink.prep import Prep

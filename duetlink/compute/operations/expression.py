@@ -26,7 +26,7 @@ from duetlink.compute.operations.literal import harmless, literal, quoted
 from duetlink.compute.operations.names import is_identifier
 from duetlink.compute.operations.trace import Shape
 from duetlink.compute.prep.frames import PREPARE
-from duetlink.compute.prep.spec import PrepSpec
+from duetlink.data.prep.spec import PrepSpec
 from duetlink.errors import DuetError
 
 _BINARY = {

@@ -13,7 +13,7 @@ from duetlink.compute.operations.program import ASSET
 from duetlink.compute.operations.slice import Slice
 from duetlink.compute.operations.trace import Shape
 from duetlink.compute.prep.frames import PREPARE
-from duetlink.compute.prep.spec import PrepSpec
+from duetlink.data.prep.spec import PrepSpec
 from duetlink.errors import DuetError
 
 UNPREPARED = ""  # beside the digests: an asset was used as it is, or nobody can tell how it was prepared

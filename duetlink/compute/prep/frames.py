@@ -5,12 +5,11 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from duetlink.compute.prep.fields import BOOL, OTHER, TEXT, Field, Fields, needed
-from duetlink.compute.prep.spec import PrepSpec
-from duetlink.compute.prep.steps import INTEGERS
+from duetlink.data.prep.columns import needed
+from duetlink.data.prep.fields import BOOL, INTEGERS, OTHER, TEXT, Field, Fields
+from duetlink.data.prep.spec import PrepSpec
 from duetlink.errors import MissingLibrary, OperationRefused, PrepError
 
 PREPARE = "duetlink.compute.prep.frames.prepare"  # its name among the operations
@@ -43,20 +42,21 @@ def prepare(frame: Any, spec: str) -> Any:
 def _polars(frame: Any, spec: PrepSpec) -> Any:
     import narwhals as nw
 
-    from duetlink.compute.prep.lowering import type_of
+    from duetlink.data.prep.inner import polars_frame
+    from duetlink.data.prep.work import type_of
 
     fields = {name: Field(type_of(kind)) for name, kind in nw.from_native(frame).schema.items()}
-    kept = needed(spec, fields, _WHERE)
-    made = _made(spec, fields, lambda row: polars_frame(frame.lazy(), list(fields), kept, row=row))
-    return made.frame.to_native().rename(dict(zip(made.frame.columns, made.names, strict=True)))
+    kept = needed(spec, fields)
+    made, after = _made(spec, fields, lambda row: polars_frame(frame.lazy(), list(fields), kept, row=row))
+    return made.to_native().rename(dict(zip(made.columns, after, strict=True)))
 
 
 def _pandas(frame: Any, spec: PrepSpec) -> Any:
-    import narwhals as nw
     import numpy as np
     import pyarrow as pa
 
-    from duetlink.compute.prep.lowering import type_of
+    from duetlink.data.prep.inner import arrow_frame
+    from duetlink.data.prep.work import type_of
 
     fields: dict[str, Field] = {}
     arrays: dict[str, Any] = {}
@@ -68,16 +68,16 @@ def _pandas(frame: Any, spec: PrepSpec) -> Any:
         dtype = frame[name].dtype
         fields[name] = Field(kind, nullable=not (isinstance(dtype, np.dtype) and dtype.kind in "iub"))
     names = list(fields)
-    kept = needed(spec, fields, _WHERE)
+    kept = needed(spec, fields)
     if bad := next((name for name in kept if arrays[name] is None), ""):
         raise PrepError(
             f"column {bad!r} has items of several types: select the others first", file=_WHERE, column=bad
         )
     there = [name for name in names if arrays[name] is not None]
     table = pa.table([arrays[name] for name in there], names=there) if there else pa.table({})
-    made = _made(spec, fields, lambda row: arrow_frame(table, names, kept, row=row))
-    found = nw.to_native(made.frame).rename_columns(made.names)
-    for place, (name, field) in enumerate(made.fields.items()):
+    made, after = _made(spec, fields, lambda row: arrow_frame(table, names, kept, row=row))
+    found = made.to_native().rename_columns(list(after))
+    for place, (name, field) in enumerate(after.items()):
         if field.nullable and (field.type in INTEGERS or field.type == BOOL):
             column = found.column(place)
             whole = column.cast(pa.int8()) if field.type == BOOL else column
@@ -90,36 +90,23 @@ def _pandas(frame: Any, spec: PrepSpec) -> Any:
 _LIBRARIES: Mapping[str, Callable[[Any, PrepSpec], Any]] = {"polars": _polars, "pandas": _pandas}
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
-    frame: Any  # of narwhals, eager
-    fields: Fields
-
-    @property
-    def names(self) -> list[str]:
-        return list(self.fields)
-
-
-def _made(spec: PrepSpec, fields: Fields, frame_of: Callable[[bool], Any]) -> _Made:
-    """The frame, without what is ours in it. Raises PrepError: an item does not fit."""
-    from duetlink.compute.prep.blame import blamed
-    from duetlink.compute.prep.lowering import BAD, lowered
+def _made(spec: PrepSpec, fields: Fields, frame_of: Callable[[bool], Any]) -> tuple[Any, Fields]:
+    """The prepared frame, of Narwhals, and its columns. Raises PrepError: an item does not fit."""
+    from duetlink.data.prep.lowering import blamed, first_unfit, lowered
+    from duetlink.data.prep.work import BAD, ROW
 
     split = spec.split_step
     row = split is not None and not split.by
     found = lowered(spec, fields, _WHERE, row=row)
     frame = _collected(found.apply(frame_of(row)))
     if found.strict:
-        bad = frame.filter(frame[BAD] > 0)[BAD]
-        if len(bad):
-            number = int(bad.min())
-
-            def first(prepare: Callable[[Any], Any]) -> dict[str, Any]:
-                return dict(_collected(prepare(frame_of(True))).to_arrow().to_pylist()[0])
-
-            raise blamed(spec, number, fields, _WHERE, first)
+        number = int(frame[BAD].filter(frame[BAD] > 0).min() or 0)
+        if number:
+            finder = first_unfit(spec, number, fields, _WHERE, ordered=True)
+            bad = _collected(finder.apply(frame_of(True))).to_arrow().to_pylist()[0]
+            raise blamed(spec, number, bad, _WHERE, bad[ROW])
         frame = frame.drop(BAD)
-    return _Made(frame, found.fields)
+    return frame, found.fields
 
 
 def _collected(frame: Any) -> Any:
@@ -130,6 +117,8 @@ def _array(column: Any) -> Any:
     """A column of pandas as one of Arrow, whose type depends on the column's alone; None: it has none."""
     import pandas as pd
     import pyarrow as pa
+
+    from duetlink.data.prep.inner import plain
 
     try:
         if column.dtype == object:
@@ -142,53 +131,8 @@ def _array(column: Any) -> Any:
     return plain(found.combine_chunks() if isinstance(found, pa.ChunkedArray) else found)
 
 
-def plain(column: Any) -> Any:
-    """A column of Arrow without its dictionary, such as of whole numbers; one of texts is as it is."""
-    import pyarrow.types as kinds
-
-    kind = column.type
-    texts = kinds.is_dictionary(kind) and (
-        kinds.is_string(kind.value_type) or kinds.is_large_string(kind.value_type)
-    )
-    return column.cast(kind.value_type) if kinds.is_dictionary(kind) and not texts else column
-
-
 def _type(kind: Any, type_of: Callable[[Any], str]) -> str:
     import narwhals as nw
     import pyarrow as pa
 
     return type_of(nw.from_native(pa.table([pa.array([], kind)], names=["a"])).schema["a"])
-
-
-# -- frames whose columns have inner names -----------------------------------------------------------------
-
-
-def polars_frame(lazy: Any, names: list[str], kept: list[str], *, row: bool, first: int = 0) -> Any:
-    """Some columns of a lazy frame, under inner names, and ROW, which counts from `first`."""
-    import narwhals as nw
-    import polars as pl
-
-    from duetlink.compute.prep.lowering import ROW, inner_name
-
-    place = {name: inner_name(place) for place, name in enumerate(names)}
-    made = [pl.col(name).alias(place[name]) for name in kept]
-    if row:
-        made.append((pl.int_range(pl.len(), dtype=pl.Int64) + first).alias(ROW))
-    return nw.from_native(lazy.select(made))
-
-
-def arrow_frame(table: Any, names: list[str], kept: list[str], *, row: bool, first: int = 0) -> Any:
-    """Some columns of a table, under inner names, and ROW, which counts from `first`."""
-    import narwhals as nw
-    import numpy as np
-    import pyarrow as pa
-
-    from duetlink.compute.prep.lowering import ROW, inner_name
-
-    place = {name: inner_name(place) for place, name in enumerate(names)}
-    rows = table.num_rows
-    table = table.select(kept)
-    table = table.rename_columns([place[name] for name in kept])
-    if row:
-        table = table.append_column(ROW, [pa.array(np.arange(first, first + rows, dtype=np.int64))])
-    return nw.from_native(table)

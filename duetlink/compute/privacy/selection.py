@@ -7,10 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from duetlink.compute.prep.fields import Field, after, with_split
 from duetlink.compute.prep.frames import PREPARE
-from duetlink.compute.prep.spec import PrepSpec
-from duetlink.compute.prep.steps import INTEGERS, Cast, DropMissing, Step
 from duetlink.compute.privacy.call import Unstable, check_rows
 from duetlink.compute.privacy.table import (
     BOOL,
@@ -26,6 +23,9 @@ from duetlink.compute.privacy.table import (
     Matrix,
     Table,
 )
+from duetlink.data.prep.columns import with_train
+from duetlink.data.prep.fields import INTEGERS, Field
+from duetlink.data.prep.spec import PrepSpec
 from duetlink.errors import DuetError, PrepError
 
 # of a step: what it is done to, what follows, its keywords, and its place in the program
@@ -63,16 +63,12 @@ def _prepared(table: Table, items: Sequence[Any], keywords: Mapping[str, Any], p
         if type(name) is str
     }
     try:
-        before = dict(fields)
-        for step in spec.steps:
-            _check_cast(step, before)
-            before = after(step, before, "the asset")
-        made = with_split(spec, before, "the asset")
+        made = _fields_after(spec, fields)
     except PrepError as error:
         raise Unstable(str(error)) from None
     columns: dict[str | int, str] = {name: _kind_of(table.library, field) for name, field in made.items()}
     # a new frame of pandas, whose labels begin at 0: pandas would match them with other rows of the asset
-    is_new = table.library == PANDAS or any(isinstance(step, DropMissing) for step in spec.steps)
+    is_new = table.library == PANDAS or any(step.drops_rows for step in spec.steps)
     found = replace(table, columns=columns)
     return _other_rows(found, place) if is_new else found
 
@@ -82,12 +78,16 @@ _NARROW = "uint32"
 _TYPES = {BOOL: "bool", INT: "int64", NARROW: _NARROW, FLOAT: "float64", TEXT: "text", OTHER: "other"}
 
 
-def _check_cast(step: Step, fields: Mapping[str, Field]) -> None:
-    """Whether items can be missing after it has to be known, since pandas has other types then."""
-    if isinstance(step, Cast):
-        for name, kind in step.types:
-            if name in fields and fields[name].type == _NARROW and kind in ("int8", "int16", "int32"):
+def _fields_after(spec: PrepSpec, fields: Mapping[str, Field]) -> Mapping[str, Field]:
+    """Whether items can be missing after each step has to be known, since pandas has other types then."""
+    found = dict(fields)
+    for step in spec.steps:
+        before, found = found, step.after(found, "the asset")
+        for name, field in found.items():
+            is_narrow = name in before and before[name].type == _NARROW
+            if is_narrow and field.type in ("int8", "int16", "int32"):
                 raise Unstable(f"column {name!r} has few bits already: cast it to int64 or float64")
+    return with_train(found, "the asset") if spec.split_step else found
 
 
 def _kind_of(library: str, field: Field) -> str:

@@ -17,7 +17,7 @@ from duetlink.compute.operations.finished import finished
 from duetlink.compute.operations.sizes.lookup import hidden_after, hidden_then
 from duetlink.compute.operations.sizes.mask import COLUMNS, NAMES, trimmed
 from duetlink.compute.prep.frames import PREPARE, prepare
-from duetlink.compute.prep.spec import PrepSpec
+from duetlink.data.prep.spec import PrepSpec
 from duetlink.duet.asking import called_here, mock_shown, mock_used, sizes
 from duetlink.duet.asking.asked import Asked
 from duetlink.duet.asking.grammar import frame_texts

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator
 from typing import TYPE_CHECKING, Any, Protocol
 
-from duetlink.compute.prep.fields import OTHER, Field, Fields
+from duetlink.data.prep.fields import OTHER, Field, Fields
 from duetlink.errors import MissingLibrary, SettingError
 
 if TYPE_CHECKING:
@@ -45,11 +45,22 @@ class Opened(Protocol):
 
 def fields_of(names: list[str], frame: Any) -> dict[str, Field]:
     """Our types of a frame's columns, under a person's names. Raises SettingError: two have one name."""
-    from duetlink.compute.prep.lowering import type_of
+    from duetlink.data.prep.work import type_of
 
     check_distinct(names)
     kinds = frame.collect_schema().values()
     return {name: Field(type_of(kind)) for name, kind in zip(names, kinds, strict=True)}
+
+
+def arrow_fields(schema: Any) -> dict[str, Field]:
+    """Our types of the columns of a schema of Arrow's. Raises SettingError: two have one name."""
+    import narwhals as nw
+    import pyarrow as pa
+
+    from duetlink.data.prep.work import inner_name
+
+    inner = pa.schema([(inner_name(place), field.type) for place, field in enumerate(schema)])
+    return fields_of(schema.names, nw.from_native(pa.Table.from_batches([], inner)))
 
 
 def agreed(fields: Fields, schema: Any) -> dict[str, Field]:
@@ -58,13 +69,7 @@ def agreed(fields: Fields, schema: Any) -> dict[str, Field]:
     So a step takes the same columns on each engine. Of some types an engine makes another one: DuckDB reads
     durations from Parquet as whole numbers.
     """
-    import narwhals as nw
-    import pyarrow as pa
-
-    from duetlink.compute.prep.lowering import inner_name
-
-    inner = pa.schema([(inner_name(place), field.type) for place, field in enumerate(schema)])
-    theirs = fields_of(list(schema.names), nw.from_native(pa.Table.from_batches([], inner)))
+    theirs = arrow_fields(schema)
     return {name: field if field == theirs[name] else Field(OTHER) for name, field in fields.items()}
 
 

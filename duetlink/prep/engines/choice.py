@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from duetlink.compute.prep.frames import plain
+from duetlink.data.prep.inner import plain
 from duetlink.errors import DuetError, PrepError, SettingError
 from duetlink.prep.engines.base import Opened, check_distinct, library
 from duetlink.prep.engines.pandas_ import arrow_of

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import narwhals as nw
 
-from duetlink.compute.prep.fields import Fields
-from duetlink.compute.prep.frames import arrow_frame, polars_frame
-from duetlink.compute.prep.lowering import inner_name
-from duetlink.prep.engines.base import agreed, fields_of
+from duetlink.data.prep.fields import Fields
+from duetlink.data.prep.inner import arrow_frame, polars_frame
+from duetlink.prep.engines.base import agreed, arrow_fields, fields_of
 from duetlink.prep.files import CSV, Files, read_csv
 from duetlink.prep.pieces import ROWS, batches_of, fits_one_piece, pieces
 
@@ -26,14 +25,11 @@ class ArrowSource:
     keeps = True
 
     def __init__(self, table: pa.Table | Files, where: str) -> None:
-        import pyarrow as pa
-
         self._table = table
         self.where = where
         self.streams = not fits_one_piece(table)
-        self.schema = schema = table.schema
-        empty = nw.from_native(pa.Table.from_batches([], _inner(schema)))
-        self.fields: Fields = fields_of(list(schema.names), empty)
+        self.schema = table.schema
+        self.fields: Fields = arrow_fields(table.schema)
 
     def frame(self, columns: list[str], *, row: bool) -> Any:
         table = read_files(self._table, columns) if isinstance(self._table, Files) else self._table
@@ -130,9 +126,3 @@ def read_files(files: Files, columns: list[str]) -> pa.Table:
     if files.kind == CSV:
         return read_csv(files, columns)
     return pa.concat_tables(pq.read_table(path, columns=columns, partitioning=None) for path in files.paths)
-
-
-def _inner(schema: Any) -> Any:
-    import pyarrow as pa
-
-    return pa.schema([(inner_name(place), field.type) for place, field in enumerate(schema)])

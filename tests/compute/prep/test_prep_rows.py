@@ -11,10 +11,10 @@ import polars as pl
 from hypothesis import HealthCheck, given, settings
 
 from duetlink.compute.prep.frames import prepare
-from duetlink.compute.prep.spec import PrepSpec
 from duetlink.compute.privacy.call import Unstable
 from duetlink.compute.privacy.selection import _prepared
 from duetlink.compute.privacy.table import Frame, table_of
+from duetlink.data.prep.spec import PrepSpec
 
 KINDS = {"whole": "int64", "small": "int16", "real": "float64", "word": "str", "yes": "bool"}
 POLARS = {"whole": pl.Int64, "small": pl.Int16, "real": pl.Float64, "word": pl.String, "yes": pl.Boolean}

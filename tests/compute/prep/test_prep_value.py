@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from duetlink.compute.prep import spec as spec_module
-from duetlink.compute.prep.spec import PrepSpec
-from duetlink.compute.prep.steps import MAX_CATEGORIES
+from duetlink.data.prep import spec as spec_module
+from duetlink.data.prep.checks import MAX_CATEGORIES
+from duetlink.data.prep.spec import PrepSpec
 from duetlink.errors import DuetError, LimitExceeded, RemoteProtocolError, SettingError
 from duetlink.prep import Prep
 

@@ -10,25 +10,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-from duetlink.compute.prep.steps import (
-    ERROR,
-    MAX_COLUMNS,
-    STEPS,
-    Bounded,
-    Bounds,
-    Cast,
-    Category,
-    Clip,
-    DropMissing,
-    Missing,
-    OneHot,
-    Scale,
-    Select,
-    Split,
-    Step,
-)
+from duetlink.data.prep.base import ERROR, Step
+from duetlink.data.prep.bounded import Bounds
+from duetlink.data.prep.cast import Cast
+from duetlink.data.prep.checks import MAX_COLUMNS
+from duetlink.data.prep.clip import Clip
+from duetlink.data.prep.drop_missing import DropMissing
+from duetlink.data.prep.missing import Missing
+from duetlink.data.prep.one_hot import Category, OneHot
+from duetlink.data.prep.scale import Scale
+from duetlink.data.prep.select import Select
+from duetlink.data.prep.split import Split
 from duetlink.errors import LimitExceeded, RemoteProtocolError, SettingError
 
+# Each has a method of `PrepSpec` of its name.
+STEPS: tuple[type[Step], ...] = (Missing, DropMissing, Cast, Select, OneHot, Scale, Clip, Split)
 VERSION = 1
 MAX_BYTES = 1024 * 1024  # of the JSON
 MAX_STEPS = 1_000
@@ -91,9 +87,7 @@ class PrepSpec:
         values. An item that is in no category ends the run, or has 0 in all with `unknown="ignore"`, without
         which `fit_private` cannot find the categories.
         """
-        if isinstance(categories, str):
-            raise SettingError(f"the categories of {column!r} are a list")
-        return self._with(OneHot(column, None if categories is None else tuple(categories), unknown))
+        return self._with(OneHot(column, categories, unknown))  # type: ignore[arg-type]  # settled there
 
     def scale(self, column: str, bounds: Bounds | None = None, *, within: Bounds | None = None) -> Self:
         """From 0 at the lower bound to 1 at the upper one, float64; what is beyond becomes 0 or 1."""
@@ -126,14 +120,12 @@ class PrepSpec:
     @property
     def strict(self) -> bool:
         """Whether an item can end the run."""
-        return any(_strict(step) for step in self.steps)
+        return any(step.strict for step in self.steps)
 
     @property
     def open_columns(self) -> tuple[str, ...]:
         """Columns whose bounds or categories `fit_private` has still to find."""
-        return tuple(
-            step.column for step in self.steps if isinstance(step, Bounded | OneHot) and step.is_open
-        )
+        return tuple(step.open_column for step in self.steps if step.open_column)
 
     @property
     def split_step(self) -> Split | None:
@@ -148,11 +140,11 @@ class PrepSpec:
 
     def code(self) -> str:
         """Python that makes it, on one line; texts are escaped."""
-        return "Prep()" + "".join(f".{step.name}({', '.join(_arguments(step))})" for step in self.steps)
+        return "Prep()" + "".join(f".{step.name}({', '.join(step.arguments())})" for step in self.steps)
 
     def table(self) -> str:
         """The steps, one per line, as a person reviews them."""
-        rows = [(str(n), step.name, ", ".join(_arguments(step))) for n, step in enumerate(self.steps, 1)] or [
+        rows = [(str(n), step.name, ", ".join(step.arguments())) for n, step in enumerate(self.steps, 1)] or [
             ("", "nothing", "")
         ]
         widths = [max(len(row[place]) for row in rows) for place in range(2)]
@@ -163,7 +155,7 @@ class PrepSpec:
 
     def _repr_html_(self) -> str:
         rows = "".join(
-            f"<tr><td>{n}</td><td>{step.name}</td><td>{html.escape(', '.join(_arguments(step)))}</td></tr>"
+            f"<tr><td>{n}</td><td>{step.name}</td><td>{html.escape(', '.join(step.arguments()))}</td></tr>"
             for n, step in enumerate(self.steps, 1)
         )
         return f"<table><caption>Prep {self.digest[:12]}</caption>{rows}</table>"
@@ -172,7 +164,7 @@ class PrepSpec:
 
     def to_json(self) -> str:
         """ASCII; the same for equal preparations."""
-        steps = [{"step": step.name} | _fields(step) for step in self.steps]
+        steps = [{"step": step.name} | _values(step) for step in self.steps]
         return json.dumps({"prep": VERSION, "steps": steps}, separators=(",", ":"), sort_keys=True)
 
     @classmethod
@@ -206,26 +198,13 @@ class PrepSpec:
         return spec
 
 
-def _strict(step: Step) -> bool:
-    return isinstance(step, Cast | OneHot) and not step.row_stable
+def _values(step: Step) -> dict[str, Any]:
+    values = {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _size(step: Step) -> int:
     return sum(len(value) for value in _values(step).values() if isinstance(value, tuple))
-
-
-def _values(step: Step) -> dict[str, Any]:
-    return {field.name: getattr(step, field.name) for field in dataclasses.fields(step)}
-
-
-def _fields(step: Step) -> dict[str, Any]:
-    fields = {name: value for name, value in _values(step).items() if value is not None}
-    return {
-        name: [list(item) if isinstance(item, tuple) else item for item in value]
-        if isinstance(value, tuple)
-        else value
-        for name, value in fields.items()
-    }
 
 
 def _step(found: Any) -> Step:
@@ -260,32 +239,3 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON")
-
-
-# -- as Python ---------------------------------------------------------------------------------------------
-
-
-def _arguments(step: Step) -> list[str]:
-    if isinstance(step, Missing):
-        return [*map(ascii, step.values), *([f"columns={_list(step.columns)}"] if step.columns else [])]
-    if isinstance(step, DropMissing | Select):
-        return [ascii(column) for column in step.columns]
-    if isinstance(step, Cast):
-        types = ", ".join(f"{name!a}: {kind!r}" for name, kind in step.types)
-        return [f"{{{types}}}", *_unless(step.invalid, ERROR, "invalid")]
-    if isinstance(step, OneHot):
-        listed = [] if step.categories is None else [_list(step.categories)]
-        return [ascii(step.column), *listed, *_unless(step.unknown, ERROR, "unknown")]
-    if isinstance(step, Bounded):
-        what = "within" if step.bounds is None else "bounds"
-        return [ascii(step.column), f"{what}={step.bounds or step.within}"]
-    assert isinstance(step, Split)
-    return [f"train={step.train!r}", f"seed={step.seed}", *([f"by={step.by!a}"] if step.by else [])]
-
-
-def _list(items: tuple[Any, ...]) -> str:
-    return f"[{', '.join(map(ascii, items))}]"
-
-
-def _unless(value: str, default: str, name: str) -> list[str]:
-    return [] if value == default else [f"{name}={value!r}"]

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import narwhals as nw
 
-from duetlink.compute.prep.fields import BOOL, DATE, DATETIME, TEXT, always_fits, range_of
-from duetlink.compute.prep.steps import EXACT, FLOATS, INTEGERS
+from duetlink.data.prep.fields import (
+    BOOL,
+    DATE,
+    DATETIME,
+    EXACT,
+    FLOATS,
+    INTEGERS,
+    MOST_FLOAT32,
+    TEXT,
+    always_fits,
+    range_of,
+)
+from duetlink.data.prep.work import TYPES
 
 # `\z`: in Java `$` also stands before a last newline. 18 digits fit into 64 bits.
 _WHOLE = r"^-?[0-9]{1,18}\z"
@@ -16,31 +26,30 @@ _WHOLE = r"^-?[0-9]{1,18}\z"
 _FLOAT = r"^-?([0-9]{1,200}(\.[0-9]{0,200})?|\.[0-9]{1,200})([eE][+-]?[0-9]{1,2})?\z"
 _DATE = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}\z"
 _TRUE, _FALSE = ("true", "1"), ("false", "0")
-MOST_FLOAT32 = 3.4028234663852886e38
 _TWO_63 = 2.0**63
 
 Value = tuple[Any, Any]  # the new column, missing where an item does not fit; which fit, or None: all
 
 
-def converted(column: Any, before: str, kind: str, types: Mapping[str, Any]) -> Value:
-    """A column of type `before` as `kind`, of `fields.py`'s names; `types` are Narwhals' by ours."""
+def converted(column: Any, before: str, kind: str) -> Value:
+    """A column of type `before` as `kind`, of `fields.py`'s names."""
     if before == kind:
         return column, None
     if before == TEXT:
-        return _of_text(column, kind, types)
+        return _of_text(column, kind)
     if before == DATETIME:
         return column.cast(nw.Date), None
     if before == DATE:
-        return (column.cast(nw.String), None) if kind == TEXT else _days(column, types[kind])
+        return (column.cast(nw.String), None) if kind == TEXT else _days(column, TYPES[kind])
     if kind == BOOL:
         return column != 0, None
     if kind == TEXT:
         return (_truth(column, "true", "false") if before == BOOL else column.cast(nw.String)), None
     if before == BOOL:
-        return column.cast(nw.Int8).cast(types[kind]), None
+        return column.cast(nw.Int8).cast(TYPES[kind]), None
     if kind in INTEGERS:
-        return _whole(column, before, kind, types)
-    return _floating(column, before, kind, types)
+        return _whole(column, before, kind)
+    return _floating(column, before, kind)
 
 
 def _where(fits: Any, value: Any) -> Any:
@@ -52,9 +61,9 @@ def _truth(column: Any, yes: Any, no: Any) -> Any:
     return nw.when(column).then(nw.lit(yes)).otherwise(_where(~column, nw.lit(no)))
 
 
-def _whole(column: Any, before: str, kind: str, types: Mapping[str, Any]) -> Value:
+def _whole(column: Any, before: str, kind: str) -> Value:
     if always_fits(before, kind):
-        return column.cast(types[kind]), None
+        return column.cast(TYPES[kind]), None
     low, high = range_of(kind)
     if before in FLOATS:
         column = column.cast(nw.Float64)
@@ -67,20 +76,20 @@ def _whole(column: Any, before: str, kind: str, types: Mapping[str, Any]) -> Val
     else:
         column = column.cast(nw.Int64)
         fits = (column >= low) & (column <= high)
-    return _where(fits, column).cast(types[kind]), fits
+    return _where(fits, column).cast(TYPES[kind]), fits
 
 
-def _floating(column: Any, before: str, kind: str, types: Mapping[str, Any]) -> Value:
+def _floating(column: Any, before: str, kind: str) -> Value:
     if always_fits(before, kind):
-        return column.cast(nw.Float64).cast(types[kind]), None
+        return column.cast(nw.Float64).cast(TYPES[kind]), None
     if before in INTEGERS:
         fits = (column >= -EXACT) & (column <= EXACT)
     else:
         fits = (column >= -MOST_FLOAT32) & (column <= MOST_FLOAT32)
-    return _where(fits, column).cast(nw.Float64).cast(types[kind]), fits
+    return _where(fits, column).cast(nw.Float64).cast(TYPES[kind]), fits
 
 
-def _of_text(column: Any, kind: str, types: Mapping[str, Any]) -> Value:
+def _of_text(column: Any, kind: str) -> Value:
     if kind == BOOL:
         fits = column.is_in((*_TRUE, *_FALSE))
         return _where(fits, column.is_in(_TRUE)), fits
@@ -91,13 +100,13 @@ def _of_text(column: Any, kind: str, types: Mapping[str, Any]) -> Value:
         number = _where(fits, column).cast(nw.Int64)
         if kind == "int64":
             return number, fits
-        value, within = _whole(number, "int64", kind, types)
+        value, within = _whole(number, "int64", kind)
         return value, fits & within.fill_null(False)
     fits = column.str.contains(_FLOAT)
     number = _where(fits, column).cast(nw.Float64)
     if kind == "float64":
         return number, fits
-    value, within = _floating(number, "float64", kind, types)
+    value, within = _floating(number, "float64", kind)
     return value, fits & within.fill_null(False)
 
 

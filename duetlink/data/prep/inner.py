@@ -1,0 +1,45 @@
+"""Frames in memory whose columns have inner names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import narwhals as nw
+
+from duetlink.data.prep.work import ROW, inner_name
+
+
+def polars_frame(lazy: Any, names: list[str], kept: list[str], *, row: bool, first: int = 0) -> Any:
+    """Some columns of a lazy frame, under inner names, and ROW, which counts from `first`."""
+    import polars as pl
+
+    place = {name: inner_name(place) for place, name in enumerate(names)}
+    made = [pl.col(name).alias(place[name]) for name in kept]
+    if row:
+        made.append((pl.int_range(pl.len(), dtype=pl.Int64) + first).alias(ROW))
+    return nw.from_native(lazy.select(made))
+
+
+def arrow_frame(table: Any, names: list[str], kept: list[str], *, row: bool, first: int = 0) -> Any:
+    """Some columns of a table, under inner names, and ROW, which counts from `first`."""
+    import numpy as np
+    import pyarrow as pa
+
+    place = {name: inner_name(place) for place, name in enumerate(names)}
+    rows = table.num_rows
+    table = table.select(kept)
+    table = table.rename_columns([place[name] for name in kept])
+    if row:
+        table = table.append_column(ROW, [pa.array(np.arange(first, first + rows, dtype=np.int64))])
+    return nw.from_native(table)
+
+
+def plain(column: Any) -> Any:
+    """A column of Arrow without its dictionary, such as of whole numbers; one of texts is as it is."""
+    import pyarrow.types as kinds
+
+    kind = column.type
+    texts = kinds.is_dictionary(kind) and (
+        kinds.is_string(kind.value_type) or kinds.is_large_string(kind.value_type)
+    )
+    return column.cast(kind.value_type) if kinds.is_dictionary(kind) and not texts else column
