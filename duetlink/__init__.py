@@ -12,6 +12,7 @@ from duetlink.version import __version__ as __version__
 
 if TYPE_CHECKING:
     from duetlink.assembly import group
+    from duetlink.base.event_log import log_to
     from duetlink.base.runtime.job_progress import progress
     from duetlink.compute.mocks import Mock
     from duetlink.duet.answering.policies.policy import Policy
@@ -36,6 +37,7 @@ __all__ = [
     "group",
     "join",
     "launch",
+    "log_to",
     "progress",
 ]
 
@@ -53,6 +55,7 @@ _HOMES = {
     "group": "duetlink.assembly",
     "join": "duetlink.session",
     "launch": "duetlink.session",
+    "log_to": "duetlink.base.event_log",
     "progress": "duetlink.base.runtime.job_progress",
 }
 

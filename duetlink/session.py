@@ -426,6 +426,7 @@ class _Opening:
             self._hello.name,
             initiator=initiator,
             timeout_s=timeout_s,
+            sink=life.sink,
         )
         life.at_end(link.close)
         if self._reunion is not None:

@@ -38,7 +38,10 @@ WINGS = (
 
 # The same within a wing. In `duet` whoever asks and whoever answers do not know each other.
 FLOORS = {
-    "base": (("again", "chance", "quantities", "drawing", "runtime", "wire", "journal"), ("audit",)),
+    "base": (
+        ("again", "chance", "quantities", "drawing", "runtime", "wire", "journal", "events"),
+        ("audit", "event_log"),
+    ),
     "data": (("codecs", "dedup", "prep"), ("tuning", "values")),
     "net": (
         ("fixed_port", "stun"),

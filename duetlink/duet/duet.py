@@ -215,7 +215,7 @@ class Duet(KnownAttributes):
         It is called on duetlink's thread, without arguments, often: it must return at once, and ask for what
         it wants to know on a thread of its own. Returns what ends it.
         """
-        return self._life.watch(callback)
+        return self._life.sink.watch(callback)
 
     @property
     def compression(self) -> SharedCompression:

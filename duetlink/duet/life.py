@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
 from duetlink.base.audit.log import AuditLog
+from duetlink.base.events import DuetStateChanged, Sink, Word
 from duetlink.base.runtime.holdings import HeldStatus
 from duetlink.base.wire.text import harmless
 from duetlink.compute.privacy.ledger import Ledger
@@ -63,6 +64,7 @@ class Life:
         self.settings = settings
         self._resumed = resumed
         self.persistence: Persistence = resumed if resumed is not None else NothingKept()
+        self.sink = Sink()
         self.state = WAITING
         self.code: str | None = None
         self.code_expires: datetime.datetime | None = None
@@ -71,7 +73,7 @@ class Life:
         self.paused = False  # whether this side sends nothing
         self.link: Link | None = None
         self.recorder = Recorder(AuditLog(settings.audit_file) if settings.audit_file else None)
-        self.catalogue = Catalogue(settings, self.recorder, self.persistence)
+        self.catalogue = Catalogue(settings, self.recorder, self.persistence, self.sink)
         kept = self.persistence.ledger if settings.budget_path is None else None
         self.ledger = Ledger(kept or settings.budget_file)
         self.decoding = Decoding(settings.worker_memory_bytes)
@@ -80,15 +82,16 @@ class Life:
             self.catalogue,
             settings,
             self.recorder,
-            PolicyBook(self.persistence),
+            PolicyBook(self.persistence, self.sink),
             self.programs,
             self.decoding,
             self.persistence,
+            self.sink,
         )
-        self.asking = Asking(settings)
+        self.asking = Asking(settings, self.sink)
         self.workbench = Workbench(self.catalogue, self.asking, settings)
         self.giving = Giving(self.catalogue, self.recorder, self.decoding)
-        self.ports = Ports(self.recorder)
+        self.ports = Ports(self.recorder, self.sink)
         # for waiting from any thread
         self.connected: concurrent.futures.Future[None] = concurrent.futures.Future()
         # for waiting on the loop: it keeps nothing of those who no longer wait
@@ -104,28 +107,10 @@ class Life:
         self._preparing: asyncio.Task[None] | None = None
         self._recording = False  # the log says that this duet has begun, and is to say how it ends
         self._cleanups: list[Cleanup] = []
-        self._watchers: list[Callable[[], None]] = []
 
     def at_end(self, cleanup: Cleanup) -> None:
         """Run `cleanup` when this duet ends; the last one added runs first."""
         self._cleanups.append(cleanup)
-
-    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` after each change of what a person would want to see; returns what ends that.
-
-        Both from any thread; `callback` is called on the loop thread and must return at once.
-        """
-        self._watchers.append(callback)
-
-        def unwatch() -> None:
-            with contextlib.suppress(ValueError):  # ended before
-                self._watchers.remove(callback)
-
-        return unwatch
-
-    def changed(self) -> None:
-        for callback in list(self._watchers):
-            callback()
 
     async def open(self, role: str) -> None:
         """Begin to record what happens, with all that is kept put back. Raises AuditUnavailable."""
@@ -137,7 +122,6 @@ class Life:
         self.at_end(rooms.use())
         self.at_end(self.programs.close)
         self.at_end(self.inbox.close)  # also of a duet that nobody joins: requests of before may expire
-        self.inbox.on_change = self.catalogue.on_change = self.changed
         if self._resumed is not None:
             await self._resumed.restore(self.catalogue, self.inbox)
 
@@ -149,8 +133,13 @@ class Life:
 
     def met(self) -> None:
         """The peer is at the signaling server."""
-        self.state = PAIRING
-        self.changed()
+        self._enter(PAIRING)
+
+    def _enter(self, state: str) -> None:
+        self.state = state
+        why = None if self.why_closed is None else type(self.why_closed)
+        self.sink.emit(DuetStateChanged(Word(state), why))
+        self.sink.changed()
 
     def attach(self, link: Link, reason: str = "") -> None:
         """`link` is connected and becomes this duet's: all desks work with it from here on."""
@@ -161,9 +150,6 @@ class Life:
         link.on_closed = self.end
         link.on_lost = self._lost
         link.on_restored = self._restored
-        link.on_change = self.inbox.on_change = self.changed
-        self.asking.on_change = self.changed
-        self.ports.on_change = self.changed
         for desk in (self.catalogue, self.inbox, self.asking, self.giving, self.workbench):
             desk.attach(link)
         self.ports.attach(link)
@@ -178,8 +164,7 @@ class Life:
             self.at_end(self.inbox.close)
             self.at_end(self.ports.close)
             self.connected.set_result(None)
-        self.state = CONNECTED
-        self.changed()
+        self._enter(CONNECTED)
 
     # -- another peer in the place of one that is lost -------------------------------------------------------
 
@@ -211,7 +196,7 @@ class Life:
         self.at_end(partial(cancelled, task))
         if self.state != RECONNECTING:  # it came back meanwhile
             task.cancel()
-        self.changed()
+        self.sink.changed()
 
     def _uninvited(self, task: asyncio.Task[None]) -> None:
         if task is self._inviting:
@@ -221,7 +206,7 @@ class Life:
             self.why_uninvited = str(error)
             if not isinstance(error, DuetError | TimeoutError):
                 _log.error("pairing by a new code failed by a defect", exc_info=error)
-        self.changed()
+        self.sink.changed()
 
     def check_missing(self) -> None:
         """Raise LinkClosed where the peer is not lost (any more)."""
@@ -284,12 +269,11 @@ class Life:
             self.ports.leaving.pause(paused)
             if self.link is not None:
                 self.link.exports.pause(paused)
-            self.changed()
+            self.sink.changed()
 
     def _lost(self, why: str) -> None:
         if self.state == CONNECTED:
-            self.state = RECONNECTING
-            self.changed()
+            self._enter(RECONNECTING)
 
     @property
     def outage(self) -> Outage | None:
@@ -305,10 +289,9 @@ class Life:
 
     def _restored(self) -> None:
         if self.state == RECONNECTING:
-            self.state = CONNECTED
             if self._inviting is not None:
                 self._inviting.cancel()
-            self.changed()
+            self._enter(CONNECTED)
 
     def end(self, error: DuetError) -> None:
         """Close for `error`, the first one wins; clean-ups run in the background or in `close`."""
@@ -319,11 +302,10 @@ class Life:
         self.why_closed = error
         self.asking.detach(self.closed_error())
         self.workbench.detach()
-        self.state = CLOSED
+        self._enter(CLOSED)
         if not self.connected.done():
             self.connected.set_exception(error)
         self.closed.set()
-        self.changed()
         self._ending = asyncio.ensure_future(self._clean_up())
 
     def _way_back(self) -> str:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
+from duetlink.base.events import Sink
 from duetlink.base.quantities import size_text
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.duet.display import Table, visible
@@ -29,14 +30,14 @@ ADDED, REMOVED = "added", "removed"
 class Ports:
     """Loop side: what this side shares and what it has opened. Methods belong to the loop thread."""
 
-    def __init__(self, recorder: Recorder) -> None:
+    def __init__(self, recorder: Recorder, sink: Sink) -> None:
+        self._sink = sink
         self._recorder = recorder
         self._link: Link | None = None
         self._numbers = itertools.count()
         self.leaving = Valve()  # shut by `duet.pause()`
         self.registry = PortRegistry(self.leaving)
         self.listeners: list[PortListener] = []
-        self.on_change: Callable[[], None] = lambda: None
 
     def attach(self, link: Link) -> None:
         """The peer is there: it may connect to what is shared, also later."""
@@ -56,14 +57,14 @@ class Ports:
         except BaseException:
             await self.registry.remove(offer)
             raise
-        self.on_change()
+        self._sink.changed()
         return offer
 
     async def unshare(self, offer: PortOffer) -> None:
         if not offer.closed:
             await self.registry.remove(offer)
             self._recorder.note(_described(offer.name, REMOVED, f"{offer.host}:{offer.port}"))
-            self.on_change()
+            self._sink.changed()
 
     async def open(self, name: str, port: int) -> PortListener:
         """Raises as `PortListener.open`, and LinkClosed where there is no peer yet."""
@@ -71,14 +72,14 @@ class Ports:
             raise LinkClosed("no peer is connected yet; see wait_connected()")
         listener = await PortListener.open(self._link.streams, name, self.leaving, self, port=port)
         self.listeners.append(listener)
-        self.on_change()
+        self._sink.changed()
         return listener
 
     async def shut(self, listener: PortListener) -> None:
         await listener.close()
         if listener in self.listeners:
             self.listeners.remove(listener)
-            self.on_change()
+            self._sink.changed()
 
     async def close(self) -> None:
         """The duet has ended: end every connection, listen no more."""
@@ -93,11 +94,11 @@ class Ports:
         """Nothing passes before this is on the disk. Raises AuditUnavailable."""
         connection.number = next(self._numbers)
         await self._recorder.record(_of(connection, BEGUN))
-        self.on_change()
+        self._sink.changed()
 
     def ended(self, connection: PortConnection) -> None:
         self._recorder.note(_of(connection, FAILED if connection.why else COMPLETE))
-        self.on_change()
+        self._sink.changed()
 
 
 class _Port(PortHandle):

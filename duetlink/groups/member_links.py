@@ -78,7 +78,7 @@ class MemberLinks:
         link.on_lost = if_kept(lambda why: self._out_of_reach(peer, why))
         link.on_restored = functools.partial(if_kept(self._found), seat)
         link.on_stopped = functools.partial(if_kept(self._was_stopped), seat)
-        link.on_change = self._group.stir
+        link.sink.watch(self._group.stir)
         self._group.on_link(seat, link)
         if start:
             link.start()

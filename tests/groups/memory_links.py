@@ -14,6 +14,7 @@ from collections.abc import Callable, Coroutine
 from types import SimpleNamespace
 from typing import Any
 
+from duetlink.base.events import Sink
 from duetlink.errors import LinkClosed, PeerLost, RemoteProtocolError, StreamClosed
 from duetlink.groups.life import GroupLife
 from duetlink.groups.membership.machine import Standing
@@ -95,7 +96,7 @@ class MemoryLink:
         self.on_closed: Callable[[LinkClosed], None] = lambda error: None
         self.on_lost: Callable[[str], None] = lambda why: None
         self.on_restored: Callable[[], None] = lambda: None
-        self.on_change: Callable[[], None] = lambda: None
+        self.sink = Sink()
         self.rpc = self.streams = self.ladder = self.traffic = self
         self.round_trip = SimpleNamespace(typical_s=0.001)
         self.best = SimpleNamespace(name="tcp")

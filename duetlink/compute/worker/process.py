@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from typing import Any, Self
 
+from duetlink.base.events import RoomEnded, RoomRefused, RoomStarted, Word, emit
 from duetlink.compute.worker import allowance, endings, failures, usage
 from duetlink.compute.worker.calls import Call, Calls, Reply
 from duetlink.compute.worker.channel import Channel
@@ -41,7 +42,7 @@ class Room:
     `ended` is done with the reason, in words for the owner, once the process is gone.
     """
 
-    def __init__(self, limits: Limits, on_event: OnEvent) -> None:
+    def __init__(self, desk: str, limits: Limits, on_event: OnEvent) -> None:
         loop = asyncio.get_running_loop()
         self.limits = limits
         self.isolation = Isolation("none", "none", "none", "none", False)
@@ -50,6 +51,7 @@ class Room:
         self._ready: asyncio.Future[dict[str, Any]] = loop.create_future()
         self.on_event = on_event
         self._events = EventGate(loop.time())
+        self._desk, self._began_s = Word(desk), loop.time()
         self._process: Process | None = None
         self._was_waiting = False  # it was there before it was wanted
         self._channel: Channel | None = None
@@ -89,7 +91,7 @@ class Room:
         if desk not in DESKS and bootstrap == BOOTSTRAP:
             raise SettingError(f"a room has no desk {desk!r}; there are {', '.join(DESKS)}")
         for _ in range(2):
-            worker = cls(limits if limits is not None else Limits(), on_event)
+            worker = cls(desk, limits if limits is not None else Limits(), on_event)
             try:
                 async with asyncio.timeout(timeout_s):
                     await worker._open(desk, libraries, bootstrap)
@@ -101,13 +103,19 @@ class Room:
                 await worker._give_up("its start was given up")
                 raise
             else:
+                emit(RoomStarted(worker._desk, worker._age_s))
                 return worker
             await worker._give_up(why)
             if not worker._was_killed_waiting():
                 break
+        emit(RoomRefused(worker._desk, worker._age_s))
         refusal = WorkerUnavailable(why)
         refusal.add_note(worker.last_words)
         raise refusal
+
+    @property
+    def _age_s(self) -> float:
+        return asyncio.get_running_loop().time() - self._began_s
 
     @property
     def pid(self) -> int:
@@ -214,6 +222,7 @@ class Room:
         channel.drain()
         self._end(endings.of_status(status, bytes(self._errors), self.limits))
         assert self._ending is not None
+        emit(RoomEnded(self._desk, self._age_s, limit=self._ending.is_limit, killed=self._ending.is_killed))
         self.ended.set_result(self._ending.why)
 
     async def _collect_errors(self, stderr: asyncio.StreamReader) -> None:

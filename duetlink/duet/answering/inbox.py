@@ -9,8 +9,9 @@ import asyncio
 import contextlib
 import datetime
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 
+from duetlink.base.events import Sink
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.duet.answering import work
 from duetlink.duet.answering.arrivals import Arrival, Arrivals
@@ -79,15 +80,16 @@ class Inbox:
         programs: Programs,
         decoding: Decoding,
         persistence: Persistence,
+        sink: Sink,
     ) -> None:
         self.catalogue = catalogue
         self.settings = settings
         self.recorder = recorder
         self.policies = policies
-        self.on_change: Callable[[], None] = lambda: None
+        self._sink = sink
         self.programs = programs
         self.planned_charges = programs.planned_charges
-        self.jobs = Jobs(catalogue, settings, recorder, decoding, self.changed, programs)
+        self.jobs = Jobs(catalogue, settings, recorder, decoding, sink, programs)
         intake = JobIntake(catalogue, programs, settings.max_received_bytes, self._held_bytes, self._is_paid)
         self._arrivals = Arrivals(catalogue, intake)
         self._persistence = persistence
@@ -101,7 +103,7 @@ class Inbox:
             self._grants,
             persistence,
             Pace(settings.answer_grid_s),
-            self.changed,
+            sink,
             self._call_person,
             self._ended,
         )
@@ -162,7 +164,8 @@ class Inbox:
         await self.jobs.close()
 
     def changed(self) -> None:
-        self.on_change()
+        """Something that a person would want to see has changed."""
+        self._sink.changed()
 
     # -- what waits ------------------------------------------------------------------------------------------
 
@@ -196,7 +199,7 @@ class Inbox:
 
     def _call_person(self) -> None:
         self._arrived.set()
-        self.on_change()
+        self._sink.changed()
 
     def _held_bytes(self) -> int:
         return sum(request.job.held_bytes for request in self.pending if request.job is not None)
@@ -404,7 +407,7 @@ class Inbox:
                 self._persistence.request(request)
             elif request.job is not None and (info.name, info.revision) in request.job.whole_assets:
                 request.hold_input(content, self.catalogue.holdings)
-        self.on_change()
+        self._sink.changed()
 
 
 def _joins(whose: tuple[str, ...], asked: tuple[str, ...]) -> bool:

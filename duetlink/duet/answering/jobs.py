@@ -12,10 +12,10 @@ import dataclasses
 import json
 import time
 import weakref
-from collections.abc import Callable
 from functools import partial
 
 from duetlink.base.audit import entry
+from duetlink.base.events import Sink
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.worker.limits import Limits
 from duetlink.data.values.base import Encoded
@@ -48,13 +48,12 @@ class Jobs:
         settings: Settings,
         recorder: Recorder,
         decoding: Decoding,
-        changed: Callable[[], None],
+        sink: Sink,
         programs: Programs,
     ) -> None:
-        """`changed` hears of what a person would want to see."""
         self._programs = programs
         self._catalogue = catalogue
-        self._changed = changed
+        self._sink = sink
         self.settings = settings
         self._recorder = recorder
         self._decoding = decoding
@@ -142,7 +141,7 @@ class Jobs:
             await recorder.record(put_down(state=BEGUN, reason=why), sync=False)
             job.failure, job.running = None, True
             job.started_s, job.steps_done = time.monotonic(), 0
-            self._changed()
+            self._sink.changed()
             state = FAILED
             try:
                 heard = partial(self._heard, request, job)
@@ -159,7 +158,7 @@ class Jobs:
                 job.running, job.memory_bytes = False, lambda: None  # an answered request holds no room
                 recorder.note(put_down(state=state))
                 self._end_log(request, job)
-                self._changed()
+                self._sink.changed()
 
     async def _keep(self, request: Incoming, job: Job, encoded: Encoded, group: int | None) -> None:
         """What it made is what the request is for."""
@@ -226,7 +225,7 @@ class Jobs:
             elif type(told) is int:  # the step that it is at
                 job.steps_done = max(0, min(told - 1, job.steps))
         self._tell_log(request, job)
-        self._changed()
+        self._sink.changed()
 
     def _tell_log(self, request: Incoming, job: Job) -> None:
         if job.shared_lines is None or self._link is None or request.state != PENDING:

@@ -100,5 +100,5 @@ async def _put_in_force(inbox: Inbox, policy: Policy, facts: Facts) -> None:
         await inbox.recorder.record(added)
         await book.keep_added(policy)
         book.charge(Decision(policy, ()), facts)
-    inbox.on_change()
+    inbox.changed()
     await inbox.examine()

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Callable, Coroutine
 from typing import Any
 
+from duetlink.base.events import RequestStepped, Sink, Word
 from duetlink.duet.answering import actions as do
 from duetlink.duet.answering import events
 from duetlink.duet.answering.actions import Charged, Entries, Reply
@@ -51,13 +52,11 @@ class Runner:
         grants: Grants,
         persistence: Persistence,
         pace: Pace,
-        changed: Callable[[], None],
+        sink: Sink,
         call_person: Callable[[], None],
         ended: Callable[[Handling], None],
     ) -> None:
-        """`changed` hears of what a person would want to see, `call_person` of what waits for one, `ended` of
-        what has been answered or given up.
-        """
+        """`call_person` hears of what waits for one, `ended` of what has been answered or given up."""
         self._releases = releases
         self._recorder = recorder
         self._policies = policies
@@ -65,7 +64,7 @@ class Runner:
         self._grants = grants
         self._persistence = persistence
         self._pace = pace
-        self._changed = changed
+        self._sink = sink
         self._call_person = call_person
         self._ended = ended
         self.stepped = asyncio.Event()  # something has happened to a request
@@ -142,6 +141,8 @@ class Runner:
         self.stepped.set()
         was_open = handling.is_open
         handling.case, to_do = step(handling.case, event)
+        what, phase = Word(type(event).__name__), Word(handling.case.phase.value)
+        self._sink.emit(RequestStepped(handling.request.number, what, phase))
         if not handling.is_again:
             handling.request.waiting = handling.case.askers
         if was_open and not handling.is_open:
@@ -239,7 +240,7 @@ class Runner:
 
     def _keep(self, handling: Handling) -> None:
         self._persistence.request(handling.request)
-        self._changed()
+        self._sink.changed()
 
     def start_timer(self, handling: Handling) -> None:
         """End it when the time that the peer gave is over."""

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Any, NamedTuple, Protocol
 
 from duetlink.base.again import again
+from duetlink.base.events import Sink
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.text import harmless, harmless_lines
 from duetlink.compute.operations.canonical import Program
@@ -106,13 +107,13 @@ class Question:
 class Asking:
     """Requests of this side that wait for the peer."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, sink: Sink) -> None:
         self._settings = settings
+        self._sink = sink
         self._link: Link | None = None
         self._open: dict[bytes, Question] = {}
         self.records: deque[Record] = deque(maxlen=_KEPT_RECORDS)
         self._asked = 0
-        self.on_change: Callable[[], None] = lambda: None
         self._closed: LinkClosed | None = None
         self._closed_words = ""
 
@@ -124,7 +125,7 @@ class Asking:
 
     def successor(self) -> Asking:
         """With another peer, after `detach`: what was asked so far stays on record."""
-        asking = Asking(self._settings)
+        asking = Asking(self._settings, self._sink)
         asking.records, asking._asked = self.records, self._asked
         return asking
 
@@ -176,7 +177,7 @@ class Asking:
 
     def _settle(self, record: Record, state: str, words: str = "") -> None:
         record.settle(state, words)
-        self.on_change()
+        self._sink.changed()
 
     async def _checked(self, question: Question) -> Any:
         """What is asked for, once its check, beside it, has found nothing; if it does, nothing is fetched."""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from duetlink.base.audit.entry import SHARE, UNSHARE
+from duetlink.base.events import Sink
 from duetlink.base.runtime.holdings import Holdings, Retained
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.compute.privacy.table import Rows
@@ -65,8 +66,11 @@ class Received:
 class Catalogue:
     """The assets of both sides."""
 
-    def __init__(self, settings: Settings, recorder: Recorder, persistence: AssetPersistence) -> None:
+    def __init__(
+        self, settings: Settings, recorder: Recorder, persistence: AssetPersistence, sink: Sink
+    ) -> None:
         self._settings = settings
+        self._sink = sink  # hears when either side has more, less or another
         self._recorder = recorder
         self._link: Link | None = None
         self._revisions: dict[str, int] = {}
@@ -85,8 +89,6 @@ class Catalogue:
         self.on_retired: Callable[[AssetInfo, str], None] = lambda info, why: None
         # called with the name of what the peer shares, shares again, or shares no longer
         self.on_peer_change: Callable[[str], None] = lambda name: None
-        self.on_mock: Callable[[], None] = lambda: None  # called when the peer asks for one
-        self.on_change: Callable[[], None] = lambda: None  # called when either side has more, less or another
 
     def attach(self, link: Link) -> None:
         """Tell a fresh peer of everything, and listen to it."""
@@ -152,7 +154,7 @@ class Catalogue:
         if self._link is not None:
             self._link.rpc.tell_nowait(asset.info.to_wire())
             self._preparing.put_nowait(name)
-        self.on_change()
+        self._sink.changed()
         return asset
 
     def _hold(self, asset: Mine) -> None:
@@ -190,7 +192,7 @@ class Catalogue:
         self.mine[name] = dataclasses.replace(asset, info=info)
         if self._link is not None:
             self._link.rpc.tell_nowait(info.to_wire())
-        self.on_change()
+        self._sink.changed()
 
     def unshare(self, info: AssetInfo) -> None:
         """Offer a revision no longer. What has left has left."""
@@ -208,7 +210,7 @@ class Catalogue:
             for of in (info.name, _mock_of(info.name)):
                 self._link.exports.forget(of)
             self._link.rpc.tell_nowait(pb.AssetGone(name=info.name, revision=info.revision))
-        self.on_change()
+        self._sink.changed()
 
     def _retire(self, info: AssetInfo, why: str) -> None:
         """What was asked for is denied, and what was offered and not begun to fetch is offered no longer."""
@@ -297,7 +299,7 @@ class Catalogue:
         if before is not None:
             before.held.let_go(GIVEN)
         self._changed.set()
-        self.on_change()
+        self._sink.changed()
 
     async def fetch_mock(self, info: AssetInfo, limit_bytes: int) -> memoryview:
         """The encoded mock of an asset of the peer's. Raises AssetNotFound, TransferFailed, …"""
@@ -311,7 +313,6 @@ class Catalogue:
         mine = self.find_mine(query.name, query.revision)
         if mine.mock is None:
             raise AssetNotFound(f"{query.name!r} has no mock")
-        self.on_mock()
         outgoing = await mine.mock.outgoing()
         self.find_mine(query.name, query.revision)  # it may have been retired meanwhile
         best = self._link.ladder.best
@@ -329,14 +330,14 @@ class Catalogue:
         self.peer[info.name] = info
         self.on_peer_change(info.name)
         self._changed.set()
-        self.on_change()
+        self._sink.changed()
 
     def _gone(self, gone: pb.AssetGone) -> None:
         known = self.peer.get(gone.name)
         if known is not None and known.revision == gone.revision:
             del self.peer[gone.name]
             self.on_peer_change(gone.name)
-            self.on_change()
+            self._sink.changed()
 
 
 def _mock_of(name: str) -> str:

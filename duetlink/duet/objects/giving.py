@@ -16,7 +16,7 @@ from duetlink.duet.objects.decoding import Decoding
 from duetlink.duet.objects.recorder import Recorder, leaving
 from duetlink.errors import DuetError, LimitExceeded, LinkClosed, TransferCancelled, ValueRefused
 from duetlink.net.link.link import Link
-from duetlink.net.link.transfer import Transfer
+from duetlink.net.link.transfer import CANCELLED, Transfer
 
 # The peer replies when it has the whole object; progress, not this, shows whether it moves.
 _DELIVERY_TIMEOUT_S = 7 * 24 * 3600.0
@@ -109,13 +109,12 @@ class Giving:
 
 
 def _follow(gift: Gift, scope: Scope, transfer: Transfer) -> None:
-    """Let the gift have its transfer; where this side cancels that, `scope` ends, whatever the peer says."""
+    """Let the gift have its transfer; where that is cancelled, `scope` ends, whatever the peer says."""
     gift.transfer = transfer
     transfer.origin = gift
-    withdraw = transfer.on_cancel
 
-    def cancel() -> None:
-        withdraw()
-        scope.leave(TransferCancelled(transfer.why))
+    def leave() -> None:
+        if transfer.state == CANCELLED:
+            scope.leave(TransferCancelled(transfer.why))
 
-    transfer.on_cancel = cancel
+    transfer.when_ended(leave)

@@ -15,6 +15,7 @@ import queue
 import secrets
 import threading
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from duetlink.base.audit.entry import Entry
@@ -103,16 +104,7 @@ class Recorder:
     def _follow(self, transfer: Transfer | None, begun: Entry) -> None:
         if self.log is None or transfer is None:
             return
-        changed = transfer.on_change
-
-        def on_change() -> None:
-            changed()
-            if not transfer.running:
-                self._note_end(transfer, begun)
-
-        transfer.on_change = on_change
-        if not transfer.running:  # meanwhile
-            self._note_end(transfer, begun)
+        transfer.when_ended(partial(self._note_end, transfer, begun))
 
     def _note_end(self, transfer: Transfer, begun: Entry) -> None:
         left_bytes = min(transfer.done_bytes, transfer.size_bytes)

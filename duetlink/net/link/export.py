@@ -42,7 +42,6 @@ class Export:
             self.moving.clear()
         else:
             self.moving.set()
-        self.transfer.on_change()
 
     async def manifest(self, key: bytes) -> bytes:
         """Its chunks by name; made once, however often it is asked for. Raises AssetChanged."""

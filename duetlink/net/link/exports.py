@@ -93,7 +93,7 @@ class Exports:
         offer = _offer_of(outgoing)
         is_known = outgoing.size_bytes > _TINY_BYTES and outgoing.fingerprint in self._delivered
         offer.sent_before = is_known and not (path == LocalPath.name and outgoing.size_bytes <= INLINE_BYTES)
-        transfer = self._traffic.begin(name, "out", outgoing.size_bytes)
+        transfer = self._traffic.begin(name, "out", outgoing.size_bytes, self)
         limit_bytes = self._inline_limit_bytes
         if path == LocalPath.name:  # mapping overtakes the data channel earlier than a network path does
             limit_bytes = min(limit_bytes, INLINE_BYTES)
@@ -116,8 +116,6 @@ class Exports:
             transfer.end(CANCELLED, str(error))
             raise
         export = self._begin_export(offer.transfer_id, Export(outgoing, transfer, sources=sources))
-        transfer.on_pause = partial(self._pause_one, offer.transfer_id, export)
-        transfer.on_cancel = partial(self._cancel, offer.transfer_id)
         on_start(transfer)
         self._follow(offer.transfer_id, export)
         # what is mapped is not held
@@ -236,9 +234,21 @@ class Exports:
             self._end(end.transfer_id, FAILED, f"at the receiver: {error}")
         return True
 
-    def _pause_one(self, transfer_id: bytes, export: Export, paused: bool) -> None:
+    def pause_transfer(self, transfer: Transfer, paused: bool) -> None:
+        """As `Mover`."""
+        transfer_id, export = self._moving(transfer)
         export.paused = paused
         self._follow(transfer_id, export)
+
+    def cancel_transfer(self, transfer: Transfer) -> None:
+        """As `Mover`."""
+        transfer_id, _ = self._moving(transfer)
+        failure = failures.to_wire(TransferCancelled("the sender cancelled it"))
+        self._rpc.tell_nowait(pb.TransferEnd(transfer_id=transfer_id, failure=failure))
+        self._end(transfer_id, CANCELLED, "this side cancelled it")
+
+    def _moving(self, transfer: Transfer) -> tuple[bytes, Export]:
+        return next(item for item in self._open.items() if item[1].transfer is transfer)
 
     def _follow(self, transfer_id: bytes, export: Export) -> None:
         """Let what this side keeps back take effect, on both sides."""
@@ -246,11 +256,6 @@ class Exports:
         if not export.probe and export.transfer.set_paused(here=here):
             export.follow()
             self._rpc.tell_nowait(pb.TransferPause(transfer_id=transfer_id, paused=here))
-
-    def _cancel(self, transfer_id: bytes) -> None:
-        failure = failures.to_wire(TransferCancelled("the sender cancelled it"))
-        self._rpc.tell_nowait(pb.TransferEnd(transfer_id=transfer_id, failure=failure))
-        self._end(transfer_id, CANCELLED, "this side cancelled it")
 
     # -- what the Flight server tells, on its threads --------------------------------------------------------
 

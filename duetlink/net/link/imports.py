@@ -96,7 +96,7 @@ class Imports:
                 "raise max_value_bytes in the settings if you want it"
             )
         elapsed_s = min(offer.elapsed_us / 1e6, TICKET_TIMEOUT_S)
-        transfer = self._traffic.begin(name, "in", offer.size_bytes, elapsed_s)
+        transfer = self._traffic.begin(name, "in", offer.size_bytes, self.pulls, elapsed_s)
         on_start(transfer)
         if offer.inline:
             body = self._inline(offer, transfer)

@@ -9,8 +9,10 @@ from concurrent.futures import Executor
 
 from google.protobuf.message import Message
 
+from duetlink.base.events import LinkEnded, LinkLost, LinkOpened, LinkRestored, Sink
 from duetlink.base.runtime.holdings import Holdings
 from duetlink.base.runtime.own_threads import OwnThreads
+from duetlink.base.runtime.uptime import uptime_s
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import LinkClosed, PathUnavailable, PortUnavailable, RemoteProtocolError
 from duetlink.net.datagrams.base import Datagrams
@@ -58,6 +60,7 @@ class Link:
         endpoint: Endpoint,
         *,
         initiator: bool,
+        sink: Sink,
     ) -> None:
         """`introducing` has made `known`, and gives up its channels. `start` follows."""
         self._lifeline, self.rpc = introducing.hand_over(self._end)
@@ -66,12 +69,14 @@ class Link:
         self._subject = known.subject
         self._ended: asyncio.Future[LinkClosed] = asyncio.get_running_loop().create_future()
         self._closing: asyncio.Task[None] | None = None
-        self.traffic = Traffic()
+        self._lost_s = 0.0  # when the peer was lost last
+        self.sink = sink
+        self.traffic = Traffic(sink)
         self.holdings = Holdings()
         self.peer_name = known.peer_name
+        self._opened = LinkOpened(initiator, known.together, len(known.codecs))
         self.reading: Executor = endpoint.reading
         self.on_closed: Callable[[LinkClosed], None] = lambda error: None
-        self.on_change: Callable[[], None] = lambda: None  # of what a person would want to see
         # to be set before `start`, where there is a way to find the peer again
         self.reconnect: Reconnect | None = None
         self.on_lost: Callable[[str], None] = lambda why: None
@@ -79,7 +84,9 @@ class Link:
         self.on_stopped: Callable[[], None] = lambda: None  # this process was, for a while
         self._listen()
         self.agreement = Agreement(self.rpc, known.codecs, initiator=initiator)
-        self.tuning = Tuning(self.rpc, self.agreement, workers=endpoint.workers, together=known.together)
+        self.tuning = Tuning(
+            self.rpc, self.agreement, sink, workers=endpoint.workers, together=known.together
+        )
         # where calls wait for the peer's network: of this link alone, so that no other link waits with them
         self._waiting = OwnThreads(_MOST_WAITING, "duetlink-io")
         decoding = Decoding(endpoint.codec_pool, endpoint.workers)
@@ -101,9 +108,10 @@ class Link:
             settings.allowed_ice_servers,
             settings.map_port,
             self.holdings,
+            sink,
             settings.listen,
         )
-        self.ladder = Ladder(self._paths(context), lambda path: prober.measure(path))
+        self.ladder = Ladder(self._paths(context), sink, lambda path: prober.measure(path))
         self.exports = Exports(
             self.rpc, self.ladder, self.traffic, self.tuning.tuner, settings, self.holdings
         )
@@ -137,10 +145,13 @@ class Link:
         *,
         initiator: bool,
         timeout_s: float | None = None,
+        sink: Sink | None = None,
     ) -> Link:
-        """Introduce both sides, under `name` this one, and return the link. Raises as `Introducing.meet`."""
+        """Introduce both sides, under `name` this one, and return the link, of which `sink` hears. Raises as
+        `Introducing.meet`.
+        """
         known = await introducing.meet(name, timeout_s)
-        return cls(introducing, known, settings, endpoint, initiator=initiator)
+        return cls(introducing, known, settings, endpoint, initiator=initiator, sink=sink or Sink())
 
     @property
     def own_absence(self) -> str:
@@ -167,7 +178,7 @@ class Link:
 
     def start(self) -> None:
         """All message handlers are registered: take messages, open the paths, watch the peer."""
-        self.traffic.on_change = self.ladder.on_change = self.tuning.on_change = self.on_change
+        self.sink.emit(self._opened)
         self.rpc.start()
         self.ladder.start()
         self._lifeline.start(self.reconnect)
@@ -241,6 +252,7 @@ class Link:
         """Begin to close, once, for one reason."""
         if self._closing is None:
             self._ended.set_result(error)
+            self.sink.emit(LinkEnded(type(error)))
             self._closing = asyncio.ensure_future(self._free(error))
             self.on_closed(error)
 
@@ -271,6 +283,8 @@ class Link:
     # -- how it survives -------------------------------------------------------------------------------------
 
     def _lost(self, why: str) -> None:
+        self._lost_s = uptime_s()
+        self.sink.emit(LinkLost(own_absence=bool(self.own_absence)))
         self.rpc.pause()
         self.ladder.pause()
         self.on_lost(why)
@@ -281,6 +295,7 @@ class Link:
 
     def _restored(self) -> None:
         self.tuning.tuner.link_changed()
+        self.sink.emit(LinkRestored(self._lifeline.reconnects, uptime_s() - self._lost_s))
         self.rpc.resume()
         self.ladder.resume()
         self.on_restored()

@@ -48,7 +48,6 @@ class Pull:
             self._step.leave(_Paused())
         else:
             self._moving.set()
-        self.transfer.on_change()
 
     async def wait_moving(self) -> None:
         """Wait until nobody keeps it back."""

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from functools import partial
 
 from duetlink.base.again import again
 from duetlink.base.wire import failures
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import AssetChanged, LinkClosed, RemoteProtocolError, TransferCancelled
 from duetlink.net.link.pull import Pull
-from duetlink.net.link.transfer import CANCELLED, FAILED
+from duetlink.net.link.transfer import CANCELLED, FAILED, Transfer
 from duetlink.net.peer.rpc import Rpc
 
 _ID_BYTES = 16
@@ -33,8 +32,6 @@ class Pulls:
         if transfer_id in self._open:
             raise RemoteProtocolError("the peer offers two transfers under one number")
         self._open[transfer_id] = pull
-        pull.transfer.on_pause = partial(self._pause, transfer_id, pull)
-        pull.transfer.on_cancel = partial(self._cancel, pull, "this side")
         if transfer_id in self._early:
             word = self._early.pop(transfer_id)
             if not isinstance(word, bool):
@@ -78,10 +75,18 @@ class Pulls:
         while len(self._early) > _EARLY:
             self._early.popitem(last=False)
 
-    def _pause(self, transfer_id: bytes, pull: Pull, paused: bool) -> None:
-        if pull.transfer.set_paused(here=paused):
-            pull.follow()
-            self._rpc.tell_nowait(pb.TransferPause(transfer_id=transfer_id, paused=paused))
+    def pause_transfer(self, transfer: Transfer, paused: bool) -> None:
+        """As `Mover`."""
+        for transfer_id, pull in self._open.items():
+            if pull.transfer is transfer and transfer.set_paused(here=paused):
+                pull.follow()
+                self._rpc.tell_nowait(pb.TransferPause(transfer_id=transfer_id, paused=paused))
+
+    def cancel_transfer(self, transfer: Transfer) -> None:
+        """As `Mover`."""
+        for pull in self._open.values():
+            if pull.transfer is transfer:
+                self._cancel(pull, "this side")
 
     def _end(self, pull: Pull, why: AssetChanged | None) -> None:
         """As the sender says."""

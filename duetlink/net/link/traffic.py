@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
 
+from duetlink.base.events import Sink, TransferBegan, Word
 from duetlink.base.runtime.meters import RateMeter, RoundTripMeter
 from duetlink.net.link.history import Second, Seconds
-from duetlink.net.link.transfer import Transfer, TransferStatus
+from duetlink.net.link.transfer import Mover, Transfer, TransferStatus
 from duetlink.net.paths.ladder import PathStatus
 
 _STREAMING_S = 0.5  # a stream has moved so lately that it may slow what is measured
@@ -42,7 +42,9 @@ class Statistics:
 class Traffic:
     """Written on the loop thread only; `statistics` may be asked for on any."""
 
-    def __init__(self) -> None:
+    def __init__(self, sink: Sink) -> None:
+        """`sink` hears of each transfer that begins, pauses, resumes or ends."""
+        self._sink = sink
         now_s = time.monotonic()
         self.round_trip = RoundTripMeter()
         self._meters = {"in": RateMeter(now_s), "out": RateMeter(now_s)}
@@ -51,15 +53,17 @@ class Traffic:
         self._numbers = itertools.count()
         self._seconds = Seconds()
         self._streamed_s = float("-inf")  # when a stream last moved
-        self.on_change: Callable[[], None] = lambda: None  # a transfer began, paused, resumed or ended
 
-    def begin(self, name: str, direction: str, size_bytes: int, elapsed_s: float = 0.0) -> Transfer:
+    def begin(
+        self, name: str, direction: str, size_bytes: int, mover: Mover, elapsed_s: float = 0.0
+    ) -> Transfer:
         """A new transfer, into which `elapsed_s` of work have gone already."""
-        transfer = Transfer(name, direction, size_bytes, elapsed_s, next(self._numbers))
-        transfer.on_change = lambda: self.on_change()  # which is set later
+        number = next(self._numbers)
+        transfer = Transfer(name, direction, size_bytes, elapsed_s, number, mover, self._sink)
         self._make_room()
         self._transfers[transfer.number] = transfer
-        self.on_change()
+        self._sink.emit(TransferBegan(transfer.number, Word(direction), size_bytes))
+        self._sink.changed()
         return transfer
 
     def _make_room(self) -> None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
+from duetlink.base.events import Sink, TransferFinished, TransferPaused, Word
 from duetlink.base.wire.text import harmless
 from duetlink.errors import TransferEnded
 
@@ -39,12 +41,33 @@ class TransferStatus:
         return self.done_bytes / moving_s if moving_s > 0 else 0.0
 
 
+class Mover(Protocol):
+    """What moves transfers: this side's exports, or its pulls."""
+
+    def pause_transfer(self, transfer: Transfer, paused: bool) -> None:
+        """Let this side keep it back, or no longer."""
+
+    def cancel_transfer(self, transfer: Transfer) -> None:
+        """End it on both sides."""
+
+
 class Transfer:
     """The running record of one transfer. Written on the loop thread; any thread may read."""
 
     def __init__(
-        self, name: str, direction: str, size_bytes: int, elapsed_s: float = 0.0, number: int = -1
+        self,
+        name: str,
+        direction: str,
+        size_bytes: int,
+        elapsed_s: float = 0.0,
+        number: int = -1,
+        mover: Mover | None = None,
+        sink: Sink | None = None,
     ) -> None:
+        """`sink` hears when it is paused, is resumed, and has ended."""
+        self._mover = mover
+        self._sink = sink
+        self._at_end: list[Callable[[], None]] = []
         self.number = number
         self.name = name
         self.direction = direction
@@ -58,10 +81,6 @@ class Transfer:
         self.paused_here = self.paused_there = False
         self._paused_since_s: float | None = None
         self._paused_s = 0.0  # in pauses that have ended
-        self.on_change: Callable[[], None] = lambda: None  # it was paused, resumed, or has ended
-        # set by what moves it
-        self.on_pause: Callable[[bool], None] = lambda paused: None
-        self.on_cancel: Callable[[], None] = lambda: None
         # what it was made from and can be made from anew, unless it is complete: see duet/transfers.py
         self.origin: object = None
         self._started_s = time.monotonic() - elapsed_s
@@ -79,12 +98,14 @@ class Transfer:
     def pause(self, paused: bool) -> None:
         """Let this side keep it back, or no longer. Raises TransferEnded."""
         self._check_running()
-        self.on_pause(paused)
+        if self._mover is not None:
+            self._mover.pause_transfer(self, paused)
 
     def cancel(self) -> None:
         """End it on both sides. Raises TransferEnded."""
         self._check_running()
-        self.on_cancel()
+        if self._mover is not None:
+            self._mover.cancel_transfer(self)
 
     def set_paused(self, *, here: bool | None = None, there: bool | None = None) -> bool:
         """Note who keeps it back; whether that is new, and is to be put into effect."""
@@ -94,6 +115,9 @@ class Transfer:
             return False
         self.paused_here, self.paused_there = now
         self._count_pause()
+        if self._sink is not None:
+            self._sink.emit(TransferPaused(self.number, here=self.paused_here, there=self.paused_there))
+            self._sink.changed()
         return True
 
     def _count_pause(self) -> None:
@@ -105,6 +129,13 @@ class Transfer:
             self._paused_s += now_s - self._paused_since_s
             self._paused_since_s = None
 
+    def when_ended(self, act: Callable[[], None]) -> None:
+        """Call `act` once it has ended, at once where it has."""
+        if self.running:
+            self._at_end.append(act)
+        else:
+            act()
+
     def end(self, state: str, why: str = "") -> None:
         if not self.running:
             return
@@ -112,11 +143,29 @@ class Transfer:
         self.paused_here = self.paused_there = False
         self._count_pause()
         self._ended_s = time.monotonic()
-        # the record outlives what moved it, and must not hold its memory
-        self.on_pause, self.on_cancel = lambda paused: None, lambda: None
+        self._mover = None  # the record outlives what moved it, and must not hold its memory
         if state == COMPLETE:
             self.origin = None
-        self.on_change()
+        if self._sink is not None:
+            self._sink.emit(self._finished())
+            self._sink.changed()
+        acts, self._at_end = self._at_end, []
+        for act in acts:
+            act()
+
+    def _finished(self) -> TransferFinished:
+        status = self.status()
+        return TransferFinished(
+            self.number,
+            Word(self.direction),
+            Word(self.state),
+            Word(self.path),
+            self.size_bytes,
+            self.done_bytes,
+            self.wire_bytes,
+            status.duration_s,
+            status.paused_s,
+        )
 
     def _check_running(self) -> None:
         if not self.running:

@@ -7,8 +7,8 @@ import contextlib
 import math
 import time
 from collections import OrderedDict
-from collections.abc import Callable
 
+from duetlink.base.events import CodecChosen, CompressionChanged, Sink, Word
 from duetlink.base.runtime import cpu
 from duetlink.base.wire import json_
 from duetlink.base.wire import schema_pb2 as pb
@@ -24,13 +24,13 @@ _HISTORY = 256
 class Tuning:
     """Methods belong to the loop thread; the tuner itself and the histories are for any."""
 
-    def __init__(self, rpc: Rpc, agreement: Agreement, *, workers: int, together: bool) -> None:
+    def __init__(self, rpc: Rpc, agreement: Agreement, sink: Sink, *, workers: int, together: bool) -> None:
         """`workers`: threads that encode. `together`: the peer is on this machine."""
         self.mine = History(_HISTORY)
         self._theirs = History(_HISTORY)
         self._arrived_s: OrderedDict[int, float] = OrderedDict()  # by number: when the peer told it
         self.rate_cap = RateCap()
-        self.on_change: Callable[[], None] = lambda: None  # called on the loop
+        self._sink = sink
         self._rpc = rpc
         self._loop = asyncio.get_running_loop()
         self.tuner = Tuner(
@@ -51,11 +51,22 @@ class Tuning:
     def _changed(self, compression: Compression) -> None:
         self.tuner.set_compression(compression)
         self.rate_cap.set_rate(compression.rate_cap_bytes_per_s, time.monotonic())
-        self.on_change()
+        self._sink.emit(CompressionChanged(compression.version))
+        self._sink.changed()
 
     def _record(self, decision: Decision) -> None:
         """Called on whichever thread the tuner decides."""
         self.mine.add(decision)
+        after = decision.after
+        self._sink.emit(
+            CodecChosen(
+                decision.number,
+                Word(decision.path),
+                Word(after.codec),
+                decision.predicted,
+                decision.measured,
+            )
+        )
         content = json_.dump(decision.to_wire())
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._tell, pb.TunerDecision(content=content))
@@ -67,7 +78,7 @@ class Tuning:
 
     def _tell(self, decision: pb.TunerDecision) -> None:
         self._rpc.tell_nowait(decision)
-        self.on_change()
+        self._sink.changed()
 
     def _measured(self, speed: pb.PathSpeed) -> None:
         if speed.path not in PATHS or not 0 < speed.bytes_per_s < math.inf:
@@ -80,7 +91,7 @@ class Tuning:
         self._arrived_s.setdefault(decision.number, time.monotonic())
         while len(self._arrived_s) > 2 * _HISTORY:
             self._arrived_s.popitem(last=False)
-        self.on_change()
+        self._sink.changed()
 
     def theirs(self) -> list[tuple[Decision, float]]:
         """The peer's decisions, each with the time at which it was first told here."""

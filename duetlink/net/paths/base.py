@@ -16,6 +16,7 @@ from typing import ClassVar
 
 from google.protobuf.message import Message
 
+from duetlink.base.events import Sink
 from duetlink.base.runtime.holdings import Holdings
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.net.flight.body import Landing, Outgoing
@@ -51,6 +52,7 @@ class PathContext:
     ice_servers: tuple[IceServer, ...]
     map_port: bool  # whether the user allows to ask the router for one
     holdings: Holdings
+    sink: Sink
     listen: str | None  # the address at which a path may listen; None: all
 
 

@@ -12,9 +12,11 @@ import asyncio
 import contextlib
 import dataclasses
 import functools
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from duetlink.base.events import PathFailed, PathLost, PathMeasured, PathOpened, Sink, Word
 from duetlink.errors import DuetError, PathUnavailable
 from duetlink.net.flight.body import Outgoing
 from duetlink.net.paths.base import OPEN_TIMEOUT_S, Path
@@ -68,12 +70,16 @@ class Speed:
 class Ladder:
     """Opens paths and keeps them open. Methods belong to the loop thread.
 
-    `measure` finds the speed of a path; None where it cannot tell.
+    `measure` finds the speed of a path; None where it cannot tell. `sink` hears what becomes of each path.
     """
 
     def __init__(
-        self, paths: Sequence[Path], measure: Callable[[Path], Awaitable[Speed | None]] | None = None
+        self,
+        paths: Sequence[Path],
+        sink: Sink,
+        measure: Callable[[Path], Awaitable[Speed | None]] | None = None,
     ) -> None:
+        self._sink = sink
         self._paths = {path.name: path for path in paths}
         self._status = {name: PathStatus(name, OPENING) for name in self._paths}
         self._measure = measure
@@ -85,7 +91,6 @@ class Ladder:
         self._waiting = 0
         self.paused = False
         self._closed = False
-        self.on_change: Callable[[], None] = lambda: None
         for path in paths:
             path.on_down = functools.partial(self.mark_down, path)
 
@@ -206,6 +211,7 @@ class Ladder:
     def mark_down(self, path: Path, error: Exception) -> None:
         """`path` was found broken; it is opened again in the background."""
         if not self._closed and self._status[path.name].state == UP:
+            self._sink.emit(PathLost(Word(path.name), type(error)))
             self._set(PathStatus(path.name, DOWN, str(error)))
             self._open(path.name, RETRY_FIRST_S)
 
@@ -246,21 +252,21 @@ class Ladder:
             await self._pause(pause_s)
             if path.costly:
                 await self._wait_needed(name)
+            began_s = time.monotonic()
             try:
                 async with asyncio.timeout(OPEN_TIMEOUT_S):
                     await path.open()
-            except TimeoutError:
-                self._set(PathStatus(name, DOWN, f"it did not open within {OPEN_TIMEOUT_S:g} s"))
-            except DuetError as error:
-                self._set(PathStatus(name, DOWN, str(error)))
-            except OSError as error:
-                self._set(PathStatus(name, DOWN, error.strerror or str(error)))
+            except (DuetError, TimeoutError, OSError) as error:
+                pause_s = min(max(2 * pause_s, RETRY_FIRST_S), RETRY_LAST_S)
+                took_s = time.monotonic() - began_s
+                self._sink.emit(PathFailed(Word(name), type(error), took_s, pause_s))
+                self._set(PathStatus(name, DOWN, _why_down(error)))
             else:
+                self._sink.emit(PathOpened(Word(name), time.monotonic() - began_s))
                 self._ever_up.add(name)
                 self._set(PathStatus(name, UP))
                 self._measure_all()
                 return
-            pause_s = min(max(2 * pause_s, RETRY_FIRST_S), RETRY_LAST_S)
 
     async def _pause(self, pause_s: float) -> None:
         """Wait before the next try, not so long where somebody waits."""
@@ -315,6 +321,7 @@ class Ladder:
 
     def _note(self, name: str, speed: Speed) -> None:
         known = self._status[name]
+        self._sink.emit(PathMeasured(Word(name), speed.bytes_per_s, speed.alone))
         if not speed.alone and (known.bytes_per_s or 0.0) >= speed.bytes_per_s:
             return  # nothing new
         self._set(dataclasses.replace(known, bytes_per_s=speed.bytes_per_s, at_least=not speed.alone))
@@ -326,7 +333,17 @@ class Ladder:
     def _announce(self) -> None:
         self._changed.set()
         self._changed = asyncio.Event()
-        self.on_change()
+        self._sink.changed()
+
+
+def _why_down(error: Exception) -> str:
+    match error:
+        case DuetError():  # also a CallTimeout, which is a TimeoutError
+            return str(error)
+        case TimeoutError():
+            return f"it did not open within {OPEN_TIMEOUT_S:g} s"
+        case _:
+            return getattr(error, "strerror", None) or str(error)
 
 
 def _faster(one: PathStatus, other: PathStatus) -> bool:

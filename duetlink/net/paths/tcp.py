@@ -8,6 +8,7 @@ from typing import ClassVar
 
 from aioice.ice import get_host_addresses
 
+from duetlink.base.events import Address, AddressDialled, Word
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import DuetError, PathUnavailable
 from duetlink.net.flight.client import FlightClient
@@ -64,11 +65,16 @@ class TcpPath(FlightPath):
                 self._context.peer_certificate_pem,
                 self._context.decoding,
             )
+            error: type[PathUnavailable] | None = None
             try:
                 client.probe(DIAL_TIMEOUT_S)
-            except PathUnavailable:
+            except PathUnavailable as caught:
+                error = type(caught)
                 client.close()
                 raise
+            finally:
+                address = Address(f"{host} port {port}")
+                self._context.sink.emit(AddressDialled(Word(self.name), address, error))
             return client
 
         return await asyncio.get_running_loop().run_in_executor(self._context.waiting, dial)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from duetlink.base.events import Event, TransferPaused, listen
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import (
     AssetChanged,
@@ -479,15 +480,19 @@ async def test_the_record_keeps_what_runs_and_never_gives_a_number_twice(make_pa
 async def test_each_change_of_a_transfer_is_announced_once(move: MakeMoving) -> None:
     moving = await move("tcp")
     told: list[tuple[bool, bool]] = []
-    moving.sender.traffic.on_change = lambda: told.append(
-        (moving.outgoing.paused_here, moving.outgoing.paused_there)
-    )
+
+    def heard(event: Event, source: int) -> None:
+        if isinstance(event, TransferPaused) and source == moving.sender.sink.source:
+            told.append((event.here, event.there))
+
+    unlisten = listen(heard)
     moving.outgoing.pause(True)
     moving.outgoing.pause(True)
     moving.incoming.pause(True)
     moving.incoming.pause(True)
     await moving.told()
     moving.outgoing.pause(False)
+    unlisten()
     assert told == [(True, False), (True, True), (False, True)]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from duetlink.base.events import Sink
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import (
     AssetChanged,
@@ -246,7 +247,7 @@ class _Scripted:
 
 
 async def test_the_first_of_the_list_that_is_up_is_best() -> None:
-    ladder = Ladder([_Scripted("a", PathUnavailable("no a")), _Scripted("b"), _Scripted("c")])  # type: ignore[list-item]
+    ladder = Ladder([_Scripted("a", PathUnavailable("no a")), _Scripted("b"), _Scripted("c")], Sink())  # type: ignore[list-item]
     ladder.start()
     assert (await ladder.wait_best({})).name == "b"
     assert (await ladder.wait_best({"b": "it broke"})).name == "c"
@@ -265,7 +266,7 @@ async def test_what_a_path_loses_is_told_as_it_is_now() -> None:
 
 
 async def test_a_path_that_comes_up_later_is_announced() -> None:
-    ladder = Ladder([_Scripted("a", PathUnavailable("not yet")), _Scripted("b")])  # type: ignore[list-item]
+    ladder = Ladder([_Scripted("a", PathUnavailable("not yet")), _Scripted("b")], Sink())  # type: ignore[list-item]
     ladder.start()
     worse = await ladder.wait_best({})
     assert worse.name == "b"
@@ -280,7 +281,7 @@ async def test_a_path_that_comes_up_later_is_announced() -> None:
 
 async def test_every_reason_is_told_where_nothing_works() -> None:
     no_a, no_b = PathUnavailable("the cable is cut"), PathUnavailable("the air is thick")
-    ladder = Ladder([_Scripted("a", no_a, no_a), _Scripted("b", no_b, no_b)])  # type: ignore[list-item]
+    ladder = Ladder([_Scripted("a", no_a, no_a), _Scripted("b", no_b, no_b)], Sink())  # type: ignore[list-item]
     ladder.start()
     with pytest.raises(PathUnavailable, match=r"a: the cable is cut; b: the air is thick"):
         await ladder.wait_best({}, grace_s=0.1)
@@ -294,7 +295,7 @@ async def ladder_of(*paths: _Scripted, speeds: dict[str, float] | None = None) -
     async def measure(path: Any) -> Speed | None:
         return Speed(known[path.name], alone=True) if path.name in known else None
 
-    ladder = Ladder(paths, measure)  # type: ignore[arg-type]
+    ladder = Ladder(paths, Sink(), measure)  # type: ignore[arg-type]
     ladder.start()
     await ladder.wait_settled()
     while any(status.bytes_per_s != known.get(status.name) for status in ladder.statuses()):
@@ -333,7 +334,7 @@ async def test_what_was_measured_beside_other_traffic_does_not_speak_against_a_p
     async def measure(path: Any) -> Speed | None:
         return speeds[path.name]
 
-    ladder = Ladder([_Scripted("a"), _Scripted("b")], measure)  # type: ignore[list-item]
+    ladder = Ladder([_Scripted("a"), _Scripted("b")], Sink(), measure)  # type: ignore[list-item]
     ladder.start()
     while any(status.bytes_per_s is None for status in ladder.statuses()):
         await asyncio.sleep(0)
@@ -348,7 +349,7 @@ async def test_a_preferred_path_is_passed_over_only_after_a_second_look() -> Non
     async def measure(path: Any) -> Speed | None:
         return Speed(looks[path.name].pop(0), alone=True)
 
-    ladder = Ladder([_Scripted("a"), _Scripted("b")], measure)  # type: ignore[list-item]
+    ladder = Ladder([_Scripted("a"), _Scripted("b")], Sink(), measure)  # type: ignore[list-item]
     ladder.start()
     while looks["a"]:
         await asyncio.sleep(0)
@@ -372,7 +373,7 @@ async def test_a_path_that_becomes_slow_is_left_for_a_faster_one() -> None:
 async def test_a_costly_path_is_not_opened_while_local_is_up_and_is_when_it_is_not() -> None:
     local, costly = _Scripted("local"), _Scripted("costly")
     costly.costly = True
-    ladder = Ladder([local, costly])  # type: ignore[list-item]
+    ladder = Ladder([local, costly], Sink())  # type: ignore[list-item]
     ladder.start()
     while ladder.statuses()[1].state == OPENING:
         await asyncio.sleep(0.01)
@@ -400,7 +401,7 @@ async def test_a_costly_path_waits_until_a_busy_host_has_tried_local() -> None:
         async def open(self) -> None:
             opened.append(self.name)
 
-    ladder = Ladder([Slow("local"), Costly("punched"), _Scripted("tcp")])  # type: ignore[list-item]
+    ladder = Ladder([Slow("local"), Costly("punched"), _Scripted("tcp")], Sink())  # type: ignore[list-item]
     ladder.start()
     assert (await ladder.wait_best({})).name == "tcp"
     for _ in range(40):  # longer than any pause before the first try
@@ -426,7 +427,7 @@ async def test_a_path_that_says_that_it_broke_is_opened_again() -> None:
 async def test_nobody_gives_up_while_the_peer_is_out_of_reach() -> None:
     no_a = PathUnavailable("the cable is cut")
     path = _Scripted("a", *[no_a] * 100)
-    ladder = Ladder([path])  # type: ignore[list-item]
+    ladder = Ladder([path], Sink())  # type: ignore[list-item]
     ladder.start()
     await ladder.wait_settled()
     ladder.pause()

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
+from duetlink.base.events import PolicyDecided, Sink, Word
 from duetlink.duet.answering.persistence import Persistence
 from duetlink.duet.answering.policies.decision import Decision, decide
 from duetlink.duet.answering.policies.facts import Facts
@@ -48,8 +49,11 @@ class Charging:
 class PolicyBook:
     """The policies of one duet, in the order in which they are looked at."""
 
-    def __init__(self, persistence: Persistence, now: Callable[[], datetime.datetime] = local_now) -> None:
+    def __init__(
+        self, persistence: Persistence, sink: Sink, now: Callable[[], datetime.datetime] = local_now
+    ) -> None:
         self._persistence = persistence
+        self._sink = sink
         self.now = now
         self.policies: tuple[Policy, ...] = ()
         self.usage: dict[str, Usage] = {}
@@ -122,7 +126,10 @@ class PolicyBook:
 
     def decide(self, facts: Facts) -> Decision:
         """What would be answered now. Nothing is counted."""
-        return decide(self.policies, facts, self.usage, self.now())
+        decision = decide(self.policies, facts, self.usage, self.now())
+        place = None if decision.policy is None else len(decision.verdicts) - 1
+        self._sink.emit(PolicyDecided(Word(decision.action), place))
+        return decision
 
     @asynccontextmanager
     async def charged(self, decision: Decision, facts: Facts) -> AsyncIterator[None]:

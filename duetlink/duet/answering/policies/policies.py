@@ -55,7 +55,7 @@ class Policies(Sequence[Policy]):
         async with self._book.changing:
             named = self._book.name(_ending(policy, expires_s, self._book.now()))
             await self._put_in_force(named, at, "added" if at is None else f"added at place {at}")
-        self._inbox.on_change()
+        self._inbox.changed()
         await self._inbox.examine()
         return named
 
@@ -66,7 +66,7 @@ class Policies(Sequence[Policy]):
             async with self._book.changing:
                 policy = self._book.find(name)
                 await self._put_in_force(policy, at, f"moved to place {at}")
-            self._inbox.on_change()
+            self._inbox.changed()
 
         self._thread.run(move())
 
@@ -97,7 +97,7 @@ class Policies(Sequence[Policy]):
     def _remove(self, policy: Policy) -> None:
         self._book.remove(policy.name)
         self._inbox.recorder.note(_entry(policy, "removed"))
-        self._inbox.on_change()
+        self._inbox.changed()
 
     def apply(self) -> None:
         """Let the policies answer what waits, as `add` does: where time has passed since, say."""

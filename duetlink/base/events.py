@@ -1,0 +1,317 @@
+"""What happens inside, for whoever observes it: one frozen dataclass for each kind of event.
+
+Observers only observe: `emit` returns nothing and raises nothing, so nothing that runs depends on who
+listens. Events are harmless by the types of their fields: numbers, words of this program's own text, classes
+of errors without their messages, and addresses that hide themselves. A field of any other type is shown as
+withheld, so no value, no session code and no text of a peer or a person gets into a log by an event.
+
+`logging.getLogger("duetlink")` gets every event, as a record with the attributes `event` and `source`. Events
+have the levels INFO and DEBUG, so Python prints none of them where nobody has configured logging.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import itertools
+import logging
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+_LOGGER = logging.getLogger("duetlink")
+_SOURCES = itertools.count(1)
+
+Shown = str | int | float | None
+Listener = Callable[["Event", int], None]
+
+
+class Word(str):
+    """A short name from this program's own text, such as a path's; never one that was read or received."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An IP address or host, which only those see who ask for addresses."""
+
+    text: str = dataclasses.field(repr=False)
+
+    def __str__(self) -> str:
+        return "<address>"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One thing that has happened."""
+
+    level: ClassVar[int] = logging.INFO
+
+    @classmethod
+    def name(cls) -> str:
+        """`path_opened` of `PathOpened`."""
+        return re.sub(r"(?<!^)(?=[A-Z])", "_", cls.__name__).lower()
+
+    def shown(self, *, addresses: bool = False) -> dict[str, Shown]:
+        """The fields as JSON knows them."""
+        names = (field.name for field in dataclasses.fields(self))
+        return {name: _shown(getattr(self, name), addresses) for name in names}
+
+    def __str__(self) -> str:
+        return " ".join([self.name(), *(f"{name}={value}" for name, value in self.shown().items())])
+
+
+# -- the connection --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class DuetStateChanged(Event):
+    state: Word
+    why: type[BaseException] | None = None  # where it has closed
+
+
+@dataclass(frozen=True, slots=True)
+class LinkOpened(Event):
+    initiator: bool
+    together: bool  # both sides are on one machine
+    codecs: int  # how many both sides have
+
+
+@dataclass(frozen=True, slots=True)
+class LinkLost(Event):
+    own_absence: bool  # this side slept or was blocked
+
+
+@dataclass(frozen=True, slots=True)
+class LinkRestored(Event):
+    reconnects: int
+    after_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class LinkEnded(Event):
+    why: type[BaseException]
+
+
+# -- paths -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PathOpened(Event):
+    path: Word
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PathFailed(Event):
+    """It could not be opened, and is tried again."""
+
+    path: Word
+    error: type[BaseException]
+    took_s: float
+    retry_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PathLost(Event):
+    """It was open and has broken."""
+
+    path: Word
+    error: type[BaseException]
+
+
+@dataclass(frozen=True, slots=True)
+class PathMeasured(Event):
+    level: ClassVar[int] = logging.DEBUG
+
+    path: Word
+    bytes_per_s: float
+    alone: bool  # else it was measured beside other traffic
+
+
+@dataclass(frozen=True, slots=True)
+class AddressDialled(Event):
+    level: ClassVar[int] = logging.DEBUG
+
+    path: Word
+    address: Address
+    error: type[BaseException] | None  # None: it answered
+
+
+# -- transfers -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TransferBegan(Event):
+    number: int
+    direction: Word
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class TransferPaused(Event):
+    number: int
+    here: bool
+    there: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TransferFinished(Event):
+    number: int
+    direction: Word
+    state: Word
+    path: Word
+    size_bytes: int
+    done_bytes: int
+    wire_bytes: int
+    took_s: float
+    paused_s: float
+
+
+# -- compression -----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CompressionChanged(Event):
+    version: int
+
+
+@dataclass(frozen=True, slots=True)
+class CodecChosen(Event):
+    """The tuner's decision `number`; it comes again with what was measured."""
+
+    number: int
+    path: Word
+    codec: Word
+    predicted_bytes_per_s: float | None
+    measured_bytes_per_s: float | None
+
+
+# -- requests and rooms ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyDecided(Event):
+    action: Word
+    policy: int | None  # its place in the list, from 0 on; None where none matches
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStepped(Event):
+    """A request came, or `step` has happened to it, and brought it to `phase`."""
+
+    level: ClassVar[int] = logging.DEBUG
+
+    number: int
+    step: Word
+    phase: Word
+
+
+@dataclass(frozen=True, slots=True)
+class RoomStarted(Event):
+    desk: Word
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoomRefused(Event):
+    """None could be started."""
+
+    desk: Word
+    took_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class RoomEnded(Event):
+    desk: Word
+    lived_s: float
+    limit: bool  # it took more time, memory or processor than it may
+    killed: bool  # by the system, or by a person
+
+
+# -- how they get to those who observe -------------------------------------------------------------------
+
+
+class Sink:
+    """Where one duet, group or link says what happens to it. `source` tells one from another in a log."""
+
+    def __init__(self) -> None:
+        self.source = next(_SOURCES)
+        self._watchers: list[Callable[[], None]] = []
+
+    def emit(self, event: Event) -> None:
+        """As `emit`, from any thread."""
+        emit(event, self.source)
+
+    def watch(self, callback: Callable[[], None]) -> Callable[[], None]:
+        """Call `callback` after each change of what a person would want to see; returns what ends that.
+
+        Both from any thread; `callback` is called on the loop thread and must return at once. What it raises
+        is logged, and stops nothing.
+        """
+        self._watchers.append(callback)
+
+        def unwatch() -> None:
+            with contextlib.suppress(ValueError):  # ended before
+                self._watchers.remove(callback)
+
+        return unwatch
+
+    def changed(self) -> None:
+        """Something that a person would want to see has changed. On the loop thread."""
+        for callback in list(self._watchers):
+            try:
+                callback()
+            except Exception:
+                _LOGGER.exception("a watcher failed")
+
+
+_listeners: tuple[Listener, ...] = ()
+
+
+def emit(event: Event, source: int = 0) -> None:
+    """Let observers know, from any thread. Never raises; cheap where nobody listens."""
+    if not _listeners and not _LOGGER.isEnabledFor(event.level):
+        return
+    for listener in _listeners:
+        with contextlib.suppress(Exception):
+            listener(event, source)
+    with contextlib.suppress(Exception):
+        _LOGGER.log(event.level, "%s", event, extra={"event": event, "source": source})
+
+
+def listen(listener: Listener) -> Callable[[], None]:
+    """Call `listener` with each event and its source, on whichever thread; returns what ends that."""
+    global _listeners
+    _listeners = (*_listeners, listener)
+
+    def end() -> None:
+        global _listeners
+        _listeners = tuple(other for other in _listeners if other is not listener)
+
+    return end
+
+
+def _shown(value: object, addresses: bool) -> Shown:
+    match value:
+        case None | bool() | int():
+            return value
+        case float():
+            return round(value, 6) if math.isfinite(value) else str(value)
+        case Word():
+            return str(value)
+        case Address():
+            return value.text if addresses else str(value)
+        case type() if issubclass(value, BaseException):
+            return error_name(value)
+        case _:
+            return "<withheld>"
+
+
+def error_name(error: type[BaseException]) -> str:
+    """The class that is Python's or duetlink's: other names may be those of a person."""
+    ours = (one for one in error.__mro__ if one.__module__.partition(".")[0] in ("builtins", "duetlink"))
+    return next(ours).__name__
