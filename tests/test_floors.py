@@ -68,9 +68,10 @@ FLOORS = {
     "groups": (
         ("transport", "membership", "members", "records", "status", "farewell", "losses", "peer"),
         ("collectives", "mesh", "meeting", "call", "departures"),
-        ("averaging", "figures", "points", "member_links"),
+        ("averaging", "figures", "member_links"),
         ("entrance", "open_epoch", "secure"),
-        ("attempts",),
+        ("running",),
+        ("points",),
         ("life",),
         ("ports", "post", "rounds", "shared_state", "watching"),
         ("operations",),

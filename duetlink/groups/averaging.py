@@ -271,12 +271,3 @@ def _as_numpy(leaf: Any) -> Array:
 def _is_tensor(value: object) -> bool:
     torch = sys.modules.get("torch")
     return torch is not None and isinstance(value, torch.Tensor)
-
-
-def size_of(value: Any) -> int:
-    """Bytes of the arrays in it, for the audit log."""
-    if isinstance(value, Mapping):
-        return sum(size_of(leaf) for leaf in value.values())
-    if isinstance(value, list | tuple):
-        return sum(size_of(leaf) for leaf in value)
-    return int(getattr(value, "nbytes", 0) or (8 if isinstance(value, int | float) else 0))

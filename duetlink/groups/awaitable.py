@@ -8,10 +8,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from duetlink.attributes import unknown
+from duetlink.base.runtime.caller import here
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import LocalProtocolError
 from duetlink.groups.call import Call
-from duetlink.groups.collectives.operation import here
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.operations import OPERATIONS, Operations
 

@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, Self, TypeVar
 from duetlink.attributes import KnownAttributes
 from duetlink.base.drawing.waiting import WaitingLine
 from duetlink.base.runtime.at_exit import KERNEL_ENDED, ExitPlan, open_here
+from duetlink.base.runtime.caller import here
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.errors import AuditUnavailable, GroupError, GroupOver, PairingTimeout, PanelUnavailable
 from duetlink.groups import watching
@@ -18,7 +19,6 @@ from duetlink.groups.awaitable import AwaitableGroup
 from duetlink.groups.call import Call, ProgressBar
 from duetlink.groups.collectives.choice import Explanation
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.collectives.operation import here
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.departures import LEFT
@@ -61,8 +61,6 @@ class Group(KnownAttributes):
         self._thread = thread
         self._records = records
         self._operations = Operations(life, records, only)
-        self._watchers: list[Callable[[], None]] = []
-        life.on_change = self._tell_watchers
         self._ports = GroupPorts(life, records)
         self._ports.begin()
         self._posts: dict[int, int] = {}  # how many were opened in this epoch
@@ -108,7 +106,7 @@ class Group(KnownAttributes):
     @property
     def on_loss(self) -> str:
         """What the loss of a member does to an operation: "raise", or "continue" to try it again."""
-        return self._life.on_loss
+        return self._life.running.on_loss
 
     @property
     def verifier(self) -> str | None:
@@ -145,17 +143,14 @@ class Group(KnownAttributes):
         It is called on duetlink's own thread: it may take note, and must not wait or call operations. How far
         an operation is, `status` tells.
         """
-        self._watchers.append(callback)
+        watchers = self._life.watchers
+        watchers.append(callback)
 
         def stop() -> None:
-            if callback in self._watchers:
-                self._watchers.remove(callback)
+            if callback in watchers:
+                watchers.remove(callback)
 
         return stop
-
-    def _tell_watchers(self) -> None:
-        for callback in list(self._watchers):
-            self._thread.loop.call_soon(callback)  # an error of its own must not disturb the group
 
     def panel(self) -> None:
         """Show the live panel of this group below the cell: members, everybody's links, what runs, who is
@@ -254,7 +249,7 @@ class Group(KnownAttributes):
         async def explain(collectives: Collectives) -> Explanation:
             return collectives.explain(operation, size_bytes, density=density)
 
-        return self._thread.run(self._life.operate(explain, counts=False))
+        return self._thread.run(self._life.running.operate(explain, counts=False))
 
     @property
     def sums(self) -> list[SumReport]:
@@ -263,7 +258,7 @@ class Group(KnownAttributes):
         async def sums(collectives: Collectives) -> list[SumReport]:
             return list(collectives.sums)
 
-        return self._thread.run(self._life.operate(sums, counts=False))
+        return self._thread.run(self._life.running.operate(sums, counts=False))
 
     def post(self, over: str = "datagrams") -> GroupPost:
         """Datagrams to and from single members of this epoch, whoever of them goes later: what

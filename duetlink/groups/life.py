@@ -20,12 +20,10 @@ from duetlink.errors import (
     PutOut,
     RemoteProtocolError,
 )
-from duetlink.groups.attempts import Attempts
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.departures import LEFT, Departures
 from duetlink.groups.entrance import FOUNDER, Entrance
 from duetlink.groups.farewell import Farewell
-from duetlink.groups.losses import Losses
 from duetlink.groups.meeting.wiring import Wiring
 from duetlink.groups.member_links import MemberLinks
 from duetlink.groups.membership import machine, messages
@@ -37,6 +35,7 @@ from duetlink.groups.membership.seated import Seated
 from duetlink.groups.open_epoch import OpenEpoch
 from duetlink.groups.peer import MOST_TOPIC_CHARACTERS, MOST_WORD_BYTES
 from duetlink.groups.points import Points
+from duetlink.groups.running import Running
 from duetlink.net.link.link import Link
 from duetlink.net.signaling import SignalingServer
 from duetlink.settings import Settings
@@ -66,7 +65,7 @@ class GroupLife:
         self.departures = Departures()
         self._farewell = Farewell(self)
         self.why_closed: DuetError | None = None
-        self.on_change: Callable[[], None] = lambda: None
+        self.watchers: list[Callable[[], None]] = []  # called after every change, by the loop
         self.on_link: Callable[[int, Link], None] = lambda seat, link: None  # a new one, before it starts
         # joins by the code, as this member did; None at whoever launched
         self.knock: Callable[[], Awaitable[tuple[Link, str]]] | None = None
@@ -76,13 +75,11 @@ class GroupLife:
         self.links = MemberLinks(self, wiring)
         self.peers = self.links.peers
         self.entrance = Entrance(self, wiring, size)
-        self.on_loss = on_loss
+        self.running = Running(self, on_loss)
         self.patience_s = patience_s
-        self._open: OpenEpoch | None = None  # the last one that this member has entered
+        self.open_epoch: OpenEpoch | None = None  # the last one that this member has entered
         self._were: frozenset[int] = frozenset()  # seats that were in any epoch
-        self._running = 0
-        self._losses = Losses()
-        self._points = Points(self)
+        self._points = Points(self, self.running)
         self._stirred = asyncio.Event()  # by every change of the standing
         self._tasks: set[asyncio.Task[None]] = set()
         self._coming_again: asyncio.Task[None] | None = None
@@ -186,7 +183,7 @@ class GroupLife:
     @property
     def collectives(self) -> Collectives | None:
         """Those of the epoch that there is; None before the first."""
-        return self._open.collectives if self._open is not None else None
+        return self.open_epoch.collectives if self.open_epoch is not None else None
 
     @property
     def is_ready(self) -> bool:
@@ -208,7 +205,7 @@ class GroupLife:
         if not self._part_from(seat, error):
             return
         if self.standing is not None:
-            self._feed(machine.Gone(seat))
+            self.feed(machine.Gone(seat))
         self.entrance.refill()
         if self.standing is not None and not self.standing.epoch.number:
             self.entrance.lost_one(LinkClosed("one of them has gone again"))
@@ -222,7 +219,7 @@ class GroupLife:
     def reach(self, event: machine.Missed | machine.Found | machine.Waited) -> None:
         """This member, or one that it has a link to, is out of reach for a while, or in reach again."""
         if self.standing is not None and not self._is_ending:
-            self._feed(event)
+            self.feed(event)
 
     def _part_from(self, seat: int, error: LinkClosed) -> bool:
         """End what is left of the link to this seat; returns whether there was one."""
@@ -246,7 +243,7 @@ class GroupLife:
         """This member breaks the protocol: no link to it, and the others are told."""
         if self.links.end(seat, f"protocol violation: {error}"):
             self.departures.put_out(seat, error)
-            self._feed(machine.Gone(seat))
+            self.feed(machine.Gone(seat))
 
     def _has_greeted_all(self, me: int) -> bool:
         """Whether all who were there before this member, and still are, have their end of the link to it."""
@@ -271,7 +268,7 @@ class GroupLife:
                     self.roster.entries.keys() >= set(found.proposal.members)
                 ):
                     raise RemoteProtocolError("a member committed an epoch of seats that nobody has")
-                self._feed(machine.Heard(seat, found))
+                self.feed(machine.Heard(seat, found))
             case "newcomer" if seat == self._host and self.standing is not None:
                 told = message.newcomer
                 roster = self.roster.up_to(told.kept) if told.kept else self.roster
@@ -299,7 +296,7 @@ class GroupLife:
     def _keep_word(self, seat: int, word: pb.Word) -> None:
         self.peers[seat].keep_word(word.topic, word.content)
         self.stir()
-        self._answer_leavers()
+        self.answer_leavers()
 
     # -- words: what a member says to all beside operations --------------------------------------------------
 
@@ -332,7 +329,7 @@ class GroupLife:
 
     # -- epochs ----------------------------------------------------------------------------------------------
 
-    def _feed(self, event: machine.Event) -> None:
+    def feed(self, event: machine.Event) -> None:
         assert self.standing is not None
         before = self.standing.epoch
         self.standing, actions = machine.step(self.standing, event)
@@ -353,8 +350,10 @@ class GroupLife:
                     self._not_admitted(self._why_over(stop))
                 case machine.Stop() as stop:
                     self._end(self._why_over(stop))
-        self._losses.believe(self.standing.leaving)
-        self._give_up_lost()
+        if self.standing.leaving:
+            self.running.losses.believe(self.standing.leaving)
+        if self.standing.broken:
+            self._give_up_lost()
         self.stir()
 
     def _give_up_lost(self) -> None:
@@ -389,12 +388,12 @@ class GroupLife:
         error = PeerLost(f"rank {rank} ({name}) {what}", rank=rank, name=name)
         self._note_gone(epoch, lost, leaves=leaves)
         if not leaves:
-            self._losses.lost(epoch.number, error)
+            self.running.losses.lost(epoch.number, error)
         else:
-            self._losses.left(epoch.number, error)
+            self.running.losses.left(epoch.number, error)
         if leaves and lost not in self.standing.leaving:
             # its own word follows, or what others say is not true
-            self._losses.doubt(lost, PeerLost(f"rank {rank} ({name}) is lost", rank=rank, name=name))
+            self.running.losses.doubt(lost, PeerLost(f"rank {rank} ({name}) is lost", rank=rank, name=name))
             asyncio.get_running_loop().call_later(_LEAVING_S, self._lost_after_all, lost)
         self._fail(epoch.number, error)
 
@@ -419,16 +418,16 @@ class GroupLife:
 
     def _lost_after_all(self, seat: int) -> None:
         """It has not said itself that it leaves, and will not."""
-        if self._losses.confirm(seat):
+        if self.running.losses.confirm(seat):
             self.stir()
 
     def _fail(self, epoch: int, error: DuetError) -> None:
-        if self._open is not None and self._open.number == epoch:
-            self._open.fail(error)
+        if self.open_epoch is not None and self.open_epoch.number == epoch:
+            self.open_epoch.fail(error)
 
     def _enter(self, epoch: Epoch, even: bool) -> None:
         assert self.standing is not None
-        before = self._open
+        before = self.open_epoch
         met = before.members if before is not None else frozenset()
         self._points.entered(has_newcomers=not set(epoch.members) <= met)
         self._were |= frozenset(epoch.members)
@@ -437,7 +436,7 @@ class GroupLife:
         if before is not None:
             before.fail(LinkClosed(f"epoch {before.number} is over"))
             self.serve(before.close())
-        self._losses.began(epoch.number, even=even)
+        self.running.losses.began(epoch.number, even=even)
         if epoch.members[0] != self._host:
             self._host = epoch.members[0]
             for seat in self.peers.keys() - self._were:
@@ -450,79 +449,16 @@ class GroupLife:
         def violated(rank: int, error: RemoteProtocolError) -> None:
             self._expel(epoch.members[rank], error)
 
-        self._open = OpenEpoch(epoch, epoch.members.index(self.standing.me), links, names, violated)
-        self._answer_leavers()
+        self.open_epoch = OpenEpoch(epoch, epoch.members.index(self.standing.me), links, names, violated)
+        self.answer_leavers()
 
     # -- operations ------------------------------------------------------------------------------------------
-
-    def attempts(self, *, counts: bool = True) -> Attempts:
-        """One operation: `while True: async with attempts as collectives: return await …`."""
-        return Attempts(self, counts=counts)
-
-    async def operate(self, work: Callable[[Collectives], Awaitable[T]], *, counts: bool = True) -> T:
-        """Run one operation, as `Attempts` says. Raises as that, and as `work`."""
-        attempts = self.attempts(counts=counts)
-        while True:
-            async with attempts as collectives:
-                return await work(collectives)
 
     def roll(self) -> tuple[int, tuple[bytes, ...]]:
         """The number of this epoch, and its members' keys by rank. Call it where an operation runs."""
         assert self.standing is not None
         epoch = self.standing.epoch
         return epoch.number, tuple(self.roster.entries[seat].key for seat in epoch.members)
-
-    async def begin(self) -> OpenEpoch:
-        """Begin one operation in the epoch that there is, or in the next one, where it is about to change.
-
-        Raises what is to be raised in its place: PeerLost, or why it never can begin.
-        """
-        await self.wait_ready()
-        while True:
-            now = self.standing
-            assert now is not None
-            self.check_open()
-            if (untold := self._losses.untold(self.on_loss)) is not None:
-                raise untold
-            joined = self._running and not now.revoked
-            if (
-                (now.may_begin or joined)
-                and not self._losses.is_in_doubt
-                and self._open is not None
-                and not self._open.collectives.broken
-            ):
-                break
-            await self.wait_change()
-        if (uneven := self._losses.uneven()) is not None:
-            raise uneven
-        if not self._running:
-            self._feed(machine.Begun())
-        self._running += 1
-        return self._open
-
-    def ended(self, epoch: OpenEpoch, error: BaseException | None, *, counts: bool) -> None:
-        """That operation has ended here: well, and then it `counts` or not, or with an error."""
-        assert self.standing is not None
-        if isinstance(error, Exception):
-            self._losses.told()  # this tells it: a member that was put out raises why
-        self._running -= 1
-        if epoch.is_spoilt and self.standing.epoch.number == epoch.number:
-            self._feed(machine.Spoil())
-        if not self._running:
-            self._feed(machine.Ended(int(counts and error is None)))
-        self._answer_leavers()
-
-    async def may_try_again(self, epoch: OpenEpoch) -> bool:
-        """Whether what a loss has interrupted is to be run again, which is known in the next epoch. Raises
-        why there will be none.
-        """
-        assert self.standing is not None
-        if self.on_loss == "raise":
-            return False
-        while self.standing.epoch.number == epoch.number:
-            self.check_open()
-            await self.wait_change()
-        return self._losses.may_try_again(epoch.number)
 
     async def point(self, call: str, admits: Callable[[int], bool] = lambda seat: True) -> None:
         """All members call this: newcomers who wait come in, of whom `admits` says yes. Returns in the epoch
@@ -542,7 +478,7 @@ class GroupLife:
 
     def admit(self, seats: tuple[int, ...]) -> None:
         """These come in with the next epoch, for which all wait; a single member calls it."""
-        self._feed(machine.Admit(seats))
+        self.feed(machine.Admit(seats))
 
     def newcomers(self) -> tuple[int, ...]:
         """Seats of those who have links to all and wait for an epoch; known to the host."""
@@ -569,8 +505,8 @@ class GroupLife:
             self.why_closed = error
             if self._closing is None:
                 self.serve(self.entrance.close())
-            if self._open is not None:
-                self._open.fail(again(error))
+            if self.open_epoch is not None:
+                self.open_epoch.fail(again(error))
             if self._closing is None:
                 for seat in self.peers:
                     self.links.end(seat, str(error))
@@ -607,7 +543,7 @@ class GroupLife:
         await self._serve_out(serving_s)
         self._is_ending = True
         if self.standing is not None and self.why_closed is None:
-            self._feed(machine.Leave())
+            self.feed(machine.Leave())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LEAVING_S):
                     while self.why_closed is None:
@@ -617,8 +553,8 @@ class GroupLife:
         for peer in self.peers.values():
             if peer.making is not None:
                 peer.making.cancel()
-        if self._open is not None:
-            await self._open.close()
+        if self.open_epoch is not None:
+            await self.open_epoch.close()
         for peer in self.peers.values():
             if peer.losing is not None:
                 peer.losing.cancel()
@@ -627,13 +563,13 @@ class GroupLife:
         if self.at_end is not None:
             await self.at_end()
 
-    def _answer_leavers(self) -> None:
-        if self._open is not None:
-            self._farewell.answer(self.peers, self._open.number, self._open.ended)
+    def answer_leavers(self) -> None:
+        if self.open_epoch is not None:
+            self._farewell.answer(self.peers, self.open_epoch.number, self.open_epoch.ended)
 
     async def _serve_out(self, limit_s: float) -> None:
         """Before this member leaves: until the others have ended what it has, or the time is over."""
-        now, epoch = self.standing, self._open
+        now, epoch = self.standing, self.open_epoch
         if now is None or epoch is None or not now.is_member:
             return
 
@@ -656,7 +592,8 @@ class GroupLife:
         """Have whoever waits for a change look again."""
         stirred, self._stirred = self._stirred, asyncio.Event()
         stirred.set()
-        self.on_change()
+        for watcher in self.watchers:
+            asyncio.get_running_loop().call_soon(watcher)  # an error of its own must not disturb the group
 
     async def wait_change(self, within_s: float | None = None) -> None:
         """Until a word has come, or the members, links or epoch have changed, or the time is over."""

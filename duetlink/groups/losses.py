@@ -27,6 +27,11 @@ class Losses:
         """Whether somebody may be lost who is said to leave: nothing begins before that is known."""
         return bool(self._doubted)
 
+    @property
+    def are_known(self) -> bool:
+        """Whether there is anything that an operation may have to raise."""
+        return self._untold is not None or self._missed is not None
+
     # -- what happens ----------------------------------------------------------------------------------------
 
     def lost(self, epoch: int, error: PeerLost) -> None:

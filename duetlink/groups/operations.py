@@ -82,7 +82,7 @@ class Operations:
             await self._in_order()
             if self._life.grows:
                 await self._life.point(f"average at {call.place}")
-            attempts = self._life.attempts()
+            attempts = self._life.running.attempts()
             while True:
                 async with attempts as collectives:
                     async with self._begun(collectives, call):
@@ -109,7 +109,7 @@ class Operations:
         call.codec = options.codec or ""
         sums = SecureSum() if options.secure else None
         async with self._timed(call, "all_reduce", timeout_s):
-            attempts = self._life.attempts()
+            attempts = self._life.running.attempts()
             while True:
                 async with attempts as collectives:
                     async with self._begun(collectives, call):
@@ -203,7 +203,7 @@ class Operations:
 
     async def barrier(self, call: Call, *, timeout_s: float | None = None) -> None:
         async with self._timed(call, "barrier", timeout_s):
-            attempts = self._life.attempts()
+            attempts = self._life.running.attempts()
             while True:
                 async with attempts as collectives:
                     await self._in_order()
@@ -247,7 +247,7 @@ class Operations:
         """One operation: allowed, written down, run. Only `root` gives, only `to` gets a value, if given."""
         self.check(name, "sum" if sums else name)
         async with self._timed(call, name, timeout_s):
-            attempts = self._life.attempts(counts=counts)
+            attempts = self._life.running.attempts(counts=counts)
             while True:
                 async with attempts as collectives:
                     # nobody but the one member waits for a message, and it goes on waiting
@@ -320,13 +320,7 @@ class Operations:
             for rank, seat in enumerate(now.epoch.members)
             if seat != now.me and to in (None, rank)
         ]
-        await self._records.operation(
-            name,
-            ", ".join(others),
-            type(value).__name__,
-            averaging.size_of(value) if size_bytes is None else size_bytes,
-            now.epoch.number,
-        )
+        await self._records.operation(name, ", ".join(others), value, now.epoch.number, size_bytes)
 
 
 def _told(error: BaseException) -> str:

@@ -11,18 +11,18 @@ from typing import Protocol, TypeVar
 
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.membership.machine import Standing
+from duetlink.groups.running import Running
 
 T = TypeVar("T")
 
 
-class Running(Protocol):
+class Pointed(Protocol):
     """What a point needs of a group at one member."""
 
     standing: Standing | None
 
     async def wait_ready(self) -> None: ...
     async def wait_change(self) -> None: ...
-    async def operate(self, work: Callable[[Collectives], Awaitable[T]], /) -> T: ...
     def check_open(self) -> None: ...
     def newcomers(self) -> tuple[int, ...]: ...
     def admit(self, seats: tuple[int, ...], /) -> None: ...
@@ -31,8 +31,9 @@ class Running(Protocol):
 class Points:
     """Those of one member. Belongs to the loop thread."""
 
-    def __init__(self, group: Running) -> None:
+    def __init__(self, group: Pointed, running: Running) -> None:
         self._group = group
+        self._running = running
         self._is_here = False  # this member is at a point
         self._is_passed = False  # the next point, with the epoch that has just admitted newcomers
 
@@ -66,7 +67,7 @@ class Points:
         self._is_passed = False
         self._is_here = True
         try:
-            number, told, result = await group.operate(
+            number, told, result = await self._running.operate(
                 lambda collectives: self._admit_or_work(collectives, work, call, admits)
             )
             assert group.standing is not None

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import Mapping
+from typing import Any
 
 from duetlink.base.audit import entry
 from duetlink.base.audit.entry import Entry
@@ -29,9 +31,11 @@ class Records:
             Entry(kind=entry.CONNECTED, session=self._session, peer=names, verifier=verifier), sync=False
         )
 
-    async def operation(self, name: str, to: str, value_kind: str, size_bytes: int, epoch: int) -> None:
-        """An operation is about to send. Not forced to the disk, since operations come by the thousand: a
-        process that dies loses nothing, a power cut may. Raises AuditUnavailable.
+    async def operation(
+        self, name: str, to: str, value: Any, epoch: int, size_bytes: int | None = None
+    ) -> None:
+        """An operation is about to send the value, or so many bytes. Not forced to the disk, since operations
+        come by the thousand: a process that dies loses nothing, a power cut may. Raises AuditUnavailable.
         """
         await self._record(
             Entry(
@@ -39,8 +43,8 @@ class Records:
                 session=self._session,
                 name=name,
                 peer=to,
-                value_kind=value_kind,
-                size_bytes=size_bytes,
+                value_kind=type(value).__name__,
+                size_bytes=_size_of(value) if size_bytes is None else size_bytes,
                 reason=f"epoch {epoch}",
             ),
             sync=False,
@@ -80,3 +84,12 @@ class Records:
     async def _record(self, written: Entry, *, sync: bool) -> None:
         if self._log is not None:
             await asyncio.to_thread(self._log.append, (written,), sync=sync)
+
+
+def _size_of(value: Any) -> int:
+    """Bytes of the arrays in it."""
+    if isinstance(value, Mapping):
+        return sum(_size_of(leaf) for leaf in value.values())
+    if isinstance(value, list | tuple):
+        return sum(_size_of(leaf) for leaf in value)
+    return int(getattr(value, "nbytes", 0) or (8 if isinstance(value, int | float) else 0))

@@ -274,7 +274,7 @@ class Rounds:
                 if self._life.grows:
                     is_end = await self._life.operate_at_point(self._round, TOPIC, self._wants_in)
                 else:
-                    is_end = await self._life.operate(self._round)
+                    is_end = await self._life.running.operate(self._round)
                 if is_end:
                     return
                 aborts = 0

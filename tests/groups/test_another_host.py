@@ -76,7 +76,7 @@ def test_a_member_that_was_put_out_comes_in_again(make_group: MakeGroup, externa
     async def lose() -> None:
         for seat in (1, 2):
             groups[0]._life.links.end(seat, "lost")
-            groups[0]._life._feed(machine.Gone(seat))
+            groups[0]._life.feed(machine.Gone(seat))
 
     groups[0]._thread.run(lose())  # the host itself
     with pytest.raises(errors.GroupOver, match=r"group\.rejoin\(\)"):

@@ -51,7 +51,7 @@ class Churn:
             await asyncio.sleep(0)  # a group of one waits for nobody
             try:
                 await member.life.point("here")
-                await member.life.operate(lambda collectives: self.add(member, collectives))
+                await member.life.running.operate(lambda collectives: self.add(member, collectives))
             except (GroupError, LinkClosed):  # then all begin anew at the point
                 continue
             self.sums += 1

@@ -43,7 +43,7 @@ async def point(member: MemoryMember) -> object:
 
 
 async def add(member: MemoryMember) -> object:
-    return await member.life.operate(lambda collectives: collectives.all_reduce(1))
+    return await member.life.running.operate(lambda collectives: collectives.all_reduce(1))
 
 
 async def test_a_newcomer_comes_again_when_the_host_dies_before_it_was_admitted(network: Network) -> None:

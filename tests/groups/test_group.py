@@ -247,7 +247,7 @@ def test_whoever_is_left_of_two_is_told_whom_it_lost(make_group: MakeGroup) -> N
     ann, _ = make_group(2)
 
     async def lose() -> None:
-        ann._life._feed(machine.Gone(1))
+        ann._life.feed(machine.Gone(1))
 
     ann._thread.run(lose())
     for call in (ann.barrier, lambda: ann.wait_members(3, 5)):
@@ -351,7 +351,7 @@ def test_a_member_that_speaks_for_another_is_put_out_and_the_others_go_on(make_g
 def test_a_member_that_sends_no_messages_of_an_operation_is_put_out(make_group: MakeGroup) -> None:
     groups = make_group(3)
     together(groups, lambda group: group.barrier())
-    epoch = groups[2]._life._open
+    epoch = groups[2]._life.open_epoch
     assert epoch is not None
 
     async def spoil() -> None:

@@ -73,4 +73,4 @@ def test_whoever_has_left_reaches_no_service_though_it_keeps_its_link(
 
 
 async def leave(life: GroupLife) -> None:
-    life._feed(machine.Leave())
+    life.feed(machine.Leave())

@@ -53,7 +53,7 @@ async def sums(members: list[MemoryMember], timeout_s: float = 10.0) -> list[Any
 
     async def one(member: MemoryMember) -> Any:
         async with asyncio.timeout(timeout_s):
-            return await member.life.operate(lambda collectives: collectives.all_reduce(1))
+            return await member.life.running.operate(lambda collectives: collectives.all_reduce(1))
 
     return await asyncio.gather(*map(one, members), return_exceptions=True)
 

@@ -52,7 +52,7 @@ async def until_waited_for(one: MemoryMember, other: MemoryMember) -> None:
 
 
 async def add(member: MemoryMember) -> object:
-    return await member.life.operate(lambda collectives: collectives.all_reduce(1))
+    return await member.life.running.operate(lambda collectives: collectives.all_reduce(1))
 
 
 async def test_two_that_miss_only_each_other_are_waited_for_and_stay(members: list[MemoryMember]) -> None:

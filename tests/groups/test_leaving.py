@@ -47,7 +47,7 @@ async def group(network: Network, patience_s: float = LONG_S) -> list[MemoryMemb
 
 
 async def add(member: MemoryMember) -> object:
-    return await member.life.operate(lambda collectives: collectives.all_reduce(1))
+    return await member.life.running.operate(lambda collectives: collectives.all_reduce(1))
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -65,7 +65,7 @@ async def test_an_operation_that_the_leaving_member_has_ended_ends_well_at_all(
             name == "broadcast" and member is members[2]
         ):  # its notebook is slow: it comes when the root leaves
             await ended.wait()
-        found = await member.life.operate(OPERATIONS[name])
+        found = await member.life.running.operate(OPERATIONS[name])
         if member is leaving:
             ended.set()
             await member.close()
@@ -76,7 +76,7 @@ async def test_an_operation_that_the_leaving_member_has_ended_ends_well_at_all(
     wanted = {"broadcast": 7.0, "all_reduce": 4.0, "reduce": None}[name]
     assert [None if value is None else float(value.mean()) for value in found[:3]] == [wanted] * 3
     assert float(found[3].mean()) == (wanted or 4.0)
-    assert [member.life._losses.untold("raise") for member in members] == [None] * SIZE
+    assert [member.life.running.losses.untold("raise") for member in members] == [None] * SIZE
     assert await asyncio.gather(*map(add, members[1:])) == [3] * 3
     await asyncio.gather(*(member.close() for member in members))
 
@@ -109,7 +109,7 @@ async def test_a_member_that_never_comes_is_waited_for_as_long_as_patience_says(
     members = await group(network, 0.1)
     three = members[:3]
     async with asyncio.timeout(LIMIT_S):
-        sent = asyncio.ensure_future(members[3].life.operate(lambda c: c.reduce(1, 0)))
+        sent = asyncio.ensure_future(members[3].life.running.operate(lambda c: c.reduce(1, 0)))
         await sent  # its part is done; the root has not called this
         await members[3].close()
         found = await asyncio.gather(*map(add, three), return_exceptions=True)
@@ -125,7 +125,7 @@ async def test_what_a_member_still_ran_when_it_left_says_that_this_side_closed_t
 ) -> None:
     members = await group(network, patience_s=0.0)
     running = asyncio.ensure_future(add(members[1]))
-    while not members[1].life._running:
+    while not members[1].life.running._count:
         await asyncio.sleep(0)
     async with asyncio.timeout(LIMIT_S):
         await members[1].close()

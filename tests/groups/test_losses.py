@@ -84,12 +84,12 @@ async def survive(member: MemoryMember, work: Callable[[Collectives], Awaitable[
     """The losses that this member hears of until a sum among who is left has ended well; and that sum."""
     losses = []
     try:
-        await member.life.operate(work)
+        await member.life.running.operate(work)
     except PeerLost as lost:
         losses.append((lost.rank, lost.name))
     while True:
         try:
-            return losses, await member.life.operate(lambda members: members.all_reduce(member.seat))
+            return losses, await member.life.running.operate(lambda members: members.all_reduce(member.seat))
         except PeerLost as lost:
             losses.append((lost.rank, lost.name))
 
@@ -108,7 +108,9 @@ async def test_a_member_that_dies_at_any_message_is_named_and_the_others_go_on(
     values = [given(rank) for rank in range(SIZE)]
 
     async def call(member: MemoryMember) -> Any:
-        return await member.life.operate(lambda collectives: operation(collectives, values[member.seat]))
+        return await member.life.running.operate(
+            lambda collectives: operation(collectives, values[member.seat])
+        )
 
     await asyncio.gather(*(call(member) for member in members))  # the figures of links are known by now
     first = next(messages)
@@ -152,7 +154,7 @@ async def test_a_member_that_dies_at_any_message_is_named_and_the_others_go_on(
 @pytest.mark.parametrize("name", [name for name in OPERATIONS if name != "send and recv"])
 async def test_a_member_that_dies_before_its_part_is_in_shared_memory(network: Network, name: str) -> None:
     members = await grown(network, SIZE)
-    await asyncio.gather(*(each.life.operate(lambda c: c.barrier()) for each in members))
+    await asyncio.gather(*(each.life.running.operate(lambda c: c.barrier()) for each in members))
     victim = network.random.choice(members)
     values = [given(rank) for rank in range(SIZE)]
     others = [member for member in members if member is not victim]
@@ -224,7 +226,10 @@ async def test_a_link_that_comes_back_within_patience_is_no_loss_and_one_that_do
     link.on_restored()
     assert members[0].life.peers[1].losing is None
     async with asyncio.timeout(20):
-        assert await asyncio.gather(*(m.life.operate(lambda c: c.all_reduce(1)) for m in members)) == [3] * 3
+        assert (
+            await asyncio.gather(*(m.life.running.operate(lambda c: c.all_reduce(1)) for m in members))
+            == [3] * 3
+        )
         members[0].life._patience_s = 0.0
         link.on_lost("the peer has been silent for 4 s")
         left = await asyncio.gather(*(survive(m, lambda c: c.barrier()) for m in (members[0], members[2])))

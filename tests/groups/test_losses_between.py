@@ -25,7 +25,7 @@ async def steps(member: MemoryMember) -> str:
     """The name in the loss that a program hears of, which ends its steps; else "nothing"."""
     try:
         for number in range(STEPS):
-            await member.life.operate(
+            await member.life.running.operate(
                 lambda members, number=number: members.reduce(number, call=f"step {number}")
             )
             for _ in range(member.network.random.randint(0, 60)):  # what a program does between two steps
@@ -40,7 +40,9 @@ async def follow(member: MemoryMember) -> tuple[str, object]:
     heard = await steps(member)
     while True:
         try:
-            return heard, await member.life.operate(lambda members: members.all_reduce(1, call="last step"))
+            return heard, await member.life.running.operate(
+                lambda members: members.all_reduce(1, call="last step")
+            )
         except PeerLost as lost:
             assert heard == "nothing"
             heard = lost.name

@@ -17,6 +17,7 @@ import pytest
 
 from duetlink.errors import DuetError, GroupOver, NoMajority, PeerLost, PutOut
 from duetlink.groups import life
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.membership import messages
 from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.messages import Commit, Epoch, Leaving, Lost, Message, Proposal
@@ -45,7 +46,9 @@ async def sums(members: list[MemoryMember], timeout_s: float = 10.0) -> list[Any
         given = np.array([2**member.seat])
         try:
             async with asyncio.timeout(timeout_s):
-                result: Any = await member.life.operate(lambda group: group.all_reduce(given, in_place=True))
+                result: Any = await member.life.running.operate(
+                    lambda c: c.all_reduce(given, ReduceOptions(in_place=True))
+                )
         except BaseException:
             assert given.tolist() == [2**member.seat]
             raise

@@ -39,7 +39,7 @@ def test_the_code_of_one_group_opens_no_seat_of_another(make_group: MakeGroup) -
 async def sums(members: list[MemoryMember]) -> list[Any]:
     async def one(member: MemoryMember) -> Any:
         async with asyncio.timeout(60):
-            return await member.life.operate(
+            return await member.life.running.operate(
                 lambda collectives: collectives.all_reduce(1, ReduceOptions(algorithm="ring"))
             )
 
@@ -64,7 +64,7 @@ async def test_frames_of_another_group_put_out_whoever_repeats_them(
         patch.setattr(MemoryStream, "send", send)
         assert await sums(first) == [3] * 3
     assert await sums(second) == [3] * 3
-    mesh: Any = second[2].life._open.mesh
+    mesh: Any = second[2].life.open_epoch.mesh
     stream = await mesh._stream(0)
     head, body = frames[of]
     await stream.send(head, memoryview(body))

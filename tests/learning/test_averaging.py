@@ -18,6 +18,7 @@ from torch import Tensor, nn
 
 import duetlink
 from duetlink import errors
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.group import Group
 from duetlink.groups.rounds import TOPIC, Meeting
 from duetlink.learning import LocalSteps
@@ -358,7 +359,9 @@ async def test_a_secure_sum_that_a_loss_interrupts_is_finished_with_what_was_in_
     given: list[tuple[object, float]] = []
 
     class Interrupted:
-        async def all_reduce(self, collectives: Any, party: Any, value: Any, op: str, *, call: str) -> Any:
+        async def run(
+            self, collectives: Any, party: Any, value: Any, options: ReduceOptions, *, call: str
+        ) -> Any:
             given.append((self, float(value["weight"])))
             if len(given) == 1:
                 raise errors.PeerLost("rank 2 is lost")

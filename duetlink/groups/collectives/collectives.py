@@ -11,6 +11,7 @@ from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
+from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.element import FLOAT32, UINT8, Element
 from duetlink.errors import (
     DuetError,
@@ -26,7 +27,6 @@ from duetlink.groups.collectives.elements import (
     Array,
     divide,
     halves,
-    in_halves,
     mean_of_halves,
     not_finite,
 )
@@ -35,7 +35,6 @@ from duetlink.groups.collectives.figures_agreement import Figures, FiguresAgreem
 from duetlink.groups.collectives.flat import FlatOperations, Manner
 from duetlink.groups.collectives.forms import Forms, joined, parted
 from duetlink.groups.collectives.messages import Moved
-from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.operands import (
     Operand,
     check,
@@ -43,6 +42,7 @@ from duetlink.groups.collectives.operands import (
     check_writable,
     checked_rank,
     described,
+    in_halves,
     one_for_each,
     values_of,
     widened,
@@ -206,8 +206,9 @@ class Collectives:
         await self._agreement.agree(figures)
 
     async def prepare(self) -> None:
-        """Agree on figures, if it is time: before a call's first message, once nothing refuses it."""
-        await self._agreement.in_time(self._completed)
+        """Agree on figures, before the first message of a call, once nothing refuses it here."""
+        if self._completed & (self._completed + 1) == 0:  # of calls 0, 1, 3, 7 and so on
+            await self._agreement.in_time(self._completed)
 
     def explain(self, kind: str, size_bytes: int, *, density: float | None = None) -> Explanation:
         """How that operation would run on an array of that size, and why. Sends nothing.
@@ -255,7 +256,8 @@ class Collectives:
             raise UnsupportedValue("a memory goes with a value of one kind of items")
         if codec is not None:
             registry.check(codec, tree.elements, op, options.algorithm)
-        self.flat.choice.check("all_reduce", options.algorithm)
+        if options.algorithm is not None:
+            self.flat.choice.check("all_reduce", options.algorithm)
         await self.prepare()
         coded = None if codec is None else registry.named(codec)
         # a leaf's own memory is worked in only where that is all there is to be changed
@@ -304,7 +306,8 @@ class Collectives:
         check(tree, op, in_place=False)
         if codec is not None:
             check_codec(codec, tree.elements, op)
-        self.flat.choice.check("reduce", algorithm)
+        if algorithm is not None:
+            self.flat.choice.check("reduce", algorithm)
         await self.prepare()
         flats = {}
         for element in tree.elements:
@@ -360,7 +363,8 @@ class Collectives:
         elements = list(dict.fromkeys(element for tree in trees for element in tree.elements))
         if codec is not None:
             check_codec(codec, elements, op)
-        self.flat.choice.check("reduce_scatter", algorithm)
+        if algorithm is not None:
+            self.flat.choice.check("reduce_scatter", algorithm)
         await self.prepare()
         flats = {}
         for element in elements:

@@ -7,6 +7,7 @@ around. `min` and `max` pass NaN on. `mean` sums and divides once, at the end: s
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -25,6 +26,7 @@ _ARITHMETIC = {"sum": np.add, "mean": np.add, "min": np.minimum, "max": np.maxim
 _BITWISE = {"and": np.bitwise_and, "or": np.bitwise_or, "xor": np.bitwise_xor}
 
 
+@functools.cache
 def combination(operation: str, element: Element) -> Combine:
     """The function that combines two arrays of that kind into a third, which may be either of them.
 
@@ -64,11 +66,6 @@ def divide(total: Array, size: int, element: Element) -> None:
     else:
         with np.errstate(all="ignore"):
             np.divide(total, total.dtype.type(size), out=total)
-
-
-def in_halves(element: Element, op: str) -> bool:
-    """Whether a mean is made of `halves`: the sum may need more than the 64 bits of an item."""
-    return op == "mean" and element.name in ("int64", "uint64")
 
 
 def halves(array: Array, size: int) -> Array:

@@ -25,6 +25,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from duetlink.base.again import again
+from duetlink.base.runtime.off_loop import off_loop
 from duetlink.errors import (
     DuetError,
     LinkClosed,
@@ -37,7 +38,6 @@ from duetlink.groups.collectives import frame
 from duetlink.groups.collectives.elements import Array
 from duetlink.groups.collectives.frame import Abort, Called, Cause, Piece
 from duetlink.groups.collectives.messages import Messages
-from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.operation import Operation
 from duetlink.groups.collectives.waiting import Waiting
 from duetlink.groups.collectives.walk import Walk

@@ -23,9 +23,8 @@ class FiguresAgreement:
         self._agreed_at = -1  # how many calls had ended then
 
     async def in_time(self, completed: int) -> None:
-        """Agree, if that is due after so many calls: 0, 1, 3, 7 and so on. Called before anything is sent."""
-        number_is_power_of_two = completed & (completed + 1) == 0
-        if self._figures is None or not number_is_power_of_two or self._agreed_at == completed:
+        """Agree, once after so many calls, if members agree at all and share no memory."""
+        if self._figures is None or self._agreed_at == completed:
             return
         self._agreed_at = completed
         if not self._flat.is_shared:

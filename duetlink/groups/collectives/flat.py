@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.element import UINT8, Element
 from duetlink.groups.collectives import algorithms
 from duetlink.groups.collectives.choice import SHARED, Candidate, Choice
@@ -21,7 +22,6 @@ from duetlink.groups.collectives.elements import Array, Combine, combination, di
 from duetlink.groups.collectives.encoding import Encoding
 from duetlink.groups.collectives.engine import Engine
 from duetlink.groups.collectives.layout import Blocks, Layout, Whole
-from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.operation import Operation
 from duetlink.groups.collectives.schedule import Schedule
 from duetlink.groups.collectives.shared import SharedOperations

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import SupportsIndex
 
+from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.element import BY_NAME, Element
 from duetlink.errors import SettingError, UnsupportedValue
-from duetlink.groups.collectives.elements import Array, combination, halves, in_halves, mean_of_halves
+from duetlink.groups.collectives.elements import Array, combination, halves, mean_of_halves
 from duetlink.groups.collectives.encoding import Encoding
-from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.trees import Tree, from_bytes, take_apart
 
 
@@ -70,6 +70,11 @@ def widened(element: Element, op: str) -> Element:
     return BY_NAME["int64" if element.storage.kind == "i" else "uint64"]
 
 
+def in_halves(element: Element, op: str) -> bool:
+    """Whether a mean is made of `halves`: the sum may need more than the 64 bits of an item."""
+    return op == "mean" and element.name in ("int64", "uint64")
+
+
 def described(tree: Tree, element: Element) -> str:
     """In words, those items of the value that are of one kind."""
     return tree.what if len(tree.elements) == 1 else f"{tree.what}, those of {element.name}"
@@ -91,16 +96,16 @@ class Operand:
         """Those of a value for that operation among so many members, in memory of their own; or in the
         value's own, `in_place`, which has to be one block.
         """
-        wide, what = widened(element, op), described(tree, element)
+        wide, what, halved = widened(element, op), described(tree, element), in_halves(element, op)
         if in_place:
             return cls(element, wide, op, what, tree.flat(element))
 
         def make() -> Array:
             array = tree.flat(element, copy=True).astype(wide.storage, copy=False)
-            return halves(array, size) if in_halves(element, op) else array
+            return halves(array, size) if halved else array
 
         array: Array = await off_loop(sum(leaf.size_bytes for leaf in tree.leaves), make)
-        if in_halves(element, op):
+        if halved:
             return cls(element, wide, "sum", f"{what}, in halves", array, size)
         return cls(element, wide, op, what, array)
 

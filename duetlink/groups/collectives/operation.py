@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import sys
 from dataclasses import dataclass
 
 # a first frame's head has room for it in UTF-8
@@ -42,19 +40,3 @@ class Operation:
         )
         place = f" at {self.place}" if self.place else ""
         return f"{self.kind}({inside}){place}"[:MAX_TEXT_CHARACTERS]
-
-
-def here() -> str:
-    """The line of the first caller outside duetlink: `train.py:12`, without the folders, which are private.
-
-    In a notebook the file is the cell: `cell 3:12`, as far as IPython tells its number.
-    """
-    frame = sys._getframe(1)
-    ours = __name__.partition(".")[0]
-    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == ours:
-        frame = frame.f_back
-    file = os.path.basename(frame.f_code.co_filename)
-    if "ipykernel" in frame.f_code.co_filename and (ipython := sys.modules.get("IPython")) is not None:
-        shell = ipython.get_ipython()
-        file = f"cell {shell.execution_count}" if shell is not None else file
-    return f"{file}:{frame.f_lineno}"

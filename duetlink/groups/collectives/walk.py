@@ -11,10 +11,10 @@ from typing import NoReturn, Protocol
 
 import numpy as np
 
+from duetlink.base.runtime.off_loop import off_loop
 from duetlink.errors import OperationMismatch, RemoteProtocolError, UnknownCodec
 from duetlink.groups.collectives.elements import Array
 from duetlink.groups.collectives.frame import Piece
-from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.schedule import How, Receive, Round, Send
 from duetlink.groups.collectives.work import Work
 from duetlink.groups.transport import Message, Transport

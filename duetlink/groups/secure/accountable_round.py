@@ -30,8 +30,8 @@ import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from numpy.typing import NDArray
 
+from duetlink.base.runtime.off_loop import off_loop
 from duetlink.errors import DuetError, RemoteProtocolError, SecureSumFailed
-from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.secure import naming
 from duetlink.groups.secure.introduction import digest
 from duetlink.groups.secure.keystream import Residues, at, mask

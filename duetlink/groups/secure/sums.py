@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from duetlink.base.runtime.off_loop import off_loop
 from duetlink.errors import OutOfRange, SettingError, UnsupportedValue
 from duetlink.groups.collectives.collectives import Collectives, in_turn
-from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.collectives.trees import Tree, take_apart
 from duetlink.groups.secure.keystream import Residues

@@ -20,6 +20,7 @@ from enum import IntEnum
 
 import numpy as np
 
+from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.aggregate import HEAD_BYTES, Adding, Aggregate, SupportsAggregate, context_of
 from duetlink.data.codecs.element import UINT8, Element
 from duetlink.errors import LimitExceeded, OperationMismatch, RemoteProtocolError
@@ -27,7 +28,6 @@ from duetlink.groups.collectives import algorithms, layout
 from duetlink.groups.collectives.elements import Array
 from duetlink.groups.collectives.flat import FlatOperations, Manner
 from duetlink.groups.collectives.layout import Whole
-from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.operation import Operation
 from duetlink.groups.collectives.schedule import How, Receive, Round, Schedule, Send
 from duetlink.groups.collectives.work import Work

@@ -12,9 +12,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.element import UINT8
 from duetlink.data.codecs.support import Bitmap, bitmap_of, count
-from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.sums.base import Job, SumReport
 from duetlink.groups.collectives.sums.union import dense_instead, is_nearly_all, sum_at_bits
 

@@ -18,11 +18,11 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.element import FLOAT32, Element
 from duetlink.data.codecs.support import Places, places_of
 from duetlink.errors import UnsupportedValue
 from duetlink.groups.collectives.elements import Array, divide
-from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.sums.base import Job, SumReport, check_sum
 from duetlink.groups.collectives.sums.union import union_of_supports
 

@@ -14,6 +14,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 
 import numpy as np
 
+from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.aggregate import INTEGERS, SKETCH, SUPPORT, VALUES, adds
 from duetlink.data.codecs.element import BY_NAME, UINT8, Element
 from duetlink.data.codecs.integers.lane import Lane
@@ -23,7 +24,6 @@ from duetlink.data.codecs.sketch.plan import SketchPlan
 from duetlink.data.codecs.support import Places, bitmap_of, places_of
 from duetlink.errors import OperationMismatch, UnsupportedValue
 from duetlink.groups.collectives.elements import Array, divide
-from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.sums.adders import Adders
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.sums.sketch_terms import SketchTerms, head_of

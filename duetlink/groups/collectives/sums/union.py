@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from duetlink.base.runtime.off_loop import off_loop
 from duetlink.data.codecs.element import UINT8
 from duetlink.data.codecs.support import Bitmap, bitmap_of, count, places_of
-from duetlink.groups.collectives.off_loop import off_loop
 from duetlink.groups.collectives.sums.base import Job, SumReport
 from duetlink.groups.collectives.sums.chosen_places import sum_at
 
