@@ -33,7 +33,7 @@ from duetlink.duet.objects.recorder import Recorder
 from duetlink.duet.ports import Ports
 from duetlink.errors import AuditUnavailable, DuetError, LinkClosed, LocalProtocolError, PeerLost
 from duetlink.net.link.lifeline import Outage
-from duetlink.net.link.link import Link
+from duetlink.net.link.link import Link, LinkOwner
 from duetlink.net.link.traffic import Statistics
 from duetlink.settings import Settings
 
@@ -147,9 +147,7 @@ class Life:
         self.recorder.met(link.peer_name)
         self.recorder.note(Entry(kind=entry.CONNECTED, verifier=self.verifier or "", reason=reason))
         link.exports.pause(self.paused)
-        link.on_closed = self.end
-        link.on_lost = self._lost
-        link.on_restored = self._restored
+        link.belong_to(LinkOwner(self.end, self._lost, self._restored))
         for desk in (self.catalogue, self.inbox, self.asking, self.giving, self.workbench):
             desk.attach(link)
         self.ports.attach(link)
@@ -222,8 +220,7 @@ class Life:
         self.check_missing()
         before = self.link
         assert before is not None
-        before.on_closed, before.on_lost = lambda error: None, lambda why: None
-        before.on_restored = lambda: None
+        before.belong_to(LinkOwner())
         try:
             await self._leave(before)
             self.check_missing()

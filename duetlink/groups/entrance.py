@@ -23,7 +23,7 @@ from duetlink.groups.membership.machine import Standing
 from duetlink.groups.membership.messages import MOST_MEMBERS, MOST_SEATS, Epoch
 from duetlink.groups.membership.roster import Entry, Roster
 from duetlink.groups.membership.seated import Seated
-from duetlink.net.link.link import Link
+from duetlink.net.link.link import Link, LinkOwner
 from duetlink.net.signaling import SessionCode, SignalingServer
 
 FOUNDER = 0  # the seat of whoever launched
@@ -189,7 +189,7 @@ class Entrance:
             self.lost_one(error)
 
         self.arriving.add(link)
-        link.on_closed = ended
+        link.belong_to(LinkOwner(closed=ended))
         link.rpc.notice(wire_pb.GroupNotice, heard)
         link.start()
 

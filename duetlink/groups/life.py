@@ -36,7 +36,7 @@ from duetlink.groups.open_epoch import OpenEpoch
 from duetlink.groups.peer import MOST_TOPIC_CHARACTERS, MOST_WORD_BYTES
 from duetlink.groups.points import Points
 from duetlink.groups.running import Running
-from duetlink.net.link.link import Link
+from duetlink.net.link.link import Link, LinkOwner
 from duetlink.net.signaling import SignalingServer
 from duetlink.settings import Settings
 
@@ -123,8 +123,7 @@ class GroupLife:
                 self._not_admitted(GroupOver(f"the host of the group was lost before it gave a seat: {why}"))
 
         link.rpc.notice(wire_pb.GroupNotice, heard)
-        link.on_closed = lambda error: lost(str(error))
-        link.on_lost = lost
+        link.belong_to(LinkOwner(closed=lambda error: lost(str(error)), lost=lost))
         link.start()
         entry = pb.Entry(key=self.me.key, name=self.me.name)
         link.rpc.tell_nowait(wire_pb.GroupNotice(content=pb.GroupMessage(newcomer=entry).SerializeToString()))

@@ -18,7 +18,7 @@ from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.machine import Found, Missed, Standing, Waited
 from duetlink.groups.membership.roster import Entry, Roster
 from duetlink.groups.peer import Peer
-from duetlink.net.link.link import Link
+from duetlink.net.link.link import Link, LinkOwner
 from duetlink.net.peer.deadline import Deadline
 
 T = TypeVar("T")
@@ -74,10 +74,14 @@ class MemberLinks:
             self._group.gone(seat, error)
 
         link.rpc.notice(wire_pb.GroupNotice, if_kept(heard))
-        link.on_closed = if_kept(closed)
-        link.on_lost = if_kept(lambda why: self._out_of_reach(peer, why))
-        link.on_restored = functools.partial(if_kept(self._found), seat)
-        link.on_stopped = functools.partial(if_kept(self._was_stopped), seat)
+        link.belong_to(
+            LinkOwner(
+                if_kept(closed),
+                if_kept(lambda why: self._out_of_reach(peer, why)),
+                functools.partial(if_kept(self._found), seat),
+                functools.partial(if_kept(self._was_stopped), seat),
+            )
+        )
         link.sink.watch(self._group.stir)
         self._group.on_link(seat, link)
         if start:

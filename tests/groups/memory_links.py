@@ -21,6 +21,7 @@ from duetlink.groups.membership.machine import Standing
 from duetlink.groups.membership.messages import Epoch
 from duetlink.groups.transport import Message
 from duetlink.net.link.introducing import peer_closed
+from duetlink.net.link.link import LinkOwner
 from duetlink.settings import Settings
 
 MOST_WAITING = 8  # messages of a stream, from which on its sender waits
@@ -93,9 +94,7 @@ class MemoryLink:
         self._has_begun = False
         self._end: LinkClosed | None = None
         self.own_absence = ""
-        self.on_closed: Callable[[LinkClosed], None] = lambda error: None
-        self.on_lost: Callable[[str], None] = lambda why: None
-        self.on_restored: Callable[[], None] = lambda: None
+        self.owner = LinkOwner()
         self.sink = Sink()
         self.rpc = self.streams = self.ladder = self.traffic = self
         self.round_trip = SimpleNamespace(typical_s=0.001)
@@ -129,11 +128,14 @@ class MemoryLink:
         """From here on it delivers and tells its end, as a real link does."""
         self._has_begun = True
         if self._end is not None:
-            asyncio.get_running_loop().call_soon(self.on_closed, self._end)
+            asyncio.get_running_loop().call_soon(self.owner.closed, self._end)
             return
         pump = asyncio.ensure_future(self._pump())
         self._network.pumps.add(pump)
         pump.add_done_callback(self._network.pumps.discard)
+
+    def belong_to(self, owner: LinkOwner) -> None:
+        self.owner = owner
 
     def put(self, *item: Any) -> None:
         """On its way to the other end."""
@@ -161,7 +163,7 @@ class MemoryLink:
         self._stirred.set()
         self._end = error
         if self._has_begun:
-            self.on_closed(error)
+            self.owner.closed(error)
 
     async def _pump(self) -> None:
         while not (self.ended or self.is_dead):

@@ -37,12 +37,12 @@ def ends(one: MemoryMember, other: MemoryMember) -> list[MemoryLink]:
 
 def lose(one: MemoryMember, other: MemoryMember) -> None:
     for link in ends(one, other):
-        link.on_lost("nothing was heard")
+        link.owner.lost("nothing was heard")
 
 
 def find(one: MemoryMember, other: MemoryMember) -> None:
     for link in ends(one, other):
-        link.on_restored()
+        link.owner.restored()
 
 
 async def until_waited_for(one: MemoryMember, other: MemoryMember) -> None:

@@ -221,9 +221,9 @@ async def test_a_link_that_comes_back_within_patience_is_no_loss_and_one_that_do
     members = await grown(network, 3)
     link: Any = members[0].life.peers[1].link
     members[0].life._patience_s = 1000.0
-    link.on_lost("the peer has been silent for 4 s")
+    link.owner.lost("the peer has been silent for 4 s")
     assert members[0].life.peers[1].losing is not None
-    link.on_restored()
+    link.owner.restored()
     assert members[0].life.peers[1].losing is None
     async with asyncio.timeout(20):
         assert (
@@ -231,7 +231,7 @@ async def test_a_link_that_comes_back_within_patience_is_no_loss_and_one_that_do
             == [3] * 3
         )
         members[0].life._patience_s = 0.0
-        link.on_lost("the peer has been silent for 4 s")
+        link.owner.lost("the peer has been silent for 4 s")
         left = await asyncio.gather(*(survive(m, lambda c: c.barrier()) for m in (members[0], members[2])))
     assert left == [([(1, "member 1")], 2)] * 2
     await asyncio.gather(*(member.close() for member in members))

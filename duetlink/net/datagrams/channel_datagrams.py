@@ -45,9 +45,10 @@ class DatagramWire(Protocol):
 
 
 class ChannelDatagrams(Datagrams):
-    """Made by the link, which attaches one connection after another, and sets `on_violation`."""
+    """Made by the link, which attaches one connection after another."""
 
-    def __init__(self) -> None:
+    def __init__(self, violated: Callable[[RemoteProtocolError], None]) -> None:
+        self._violated = violated
         self._wire: DatagramWire | None = None
         self._closed: LinkClosed | None = None
         self._sent = 0
@@ -59,7 +60,6 @@ class ChannelDatagrams(Datagrams):
         self._waiting: deque[bytes] = deque(maxlen=_MOST_WAITING)
         self._changed = asyncio.Event()
         self._reporting: asyncio.TimerHandle | None = None
-        self.on_violation: Callable[[RemoteProtocolError], None] = lambda error: None
 
     @property
     def mtu_bytes(self) -> int:
@@ -99,7 +99,7 @@ class ChannelDatagrams(Datagrams):
     def attach(self, wire: DatagramWire) -> None:
         """Go on over another connection."""
         self._wire = wire
-        wire.listen(self._received, lambda error: self.on_violation(error))
+        wire.listen(self._received, self._violated)
 
     def close(self, error: LinkClosed) -> None:
         """Fail whoever waits. Safe to call twice."""
@@ -119,7 +119,7 @@ class ChannelDatagrams(Datagrams):
         try:
             self._take(packet)
         except RemoteProtocolError as error:
-            self.on_violation(error)
+            self._violated(error)
 
     def _take(self, packet: bytes) -> None:
         if not _HEADER.size <= len(packet) <= _HEADER.size + MTU_BYTES:

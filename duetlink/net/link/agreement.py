@@ -37,11 +37,18 @@ class Change:
 class Agreement:
     """This side's copy. Methods belong to the loop thread; `compression` may be read on any."""
 
-    def __init__(self, rpc: Rpc, available: frozenset[str], *, initiator: bool) -> None:
-        """`available`: names of the codecs that both sides have."""
+    def __init__(
+        self,
+        rpc: Rpc,
+        available: frozenset[str],
+        apply: Callable[[Compression], None],
+        *,
+        initiator: bool,
+    ) -> None:
+        """`available`: names of the codecs that both sides have. `apply` puts a change into effect here."""
         self.compression = Compression()
         self.available = available
-        self.on_change: Callable[[Compression], None] = lambda compression: None
+        self._put_into_effect = apply
         self._rpc = rpc
         self._initiator = initiator
         self._order = asyncio.Lock()
@@ -143,4 +150,4 @@ class Agreement:
                 self.latest = Change(self.compression, compression, by_peer, time.time())
             self._before.append(self.compression)
             self.compression = compression
-            self.on_change(compression)
+            self._put_into_effect(compression)

@@ -41,7 +41,7 @@ class Introducing:
 
     def __init__(self, connection: PeerConnection, settings: Settings, endpoint: Endpoint) -> None:
         # at once: the peer's first message may come before this side has seen the channels open
-        self._lifeline = Lifeline(connection, settings)
+        self._lifeline = Lifeline(connection, settings, self.violated)
         self._rpc = Rpc(self._lifeline.control, call_timeout_s=settings.call_timeout_s)
         self._opened = False
         self._ended: LinkClosed | None = None
@@ -51,7 +51,6 @@ class Introducing:
         self._subject = create_subject()
         self._introduced: asyncio.Future[pb.Introduction] = asyncio.get_running_loop().create_future()
         self._introduced.add_done_callback(_look)
-        self._rpc.on_violation = self._lifeline.bulk.on_violation = self._violated
         self._rpc.handle(pb.Introduction, self._introduce)
         self._rpc.handle(pb.Bye, self._bye)
         self._rpc.notice(pb.Bye, lambda bye: self._end(peer_closed(bye.reason)))
@@ -95,7 +94,9 @@ class Introducing:
         )
 
     def hand_over(self, on_end: Callable[[LinkClosed], None]) -> tuple[Lifeline, Rpc]:
-        """The channels are the caller's from here on; `on_end` hears of a goodbye that came meanwhile."""
+        """The channels are the caller's from here on. `on_end` hears of a goodbye, and of a peer that breaks
+        the protocol.
+        """
         self._on_end = on_end
         return self._lifeline, self._rpc
 
@@ -128,7 +129,8 @@ class Introducing:
         if not self._introduced.done():
             self._introduced.set_exception(error)
 
-    def _violated(self, error: RemoteProtocolError) -> None:
+    def violated(self, error: RemoteProtocolError) -> None:
+        """The peer broke the protocol: tell it, then end."""
         self._rpc.tell_nowait(pb.Bye(reason=f"protocol violation: {error}"))
         self._end(LinkClosed(f"the link was closed because {error}"))
 

@@ -14,11 +14,12 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 from aioice.ice import get_host_addresses
 
 from duetlink.base.runtime.uptime import uptime_s
-from duetlink.errors import DuetError, LinkClosed, PeerLost
+from duetlink.errors import DuetError, LinkClosed, PeerLost, RemoteProtocolError
 from duetlink.net.datagrams.channel_datagrams import ChannelDatagrams
 from duetlink.net.peer.connection import PeerConnection
 from duetlink.net.peer.deadline import Deadline
@@ -43,12 +44,37 @@ class Outage:
     left_s: float
 
 
+class LifelineOwner(Protocol):
+    """What hears of the connections of a lifeline: the link."""
+
+    def connection_lost(self, why: str) -> None:
+        """The lifeline tries to reconnect."""
+
+    def connection_restored(self) -> None: ...
+
+    def was_stopped(self) -> None:
+        """This side was, for a while."""
+
+    def network_changed(self) -> None: ...
+
+    def gave_up(self, error: PeerLost) -> None:
+        """The peer is looked for no longer."""
+
+    def round_trip_took(self, time_s: float) -> None: ...
+
+
 class Lifeline:
     """The two channels of a link, and the connections under them. Methods belong to the loop thread."""
 
-    def __init__(self, connection: PeerConnection, settings: Settings) -> None:
+    def __init__(
+        self,
+        connection: PeerConnection,
+        settings: Settings,
+        violated: Callable[[RemoteProtocolError], None],
+    ) -> None:
         self._connection = connection
         self._settings = settings
+        self._owner: LifelineOwner | None = None  # once it is watched
         self._tasks: list[asyncio.Task[None]] = []
         self._heard_s = self._counted_from_s = uptime_s()
         self._heard = asyncio.Event()
@@ -59,18 +85,10 @@ class Lifeline:
         self._deadline: Deadline | None = None
         self._search: asyncio.Task[PeerConnection] | None = None
         self._hurried = asyncio.Event()
-        self.control = DurableChannel(kept_bytes=CONTROL_KEPT_BYTES)
-        self.bulk = DurableChannel(kept_bytes=BULK_KEPT_BYTES)
-        self.datagrams = ChannelDatagrams()
-        self.control.on_heard = self.bulk.on_heard = self._note_heard
+        self.control = DurableChannel(violated, self._note_heard, kept_bytes=CONTROL_KEPT_BYTES)
+        self.bulk = DurableChannel(violated, self._note_heard, kept_bytes=BULK_KEPT_BYTES)
+        self.datagrams = ChannelDatagrams(violated)
         self.reconnects = 0
-        # set by the link
-        self.on_lost: Callable[[str], None] = lambda why: None  # it will try to reconnect
-        self.on_restored: Callable[[], None] = lambda: None
-        self.on_stopped: Callable[[], None] = lambda: None  # this side was, for a while
-        self.on_network_changed: Callable[[], None] = lambda: None
-        self.on_dead: Callable[[PeerLost], None] = lambda error: None  # it has given up
-        self.on_round_trip: Callable[[float], None] = lambda time_s: None
 
     async def accept(self, answer: bytes) -> None:
         """Take the peer's answer to the first connection's offer."""
@@ -81,10 +99,14 @@ class Lifeline:
         await self._connection.wait_open(timeout_s)
         self._attach()
 
-    def start(self, reconnect: Reconnect | None) -> None:
-        """Watch the connection from here on; without `reconnect` its end is the link's."""
+    def start(self, owner: LifelineOwner, reconnect: Reconnect | None) -> None:
+        """Watch the connection from here on, for `owner`; without `reconnect` its end is the link's."""
         self._beat_s = uptime_s()
-        self._tasks = [asyncio.ensure_future(self._live(reconnect)), asyncio.ensure_future(self._beat())]
+        self._owner = owner
+        self._tasks = [
+            asyncio.ensure_future(self._live(owner, reconnect)),
+            asyncio.ensure_future(self._beat(owner)),
+        ]
 
     @property
     def outage(self) -> Outage | None:
@@ -112,21 +134,21 @@ class Lifeline:
 
     # -- one connection after another ------------------------------------------------------------------------
 
-    async def _live(self, reconnect: Reconnect | None) -> None:
+    async def _live(self, owner: LifelineOwner, reconnect: Reconnect | None) -> None:
         while True:
             self._why_lost = await self._wait_lost()
             why = self._why_lost()
             if reconnect is None:
-                self.on_dead(PeerLost(f"{why}; launch or join a new one to go on"))
+                owner.gave_up(PeerLost(f"{why}; launch or join a new one to go on"))
                 return
             limit_s = self._settings.reconnect_timeout_s
             self._deadline = Deadline(limit_s)
-            self.on_lost(why)
+            owner.connection_lost(why)
             try:
                 async with self._deadline:
                     await self._restore(reconnect)
             except TimeoutError:
-                self.on_dead(
+                owner.gave_up(
                     PeerLost(
                         f"{why}, and the link did not come back within {limit_s:g} s (reconnect_timeout_s); "
                         "launch or join a new one to go on"
@@ -134,7 +156,7 @@ class Lifeline:
                 )
                 return
             self._deadline = None
-            self.on_restored()
+            owner.connection_restored()
 
     async def _wait_lost(self) -> Callable[[], str]:
         """Wait until the connection is no use; returns what says why, whenever it is asked."""
@@ -177,7 +199,8 @@ class Lifeline:
         self._absent_s, self._back_s = away_s, now_s
         # the silence may be this side's own
         self._hope_for(self._settings.heartbeat_interval_s)
-        asyncio.get_running_loop().call_soon(self.on_stopped)  # whoever asked is in the middle of something
+        if self._owner is not None:  # soon: whoever asked is in the middle of something
+            asyncio.get_running_loop().call_soon(self._owner.was_stopped)
 
     async def _restore(self, reconnect: Reconnect) -> None:
         """Try for a new connection until there is one, or until the old one is heard again."""
@@ -271,13 +294,13 @@ class Lifeline:
         self._heard_s = self._counted_from_s = uptime_s()
         self._heard.set()
 
-    async def _beat(self) -> None:
+    async def _beat(self, owner: LifelineOwner) -> None:
         """Ping now and then, and look whether this machine's addresses have changed."""
         interval_s = self._settings.heartbeat_interval_s
         pings: set[asyncio.Task[None]] = set()
         try:
             while True:
-                ping = asyncio.ensure_future(self._ping())
+                ping = asyncio.ensure_future(self._ping(owner))
                 pings.add(ping)
                 ping.add_done_callback(pings.discard)
                 await asyncio.sleep(interval_s)
@@ -286,7 +309,7 @@ class Lifeline:
                 if addresses != self._addresses:
                     self._addresses = addresses
                     self._hope_for(2 * interval_s)
-                    self.on_network_changed()
+                    owner.network_changed()
         finally:
             for ping in pings:
                 ping.cancel()
@@ -295,10 +318,10 @@ class Lifeline:
         """Count the connection as lost unless something is heard within `time_s` from now."""
         self._counted_from_s = uptime_s() - max(self._settings.heartbeat_timeout_s - time_s, 0.0)
 
-    async def _ping(self) -> None:
+    async def _ping(self, owner: LifelineOwner) -> None:
         with contextlib.suppress(TimeoutError, LinkClosed):
             async with asyncio.timeout(self._settings.heartbeat_timeout_s):
-                self.on_round_trip(await self.control.ping())
+                owner.round_trip_took(await self.control.ping())
 
 
 def _addresses() -> frozenset[str]:

@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import Executor
+from dataclasses import dataclass
 
 from google.protobuf.message import Message
 
@@ -14,7 +15,7 @@ from duetlink.base.runtime.holdings import Holdings
 from duetlink.base.runtime.own_threads import OwnThreads
 from duetlink.base.runtime.uptime import uptime_s
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.errors import LinkClosed, PathUnavailable, PortUnavailable, RemoteProtocolError
+from duetlink.errors import LinkClosed, PathUnavailable, PeerLost, PortUnavailable
 from duetlink.net.datagrams.base import Datagrams
 from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.receiving import Decoding
@@ -24,7 +25,7 @@ from duetlink.net.link.agreement import Agreement
 from duetlink.net.link.endpoint import Endpoint
 from duetlink.net.link.exports import Exports
 from duetlink.net.link.imports import Imports
-from duetlink.net.link.introducing import Acquaintance, Introducing, peer_closed, say_goodbye
+from duetlink.net.link.introducing import Acquaintance, Introducing, say_goodbye
 from duetlink.net.link.lifeline import Outage, Reconnect
 from duetlink.net.link.probing import Prober
 from duetlink.net.link.traffic import Statistics, Traffic
@@ -47,6 +48,16 @@ _MOST_WAITING = 9  # calls at once: eight, and the one that pulls what comes on 
 _PATHS: dict[str, type[LocalPath | TcpPath | CarriedPath | ChannelPath]] = {
     path.name: path for path in (LocalPath, TcpPath, PunchedPath, UdpPath, RelayPath, ChannelPath)
 }
+
+
+@dataclass(frozen=True, slots=True)
+class LinkOwner:
+    """What a link tells the one whose link it is, on the loop thread."""
+
+    closed: Callable[[LinkClosed], None] = lambda error: None
+    lost: Callable[[str], None] = lambda why: None  # the peer is out of reach, and looked for
+    restored: Callable[[], None] = lambda: None
+    stopped: Callable[[], None] = lambda: None  # this process was, for a while
 
 
 class Link:
@@ -76,17 +87,11 @@ class Link:
         self.peer_name = known.peer_name
         self._opened = LinkOpened(initiator, known.together, len(known.codecs))
         self.reading: Executor = endpoint.reading
-        self.on_closed: Callable[[LinkClosed], None] = lambda error: None
+        self._owner = LinkOwner()
         # to be set before `start`, where there is a way to find the peer again
         self.reconnect: Reconnect | None = None
-        self.on_lost: Callable[[str], None] = lambda why: None
-        self.on_restored: Callable[[], None] = lambda: None
-        self.on_stopped: Callable[[], None] = lambda: None  # this process was, for a while
-        self._listen()
-        self.agreement = Agreement(self.rpc, known.codecs, initiator=initiator)
-        self.tuning = Tuning(
-            self.rpc, self.agreement, sink, workers=endpoint.workers, together=known.together
-        )
+        self.tuning = Tuning(self.rpc, known.codecs, sink, workers=endpoint.workers, together=known.together)
+        self.agreement = Agreement(self.rpc, known.codecs, self.tuning.apply, initiator=initiator)
         # where calls wait for the peer's network: of this link alone, so that no other link waits with them
         self._waiting = OwnThreads(_MOST_WAITING, "duetlink-io")
         decoding = Decoding(endpoint.codec_pool, endpoint.workers)
@@ -126,10 +131,14 @@ class Link:
             self.holdings,
         )
         self.streams = Streams(
-            self.rpc, self.ladder, tickets, initiator=initiator, call_timeout_s=settings.call_timeout_s
+            self.rpc,
+            self.ladder,
+            tickets,
+            introducing.violated,
+            self.traffic.count_stream,
+            initiator=initiator,
+            call_timeout_s=settings.call_timeout_s,
         )
-        self.streams.on_violation = self._lifeline.datagrams.on_violation = self._violated
-        self.streams.on_bytes = self.traffic.count_stream
         self.rpc.notice(pb.TransferPause, self._transfer_paused)
         self.rpc.notice(pb.TransferEnd, self._transfer_ended)
         guest = Guest(tickets, self.tuning.rate_cap, self.exports.served, self.exports.refused)
@@ -176,25 +185,16 @@ class Link:
         """Somebody wants the peer now: look for it at once, where it is lost or silent."""
         self._lifeline.hurry()
 
+    def belong_to(self, owner: LinkOwner) -> None:
+        """Let `owner` hear of the link from here on, and nobody else."""
+        self._owner = owner
+
     def start(self) -> None:
         """All message handlers are registered: take messages, open the paths, watch the peer."""
         self.sink.emit(self._opened)
         self.rpc.start()
         self.ladder.start()
-        self._lifeline.start(self.reconnect)
-
-    def _listen(self) -> None:
-        """Hear of what becomes of the connection, and of the peer's goodbye."""
-        lifeline = self._lifeline
-        self.rpc.on_violation = lifeline.bulk.on_violation = self._violated
-        lifeline.on_lost = self._lost
-        lifeline.on_network_changed = self._network_changed
-        lifeline.on_restored = self._restored
-        lifeline.on_stopped = lambda: self.on_stopped()
-        lifeline.on_dead = self._end
-        lifeline.on_round_trip = self.traffic.round_trip_took
-        self.rpc.handle(pb.Bye, self._bye)
-        self.rpc.notice(pb.Bye, lambda bye: self._end(peer_closed(bye.reason)))
+        self._lifeline.start(self, self.reconnect)
 
     def _paths(self, context: PathContext) -> list[Path]:
         """Those that this side allows; what the peer asks of the others is refused."""
@@ -254,7 +254,7 @@ class Link:
             self._ended.set_result(error)
             self.sink.emit(LinkEnded(type(error)))
             self._closing = asyncio.ensure_future(self._free(error))
-            self.on_closed(error)
+            self._owner.closed(error)
 
     async def _free(self, error: LinkClosed) -> None:
         self.rpc.close(error)
@@ -271,34 +271,34 @@ class Link:
         self._server.cancel()
         self._waiting.shutdown()
 
-    def _violated(self, error: RemoteProtocolError) -> None:
-        """The peer broke the protocol: tell it, then end."""
-        self.rpc.tell_nowait(pb.Bye(reason=f"protocol violation: {error}"))
-        self._end(LinkClosed(f"the link was closed because {error}"))
+    # -- how it survives, as `LifelineOwner` -----------------------------------------------------------------
 
-    async def _bye(self, bye: pb.Bye) -> pb.Done:
-        asyncio.get_running_loop().call_soon(self._end, peer_closed(bye.reason))
-        return pb.Done()
+    def gave_up(self, error: PeerLost) -> None:
+        self._end(error)
 
-    # -- how it survives -------------------------------------------------------------------------------------
+    def round_trip_took(self, time_s: float) -> None:
+        self.traffic.round_trip_took(time_s)
 
-    def _lost(self, why: str) -> None:
+    def was_stopped(self) -> None:
+        self._owner.stopped()
+
+    def connection_lost(self, why: str) -> None:
         self._lost_s = uptime_s()
         self.sink.emit(LinkLost(own_absence=bool(self.own_absence)))
         self.rpc.pause()
         self.ladder.pause()
-        self.on_lost(why)
+        self._owner.lost(why)
 
-    def _network_changed(self) -> None:
+    def network_changed(self) -> None:
         self.ladder.hurry()
         self.tuning.tuner.link_changed()
 
-    def _restored(self) -> None:
+    def connection_restored(self) -> None:
         self.tuning.tuner.link_changed()
         self.sink.emit(LinkRestored(self._lifeline.reconnects, uptime_s() - self._lost_s))
         self.rpc.resume()
         self.ladder.resume()
-        self.on_restored()
+        self._owner.restored()
 
     # -- what it serves --------------------------------------------------------------------------------------
 

@@ -14,7 +14,6 @@ from duetlink.base.wire import json_
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.data.tuning import Compression, Decision, History, RateCap, Tuner
 from duetlink.errors import RemoteProtocolError
-from duetlink.net.link.agreement import Agreement
 from duetlink.net.peer.rpc import Rpc
 from duetlink.settings import PATHS
 
@@ -24,8 +23,12 @@ _HISTORY = 256
 class Tuning:
     """Methods belong to the loop thread; the tuner itself and the histories are for any."""
 
-    def __init__(self, rpc: Rpc, agreement: Agreement, sink: Sink, *, workers: int, together: bool) -> None:
-        """`workers`: threads that encode. `together`: the peer is on this machine."""
+    def __init__(
+        self, rpc: Rpc, available: frozenset[str], sink: Sink, *, workers: int, together: bool
+    ) -> None:
+        """`available`: names of the codecs that both sides have. `workers`: threads that encode. `together`:
+        the peer is on this machine.
+        """
         self.mine = History(_HISTORY)
         self._theirs = History(_HISTORY)
         self._arrived_s: OrderedDict[int, float] = OrderedDict()  # by number: when the peer told it
@@ -34,8 +37,8 @@ class Tuning:
         self._rpc = rpc
         self._loop = asyncio.get_running_loop()
         self.tuner = Tuner(
-            agreement.compression,
-            agreement.available,
+            Compression(),
+            available,
             cpu.count(),
             self._record,
             cpu.work_clock,
@@ -43,12 +46,12 @@ class Tuning:
             together=together,
             wanted=self._want,
         )
-        agreement.on_change = self._changed
         rpc.notice(pb.TunerDecision, self._told)
         rpc.notice(pb.PathSpeed, self._measured)
         rpc.notice(pb.CodecWanted, lambda wanted: self.tuner.load(wanted.name))
 
-    def _changed(self, compression: Compression) -> None:
+    def apply(self, compression: Compression) -> None:
+        """Both sides have agreed on it."""
         self.tuner.set_compression(compression)
         self.rate_cap.set_rate(compression.rate_cap_bytes_per_s, time.monotonic())
         self._sink.emit(CompressionChanged(compression.version))

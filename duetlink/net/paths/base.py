@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import ClassVar
@@ -67,9 +66,6 @@ class Path(ABC):
     # whether its speed is worth finding out: it uses a network, and not that of the control channel
     measurable: ClassVar[bool] = True
 
-    # set by the ladder: to be called when an open path breaks by itself, outside of a fetch
-    on_down: Callable[[Exception], None] = staticmethod(lambda error: None)
-
     @property
     def loss(self) -> float | None:
         """The share of packets that this side has lost lately, where the path knows."""
@@ -82,6 +78,13 @@ class Path(ABC):
         Raises:
             PathUnavailable: this path does not work now; the message says why, for a person.
         """
+
+    async def wait_down(self) -> Exception:
+        """Wait until the path, which is open, breaks by itself, outside of a fetch; returns why. Most break
+        only where something is fetched.
+        """
+        never: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        return await never
 
     async def prepare(self, outgoing: Outgoing) -> None:  # noqa: B027 - most paths have nothing to prepare
         """Sender: do ahead what `offer` will need for this body, if this path is up and finds it worth it."""

@@ -41,6 +41,7 @@ class CarriedPath(FlightPath, Carried):
         self._ending: set[asyncio.Task[None]] = set()
         self._closed = False
         self._proven = False  # the peer's Flight server was reached, and nothing has ended since
+        self._broken: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         context.carriers.serve(self.name, self)
 
     async def open(self) -> None:
@@ -62,6 +63,10 @@ class CarriedPath(FlightPath, Carried):
         if self._attempt is not attempt:
             raise PathUnavailable("the path was lost while it was opened")
         self._proven = True
+        self._broken = loop.create_future()
+
+    async def wait_down(self) -> Exception:
+        return await asyncio.shield(self._broken)
 
     async def close(self) -> None:
         self._closed, self._proven = True, False
@@ -130,7 +135,7 @@ class CarriedPath(FlightPath, Carried):
             client.close()
         if self._proven:
             self._proven = False
-            self.on_down(PathUnavailable(why))
+            self._broken.set_result(PathUnavailable(why))
 
     def _opening(self) -> pb.CarrierOpen:
         return pb.CarrierOpen(

@@ -45,7 +45,7 @@ class ChannelPath(FlightPath):
         self._next_stream = 0 if context.initiator else 1
         self._tasks: set[asyncio.Task[None]] = set()
         self._probe: asyncio.Future[None] | None = None
-        context.bulk.on_message = self._received
+        context.bulk.listen(self._received)
 
     async def open(self) -> None:
         context = self._context
@@ -161,12 +161,6 @@ class ChannelPath(FlightPath):
     # -- frames of the peer ----------------------------------------------------------------------------------
 
     def _received(self, frame: bytes) -> None:
-        try:
-            self._handle(frame)
-        except RemoteProtocolError as error:
-            self._context.bulk.on_violation(error)
-
-    def _handle(self, frame: bytes) -> None:
         if len(frame) < _HEADER.size:
             raise RemoteProtocolError(f"the peer sent a bulk frame of {len(frame)} bytes")
         kind, number = _HEADER.unpack_from(frame)

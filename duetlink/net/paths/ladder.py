@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import functools
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -91,8 +90,6 @@ class Ladder:
         self._waiting = 0
         self.paused = False
         self._closed = False
-        for path in paths:
-            path.on_down = functools.partial(self.mark_down, path)
 
     def start(self) -> None:
         """Begin to open every path."""
@@ -211,9 +208,12 @@ class Ladder:
     def mark_down(self, path: Path, error: Exception) -> None:
         """`path` was found broken; it is opened again in the background."""
         if not self._closed and self._status[path.name].state == UP:
-            self._sink.emit(PathLost(Word(path.name), type(error)))
-            self._set(PathStatus(path.name, DOWN, str(error)))
+            self._note_lost(path, error)
             self._open(path.name, RETRY_FIRST_S)
+
+    def _note_lost(self, path: Path, error: Exception) -> None:
+        self._sink.emit(PathLost(Word(path.name), type(error)))
+        self._set(PathStatus(path.name, DOWN, str(error)))
 
     def hurry(self) -> None:
         """The network may have changed for the better: try what is down, now."""
@@ -246,7 +246,7 @@ class Ladder:
         self._openers[name] = asyncio.ensure_future(self._keep_open(name, pause_s))
 
     async def _keep_open(self, name: str, pause_s: float) -> None:
-        """Open one path, again and again until it is up."""
+        """Open one path, again and again until it is up, and once more when it has broken."""
         path = self._paths[name]
         while True:
             await self._pause(pause_s)
@@ -266,7 +266,8 @@ class Ladder:
                 self._ever_up.add(name)
                 self._set(PathStatus(name, UP))
                 self._measure_all()
-                return
+                self._note_lost(path, await path.wait_down())
+                pause_s = RETRY_FIRST_S
 
     async def _pause(self, pause_s: float) -> None:
         """Wait before the next try, not so long where somebody waits."""

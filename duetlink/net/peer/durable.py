@@ -36,7 +36,17 @@ class DurableChannel:
     All methods belong to the loop thread. Without a connection, messages wait here.
     """
 
-    def __init__(self, *, kept_bytes: int) -> None:
+    def __init__(
+        self,
+        violated: Callable[[RemoteProtocolError], None],
+        heard: Callable[[], None] = lambda: None,
+        *,
+        kept_bytes: int,
+    ) -> None:
+        """The peer has `violated` the protocol; something of it was `heard`, whatever it was."""
+        self.violated = violated
+        self._heard = heard
+        self._on_message: Callable[[bytes], None] = lambda message: None
         self._limit_bytes = kept_bytes
         self._channel: MessageChannel | None = None
         self._flowing = False  # the peer has said how far it had come, and has been sent the rest
@@ -52,11 +62,13 @@ class DurableChannel:
         self._confirming: asyncio.TimerHandle | None = None
         self._ping_numbers = itertools.count(1)
         self._pings: dict[int, asyncio.Future[None]] = {}
-        # set by the owner of the channel
-        self.on_message: Callable[[bytes], None] = lambda message: None
-        self.on_violation: Callable[[RemoteProtocolError], None] = lambda error: None
-        self.on_heard: Callable[[], None] = lambda: None
         self.resumed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def listen(self, on_message: Callable[[bytes], None]) -> None:
+        """Hand over every message from here on. Where `on_message` raises RemoteProtocolError, the peer has
+        violated the protocol.
+        """
+        self._on_message = on_message
 
     def attach(self, channel: MessageChannel) -> None:
         """Go on over `channel`, which is open. `resumed` is done once the peer has done the same."""
@@ -65,7 +77,7 @@ class DurableChannel:
         self.resumed = asyncio.get_running_loop().create_future()
         self._transmit(_RESUME, 0)
         self._flowing = not self._kept  # else the peer says first what it lacks
-        channel.listen(self._received, lambda error: self.on_violation(error))
+        channel.listen(self._received, self.violated)
 
     def detach(self) -> None:
         """Leave the connection; what comes over it late is dropped, and will be sent again."""
@@ -158,14 +170,13 @@ class DurableChannel:
     # -- what comes in ---------------------------------------------------------------------------------------
 
     def _received(self, frame: bytes) -> None:
-        self.on_heard()
+        self._heard()
         try:
             message = self._take(frame)
+            if message is not None:
+                self._on_message(message)
         except RemoteProtocolError as error:
-            self.on_violation(error)
-            return
-        if message is not None:
-            self.on_message(message)
+            self.violated(error)
 
     def _take(self, frame: bytes) -> bytes | None:
         """Handle a frame; the message in it, if it has a new one."""

@@ -49,10 +49,7 @@ class Rpc:
         # what the peer, ready earlier than this side, sends before `start`
         self._early: list[tuple[pb.Envelope, Message]] | None = []
         self._early_bytes = 0
-        # set by the link
-        self.on_violation: Callable[[RemoteProtocolError], None] = lambda error: None
-        channel.on_message = self._received
-        channel.on_violation = lambda error: self.on_violation(error)
+        channel.listen(self._received)
 
     def handle(self, kind: type[M], handler: Handler[M]) -> None:
         """Answer calls of message type `kind` with `handler`, whose errors travel back as failures."""
@@ -65,8 +62,11 @@ class Rpc:
     def start(self) -> None:
         """All handlers are registered: take what came early, then what comes."""
         early, self._early = self._early or [], None
-        for envelope, body in early:
-            self._dispatch(envelope, body)
+        try:
+            for envelope, body in early:
+                self._dispatch(envelope, body)
+        except RemoteProtocolError as error:
+            self._channel.violated(error)
 
     async def call(self, body: Message, reply: type[M], *, timeout_s: float | None = None) -> M:
         """Call the peer and return its reply, of type `reply`.
@@ -143,30 +143,24 @@ class Rpc:
     def _received(self, data: bytes) -> None:
         if self._closed is not None:
             return
-        try:
-            envelope, body = unpack(data)
-            if envelope.reply_to:
-                self._reply(envelope.reply_to, body)
-            elif self._early is None or body.DESCRIPTOR.full_name in _BEFORE_START:
-                self._dispatch(envelope, body)
-            else:
-                self._early_bytes += len(data)
-                if self._early_bytes > MAX_MESSAGE_BYTES:
-                    raise LimitExceeded(
-                        f"the peer sent over {MAX_MESSAGE_BYTES} bytes before this side was ready"
-                    )
-                self._early.append((envelope, body))
-        except RemoteProtocolError as error:
-            self.on_violation(error)
+        envelope, body = unpack(data)
+        if envelope.reply_to:
+            self._reply(envelope.reply_to, body)
+        elif self._early is None or body.DESCRIPTOR.full_name in _BEFORE_START:
+            self._dispatch(envelope, body)
+        else:
+            self._early_bytes += len(data)
+            if self._early_bytes > MAX_MESSAGE_BYTES:
+                raise LimitExceeded(
+                    f"the peer sent over {MAX_MESSAGE_BYTES} bytes before this side was ready"
+                )
+            self._early.append((envelope, body))
 
     def _dispatch(self, envelope: pb.Envelope, body: Message) -> None:
-        try:
-            if envelope.id:
-                self._serve(envelope, body)
-            else:
-                self._hear(body)
-        except RemoteProtocolError as error:
-            self.on_violation(error)
+        if envelope.id:
+            self._serve(envelope, body)
+        else:
+            self._hear(body)
 
     def _reply(self, call_id: int, body: Message) -> None:
         future = self._waiting.get(call_id)

@@ -7,10 +7,11 @@ for that. So connections are accepted here, where each has one deadline from the
 from __future__ import annotations
 
 import asyncio
+import logging
 import socket
 import ssl
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
 from aiohttp import web
@@ -42,7 +43,6 @@ class Reception:
         self, host: str, port: int, server: CountingServer, ssl_context: ssl.SSLContext | None
     ) -> tuple[str, int]:
         """Accept connections for `server`; returns the address in use. Raises OSError."""
-        server.on_lost = self._ended
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         try:
@@ -116,10 +116,10 @@ class Reception:
                 await loop.connect_accepted_socket(lambda: protocol, accepted, ssl=ssl_context)
         except (OSError, TimeoutError):  # ssl.SSLError is an OSError
             accepted.close()
-            self._ended(protocol)
+            self.ended(protocol)
         except BaseException:
             accepted.close()
-            self._ended(protocol)
+            self.ended(protocol)
             raise
         else:
             if protocol in self._counted:
@@ -130,7 +130,8 @@ class Reception:
         if protocol.transport is not None:
             protocol.transport.abort()
 
-    def _ended(self, protocol: web.RequestHandler) -> None:
+    def ended(self, protocol: web.RequestHandler) -> None:
+        """Its connection has ended."""
         network = self._counted.pop(protocol, None)
         if network is None:
             return
@@ -146,10 +147,17 @@ class Reception:
 
 
 class CountingServer(web.Server):
-    """aiohttp's, which tells when a connection has ended."""
+    """aiohttp's, which tells `reception` when a connection has ended."""
 
-    on_lost: Callable[[web.RequestHandler], None]
+    def __init__(
+        self,
+        handler: Callable[[web.BaseRequest], Awaitable[web.StreamResponse]],
+        reception: Reception,
+        logger: logging.Logger,
+    ) -> None:
+        super().__init__(handler, access_log=None, keepalive_timeout=5.0, logger=logger)
+        self._reception = reception
 
     def connection_lost(self, handler: web.RequestHandler, exc: BaseException | None = None) -> None:
         super().connection_lost(handler, exc)
-        self.on_lost(handler)
+        self._reception.ended(handler)

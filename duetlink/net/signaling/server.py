@@ -49,9 +49,7 @@ class MailboxServer:
         if self._server is not None:
             raise LocalProtocolError("this mailbox server has been started already")
         loop = asyncio.get_running_loop()
-        server = self._server = CountingServer(
-            self._handle, access_log=None, keepalive_timeout=5.0, logger=self._strangers.logger
-        )
+        server = self._server = CountingServer(self._handle, self._reception, self._strangers.logger)
         try:
             address = await self._reception.listen(host, port, server, ssl_context)
         except OSError as error:

@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 from duetlink.base.again import again
 from duetlink.base.wire import schema_pb2 as pb
@@ -63,16 +64,26 @@ class _Opening:
 
 
 class Streams:
-    """Methods belong to the loop thread. `on_violation` is set by the link."""
+    """Methods belong to the loop thread."""
 
     def __init__(
-        self, rpc: Rpc, ladder: Ladder, tickets: TicketTable, *, initiator: bool, call_timeout_s: float
+        self,
+        rpc: Rpc,
+        ladder: Ladder,
+        tickets: TicketTable,
+        violated: Callable[[RemoteProtocolError], None],
+        count: Callable[[str, int], None],
+        *,
+        initiator: bool,
+        call_timeout_s: float,
     ) -> None:
+        """The peer has `violated` the protocol; `count` gets a direction, and how many bytes have moved."""
+        self._count = count
         self._ladder = ladder
         self._tickets = tickets
         self._call_timeout_s = call_timeout_s
-        self._outlet = Outlet(lambda size_bytes: self.on_bytes("out", size_bytes))
-        self._inlet = Inlet(rpc, ladder, self._arrived, self._violated, self._stranded)
+        self._outlet = Outlet(partial(count, "out"))
+        self._inlet = Inlet(rpc, ladder, self._arrived, violated, self._stranded)
         self._next = 2 if initiator else 1
         self._peers_last = 0  # the newest number that the peer has opened
         self._open: dict[int, Stream] = {}
@@ -82,8 +93,6 @@ class Streams:
         self._tasks: set[asyncio.Task[None]] = set()
         self._unconfirmed_bytes = 0
         self._closed: LinkClosed | None = None
-        self.on_violation: Callable[[RemoteProtocolError], None] = lambda error: None
-        self.on_bytes: Callable[[str, int], None] = lambda direction, size_bytes: None
         rpc.handle(pb.FeedQuery, self._feed)
 
     async def open(self, purpose: str, *, window_bytes: int = WINDOW_BYTES) -> Stream:
@@ -181,9 +190,6 @@ class Streams:
         self._inlet.start()  # there will be answers
         return pb.Ticket(path=query.path, flight=self._tickets.issue_feed(self._outlet.feed(query.arrived)))
 
-    def _violated(self, error: RemoteProtocolError) -> None:
-        self.on_violation(error)
-
     def _stranded(self, error: PathUnavailable) -> None:
         """Nothing comes any more. The peer hears of the end if its own paths work, or when they do."""
         for stream in list(self._open.values()):
@@ -201,7 +207,7 @@ class Streams:
             size_bytes += frame.message_bytes
             at_once |= self._take(frame) > COPIED_BYTES  # its sender waits to hear of it
         if size_bytes:
-            self.on_bytes("in", size_bytes)
+            self._count("in", size_bytes)
         if parcel.frames:
             self._unconfirmed_bytes += size_bytes
             at_once |= self._unconfirmed_bytes >= _CONFIRM_BYTES

@@ -62,8 +62,13 @@ def wires(seed: int | None = None) -> tuple[Wire, Wire]:
 
 
 @pytest.fixture
-async def ends() -> AsyncIterator[Ends]:
-    made = ChannelDatagrams(), ChannelDatagrams()
+async def violations() -> list[RemoteProtocolError]:
+    return []
+
+
+@pytest.fixture
+async def ends(violations: list[RemoteProtocolError]) -> AsyncIterator[Ends]:
+    made = ChannelDatagrams(violations.append), ChannelDatagrams(violations.append)
     yield made
     for end in made:
         end.close(LinkClosed("the test is over"))
@@ -170,11 +175,11 @@ async def test_the_end_of_the_link_is_told_with_its_reason(ends: Ends) -> None:
         struct.pack("!BQQQQ", 2, 0, 5, 5, 0),  # of none that were sent
     ],
 )
-async def test_a_packet_that_is_none_is_a_violation(ends: Ends, packet: bytes) -> None:
+async def test_a_packet_that_is_none_is_a_violation(
+    ends: Ends, violations: list[RemoteProtocolError], packet: bytes
+) -> None:
     pair = wires()
     attach(ends, pair)
-    violations: list[RemoteProtocolError] = []
-    ends[1].on_violation = violations.append
     pair[0].deliver(packet)
     assert len(violations) == 1
     assert all_of(ends[1]) == []

@@ -13,7 +13,7 @@ from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import CallTimeout, PeerLost
 from duetlink.net.flight.body import Outgoing
 from duetlink.net.link.lifeline import Lifeline
-from duetlink.net.link.link import Link
+from duetlink.net.link.link import Link, LinkOwner
 from duetlink.net.peer.connection import PeerConnection
 from duetlink.net.streams.stream import Stream
 from duetlink.settings import Settings
@@ -71,8 +71,7 @@ async def links(make_pair: Any, reuniting: Reuniting, cut: Any) -> tuple[Link, L
 def seen(link: Link) -> tuple[asyncio.Event, asyncio.Event]:
     """Events that are set when the link is lost, and when it is restored."""
     lost, restored = asyncio.Event(), asyncio.Event()
-    link.on_lost = lambda why: lost.set()
-    link.on_restored = restored.set
+    link.belong_to(LinkOwner(lost=lambda why: lost.set(), restored=restored.set))
     return lost, restored
 
 
@@ -346,7 +345,7 @@ async def test_a_silence_is_told_as_long_as_it_was() -> None:
             raise AssertionError
 
     settings = Settings(heartbeat_interval_s=0.01, heartbeat_timeout_s=20.0)
-    lifeline = Lifeline(Silent(), settings)  # type: ignore[arg-type]
+    lifeline = Lifeline(Silent(), settings, lambda error: None)  # type: ignore[arg-type]
     lifeline._hope_for(0.02)
     async with asyncio.timeout(60):
         assert "silent for 0." in (await lifeline._wait_lost())()

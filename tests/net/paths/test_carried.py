@@ -17,7 +17,7 @@ from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import LinkClosed, LocalProtocolError, PathUnavailable
 from duetlink.net.carrier.driver import MAX_SIGNAL_BYTES, MAX_SIGNALS
 from duetlink.net.flight.body import Outgoing
-from duetlink.net.link.link import Link
+from duetlink.net.link.link import Link, LinkOwner
 from duetlink.net.paths import attempt as attempt_module
 from duetlink.net.paths.attempt import Attempt
 from duetlink.net.paths.carried import CarriedPath
@@ -141,13 +141,10 @@ async def test_a_helper_killed_in_mid_transfer_costs_the_path_and_not_the_value(
 async def test_a_crash_is_told_in_words(make_pair: Any) -> None:
     links = await make_pair(only("udp", "channel"))
     await asyncio.gather(*(link.ladder.wait_settled() for link in links))
-    whys: list[str] = []
-    for link in links:
-        mark_down = carried(link).on_down
-        carried(link).on_down = lambda error, mark_down=mark_down: (whys.append(str(error)), mark_down(error))
+    breaking = [asyncio.ensure_future(carried(link).wait_down()) for link in links]
+    await asyncio.sleep(0)
     os.kill(helper(links[0]).pid, signal.SIGSEGV)
-    while len(whys) < 2:
-        await asyncio.sleep(0.01)
+    whys = [str(error) for error in await asyncio.wait_for(asyncio.gather(*breaking), 60)]
     assert "the helper process was ended by signal 11" in whys
     assert any("the other side" in why or "ended" in why for why in whys)
 
@@ -211,6 +208,8 @@ async def test_an_attempt_begun_anew_replaces_the_one_before(make_pair: Any) -> 
     # the initiator has lost its attempt, and the news of that too
     path = carried(initiator)
     path._attempt_over(path._attempt, "lost")
+    while status(initiator, "udp").state == UP:
+        await asyncio.sleep(0)
     while not (status(initiator, "udp").state == status(other, "udp").state == UP):
         await asyncio.sleep(0.01)
     await carried(other).open()
@@ -319,7 +318,7 @@ async def test_signals_beyond_their_number_end_the_attempt(make_pair: Any) -> No
 async def test_a_signal_beyond_its_size_closes_the_link(make_pair: Any) -> None:
     initiator, other = await make_pair(only("udp", "channel"))
     closed: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-    other.on_closed = lambda error: closed.set_result(str(error))
+    other.belong_to(LinkOwner(closed=lambda error: closed.set_result(str(error))))
     initiator.rpc.tell_nowait(pb.CarrierSignal(path="udp", payload=bytes(MAX_SIGNAL_BYTES + 1)))
     assert "the peer's helper sent a message of 4097 bytes" in await closed
 

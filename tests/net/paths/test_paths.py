@@ -211,9 +211,9 @@ async def test_data_beyond_the_credit_is_a_violation(make_pair: Any) -> None:
     path._streams[98] = _Stream(98)  # one whose socket takes nothing
     frame = struct.pack("!BI", 2, 98) + bytes(50_000)
     for _ in range(5):
-        path._handle(frame)
+        path._received(frame)
     with pytest.raises(LimitExceeded, match="without credit"):
-        path._handle(frame)
+        path._received(frame)
     del path._streams[98]
 
 
@@ -236,11 +236,15 @@ class _Scripted:
     def __init__(self, name: str, *outcomes: Exception | None) -> None:
         self.name = name
         self._outcomes = list(outcomes)
+        self.broken: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
 
     async def open(self) -> None:
         outcome = self._outcomes.pop(0) if self._outcomes else None
         if outcome is not None:
             raise outcome
+
+    async def wait_down(self) -> Exception:
+        return await asyncio.shield(self.broken)
 
     async def close(self) -> None:
         pass
@@ -418,7 +422,10 @@ async def test_a_costly_path_waits_until_a_busy_host_has_tried_local() -> None:
 async def test_a_path_that_says_that_it_broke_is_opened_again() -> None:
     path = _Scripted("a")
     ladder = await ladder_of(path)
-    path.on_down(PathUnavailable("its process ended"))  # type: ignore[attr-defined]
+    path.broken.set_result(PathUnavailable("its process ended"))
+    while ladder.statuses()[0].state == UP:
+        await asyncio.sleep(0)
+    path.broken = asyncio.get_running_loop().create_future()
     assert (ladder.statuses()[0].state, ladder.statuses()[0].why) == (DOWN, "its process ended")
     assert (await asyncio.wait_for(ladder.wait_best({}), 60)).name == "a"
     await ladder.close()

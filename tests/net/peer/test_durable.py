@@ -58,13 +58,12 @@ class Ends:
     """Two durable channels, and what each has received."""
 
     def __init__(self, kept_bytes: int = 1 << 20) -> None:
-        self.channels = [DurableChannel(kept_bytes=kept_bytes) for _ in range(2)]
         self.received: list[list[bytes]] = [[], []]
         self.violations: list[RemoteProtocolError] = []
+        self.channels = [DurableChannel(self.violations.append, kept_bytes=kept_bytes) for _ in range(2)]
         self.wires: tuple[Wire, Wire] = Wire.pair()
         for channel, received in zip(self.channels, self.received, strict=True):
-            channel.on_message = received.append
-            channel.on_violation = self.violations.append
+            channel.listen(received.append)
         self.connect()
 
     def connect(self) -> None:

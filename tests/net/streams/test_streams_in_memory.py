@@ -62,13 +62,13 @@ class Ends:
                 NoRpc(),  # type: ignore[arg-type]
                 NoLadder(),  # type: ignore[arg-type]
                 NoTickets(),  # type: ignore[arg-type]
+                self.violations.append,
+                lambda direction, size_bytes: None,
                 initiator=initiator,
                 call_timeout_s=call_timeout_s,
             )
             for initiator in (True, False)
         ]
-        for side in self.sides:
-            side.on_violation = self.violations.append
         self.feeds = [side._outlet.feed(0) for side in self.sides]
 
     def cut(self, sender: int) -> None:

@@ -96,11 +96,11 @@ async def test_a_stream_outlives_the_connection(make_pair: Any) -> None:
     other.streams.on_open("echo", echo)
     stream = await one.streams.open("echo")
     for link in (one, other):  # the network is away for a moment
-        link._lost("a test")
+        link.connection_lost("a test")
         link.ladder.mark_down(link.ladder.named("tcp"), PathUnavailable("a test"))
     sending = asyncio.ensure_future(round_trips(stream, [1000, 300_000]))
     for link in (one, other):
-        link._restored()
+        link.connection_restored()
     await asyncio.wait_for(sending, 20)
 
 
