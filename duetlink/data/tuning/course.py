@@ -1,11 +1,13 @@
 """One transfer over one path: what each of its chunks is encoded with.
 
-It decides, by what its parts know: `outlook.py` what a choice would bring, `exploration.py` how to find that
-out, `probation.py` whether a change was for the better, `shape.py` how large chunks are.
+The data are sampled once for each stretch of chunks. Codecs that could win are tried on the sample, and the
+least of the cost model is taken. That is done again when the path's goodput has changed by a factor of two,
+or the data or the settings have changed. What brought less than was there before is taken back.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import threading
 from collections import deque
@@ -13,33 +15,33 @@ from collections.abc import Callable
 
 from duetlink.base.quantities import rate_text
 from duetlink.data.codecs import chunk
-from duetlink.data.codecs.base import Array
-from duetlink.data.codecs.element import Element
+from duetlink.data.codecs.base import Array, Codec
+from duetlink.data.codecs.element import UINT8, Element
 from duetlink.data.codecs.registry import named
 from duetlink.data.tuning.choice import Choice
-from duetlink.data.tuning.compression import AUTO, FEWEST_BYTES, LEAST_CPU, role_of
-from duetlink.data.tuning.decision import Decision, Plan
-from duetlink.data.tuning.exploration import GAIN, Exploration
-from duetlink.data.tuning.knowledge import Knowledge
-from duetlink.data.tuning.model import Figures, rate
-from duetlink.data.tuning.outlook import Outlook, place
-from duetlink.data.tuning.probation import Probation, Retreat
-from duetlink.data.tuning.reason import reason
-from duetlink.data.tuning.sample import SAMPLE_BYTES, Features, features, take
-from duetlink.data.tuning.shape import chunk_bytes, workers
-from duetlink.data.tuning.speeds import SMALL_BYTES
-from duetlink.data.tuning.subject import Subject, Subjects
+from duetlink.data.tuning.compression import AUTO, FEWEST_BYTES, LATENCY, THROUGHPUT, role_of
+from duetlink.data.tuning.decision import Decision
+from duetlink.data.tuning.goodput import Goodput, alike
+from duetlink.data.tuning.knowledge import SMALL_BYTES, Knowledge
+from duetlink.data.tuning.model import processors_rate, rate
+from duetlink.data.tuning.outlook import Outlook
+from duetlink.data.tuning.sample import SAMPLE_BYTES, Kind, kind_of, take
+from duetlink.data.tuning.subject import Outcome, Subject
 from duetlink.errors import DuetError
 
-_GAIN_BYTES = 1.005
-_DWELL = 8  # chunks, within which another change needs more reason
-_MANY_CHANGES = 4  # in one transfer, after which a change needs a gain of a fifth
-_PROCESSORS_SHARE = 0.6  # of what they can do, from which on they may be what is slow
-_LOOK_EVERY = 16
-_LOOK_EVERY_FAST = 64
-_SAMPLE_S = 0.0004
-
-_UNSEEN = Features(7.5, 0.0, 0.0)
+_GAIN, _GAIN_BYTES = 1.05, 1.005  # for a change of choice: 5 % is not noticed; bytes are known exactly
+_WORSE = 0.97  # of the rate before a change, below which it is taken back: rates waver by 2 %
+_REVERSALS = 2  # per decision: back, and there again if it was not to blame
+_SHUNNED_S = 60.0  # that a choice is not taken after that: a mistake of 0.15 s in a minute is not noticed
+_EXPLORE, _EXPLORE_BYTES = 0.03, 0.1  # share of a transfer's time: not noticed; and where time does not count
+_HOPELESS = 1.3  # times worse than the best at the usual ratio: beyond, a try does not pay
+_LOOK_EVERY, _LOOK_EVERY_FAST = 16, 64  # chunks: a look takes 0.4 ms, a chunk on a fast link 3
+_LOOK_S, _CALL_S = 0.0004, 0.00005  # a look at 64 KiB; a codec's call, before it was measured
+_FEW_ITEMS = 128  # take a codec about as long as none
+_MOST_CALL = 4.0  # times as long as its items, at most, a sample is thought to take
+_PROCESSORS_SHARE = 0.6  # of what processors can do, from which on they may be what is slow
+_LONG_S = 10.0  # of a transfer, beside which a library may load: Python does little else for 0.3 s
+_TYPICAL_RATE = 200e6  # bytes/s of a link that nobody has measured, for what time is worth on it
 
 
 class Course:
@@ -51,32 +53,24 @@ class Course:
     """
 
     def __init__(
-        self,
-        knowledge: Knowledge,
-        name: str,
-        path: str,
-        size_bytes: int,
-        now_s: float,
-        round_trip_s: float,
+        self, knowledge: Knowledge, name: str, path: str, size_bytes: int, now_s: float, round_trip_s: float
     ) -> None:
-        self._knowledge = knowledge
-        self._name, self._path = name, path
+        self._knowledge, self._name, self._path = knowledge, name, path
         self._lock = threading.Lock()
-        self._outbox: list[Decision] = []
         self._outlook = Outlook(knowledge, path, size_bytes, round_trip_s)
-        self._exploration = Exploration(self._outlook)
-        self._probation = Probation(self._outlook, self._outbox.append)
-        self._subjects = Subjects()
-        self._queue: deque[tuple[Choice, bool]] = deque(maxlen=4096)  # chosen, not sent; whether in force
+        self._raw = Choice(named("raw"), 0)
+        self._failed: dict[str, str] = {}  # by codec, for the rest of the transfer: how, in words
+        self._subjects: dict[tuple[str, Kind], Subject] = {}
+        self._latest: dict[str, Subject] = {}  # by element
+        self._outcome: Outcome | None = None  # of the latest decision, until it is known
+        self._reversals = 0
+        self._queue: deque[Choice] = deque(maxlen=4096)  # chosen, not sent
         self._last_s = now_s
         self._chunks = 0
-        self._changes, self._changed_at = 0, 0
-        self._due, self._look = True, False  # whether to decide anew, and to look at the data first
-        self._news = ""  # why a decision is made now
-        self._decided_speed: float | None = None
-        self._plan: dict[str, Plan] = {}
-        self.workers = 1
-        self.chunk_bytes = chunk_bytes(self._outlook, self._outlook.raw, 1.0)
+        self._spent_s = 0.0  # for exploring
+        self._rate = 0.0  # bytes of arrays per second by the best choice known
+        self._wanted: dict[str, Codec] = {}  # not loaded, but they could win
+        self._shape(Subject(UINT8, Kind.DENSE), self._raw)
 
     # -- what the transfer calls ----------------------------------------------------------------------------
 
@@ -94,64 +88,45 @@ class Course:
         array of a few items of this chunk and those after it; without it they are taken from the chunk.
         """
         with self._lock:
-            self._outlook.others_load = others_load
+            self._outlook.others_load = others_load or 0.0
             sample = functools.cache(sample or functools.partial(take, array))
-            choice, in_force = self._choose(array, element, now_s, sample)
-            self._queue.append((choice, in_force))
+            choice = self._choose(array, element, now_s, sample)
+            self._queue.append(choice)
             self._chunks += 1
-        self._publish()
-        return choice
+            return choice
 
     def encoded(self, choice: Choice, raw_bytes: int, encoded_bytes: int, elapsed_s: float) -> None:
         """A worker has encoded a chunk."""
-        if choice.raw or raw_bytes < SMALL_BYTES:
-            return
         with self._lock:
-            subject = self._exploration.rehearsed(choice) or self._subjects.sent_by(choice)
-            if subject is None:
+            subject = self._subject_of(choice)
+            if subject is None or raw_bytes < SMALL_BYTES:
                 return
-            new = not subject.seen(choice.key)
-            self._knowledge.speeds.encoded(place(subject, choice), raw_bytes, elapsed_s)
-            self._exploration.end_rehearsal(choice)
-            ratio = self._outlook.ratio(choice, raw_bytes, max(0, encoded_bytes - chunk.HEADER_BYTES))
-            changed = subject.encoded(choice.key, ratio)
-            if changed:
-                self._look = True
-                self._news = "the data have changed"
-            self._due |= new or changed or self._closer(subject)
+            self._knowledge.encoded(self._outlook.place(subject, choice), raw_bytes, elapsed_s)
+            payload_bytes = max(0, encoded_bytes - chunk.HEADER_BYTES)
+            if subject.encoded(choice.key, self._outlook.ratio(choice, raw_bytes, payload_bytes)):
+                subject.due, subject.look_at = "the data have changed", 0
 
     def failed(self, choice: Choice) -> None:
         """The codec could not encode a chunk, which goes as it is. It is not chosen again here."""
         with self._lock:
-            if choice.raw:
-                return
-            why = self._news = f"{choice.codec.name} failed to encode a chunk"
-            self._outlook.failed[choice.codec.name] = why
-            for index, (waiting, _) in enumerate(self._queue):
-                if waiting == choice:
-                    self._queue[index] = (self._outlook.raw, False)
-                    break
-            self._exploration.end_rehearsal(choice)
-            self._probation.drop()
-            self._due = True
+            why = self._failed[choice.codec.name] = f"{choice.codec.name} failed to encode a chunk"
+            self._outcome = None
+            for subject in self._subjects.values():
+                if subject.choice == choice:
+                    subject.due = why
 
     def sent(self, raw_bytes: int, wire_bytes: int, elapsed_s: float, now_s: float) -> None:
         """The transport has taken the next chunk; it held the sender for `elapsed_s` until `now_s`."""
         with self._lock:
-            choice, in_force = self._queue.popleft() if self._queue else (self._outlook.raw, False)
+            choice = self._queue.popleft() if self._queue else self._raw
             passed_s = max(elapsed_s, now_s - self._last_s)
             self._last_s = now_s
-            before = self._outlook.speed
-            held, changed = self._outlook.goodput.sent(
-                wire_bytes, elapsed_s, now_s, processors=self._processors_held(choice, raw_bytes, passed_s)
-            )
-            if in_force:
-                self._probation.sent(choice, raw_bytes, wire_bytes, passed_s, held)
-            if changed:
-                self._link_changed(before, now_s)
-            self._retreat(self._probation.verdict(now_s), now_s)
-            self._follow()
-        self._publish()
+            processors = self._processors_held(choice, raw_bytes, passed_s)
+            held = self._outlook.goodput.sent(wire_bytes, elapsed_s, now_s, processors=processors)
+            if self._outcome is not None and self._outcome.choice == choice:
+                self._outcome.sent(raw_bytes, passed_s, held)
+                if (measured := self._outcome.rate) is not None:
+                    self._judge(self._outcome, measured, now_s)
 
     def rested(self, now_s: float) -> None:
         """The sender kept back by itself until now, and has dropped what it had chosen for."""
@@ -159,226 +134,252 @@ class Course:
             self._queue.clear()
             self._last_s = now_s
             self._outlook.goodput.rested(now_s)
-            self._probation.rested()
+            if self._outcome is not None:
+                self._outcome.rested()
 
     def decoded(self, codec_name: str, raw_bytes: int, elapsed_s: float) -> None:
         """The peer has decoded a chunk in that time."""
         with self._lock:
-            for subject in self._subjects:
-                if subject.sent_with(codec_name):
-                    self._knowledge.speeds.decoded(codec_name, subject.kind, raw_bytes, elapsed_s)
+            for subject in self._latest.values():
+                if codec_name in subject.used:
+                    self._knowledge.decoded(codec_name, subject.kind, raw_bytes, elapsed_s)
 
     def finished(self, now_s: float) -> None:
         """The transfer is over, complete or not."""
         with self._lock:
-            measured = self._outlook.goodput.measured
-            if measured is not None and self._outlook.goodput.lasting:
-                self._knowledge.set_goodput(self._path, measured)
-            self._probation.finish()
-            self._exploration.finished()
-        self._publish()
+            goodput = self._outlook.goodput
+            if goodput.measured is not None and goodput.lasting:
+                self._knowledge.goodput[self._path] = goodput.measured
+            self._load_wanted()
 
     # -- choosing -------------------------------------------------------------------------------------------
 
-    def _choose(
-        self, array: Array, element: Element, now_s: float, sample: Callable[[], Array]
-    ) -> tuple[Choice, bool]:
-        """For the next chunk, and whether that is the choice in force."""
-        settings = self._knowledge.compression
-        if settings is not self._outlook.settings:
-            self._outlook.settings, self._due = settings, True
-            self._exploration.settings_changed()
-            self._news = "the settings have changed"
+    def _choose(self, array: Array, element: Element, now_s: float, sample: Callable[[], Array]) -> Choice:
+        settings, outlook = self._knowledge.compression, self._outlook
+        if settings is not outlook.settings:
+            outlook.settings, self._spent_s = settings, 0.0
+            for subject in self._subjects.values():
+                subject.due = "the settings have changed"
         if settings.mode == "manual" and settings.codec[role_of(element)] != AUTO:
-            return self._named(element, now_s), True
+            return self._named(element, now_s)
         if settings.pin and (pinned := self._pinned(element)) is not None:
-            return pinned, True
-        if array.nbytes < SMALL_BYTES:
-            return self._small(array, element), False
+            return pinned
         subject = self._subject(array, element, sample)
-        if self._due or subject.choice is None:
+        if subject.due is None and not alike(outlook.speed, subject.speed):
+            subject.due = self._link_changed(subject)
+        if subject.due is not None:
             self._decide(subject, sample, now_s)
-        rehearsal = self._exploration.rehearsal(
-            subject, self.chunk_bytes, now_s, chunks=self._chunks, settled=not self._due
-        )
-        return (subject.choice or self._outlook.raw, True) if rehearsal is None else (rehearsal, False)
+        choice = subject.choice or self._raw
+        if subject.plan is not None:
+            self.chunk_bytes, self.workers = subject.plan.chunk_bytes, subject.plan.workers
+        return choice
 
-    def _small(self, array: Array, element: Element) -> Choice:
-        """What is in force for such items, or what suits most bytes."""
-        outlook = self._outlook
-        if (subject := self._subjects.latest(element)) is not None and subject.choice is not None:
-            return subject.choice
-        objective, zstd = outlook.settings.objective, Choice(named("zstd"), 3)
-        usable = zstd.codec.name in self._knowledge.available and zstd.codec.name not in outlook.failed
-        worth_it = objective == FEWEST_BYTES or not (outlook.fast or objective == LEAST_CPU)
-        return zstd if array.nbytes and usable and worth_it else outlook.raw
+    def _link_changed(self, subject: Subject) -> str:
+        """Nothing that was measured counts any more; returns what to say of it."""
+        subject.outcomes.clear()
+        shunned, speed = self._knowledge.shunned, self._outlook.speed
+        for path, place in list(shunned):
+            if path == self._path:
+                shunned.pop((path, place), None)
+        if speed is None or subject.speed is None:
+            return ""
+        return f"the link carries {rate_text(speed)}, no longer {rate_text(subject.speed)}"
 
     def _named(self, element: Element, now_s: float) -> Choice:
         """What the settings say."""
-        role, settings, choice = role_of(element), self._outlook.settings, self._outlook.raw
-        name, level = settings.codec[role], settings.level[role]
+        role, choice = role_of(element), self._raw
+        name, level = self._outlook.settings.codec[role], self._outlook.settings.level[role]
         why = f"the settings name {name} for {role}"
         try:
             codec = named(name)
         except DuetError:
             why += ", which is not installed here"
         else:
-            if name in self._outlook.failed:
-                why = self._outlook.failed[name]
+            if name in self._failed:
+                why = self._failed[name]
             elif name not in self._knowledge.available or not codec.lossless or not codec.accepts(element):
                 why += f", which cannot be used for {element.name} here"
             else:
                 choice = Choice(codec, codec.level if level is None else level)
-        subject = self._subjects.latest(element) or self._subjects.meet(element, _UNSEEN)
-        if subject.choice != choice:
-            self._change(subject, choice, None, why, now_s)
-        elif self._due:
-            self._shape(subject, choice)
-        self._due = False
+        self._put(self._latest.get(element.name) or self._meet(element, Kind.DENSE), choice, why, now_s)
         return choice
 
     def _pinned(self, element: Element) -> Choice | None:
         """What was chosen last, by this transfer or another; None where nothing was."""
-        subject = self._subjects.latest(element)
-        choice = subject.choice if subject is not None else None
-        choice = choice or self._knowledge.latest(self._path, element)
-        if choice is None or choice.codec.name in self._outlook.failed:
+        subject = self._latest.get(element.name)
+        choice = self._knowledge.latest.get((self._path, element.name)) if subject is None else subject.choice
+        if choice is None or choice.codec.name in self._failed:
             return None
-        if subject is None:
-            subject = self._subjects.meet(element, _UNSEEN)
-            subject.choice = choice
-        if self._due:
-            self._due = False
-            self._shape(subject, choice)
+        subject = subject or self._meet(element, Kind.DENSE)
+        subject.choice = choice
+        self._shape(subject, choice)
         return choice
+
+    def _meet(self, element: Element, kind: Kind) -> Subject:
+        """The subject of such data, now the latest of its element."""
+        subject = self._subjects.setdefault((element.name, kind), Subject(element, kind))
+        self._latest[element.name] = subject
+        return subject
 
     def _subject(self, array: Array, element: Element, sample: Callable[[], Array]) -> Subject:
         """The kind of data that begins here: looked at now and then, in between as it was before."""
-        before = self._subjects.latest(element)
-        every = _LOOK_EVERY_FAST if self._outlook.fast else _LOOK_EVERY
-        if before is not None and not self._look and self._chunks - before.looked_at < every:
+        before = self._latest.get(element.name)
+        if before is not None and self._chunks < before.look_at:
             return before
-        if not self._exploration.spend(_SAMPLE_S * min(1.0, array.nbytes / SAMPLE_BYTES)):
-            return before or self._subjects.meet(element, _UNSEEN)
-        self._look = False
-        subject = self._subjects.meet(element, features(sample()))
-        subject.looked_at = self._chunks
-        self._due |= subject is not before
+        look_s = _LOOK_S * min(1.0, array.nbytes / SAMPLE_BYTES)
+        if not self._affords(look_s):
+            return before or self._meet(element, Kind.DENSE)
+        self._spent_s += look_s
+        subject = self._meet(element, kind_of(sample()))
+        fast = self._outlook.line.processor_bound
+        subject.look_at = self._chunks + (_LOOK_EVERY_FAST if fast else _LOOK_EVERY)
         return subject
 
     def _decide(self, subject: Subject, sample: Callable[[], Array], now_s: float) -> None:
         """Find the best choice, and change to it if it is better by enough."""
-        if self._probation.settling and subject.choice is not None:
-            return
-        self._due = False
-        outlook = self._outlook
-        self._decided_speed = outlook.speed
-        ranking = self._exploration.rank(subject, sample, self.chunk_bytes, now_s)
-        figures, best, current = ranking.figures, ranking.best(), subject.choice
-        if current is None or current not in figures:
-            current = outlook.raw if outlook.raw in figures else best
-        gain = _GAIN_BYTES if outlook.settings.objective == FEWEST_BYTES else GAIN
-        if self._changes >= _MANY_CHANGES:  # data that differ from chunk to chunk
-            gain **= 4
-        elif not self._news and self._chunks - self._changed_at < _DWELL:
-            gain *= gain
-        if ranking.regret(best) * gain > ranking.regret(current) and not ranking.lighter(best, current):
+        outlook, news = self._outlook, subject.due or ""
+        costs = self._costs(subject, sample, now_s)
+        best, current = outlook.best(costs, subject), subject.choice or self._raw
+        gain = _GAIN_BYTES if outlook.settings.objective == FEWEST_BYTES else _GAIN
+        if current in costs and costs[best] * gain > costs[current]:
             best = current
-        subject.decided = figures[best].ratio
-        if best != subject.choice:
-            line = None if outlook.speed is None else ranking.lines[0]
-            why = reason(outlook.settings.objective, best, figures[best], line, self._news)
-            self._change(subject, best, figures[best], why, now_s)
-        else:
-            self._shape(subject, best)
-        self._news = ""
+        self._reversals = 0
+        subject.speed = outlook.speed
+        predicted = rate(outlook.figures(subject, best), outlook.line) if outlook.speed else None
+        self._put(subject, best, outlook.reason(subject, best, news), now_s, predicted)
+
+    # -- trying codecs on a sample --------------------------------------------------------------------------
+
+    def _affords(self, cost_s: float) -> bool:
+        """Whether the transfer is long enough for that, encoded as well as is known."""
+        share = _EXPLORE_BYTES if self._outlook.settings.objective == FEWEST_BYTES else _EXPLORE
+        return self._spent_s + cost_s <= share * self._lasts_s
+
+    @property
+    def _lasts_s(self) -> float:
+        """How long the transfer takes, by the best choice known."""
+        return self._outlook.size_bytes / max(self._rate, self._outlook.speed or _TYPICAL_RATE)
+
+    def _costs(self, subject: Subject, sample: Callable[[], Array], now_s: float) -> dict[Choice, float]:
+        """Of all choices that are allowed and known, after trying on a sample what could win."""
+        outlook, shunned = self._outlook, self._knowledge.shunned
+
+        def expected(choice: Choice) -> float:
+            return outlook.cost(outlook.figures(subject, choice), self.chunk_bytes)
+
+        costs = {self._raw: expected(self._raw)}
+        candidates = [
+            choice
+            for choice in self._knowledge.candidates(subject.element)
+            if subject.kind is not Kind.NOISE and choice.codec.name not in self._failed
+            if shunned.get((self._path, outlook.place(subject, choice)), now_s) <= now_s
+        ]
+        for choice in sorted(candidates, key=expected):
+            if choice.key not in subject.ratios and expected(choice) < _HOPELESS * min(costs.values()):
+                self._rate = rate(outlook.figures(subject, outlook.best(costs, subject)), outlook.line)
+                self._try(subject, choice, sample)
+            if choice.key in subject.ratios:
+                costs[choice] = expected(choice)
+        if self._lasts_s > _LONG_S:
+            self._load_wanted()
+        return costs
+
+    def _try(self, subject: Subject, choice: Choice, sample: Callable[[], Array]) -> None:
+        """Find out what a codec makes of a sample, and how fast, if there is time for it."""
+        shared, outlook, name = self._knowledge, self._outlook, choice.codec.name
+        if not choice.codec.ready:
+            if outlook.speed is not None:
+                self._wanted[name] = choice.codec
+            return
+        if not self._affords(_CALL_S + SAMPLE_BYTES / outlook.figures(subject, choice).encode):
+            return
+        items, begin_s = sample(), shared.clock()
+        try:
+            if not choice.codec.suits(items, subject.element):
+                subject.ratios[choice.key] = 1.0
+                return
+            _, call_s = self._time(subject, choice, items[:_FEW_ITEMS])  # its code is at hand from now on
+            if name not in shared.call_s:
+                _, shared.call_s[name] = self._time(subject, choice, items[:_FEW_ITEMS])
+            encoded_bytes, elapsed_s = self._time(subject, choice, items)
+        except Exception:
+            self._failed[name] = f"{name} failed to encode a sample"
+            return
+        finally:
+            self._spent_s += shared.clock() - begin_s
+        subject.ratios[choice.key] = outlook.ratio(choice, items.nbytes, encoded_bytes)
+        items_s = max(elapsed_s - min(call_s, shared.call_s[name]), elapsed_s / _MOST_CALL)
+        if items_s > 0:
+            shared.tried[outlook.place(subject, choice)] = items.nbytes / items_s
+
+    def _time(self, subject: Subject, choice: Choice, items: Array) -> tuple[int, float]:
+        """How many bytes a sample becomes, and what that takes."""
+        begin_s = self._knowledge.clock()
+        encoded = choice.codec.encode(items, subject.element, choice.level)
+        return len(encoded), self._knowledge.clock() - begin_s
+
+    def _load_wanted(self) -> None:
+        for codec in self._wanted.values():
+            self._knowledge.load(codec)
+        self._wanted.clear()
 
     # -- what comes of it -----------------------------------------------------------------------------------
 
+    def _subject_of(self, choice: Choice) -> Subject | None:
+        """The data that it is in force for; none for raw."""
+        found = (subject for subject in self._latest.values() if subject.choice == choice)
+        return None if choice.raw else next(found, None)
+
     def _processors_held(self, choice: Choice, raw_bytes: int, passed_s: float) -> bool:
-        """Whether a chunk took about as long as processors need for it, and so says little of the link."""
-        subject = None if choice.raw else self._subjects.sent_by(choice)
+        """Whether a chunk took about as long as processors need for it: then its time says nothing of the
+        link, which would look slow; heavier codecs would look right, and the next chunk take longer still."""
+        subject, outlook = self._subject_of(choice), self._outlook
         if subject is None:
             return False
-        bound = self._outlook.processors_rate(subject, choice)
+        bound = processors_rate(outlook.figures(subject, choice), outlook.line)
         return raw_bytes > _PROCESSORS_SHARE * bound * passed_s
 
-    def _link_changed(self, before: float | None, now_s: float) -> None:
-        latest = self._outlook.goodput.measured
-        if latest is None:
-            self._due = True  # faster than it was, nobody knows how much
-            return
-        slower = before is None or latest < before  # no choice is to blame for a link that is faster
-        if slower and (retreat := self._probation.blame(now_s)) is not None:
-            self._retreat(retreat, now_s)
-            return
-        self._probation.forget()
-        self._changes = 0
-        self._exploration.link_changed()
-        self._knowledge.set_goodput(self._path, latest)
-        self._due = True
-        no_longer = f", no longer {rate_text(before)}" if before else ""
-        self._news = f"the link carries {rate_text(latest)}{no_longer}"
-
-    def _retreat(self, retreat: Retreat | None, now_s: float) -> None:
-        if retreat is None:
-            return
-        if retreat.choice is None:
-            self._due = True
-            return
-        self._change(retreat.subject, retreat.choice, None, retreat.why, now_s)
-        self._probation.settle(retreat)
-
-    def _follow(self) -> None:
-        """Decide anew where the estimate has moved since, though not by much."""
-        speed, decided = self._outlook.speed, self._decided_speed
-        if speed is None or decided == speed:
-            return
-        if decided is None or not 0.85 <= speed / decided <= 1.18:
-            self._due = True
-
-    def _closer(self, subject: Subject) -> bool:
-        """Whether the size of what is in force is known better than when that was decided, by as much as
-        decides: where only bytes count, two codecs may be alike."""
-        ratio = subject.ratio(subject.choice.key) if subject.choice is not None else None
-        if ratio is None or self._outlook.settings.objective != FEWEST_BYTES:
-            return False
-        return not 1 / _GAIN_BYTES <= ratio / subject.decided <= _GAIN_BYTES
-
-    def _change(
-        self, subject: Subject, choice: Choice, figures: Figures | None, why: str, now_s: float
-    ) -> None:
-        """Put a choice in force. `figures`: where it was chosen for them."""
-        subject.choice = choice
-        self._changes += 1
-        self._changed_at = self._chunks
-        self._shape(subject, choice)
-        before = self._plan.get(subject.element.name)
-        plan = Plan(choice.codec.name, choice.level, self.chunk_bytes, self.workers)
-        self._plan[subject.element.name] = plan
-        self._knowledge.set_latest(self._path, subject.element, choice)
-        predicted = speed = self._outlook.speed
-        if figures is not None and speed is not None:
-            predicted = rate(figures, self._outlook.lines()[0])
-        elif not choice.raw:
-            predicted = None
-        number = next(self._knowledge.numbers)
-        decision = Decision(number, now_s, self._name, self._path, before, plan, why, predicted)
-        self._outbox.append(decision)
-        self._probation.begin(decision, subject)
-
     def _shape(self, subject: Subject, choice: Choice) -> None:
-        """Set `chunk_bytes` and `workers` to what suits the choice."""
-        ratio = subject.ratio(choice.key)
-        figures = self._outlook.figures(subject, choice, 1.0 if ratio is None else ratio)
-        self.chunk_bytes = chunk_bytes(self._outlook, choice, figures.ratio)
-        self.workers = workers(self._outlook, choice, figures)
+        subject.plan = self._outlook.plan(subject, choice)
+        self.chunk_bytes, self.workers = subject.plan.chunk_bytes, subject.plan.workers
 
-    def _publish(self) -> None:
-        """Hand decisions over, without a lock."""
-        while self._outbox:
-            try:
-                decision = self._outbox.pop(0)
-            except IndexError:  # another thread was quicker
-                return
+    def _put(
+        self, subject: Subject, choice: Choice, why: str, now_s: float, predicted: float | None = None
+    ) -> None:
+        """Put a choice in force, and record it where it is another one."""
+        before, changed = subject.plan, subject.choice != choice
+        subject.choice, subject.due = choice, None
+        self._shape(subject, choice)
+        if changed and subject.plan is not None:
+            self._knowledge.latest[self._path, subject.element.name] = choice
+            number = next(self._knowledge.numbers)
+            decision = Decision(number, now_s, self._name, self._path, before, subject.plan, why, predicted)
+            self._outcome = Outcome(decision, subject, choice)
             self._knowledge.record(decision)
+
+    def _judge(self, outcome: Outcome, measured: float, now_s: float) -> None:
+        """It is known what a decision brought: tell, and take it back if something else brought more."""
+        subject, choice, settings, shared = (
+            outcome.subject,
+            outcome.choice,
+            self._outlook.settings,
+            self._knowledge,
+        )
+        self._outcome = None
+        shared.record(dataclasses.replace(outcome.decision, measured=measured))
+        outcomes = subject.outcomes
+        if subject.speed is not None:
+            outcomes.setdefault(self._raw, subject.speed)
+        outcomes[choice] = measured
+        best = max(outcomes, key=lambda choice: outcomes[choice])
+        # fewer bytes, or less processor time, may take longer: that was asked for
+        steered = settings.pin or settings.mode == "manual" or settings.objective not in (THROUGHPUT, LATENCY)
+        if steered or measured >= _WORSE * outcomes[best] or self._reversals >= _REVERSALS:
+            return
+        self._reversals += 1
+        if not choice.raw:
+            shared.shunned[self._path, self._outlook.place(subject, choice)] = now_s + _SHUNNED_S
+            self._outlook.goodput = Goodput(subject.speed)  # beside its encoding it was not the link's
+        shared.shunned.pop((self._path, self._outlook.place(subject, best)), None)
+        why = f"{choice} brought {rate_text(measured)} instead of the {rate_text(outcomes[best])} of {best}"
+        self._put(subject, best, why, now_s)

@@ -18,16 +18,18 @@ from dataclasses import dataclass
 
 from duetlink.data.tuning.compression import FEWEST_BYTES, LATENCY, LEAST_CPU
 
-# Above this rate a link is taken for limited by processors: TLS on both ends, often of one machine.
+# Bytes/s from which a link is taken for limited by processors: what TLS on both ends of one machine carries.
 PROCESSOR_BOUND_BYTES_PER_S = 250e6
+# Processor seconds per byte on the wire, at most: TLS and Flight on both ends, measured.
 _MOST_WIRE_CPU_S = 5e-9
-# Per byte of an array, on both sides together, however small it becomes: to digest, gather and land it.
+# Processor seconds per byte sent and received: TLS and Flight, a carrier beside them, SCTP in Python.
+_WIRE_CPU_S = {"tcp": 3e-9, "punched": 8e-9, "udp": 15e-9, "relay": 15e-9, "channel": 300e-9}
+_OTHER_WIRE_CPU_S = 5e-9
+# Processor seconds per byte of an array, both ends, however small it becomes: to digest, gather and land it.
 _ARRAY_CPU_S = 0.8e-9
-
-# How much slower than raw a choice may be that takes less processor time.
+# "cpu": how many times slower than raw a choice may be; 5 % is not noticed.
 _CPU_PATIENCE = 1.05
-
-# What all processors of this machine are worth in speed: others want them too, TLS and the transport first.
+# "throughput": the worth of all processors of this machine, as a share of speed; TLS wants them too.
 _CPU_PRICE = 0.05
 
 
@@ -45,16 +47,15 @@ RAW = Figures(math.inf, math.inf, 1.0)
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """Of one path: bytes per second, threads that encode and decode, processors of this machine, processor
-    seconds per byte sent and received, the time of a round trip, and whether the peer's processors are the
-    same ones."""
+    """Of one path: bytes per second, threads that encode and decode, processors of this machine, the time of
+    a round trip, whether the peer's processors are the same ones, and the path's name."""
 
     goodput: float
     workers: float
     cpus: int
-    wire_cpu_s: float = 2e-9
     round_trip_s: float = 0.0
     together: bool = False
+    path: str = "tcp"
 
     @property
     def processor_bound(self) -> bool:
@@ -84,7 +85,7 @@ def delivery_s(figures: Figures, line: Line, size_bytes: int, chunk_bytes: int) 
 
 def cpu_s(figures: Figures, line: Line) -> float:
     """Processor seconds per byte of an array, on both sides."""
-    return _codec_s(figures) + figures.ratio * line.wire_cpu_s
+    return _codec_s(figures) + figures.ratio * _WIRE_CPU_S.get(line.path, _OTHER_WIRE_CPU_S)
 
 
 def cost(objective: str, figures: Figures, line: Line, size_bytes: int, chunk_bytes: int) -> float:

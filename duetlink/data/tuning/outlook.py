@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
-from duetlink.data.codecs.element import Element
-from duetlink.data.codecs.registry import named
+import math
+
+from duetlink.base.quantities import rate_text
 from duetlink.data.tuning.choice import Choice
-from duetlink.data.tuning.compression import FEWEST_BYTES
+from duetlink.data.tuning.compression import FEWEST_BYTES, LATENCY, LEAST_CPU, Compression
+from duetlink.data.tuning.decision import Plan
 from duetlink.data.tuning.goodput import Goodput
-from duetlink.data.tuning.knowledge import Knowledge
-from duetlink.data.tuning.model import Figures, Line, processors_rate
-from duetlink.data.tuning.priors import FAST_BYTES_PER_S, OTHER_WIRE_CPU_S, WIRE_CPU_S, prior
-from duetlink.data.tuning.ranking import POSSIBLE_GOODPUT
-from duetlink.data.tuning.speeds import Place
+from duetlink.data.tuning.knowledge import Knowledge, Place
+from duetlink.data.tuning.model import PROCESSOR_BOUND_BYTES_PER_S, RAW, Figures, Line, cost, cpu_s, rate
+from duetlink.data.tuning.priors import prior
 from duetlink.data.tuning.subject import Subject
 
-LARGE_CHUNK_BYTES = 1 << 20
+_KIB = 1024
+# Of a chunk before encoding: less costs calls, more makes the pipeline wait for the first one.
+_LEAST_CHUNK_BYTES, _LARGE_CHUNK_BYTES, _MOST_CHUNK_BYTES = 64 * _KIB, 1024 * _KIB, 2048 * _KIB
+_FIRST_CHUNK_BYTES = 256 * _KIB  # while the link's speed is unknown
+_CHUNK_S = 0.25  # on the link, at most: a change of settings waits for it
+_CHUNKS = 16  # of an object, at least: the first passes encoder, link and decoder one after the other
+_SPARE = 1.5  # times as many workers as the link needs: their speeds waver
+_FAST_BYTES_PER_S = 60e6  # of encoders; slower ones must be hidden by the link (objective "bytes")
+_UNMEASURED = 800e6  # bytes/s of a link that nobody has measured: a codec has to cost next to nothing on it
+# Costs within 1 % of the least are alike: the model is no more exact. Of those the lightest is taken.
+_ALIKE = 1.01
 
 
 class Outlook:
@@ -24,94 +34,93 @@ class Outlook:
     """
 
     def __init__(self, knowledge: Knowledge, path: str, size_bytes: int, round_trip_s: float) -> None:
-        self.knowledge = knowledge
-        self.path = path
+        self.knowledge, self.path = knowledge, path
         self.size_bytes = max(1, size_bytes)
+        self.settings: Compression = knowledge.compression
+        self.goodput = Goodput(knowledge.goodput.get(path))
+        self.others_load = 0.0  # share of the processors that other programs use
         self._round_trip_s = round_trip_s
-        self.settings = knowledge.compression
-        self.goodput = Goodput(knowledge.goodput(path))
-        self.others_load: float | None = None  # share of the processors that other programs use
-        self.raw = Choice(named("raw"), 0)
-        self.failed: dict[str, str] = {}  # by codec, for the rest of the transfer: how, in words
 
     @property
     def speed(self) -> float | None:
         """What the path takes, the cap considered."""
         estimate, cap = self.goodput.estimate, self.settings.rate_cap_bytes_per_s
-        if self.goodput.floor is not None:  # nothing here says how fast it is; others may know
-            estimate = max(estimate or 0.0, self.knowledge.goodput(self.path) or 0.0)
         return cap if estimate is None else estimate if cap is None else min(estimate, cap)
 
     @property
-    def fast(self) -> bool:
-        """Whether processors rather than the path limit the transfer."""
-        speed = self.speed
-        return speed is not None and Line(speed, 1, 1).processor_bound
-
-    def lines(self) -> list[Line]:
-        """The path as the model sees it: one line, or one for each speed that it may have."""
-        speed, floor = self.speed, self.goodput.floor or 0.0
-        possible = [goodput for goodput in POSSIBLE_GOODPUT if goodput >= floor] or [floor]
-        wire_cpu_s = WIRE_CPU_S.get(self.path, OTHER_WIRE_CPU_S)
-        knowledge = self.knowledge
-        return [
-            Line(
-                goodput,
-                self._workers(goodput),
-                knowledge.cpus,
-                wire_cpu_s,
-                self._round_trip_s,
-                knowledge.together,
-            )
-            for goodput in ([speed] if speed is not None else possible)
-        ]
-
-    def _workers(self, goodput: float) -> float:
-        """Threads that may encode; fewer where other programs use the processors."""
-        workers = self.knowledge.workers
+    def line(self) -> Line:
+        """The path as the model sees it."""
+        shared, goodput = self.knowledge, self.speed or _UNMEASURED
+        workers: float = shared.workers
         # a load that the peer makes is our own, and the model accounts for it; so it is on a fast link
-        if self.others_load is None or self.knowledge.together or Line(goodput, 1, 1).processor_bound:
-            return workers
-        return min(workers, max(0.5, self.knowledge.cpus * (1 - self.others_load)))
+        if not shared.together and goodput < PROCESSOR_BOUND_BYTES_PER_S:
+            workers = min(workers, max(0.5, shared.cpus * (1 - self.others_load)))
+        return Line(goodput, workers, shared.cpus, self._round_trip_s, shared.together, self.path)
 
-    def candidates(self, element: Element) -> list[Choice]:
-        """All choices for such items that are ready, but raw and what has failed."""
-        choices = self.knowledge.candidates(element)
-        return [choice for choice in choices if choice.codec.ready and choice.codec.name not in self.failed]
+    def place(self, subject: Subject, choice: Choice) -> Place:
+        """Where the speed of a choice for such data is kept."""
+        return choice.key, subject.element.name, subject.kind
 
-    def unready(self, element: Element) -> list[Choice]:
-        """The choices for such items whose library is not loaded yet."""
-        return [choice for choice in self.knowledge.candidates(element) if not choice.codec.ready]
-
-    def figures(self, subject: Subject, choice: Choice, ratio: float | None) -> Figures:
-        """`ratio` None: what is usual for such data."""
-        speeds = self.knowledge.speeds
-        usual = prior(choice.key, subject.kind).ratio
-        return Figures(
-            speeds.encode(place(subject, choice)),
-            speeds.decode(choice.key, subject.kind),
-            max(1e-6, usual if ratio is None else ratio),
-        )
-
-    def processors_rate(self, subject: Subject, choice: Choice) -> float:
-        """Bytes of arrays per second that the processors of both ends allow."""
-        figures = self.figures(subject, choice, subject.ratio(choice.key))
-        return min(processors_rate(figures, line) for line in self.lines())
+    def figures(self, subject: Subject, choice: Choice) -> Figures:
+        """By what is known of such data, or usual for them."""
+        if choice.raw:
+            return RAW
+        shared, place, usual = self.knowledge, self.place(subject, choice), prior(choice.key, subject.kind)
+        encode = shared.encode.get(place) or shared.tried.get(place) or usual.encode
+        decode = shared.decode.get((choice.codec.name, subject.kind)) or usual.decode
+        return Figures(encode, decode, max(1e-6, subject.ratios.get(choice.key, usual.ratio)))
 
     def ratio(self, choice: Choice, raw_bytes: int, encoded_bytes: int) -> float:
         """The encoded share of a chunk as large as they can be here, by what was seen of a smaller one."""
-        full_bytes = max(raw_bytes, min(self.size_bytes, LARGE_CHUNK_BYTES))
+        full_bytes = max(raw_bytes, min(self.size_bytes, _LARGE_CHUNK_BYTES))
         overhead_bytes = min(choice.codec.overhead_bytes, encoded_bytes)
         return (encoded_bytes - overhead_bytes) / raw_bytes + overhead_bytes / full_bytes
 
-    def allowed(self, figures: Figures, leniency: float = 1.0) -> bool:
-        """Objective "bytes": fast, or hidden by the link. All others judge speed themselves."""
-        if self.settings.objective != FEWEST_BYTES or figures.encode >= leniency * FAST_BYTES_PER_S:
-            return True
-        speed = self.speed
-        return speed is not None and figures.encode * self.knowledge.workers >= speed / figures.ratio
+    def cost(self, figures: Figures, chunk_bytes: int) -> float:
+        """What the objective wants little of; infinite for what it does not allow."""
+        objective, line = self.settings.objective, self.line
+        if objective == FEWEST_BYTES and figures.encode < _FAST_BYTES_PER_S:
+            hidden = self.speed is not None and figures.encode * line.workers >= self.speed / figures.ratio
+            if not hidden:
+                return math.inf
+        return cost(objective, figures, line, self.size_bytes, chunk_bytes)
 
+    def best(self, costs: dict[Choice, float], subject: Subject) -> Choice:
+        """The least cost; of several that are alike, the one that takes the least processor time."""
+        most, line = _ALIKE * min(costs.values()), self.line
+        alike = [choice for choice, found in costs.items() if found <= most]
+        return min(alike, key=lambda choice: cpu_s(self.figures(subject, choice), line))
 
-def place(subject: Subject, choice: Choice) -> Place:
-    """Where the speed of a choice for such data is kept."""
-    return choice.key, subject.element.name, subject.kind
+    def plan(self, subject: Subject, choice: Choice) -> Plan:
+        """How large chunks are, a power of two, so that they end where leaves of 4 MiB do, and no more
+        workers than keep the link busy."""
+        objective, speed, figures = self.settings.objective, self.speed, self.figures(subject, choice)
+        size = min(_LARGE_CHUNK_BYTES, self.size_bytes // (_CHUNKS * (2 if objective == LATENCY else 1)))
+        if objective == FEWEST_BYTES or (choice.raw and self.line.processor_bound and speed is not None):
+            size = _MOST_CHUNK_BYTES  # what repeats is found within a chunk
+        workers = self.knowledge.workers
+        if speed is None:
+            size = min(size, _FIRST_CHUNK_BYTES)
+        else:
+            size = int(min(size, _CHUNK_S * speed / figures.ratio))
+            if not self.goodput.free:  # else encoding may be what is slow
+                workers = min(workers, math.ceil(_SPARE * speed / figures.ratio / figures.encode))
+        size = max(_LEAST_CHUNK_BYTES, 1 << max(0, size.bit_length() - 1))
+        workers = 1 if choice.raw or objective == LEAST_CPU else max(1, workers)
+        return Plan(choice.codec.name, choice.level, size, workers)
+
+    def reason(self, subject: Subject, best: Choice, news: str) -> str:
+        """Why a choice was made, for a person; `news` is what gave occasion to decide."""
+        objective, speed, figures = self.settings.objective, self.speed, self.figures(subject, best)
+        occasion = news[:1].upper() + news[1:] + ". " if news else ""
+        link = f"The link carries {rate_text(speed)}" if speed else "How fast the link is, is not known yet"
+        if best.raw:
+            return f"{occasion}{link}, and no codec is worth it for this object: as it is."
+        does = f"{best} encodes it at {rate_text(figures.encode)} per worker to {figures.ratio:.1%}"
+        if objective == FEWEST_BYTES:
+            return f"{occasion}{link}; {does}, the fewest bytes."
+        if speed is None:
+            return f"{occasion}{link}; {does}, which costs little on any."
+        times = rate(figures, self.line) / rate(RAW, self.line)
+        aim = f" (objective: {objective})" if objective in (LEAST_CPU, LATENCY) else ""
+        return f"{occasion}{link}, and {does}: {times:.2f} times as fast as raw{aim}."

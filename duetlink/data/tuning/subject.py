@@ -1,107 +1,83 @@
-"""What a transfer knows of one kind of data in its object: which codec makes how much of it."""
+"""What a transfer knows of one kind of data in its object, and what a decision for them brought."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 from duetlink.data.codecs.element import Element
 from duetlink.data.tuning.choice import Choice, Key
-from duetlink.data.tuning.priors import prior
-from duetlink.data.tuning.sample import Features, Kind
+from duetlink.data.tuning.decision import Decision, Plan
+from duetlink.data.tuning.sample import Kind
 
 _FEW = 8  # chunks, which say less than a sample from all over what comes next
-_NEWEST = 0.1  # least weight of the latest chunk
-_DRIFT = 1.2  # factor by which a ratio may move before the others are looked at again; squared each time
+_NEWEST = 0.1  # least weight of the latest chunk: the parts of an object waver
+_DRIFT = 1.2  # factor by which a ratio may move before the others are void; squared each time
+_SKIPPED = 2  # chunks that still meet the buffers that their predecessors left
+_ENOUGH_S, _ENOUGH_CHUNKS = 0.15, 64  # either says what a decision brings within 3 %
+_BUFFERED_CHUNKS = 16  # that buffers may have swallowed, where the path never held the sender
 
 
 class Subject:
-    """Ratios by choice, from a sample of this object and from chunks of it; and what is in force."""
+    """Ratios by choice, from a sample of this object and from chunks of it, and the plan in force."""
 
-    def __init__(self, element: Element, features: Features) -> None:
-        self.element = element
-        self.features = features
+    def __init__(self, element: Element, kind: Kind) -> None:
+        self.element, self.kind = element, kind
         self.choice: Choice | None = None
-        self.decided = 1.0  # what its choice was thought to make of the data
-        self.looked_at = 0  # how many chunks had been chosen when its data were sampled last
-        self._sampled: dict[Key, float] = {}
-        self._seen: dict[Key, float] = {}
+        self.plan: Plan | None = None
+        self.speed: float | None = None  # of the path, when it was decided
+        self.due: str | None = ""  # why to decide anew; None: no reason to
+        self.look_at = 0  # how many chunks have been chosen when the data are to be sampled next
+        self.ratios: dict[Key, float] = {}
+        self.outcomes: dict[Choice, float] = {}  # bytes of arrays per second, on this link as it is
+        self.used: set[str] = set()  # codecs by which real chunks were encoded
         self._expected: dict[Key, float] = {}
         self._chunks: dict[Key, int] = {}
         self._drift = _DRIFT
-        self._sent_with: set[str] = set()
-
-    @property
-    def kind(self) -> Kind:
-        return self.features.kind
-
-    def ratio(self, key: Key) -> float | None:
-        """Of real chunks where there were any, else of the sample; None where neither."""
-        seen = self._seen.get(key)
-        return self._sampled.get(key) if seen is None else seen
-
-    def ease(self, kind: Kind) -> float:
-        """What codecs make of these data as a multiple of what is usual, down to a tenth: the best of those
-        that were tried speaks for the others; one that makes nothing of them does not, nor one alone that
-        does worse than usual.
-        """
-        ratios = {**self._sampled, **self._seen}
-        eases = [ratio / prior(key, kind).ratio for key, ratio in ratios.items() if ratio < 1]
-        least = min(eases, default=1.0)
-        return max(0.1, least if len(eases) > 1 else min(1.0, least))
-
-    def seen(self, key: Key) -> bool:
-        """Whether a real chunk has been encoded so."""
-        return key in self._seen
-
-    def sent_with(self, codec_name: str) -> bool:
-        """Whether a real chunk has been encoded by it, at any level."""
-        return codec_name in self._sent_with
-
-    def sampled(self, key: Key, ratio: float) -> None:
-        """A sample was encoded."""
-        self._sampled[key] = ratio
 
     def encoded(self, key: Key, ratio: float) -> bool:
         """A chunk was encoded; returns whether the data have drifted, so that the others' ratios are void."""
-        self._sent_with.add(key[0])
-        before = self._seen.get(key, ratio)
-        self._chunks[key] = self._chunks.get(key, 0) + 1
-        latest = before + max(_NEWEST, 1 / self._chunks[key]) * (ratio - before)
-        self._seen[key] = latest
-        expected = self._expected.setdefault(key, self._sampled.get(key, ratio))
-        if self._chunks[key] < _FEW or 1 / self._drift <= latest / expected <= self._drift:
+        self.used.add(key[0])
+        count = self._chunks[key] = self._chunks.get(key, 0) + 1
+        expected = self._expected.setdefault(key, self.ratios.get(key, ratio))
+        before = ratio if count == 1 else self.ratios[key]
+        latest = self.ratios[key] = before + max(_NEWEST, 1 / count) * (ratio - before)
+        if count < _FEW or 1 / self._drift <= latest / expected <= self._drift:
             return False
         self._drift **= 2  # the parts of an object that differ from chunk to chunk are one kind of data
-        self._sampled.clear()
-        self._seen, self._expected, self._chunks = {key: latest}, {key: latest}, {key: 1}
+        self.ratios, self._expected, self._chunks = {key: latest}, {key: latest}, {key: 1}
         return True
 
 
-class Subjects:
-    """All kinds of data that a transfer has met, and the one that it met last for each element."""
+class Outcome:
+    """What a decision really brings, over the chunks sent under it: from the first moment at which the path
+    held the sender to the latest, for what buffers take at once is not speed."""
 
-    def __init__(self) -> None:
-        self._all: dict[tuple[str, Kind], Subject] = {}
-        self._latest: dict[str, Subject] = {}
+    def __init__(self, decision: Decision, subject: Subject, choice: Choice) -> None:
+        self.decision, self.subject, self.choice = decision, subject, choice
+        self.rested()
 
-    def __iter__(self) -> Iterator[Subject]:
-        """The latest of each element."""
-        return iter(self._latest.values())
+    def rested(self) -> None:
+        """What comes now begins with empty buffers, and is timed anew."""
+        self._chunks, self._held = 0, False
+        self._bytes, self._time_s = 0, 0.0
+        self._open_bytes, self._open_s = 0, 0.0  # since the last holding moment
 
-    def latest(self, element: Element) -> Subject | None:
-        return self._latest.get(element.name)
+    def sent(self, raw_bytes: int, passed_s: float, held: bool) -> None:
+        """`passed_s` since the chunk before."""
+        self._chunks += 1
+        if self._chunks <= _SKIPPED:
+            return
+        self._open_bytes += raw_bytes
+        self._open_s += passed_s
+        if held:
+            if self._held:
+                self._bytes += self._open_bytes
+                self._time_s += self._open_s
+            self._held, self._open_bytes, self._open_s = True, 0, 0.0
 
-    def meet(self, element: Element, features: Features) -> Subject:
-        """The subject of such data, now the latest of its element."""
-        latest = self._latest.get(element.name)
-        if latest is not None and latest.features.alike(features):
-            return latest
-        subject = self._all.setdefault((element.name, features.kind), Subject(element, features))
-        self._latest[element.name] = subject
-        return subject
-
-    def sent_by(self, choice: Choice) -> Subject | None:
-        """One that the choice is in force for, or any, where there is one."""
-        latest = list(self)
-        in_force = (subject for subject in latest if subject.choice == choice)
-        return next(in_force, next(iter(latest), None))
+    @property
+    def rate(self) -> float | None:
+        """Bytes of arrays per second; None until there is enough to judge by. A sender that is never held
+        is judged by all that it sent."""
+        size, seconds = (self._bytes, self._time_s) if self._held else (self._open_bytes, self._open_s)
+        some = seconds >= _ENOUGH_S and (self._held or self._chunks >= _BUFFERED_CHUNKS)
+        enough = some or self._chunks >= _ENOUGH_CHUNKS
+        return size / seconds if enough and seconds > 0 else None

@@ -5,8 +5,8 @@
     ...
     course.sent(raw_bytes, wire_bytes, held_s, now_s)    # after the transport has taken it
 
-It measures (`goodput.py`, `speeds.py`, `sample.py`), predicts (`model.py`), decides (`course.py`), and looks
-whether what it decided came true (`probation.py`).
+It samples the data (`sample.py`), tries codecs on the sample, and takes the least of a cost model
+(`model.py`). It decides again when the link's goodput (`goodput.py`) or the data have changed (`course.py`).
 """
 
 from __future__ import annotations
@@ -36,20 +36,13 @@ class Tuner:
         wanted: Callable[[str], None] = lambda codec: None,
     ) -> None:
         """`available` are the codecs that both sides have, by name. `record` is called with each decision,
-        and once more when its outcome is known, on the thread that brought it about. `clock` times the
-        encoding of samples, and nothing else. `workers` threads encode, and as many decode: one per processor
-        if not given. `together`: those of the peer are the same processors. `wanted` is called with the name
-        of a codec that is being loaded here, and is to be loaded by the peer: see `load`.
+        and once more when its outcome is known, on the thread that brought it about; it calls nothing here.
+        `clock` times the encoding of samples, and nothing else. `workers` threads encode, and as many decode:
+        one per processor if not given. `together`: those of the peer are the same processors. `wanted` is
+        called with the name of a codec that is being loaded here, and that the peer is to `load`.
         """
         self._knowledge = Knowledge(
-            compression,
-            available,
-            cpus,
-            record,
-            clock,
-            workers=workers or cpus,
-            together=together,
-            wanted=wanted,
+            compression, available, cpus, record, clock, workers or cpus, together, wanted
         )
 
     @property
@@ -64,7 +57,7 @@ class Tuner:
     def path_speed(self, path: str, bytes_per_s: float) -> None:
         """A path was measured by other means."""
         if bytes_per_s > 0:
-            self._knowledge.set_goodput(path, bytes_per_s)
+            self._knowledge.goodput[path] = bytes_per_s
 
     def load(self, name: str) -> None:
         """The peer's tuner wants a codec: make it ready, if both sides have it, before chunks wait for it."""
@@ -72,11 +65,9 @@ class Tuner:
 
     def link_changed(self) -> None:
         """Forget how fast paths are: they lead elsewhere now."""
-        self._knowledge.link_changed()
+        self._knowledge.goodput.clear()
+        self._knowledge.shunned.clear()
 
     def begin(self, name: str, path: str, size_bytes: int, now_s: float, round_trip_s: float = 0.0) -> Course:
         """A transfer of `size_bytes` over one path begins."""
         return Course(self._knowledge, name, path, size_bytes, now_s, round_trip_s)
-
-
-__all__ = ["Course", "Tuner"]

@@ -19,7 +19,16 @@ class Bench:
         self.history = History(1000)
         self.running: Simulation | None = None
         names = frozenset(codec.name for codec in codecs)
-        self.tuner = Tuner(compression, names, 2, self.history.add, clock=self._clock, together=together)
+        self.wanted: list[str] = []
+        self.tuner = Tuner(
+            compression,
+            names,
+            2,
+            self.history.add,
+            clock=self._clock,
+            together=together,
+            wanted=self.wanted.append,
+        )
 
     def _clock(self) -> float:
         return self.running.now if self.running is not None else 0.0

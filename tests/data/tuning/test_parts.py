@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 from duetlink.data.codecs import codecs
 from duetlink.data.codecs.element import FLOAT32, UINT8
 from duetlink.data.tuning import RateCap
-from duetlink.data.tuning.goodput import Goodput
+from duetlink.data.tuning.goodput import Goodput, alike
 from duetlink.data.tuning.model import RAW, Figures, Line, cost, delivery_s, rate
 from duetlink.data.tuning.priors import choices
-from duetlink.data.tuning.sample import Features, Kind, features, take
-from duetlink.data.tuning.speeds import Speeds
-from duetlink.data.tuning.subject import Subject, Subjects
+from duetlink.data.tuning.sample import Kind, kind_of, take
+from duetlink.data.tuning.subject import Subject
 from tests.data.tuning.simulation import DATA
 
 MIB = 1 << 20
@@ -29,15 +28,11 @@ MIB = 1 << 20
     [("noise", Kind.NOISE), ("1.2x", Kind.DENSE), ("2x", Kind.REDUNDANT), ("90x", Kind.SPARSE)],
 )
 def test_kinds_of_data(name: str, kind: Kind) -> None:
-    assert features(take(DATA[name])).kind is kind
+    assert kind_of(take(DATA[name])) is kind
 
 
-def test_features_of_known_data() -> None:
-    found = features(take(np.tile(np.arange(256, dtype=np.uint8), 256)))
-    assert found.entropy_bits == pytest.approx(8.0)
-    assert found.zero_fraction == pytest.approx(1 / 256)
-    assert found.repeats > 0.98
-    assert found.kind is Kind.REDUNDANT
+def test_what_repeats_is_redundant_though_all_bytes_are_as_frequent() -> None:
+    assert kind_of(take(np.tile(np.arange(256, dtype=np.uint8), 256))) is Kind.REDUNDANT
 
 
 @given(st.integers(0, 300_000), st.sampled_from(["u1", "u2", "f4", "f8", "c16"]))
@@ -47,48 +42,15 @@ def test_a_sample_is_at_most_64_kib_of_the_items(length: int, dtype: str) -> Non
     assert sample.dtype == array.dtype
     assert sample.nbytes <= 65536
     assert sample.nbytes == min(array.nbytes, 65536)
-    features(sample)
+    kind_of(sample)
 
 
 def test_parts_that_differ_are_no_change_of_the_data_but_once() -> None:
-    subject = Subject(FLOAT32, features(take(DATA["1.2x"])))
+    subject = Subject(FLOAT32, Kind.DENSE)
     changes = [number for number in range(200) if subject.encoded(("zstd", 1), [0.5, 0.1][number % 2])]
     assert changes == [7]  # what few chunks say is not enough
-    assert subject.ratio(("zstd", 1)) == pytest.approx(0.3, abs=0.05)
+    assert subject.ratios["zstd", 1] == pytest.approx(0.3, abs=0.05)
     assert any(subject.encoded(("zstd", 1), 0.9) for _ in range(20))  # this is one
-
-
-def test_data_between_two_kinds_are_one_subject() -> None:
-    subjects = Subjects()
-    one = subjects.meet(FLOAT32, Features(1.4, 0.901, 0.40))
-    assert one.kind is Kind.SPARSE
-    other = Features(1.5, 0.898, 0.42)
-    assert other.kind is Kind.REDUNDANT
-    assert subjects.meet(FLOAT32, other) is one
-    assert subjects.meet(UINT8, other) is not one
-    assert subjects.meet(FLOAT32, Features(4.0, 0.5, 0.1)).kind is Kind.REDUNDANT
-    assert subjects.meet(FLOAT32, Features(1.4, 0.901, 0.40)) is one
-
-
-def test_noise_is_like_nothing_else() -> None:
-    subjects = Subjects()
-    noise, dense = Features(7.98, 0.0, 0.0), Features(7.9, 0.0, 0.0)
-    assert (noise.kind, dense.kind) == (Kind.NOISE, Kind.DENSE)
-    assert subjects.meet(FLOAT32, noise) is not subjects.meet(FLOAT32, dense)
-
-
-def test_what_was_tried_speaks_for_the_others() -> None:
-    subject = Subject(FLOAT32, features(take(DATA["1.2x"])))
-    assert subject.kind is Kind.DENSE
-    assert subject.ease(Kind.DENSE) == 1.0
-    subject.sampled(("decimals", 0), 1.0)  # they are none: that says nothing of the others
-    assert subject.ease(Kind.DENSE) == 1.0
-    subject.sampled(("planes", 1), 0.9240)
-    assert subject.ease(Kind.DENSE) == 1.0  # one alone may be wrong for these data
-    subject.sampled(("pcodec", 8), 0.9130)
-    assert subject.ease(Kind.DENSE) == pytest.approx(1.1)
-    subject.sampled(("zstd", 3), 0.4635)
-    assert subject.ease(Kind.DENSE) == pytest.approx(0.5)
 
 
 # -- model
@@ -118,7 +80,7 @@ def test_two_ends_on_one_machine_share_its_processors() -> None:
 
 
 def test_one_chunk_passes_one_part_after_another() -> None:
-    assert delivery_s(Figures(100.0, 200.0, 0.5), Line(10.0, 2, 2, 0.0, 3.0), 100, 100) == 3 + 1 + 5 + 0.5
+    assert delivery_s(Figures(100.0, 200.0, 0.5), Line(10.0, 2, 2, 3.0), 100, 100) == 3 + 1 + 5 + 0.5
 
 
 def test_least_processor_time_is_not_much_slower_than_raw() -> None:
@@ -181,37 +143,21 @@ def test_a_sender_that_processors_hold_knows_a_lower_bound() -> None:
     goodput, now_s = Goodput(100e6), 0.0
     for _ in range(100):
         now_s += 0.02
-        assert goodput.sent(1_000_000, 0.02, now_s, processors=True) == (True, False)
+        assert goodput.sent(1_000_000, 0.02, now_s, processors=True)
     assert (goodput.estimate, goodput.measured) == (100e6, None)  # 50 MB/s say nothing against it
     goodput, now_s = Goodput(30e6), 0.0
     for _ in range(100):
         now_s += 0.02
         goodput.sent(1_000_000, 0.02, now_s, processors=True)
-    assert goodput.estimate == pytest.approx(50e6, rel=0.05)  # no hope for more: it may be the link
-
-
-def test_what_the_link_held_after_that_is_measured_by_itself() -> None:
-    goodput, now_s = Goodput(100e6), 0.0
-    for _ in range(20):
-        now_s += 0.02
-        goodput.sent(1_000_000, 0.02, now_s, processors=True)
+    assert goodput.estimate == pytest.approx(50e6)  # no hope for more: it may be the link
     fill(goodput, MIB, 80e6, 20, now_s)
-    assert goodput.estimate == pytest.approx(80e6)
-
-
-@pytest.mark.parametrize(("chunks", "lasting"), [(2, False), (9, True)])
-def test_what_a_beginning_says_of_a_link_is_not_for_the_next_transfer(chunks: int, lasting: bool) -> None:
-    goodput = Goodput()
-    for number in range(1, chunks + 2):
-        goodput.sent(100_000, 0.03, number * 0.03)
-    assert goodput.measured == pytest.approx(100_000 / 0.03)
-    assert goodput.lasting == lasting
+    assert goodput.estimate == pytest.approx(80e6)  # what the link held is measured by itself
 
 
 @pytest.mark.parametrize(
     ("before", "chunks", "lasting"),
-    [(None, 10, True), (60e6, 10, True), (117e6, 10, False), (117e6, 20, True)],
-    ids=["known no better", "as before", "slower for a moment", "slower for long"],
+    [(None, 10, True), (60e6, 10, True), (117e6, 10, False), (117e6, 40, True)],
+    ids=["not known", "as before", "slower for a moment", "slower for long"],
 )
 def test_what_is_slower_for_a_moment_is_not_for_the_next_transfer(
     before: float | None, chunks: int, lasting: bool
@@ -222,27 +168,36 @@ def test_what_is_slower_for_a_moment_is_not_for_the_next_transfer(
     assert goodput.lasting == lasting
 
 
-def test_a_sender_that_is_never_held_knows_a_lower_bound() -> None:
-    goodput = Goodput(5e6)
-    for count in range(1, 101):
-        goodput.sent(MIB, 0.0, count * 0.01)
-    assert goodput.floor is not None
-    assert goodput.floor == pytest.approx((100 - 4) * MIB / 0.99)
-    assert goodput.estimate is not None
-    assert goodput.floor < goodput.estimate <= 2 * goodput.floor
+def test_a_sender_that_is_never_held_hopes_for_four_times_as_much() -> None:
+    goodput, now_s = Goodput(5e6), 0.0
+    while not goodput.free or goodput.estimate == 5e6:
+        now_s += 0.01
+        assert not goodput.sent(MIB, 0.0, now_s)
+    assert goodput.estimate == pytest.approx(4 * MIB / 0.01, rel=0.2)
+    assert now_s < 0.1
+
+
+def test_patience_ends_where_a_sender_is_never_held() -> None:
+    """It may be as slow as it is for its codec: a second is given to that, then two."""
+    goodput, now_s = Goodput(200e6), 0.0
+    hopeful = []
+    for _ in range(350):
+        now_s += 0.01
+        goodput.sent(MIB, 0.0, now_s)
+        if goodput.estimate != 200e6:
+            hopeful.append(now_s)
+    assert hopeful[0] == pytest.approx(1.01, abs=0.02)
+    assert goodput.estimate == pytest.approx(4 * MIB / 0.01, rel=0.2)
 
 
 @pytest.mark.parametrize(("before", "after"), [(125e6, 1.25e6), (12.5e6, 1.25e6), (1.25e6, 125e6)])
-def test_a_change_by_more_than_two_is_noticed_in_a_second(before: float, after: float) -> None:
+def test_a_change_is_followed_within_two_seconds(before: float, after: float) -> None:
     goodput = Goodput()
     now_s = fill(goodput, MIB, before, 100)
-    changed, end_s = False, now_s
-    while not changed and end_s - now_s < 2:
-        end_s += MIB / after
-        changed = goodput.sent(MIB, MIB / after, end_s)[1]
-    assert changed
-    assert end_s - now_s < 1
-    assert goodput.estimate == pytest.approx(after, rel=0.01)
+    end_s = now_s
+    while goodput.estimate != pytest.approx(after, rel=0.01) and end_s - now_s < 3:
+        end_s = fill(goodput, MIB // 4, after, 1, end_s)
+    assert end_s - now_s < 2
 
 
 @pytest.mark.parametrize("rest_s", [0.0, 0.01, 3600.0])
@@ -251,50 +206,19 @@ def test_a_rest_of_the_senders_own_says_nothing_of_the_link(rest_s: float) -> No
     now_s = fill(goodput, 1 << 20, 20e6, 50) + rest_s
     before = goodput.estimate
     goodput.rested(now_s)
-    assert (goodput.estimate, goodput.floor) == (before, None)
+    assert goodput.estimate == before
     for _ in range(4):  # the buffers have run empty, and take these at once
         now_s += 0.0001
-        assert goodput.sent(1 << 20, 0.0001, now_s) == (False, False)
+        assert not goodput.sent(1 << 20, 0.0001, now_s)
     fill(goodput, 1 << 20, 20e6, 50, now_s)
     assert goodput.estimate == pytest.approx(before, rel=0.02)
-
-
-def test_a_rest_does_not_make_a_sender_slow_that_is_never_held() -> None:
-    goodput = Goodput(5e6)
-    for count in range(1, 101):
-        goodput.sent(MIB, 0.0, count * 0.01)
-    before = goodput.estimate
-    goodput.rested(3600.0)
-    for count in range(1, 100):
-        goodput.sent(MIB, 0.0, 3600.0 + count * 0.01)
-    assert goodput.estimate == pytest.approx(before, rel=0.05)
 
 
 def test_a_wavering_link_is_no_other_link() -> None:
     goodput, now_s = Goodput(), 0.0
     for count in range(200):
-        now_s += MIB / (10e6 if count % 2 else 14e6)
-        assert not goodput.sent(MIB, MIB / (10e6 if count % 2 else 14e6), now_s)[1]
-
-
-# -- speeds
-
-
-def test_speeds_are_assumed_then_measured() -> None:
-    speeds = Speeds()
-    place = (("planes", 1), "float32", Kind.DENSE)
-    assert speeds.encode(place) == 472e6
-    for _ in range(20):
-        speeds.encoded(place, MIB, MIB / 118e6)
-    assert speeds.encode(place) == pytest.approx(118e6)
-    speeds.encoded(place, 20_000, 0.01)  # the end of a column: what a call takes
-    assert speeds.encode(place) == pytest.approx(118e6)
-    # a machine that is slow at one codec is expected to be slow at the others
-    pcodec = (("pcodec", 8), "float32", Kind.DENSE)
-    assert speeds.encode(pcodec) == pytest.approx(154e6 * 0.25**0.5)
-    for key, speed in ((("zstd", 3), 195e6), (("lz4", 1), 600e6)):  # half as fast as the table says
-        speeds.encoded((key, "float32", Kind.DENSE), MIB, MIB / speed)
-    assert speeds.encode(pcodec) == pytest.approx(154e6 * 0.5**0.75)
+        now_s = fill(goodput, MIB, 10e6 if count % 2 else 14e6, 1, now_s)
+        assert count < 2 or alike(goodput.estimate, 12e6)
 
 
 # -- pacing
