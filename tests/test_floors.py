@@ -246,3 +246,36 @@ def test_unknown_attribute_says_what_there_is() -> None:
 
     with pytest.raises(AttributeError, match="launch"):
         duetlink.lunch  # noqa: B018
+
+
+# Files in which such an assignment still stands. No file is added.
+ASSIGNED = {"groups.group", "groups.ports", "tools.doctor.nat_probe", "tools.doctor.turn_client"}
+
+
+def callbacks_assigned(tree: ast.AST) -> list[str]:
+    """Each assignment of `other.on_…`: control that climbs where no drawing of imports shows it."""
+    return [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute)
+        and isinstance(node.ctx, ast.Store)
+        and node.attr.startswith("on_")
+        and not (isinstance(node.value, ast.Name) and node.value.id == "self")
+    ]
+
+
+def test_what_an_object_calls_it_gets_by_an_argument() -> None:
+    found = {name: callbacks_assigned(parsed(path)) for name, path in files().items()}
+    assert {name for name, assigned in found.items() if assigned} <= ASSIGNED
+
+
+def test_an_assignment_of_a_callback_is_found_however_it_is_written() -> None:
+    source = """
+a.on_x = b.c.on_y = f
+self.on_own = f
+self.a.on_z, other = f, g
+a.on_w: Call = f
+for a.on_v in fs: a.on_called()
+"""
+    found = callbacks_assigned(ast.parse(source))
+    assert sorted(found) == ["a.on_v", "a.on_w", "a.on_x", "b.c.on_y", "self.a.on_z"]

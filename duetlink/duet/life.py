@@ -148,7 +148,8 @@ class Life:
         self.recorder.note(Entry(kind=entry.CONNECTED, verifier=self.verifier or "", reason=reason))
         link.exports.pause(self.paused)
         link.belong_to(LinkOwner(self.end, self._lost, self._restored))
-        for desk in (self.catalogue, self.inbox, self.asking, self.giving, self.workbench):
+        self.catalogue.attach(link, self.workbench.revisions.review)
+        for desk in (self.inbox, self.asking, self.giving, self.workbench):
             desk.attach(link)
         self.ports.attach(link)
         link.start()

@@ -49,7 +49,7 @@ class Room:
         self.libraries: tuple[str, ...] = ()
         self.ended: asyncio.Future[str] = loop.create_future()
         self._ready: asyncio.Future[dict[str, Any]] = loop.create_future()
-        self.on_event = on_event
+        self._on_event = on_event
         self._events = EventGate(loop.time())
         self._desk, self._began_s = Word(desk), loop.time()
         self._process: Process | None = None
@@ -186,6 +186,10 @@ class Room:
                 close_all(call.reply.result().fds)  # it came in the same moment
             raise
 
+    def listen(self, on_event: OnEvent) -> None:
+        """Tell this one, and no other, of progress from here on."""
+        self._on_event = on_event
+
     def kill(self, why: str) -> None:
         """End it now; what waits for it raises WorkerUnavailable with this reason."""
         self._end(Ending(why))
@@ -284,7 +288,7 @@ class Room:
         header = frame.header
         if "event" in header:
             if self._events.admits(header["event"], frame.content, asyncio.get_running_loop().time()):
-                asyncio.get_running_loop().call_soon(self.on_event, header["event"], frame.content)
+                asyncio.get_running_loop().call_soon(self._on_event, header["event"], frame.content)
         elif not self._ready.done():
             self._started(header)
         elif "want" in header:

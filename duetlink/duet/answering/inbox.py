@@ -113,6 +113,7 @@ class Inbox:
         self._arrived = asyncio.Event()
         self._statistics = asyncio.Lock()  # two questions for one cannot both be what was paid for before
         self._programs = programs
+        catalogue.answer_for(self)
 
     def attach(self, link: Link) -> None:
         """Answer this peer."""
@@ -120,7 +121,6 @@ class Inbox:
         self.jobs.attach(link)
         self._arrivals.attach(link)
         self._releases.attach(link)
-        self.catalogue.on_retired = self._retired
         link.rpc.handle(pb.Ask, self._asked)
         link.rpc.notice(pb.Withdraw, self._withdrawn)
 
@@ -142,7 +142,6 @@ class Inbox:
         """Go on where an earlier kernel was. Nobody waits for these requests any more; a person may answer
         them, and the peer is told when it asks again. Policies answer only whoever asks.
         """
-        self.catalogue.on_retired, self.catalogue.on_continued = self._retired, self._continued
         self._grants.resume(granted)
         self._queue.resume(requests)
         for handling in self._queue.open:
@@ -390,7 +389,8 @@ class Inbox:
             if handling.case.phase is Phase.PENDING:  # others wait for it
                 self._questions.drop(withdraw.request_id, handling)
 
-    def _retired(self, info: AssetInfo, why: str) -> None:
+    def asset_retired(self, info: AssetInfo, why: str) -> None:
+        """As `AssetRequests`."""
         self.programs.retired(info.name, info.revision)
         for request in self._grants.retire(info):
             self._queue.retired(request)
@@ -398,8 +398,8 @@ class Inbox:
             if (info.name, info.revision) in handling.request.asset.sources:
                 self._runner.hear(handling, Retired(why))
 
-    def _continued(self, info: AssetInfo, content: Content) -> None:
-        """A revision that was asked for in an earlier kernel is there again."""
+    def asset_continued(self, info: AssetInfo, content: Content) -> None:
+        """As `AssetRequests`."""
         for request in self.pending:
             if request.asset.identity == info.identity:
                 request.asset = info

@@ -209,7 +209,7 @@ class Programs:
         """
         taken = self._reuse.take(program, limits)
         room, there = taken or (await runs.opened(limits, on_event), frozenset())
-        room.on_event = on_event
+        room.listen(on_event)
         on_room(room)
         stays = False
         try:

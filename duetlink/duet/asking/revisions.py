@@ -56,18 +56,18 @@ class Revisions:
     in the middle of whatever that thread does, so that the loop thread notes it a moment later.
     """
 
-    def __init__(self, catalogue: Catalogue) -> None:
+    def __init__(self, catalogue: Catalogue, ended: Callable[[Key], None]) -> None:
+        """`ended` gets each revision that is needed no longer."""
         self._catalogue = catalogue
+        self._ended = ended
         self._loop: asyncio.AbstractEventLoop | None = None
         self._revisions: dict[str, dict[int, Revision]] = {}  # by name and number
         self._numbers = itertools.count()
         self._lock = threading.Lock()  # nobody waits for the loop thread while holding it
-        self.on_end: Callable[[Key], None] = lambda key: None  # a revision is needed no longer
 
     def attach(self) -> None:
         """The running loop is the one that hears of the peer."""
         self._loop = asyncio.get_running_loop()
-        self._catalogue.on_peer_change = self._review
 
     def close(self) -> None:
         """Let go of all."""
@@ -136,7 +136,7 @@ class Revisions:
             revision = self._revisions.setdefault(info.name, {})[info.revision] = Revision(key)
             revision.held.at_end(partial(self._end, key))
             self._catalogue.holdings.keep(revision.held, SHARED)
-            self._soon(self._review, info.name)  # it may have been shared again meanwhile
+            self._soon(self.review, info.name)  # it may have been shared again meanwhile
         return revision
 
     def _end(self, key: Key) -> None:
@@ -145,7 +145,7 @@ class Revisions:
         del of_name[number]
         if not of_name:
             del self._revisions[name]
-        self.on_end(key)
+        self._ended(key)
 
     def _soon(self, call: Callable[..., None], *arguments: Any) -> None:
         if self._loop is not None:
@@ -159,7 +159,7 @@ class Revisions:
         with self._lock:
             revision.held.let_go(reason, by)
 
-    def _review(self, name: str) -> None:
+    def review(self, name: str) -> None:
         """The peer may share another revision under this name now, or none."""
         shared = self._catalogue.peer.get(name)
         with self._lock:

@@ -53,8 +53,7 @@ class Workbench:
         self._link: Link | None = None
         self._program: Program | None = None
         self._decoding: Decoding | None = None
-        self.revisions = Revisions(catalogue)
-        self.revisions.on_end = self._forget
+        self.revisions = Revisions(catalogue, self._forget)
         self.rehearsals = Rehearsals(self.revisions, settings)
         self._lock = threading.Lock()
 

@@ -9,7 +9,7 @@ import asyncio
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from duetlink.base.audit.entry import SHARE, UNSHARE
 from duetlink.base.events import Sink
@@ -63,6 +63,16 @@ class Received:
     held: Retained = field(default_factory=Retained, compare=False, repr=False)
 
 
+class AssetRequests(Protocol):
+    """What has the requests for this side's assets. It is told at once, before the peer is."""
+
+    def asset_retired(self, info: AssetInfo, why: str) -> None:
+        """A revision of this side's is no longer offered."""
+
+    def asset_continued(self, info: AssetInfo, content: Content) -> None:
+        """A revision of an earlier kernel is there again."""
+
+
 class Catalogue:
     """The assets of both sides."""
 
@@ -83,16 +93,18 @@ class Catalogue:
         # shared by an earlier kernel of this side's; the peer hears of it when it is shared again
         self.awaiting: dict[str, KeptAsset] = {}
         self._persistence = persistence
-        # called when a revision of an earlier kernel is there again
-        self.on_continued: Callable[[AssetInfo, Content], None] = lambda info, content: None
-        # called when a revision of this side's is no longer offered
-        self.on_retired: Callable[[AssetInfo, str], None] = lambda info, why: None
-        # called with the name of what the peer shares, shares again, or shares no longer
-        self.on_peer_change: Callable[[str], None] = lambda name: None
+        self._requests: AssetRequests | None = None
+        self._peer_changed: Callable[[str], None] = lambda name: None
 
-    def attach(self, link: Link) -> None:
-        """Tell a fresh peer of everything, and listen to it."""
-        self._link = link
+    def answer_for(self, requests: AssetRequests) -> None:
+        """Tell `requests` what becomes of the assets that they are for."""
+        self._requests = requests
+
+    def attach(self, link: Link, peer_changed: Callable[[str], None]) -> None:
+        """Tell a fresh peer of everything, and listen to it. `peer_changed` gets the name of what the peer
+        shares, shares again, or shares no longer.
+        """
+        self._link, self._peer_changed = link, peer_changed
         link.rpc.notice(pb.AssetNotice, self._noticed)
         link.rpc.notice(pb.AssetGone, self._gone)
         link.rpc.handle(pb.MockQuery, self._give_mock)
@@ -105,7 +117,7 @@ class Catalogue:
         self._preparing = asyncio.Queue()
         for name in list(self.peer):
             del self.peer[name]
-            self.on_peer_change(name)
+            self._peer_changed(name)
 
     def resume(self, assets: Mapping[str, KeptAsset]) -> None:
         """Go on where an earlier kernel was."""
@@ -144,7 +156,8 @@ class Catalogue:
         self._hold(asset)
         if self.awaiting.pop(name, None) is not None and awaited is not None:
             if goes_on:
-                self.on_continued(info, content)
+                if self._requests is not None:
+                    self._requests.asset_continued(info, content)
             else:
                 self._retire(awaited.info, f"{name!r} was shared again with another content; ask for that")
         if replaced is not None and replaced.info.revision != info.revision:
@@ -214,7 +227,8 @@ class Catalogue:
 
     def _retire(self, info: AssetInfo, why: str) -> None:
         """What was asked for is denied, and what was offered and not begun to fetch is offered no longer."""
-        self.on_retired(info, why)
+        if self._requests is not None:
+            self._requests.asset_retired(info, why)
         if self._link is not None:
             self._link.exports.retire(info.name, info.revision, why)
 
@@ -328,7 +342,7 @@ class Catalogue:
             raise LimitExceeded(f"the peer shares over {self._settings.max_assets} assets")
         info = AssetInfo.from_wire(notice)
         self.peer[info.name] = info
-        self.on_peer_change(info.name)
+        self._peer_changed(info.name)
         self._changed.set()
         self._sink.changed()
 
@@ -336,7 +350,7 @@ class Catalogue:
         known = self.peer.get(gone.name)
         if known is not None and known.revision == gone.revision:
             del self.peer[gone.name]
-            self.on_peer_change(gone.name)
+            self._peer_changed(gone.name)
             self._sink.changed()
 
 
