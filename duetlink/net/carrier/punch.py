@@ -26,12 +26,13 @@ from aioice.ice import get_host_addresses
 from duetlink.errors import PathUnavailable, RemoteProtocolError
 from duetlink.net.carrier.driver import Established, Session
 from duetlink.net.carrier.local_port import LocalPort
+from duetlink.net.carrier.mapped import ask_mapped
 from duetlink.net.carrier.port_mapping import PortMapping, map_port
 from duetlink.net.carrier.race import Race
-from duetlink.net.carrier.stun_tcp import ask_mapped
 from duetlink.net.carrier.wire import Wire
 from duetlink.net.stun.address import Address, read_address
 from duetlink.net.stun.server_url import parse_servers
+from duetlink.net.stun.wire import StreamWire
 
 # shorter than the kernel waits, so that it hears the reason
 CONNECT_TIMEOUT_S = 7.0
@@ -85,7 +86,7 @@ class _Puncher:
         self._session = session
         self._port = LocalPort(session.listen)
         self._race = Race(session.key, _RUNG, controlling=session.controlling)
-        self._mapped: tuple[Address, Wire] | None = None
+        self._mapped: tuple[Address, StreamWire] | None = None
         self._mapping: PortMapping | None = None
         self._own: list[Address] = []
         self._remote: list[Address] = []
@@ -119,7 +120,7 @@ class _Puncher:
         await self._race.close(keep)
         self._port.close()
         if self._mapped is not None:
-            self._mapped[1].abort()
+            self._mapped[1].close()
         if self._mapping is not None:
             await self._mapping.close()
 

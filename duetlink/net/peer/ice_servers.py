@@ -8,13 +8,14 @@ each kind that answered: a dead first URL hides no second one, and costs a momen
 from __future__ import annotations
 
 import asyncio
-import contextlib
+import socket
 from dataclasses import dataclass
 
-from aioice import stun
 from aiortc import RTCIceServer
 from aiortc.rtcicetransport import parse_stun_turn_uri
 
+from duetlink.net.stun.message import binding_request
+from duetlink.net.stun.wire import UdpWire
 from duetlink.settings import IceServer
 
 # what aiortc makes use of; it passes over others without a word
@@ -62,36 +63,19 @@ async def _answers(url: str, timeout_s: float) -> bool:
                 _, writer = await asyncio.open_connection(host, port)
                 writer.close()
                 return True
-            return await _answers_binding(host, port)
+            return await _answers_binding(host, port, timeout_s)
     except (OSError, TimeoutError):
         return False
 
 
-class _Binding(asyncio.DatagramProtocol):
-    """Waits for any datagram: a STUN server answers a Binding request, with success or with an error."""
-
-    def __init__(self) -> None:
-        self.answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-
-    def datagram_received(self, data: bytes, addr: object) -> None:
-        if not self.answered.done():
-            self.answered.set_result(True)
-
-    def error_received(self, exc: Exception) -> None:
-        if not self.answered.done():
-            self.answered.set_result(False)
-
-
-async def _answers_binding(host: str, port: int) -> bool:
+async def _answers_binding(host: str, port: int, timeout_s: float) -> bool:
+    """Whether anything answers a Binding request there, with success or with an error."""
     loop = asyncio.get_running_loop()
-    transport, protocol = await loop.create_datagram_endpoint(_Binding, remote_addr=(host, port))
-    request = bytes(stun.Message(message_method=stun.Method.BINDING, message_class=stun.Class.REQUEST))
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_DGRAM)
+    to = str(found[0][4][0]), port
+    wire = await UdpWire.open(to, connected=True)
     try:
-        # RFC 8489 §6.2.1: a lost request is sent again
-        while True:
-            transport.sendto(request)
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(0.25):
-                    return await asyncio.shield(protocol.answered)
+        await wire.ask(binding_request(), to, timeout_s)
     finally:
-        transport.close()
+        wire.close()
+    return True

@@ -37,15 +37,21 @@ async def lent(servers: tuple[IceServer, ...], now_s: float, timeout_s: float) -
 
 def is_lendable(url: ServerUrl, now_s: float) -> bool:
     """Whether its credentials end within a day, and have not ended."""
-    end = _EXPIRING.fullmatch(url.username or "")
+    end_s = expiry_s(url.username)
     return (
-        end is not None
-        and 0 < int(end["end_s"]) - now_s <= MAX_LIFETIME_S
+        end_s is not None
+        and 0 < end_s - now_s <= MAX_LIFETIME_S
         and url.kind == "turn"
         and url.transport in ("udp", "tcp")
         and len(url.username or "") <= MAX_TEXT
         and 0 < len(url.credential or "") <= MAX_TEXT
     )
+
+
+def expiry_s(username: str | None) -> int | None:
+    """The Unix time at which credentials end whose user name tells it, `1800003600:ada`; else None."""
+    end = _EXPIRING.fullmatch(username or "")
+    return int(end["end_s"]) if end is not None else None
 
 
 def borrowed(url: str, username: str, credential: str) -> IceServer:

@@ -6,31 +6,27 @@ import asyncio
 import logging
 import ssl
 import time
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from duetlink.errors import SettingError
+from duetlink.net.stun.address import Address
 from duetlink.net.stun.server_url import ServerUrl
 from duetlink.settings import Settings
 from duetlink.tools.doctor.addresses import addresses_finding, own_addresses
 from duetlink.tools.doctor.finding import Finding
-from duetlink.tools.doctor.host import host_findings
 from duetlink.tools.doctor.link import PathOutcome, link_findings
-from duetlink.tools.doctor.message import Address
-from duetlink.tools.doctor.mtu import probe_mtu
+from duetlink.tools.doctor.names import Lookup, NameUnresolved, Resolved, resolve
 from duetlink.tools.doctor.nat_probe import probe_nat
 from duetlink.tools.doctor.report import Report
-from duetlink.tools.doctor.resolver import Lookup, NameUnresolved, Resolver
+from duetlink.tools.doctor.servers import probe_server, udp_finding
 from duetlink.tools.doctor.signaling_probe import probe_signaling
-from duetlink.tools.doctor.stun_probe import probe_stun
-from duetlink.tools.doctor.tcp_nat_probe import probe_tcp_nat
-from duetlink.tools.doctor.turn_probe import probe_turn
-from duetlink.tools.doctor.udp import udp_finding
 
 TIMEOUT_S = 10.0
 MAX_URLS = 32  # that are probed; more of them are left out, and said to be
 
+_NO_URL = {"url": "", "transport": "", "reachable": False}
 _log = logging.getLogger(__name__)
 
 
@@ -61,35 +57,23 @@ async def examine(
     started_s = time.monotonic()
     urls, unread = read_urls(settings)
     # names take a part of the time only, so that one that is not resolved does not cost the rest
-    resolver = Resolver(lookup, timeout_s / 4)
+    names = await resolve((url.host for url in urls), timeout_s / 4, lookup)
     tls = tls or ssl.create_default_context()
     own = own_addresses()
-    by_udp = asyncio.ensure_future(_servers(urls, ("udp",), resolver))
-    by_tcp = asyncio.ensure_future(_servers(urls, ("udp", "tcp"), resolver))
-    hosts = [one.host for one in own]
     probes = [
-        _Probe("nat", probe_nat(by_udp, hosts)),
-        _Probe("nat tcp", probe_tcp_nat(by_tcp, hosts)),
-        _Probe("mtu", probe_mtu(by_udp)),
+        _Probe("nat", probe_nat(_udp_servers(urls, names), [one.host for one in own])),
+        _Probe("signaling", probe_signaling(settings, timeout_s / 4, lookup)),
+        *(_Probe(url.kind, probe_server(url, names[url.host], tls), url) for url in urls),
     ]
-    for kind, probe in (("stun", probe_stun), ("turn", probe_turn)):
-        probes += [_Probe(kind, probe(url, resolver, tls), url) for url in urls if url.kind == kind]
-    probes.append(_Probe("signaling", probe_signaling(settings, resolver)))
-    try:
-        found = await _run(probes, started_s + timeout_s - time.monotonic(), timeout_s)
-    finally:
-        by_udp.cancel()
-        by_tcp.cancel()
-        await resolver.close()
-    nat_and_mtu, asked, signaling = found[:3], unread + found[3:-1], found[-1]
+    nat, signaling, *asked = await _run(probes, started_s + timeout_s - time.monotonic(), timeout_s)
+    asked = sorted([*unread, *asked], key=lambda one: one.name)  # stun before turn
     findings = (
         *link_findings(paths, used_path),
         addresses_finding(own),
         udp_finding(asked),
-        *nat_and_mtu,
+        nat,
         *asked,
         signaling,
-        *host_findings(),
     )
     return Report(findings, time.monotonic() - started_s, settings.allowed_paths)
 
@@ -100,21 +84,15 @@ def read_urls(settings: Settings) -> tuple[list[ServerUrl], list[Finding]]:
     unread: list[Finding] = []
     for number, server in enumerate(settings.ice_servers, 1):
         for text in server.urls:
-            kind = text[:4]  # "stun" also for stuns:, "turn" also for turns:
             try:
-                url = ServerUrl.parse(text, server)
+                urls.append(ServerUrl.parse(text, server))
             except SettingError as error:
+                kind = text[:4]  # "stun" also for stuns:, "turn" also for turns:
                 words = f"A URL of server {number} in DUETLINK_ICE_SERVERS cannot be read."
-                unread.append(Finding(kind, "failed", words, str(error), {"url": "", "transport": ""}))
-            else:
-                urls.append(url)
+                unread.append(Finding(kind, "failed", words, str(error), _NO_URL))
     if len(urls) > MAX_URLS:
         words = f"{len(urls)} URLs are configured; the first {MAX_URLS} were asked."
-        unread.append(
-            Finding(
-                urls[MAX_URLS].kind, "unknown", words, "keep the ones that work", {"url": "", "transport": ""}
-            )
-        )
+        unread.append(Finding(urls[MAX_URLS].kind, "unknown", words, "keep the ones that work", _NO_URL))
     return urls[:MAX_URLS], unread
 
 
@@ -145,25 +123,18 @@ def _result(probe: _Probe, task: asyncio.Task[Finding]) -> Finding:
 
 
 def _unfinished(probe: _Probe, why: str) -> Finding:
-    return Finding(
-        probe.name,
-        "unknown",
-        f"{probe.url or probe.name} {why}.",
-        "run it again, with --timeout for more time",
-        {"url": probe.url.location, "transport": probe.url.transport} if probe.url else {},
-    )
+    url = probe.url
+    details = _NO_URL | {"url": url.location, "transport": url.transport} if url else {}
+    words = f"{url or probe.name} {why}."
+    return Finding(probe.name, "unknown", words, "run it again, with --timeout for more time", details)
 
 
-async def _servers(urls: Sequence[ServerUrl], transports: Sequence[str], resolver: Resolver) -> list[Address]:
+def _udp_servers(urls: Sequence[ServerUrl], names: Mapping[str, Resolved]) -> list[Address]:
     """Where Binding requests can be sent: addresses of one family, IPv4 if there are such."""
-    usable = [url for url in urls if url.transport in transports]
-    resolved = await asyncio.gather(*(resolver.addresses(url.host) for url in usable), return_exceptions=True)
-    found: dict[int, list[Address]] = {4: [], 6: []}
-    for url, addresses in zip(usable, resolved, strict=True):
-        if isinstance(addresses, NameUnresolved):  # which its own finding says
-            continue
-        if isinstance(addresses, BaseException):
-            raise addresses
-        for address in addresses:
-            found[6 if ":" in address else 4].append((address, url.port))
-    return list(dict.fromkeys(found[4] or found[6]))
+    found: dict[bool, list[Address]] = {False: [], True: []}
+    for url in urls:
+        resolved = names[url.host]
+        if url.transport == "udp" and not isinstance(resolved, NameUnresolved):
+            for address in resolved:
+                found[":" in address].append((address, url.port))
+    return list(dict.fromkeys(found[False] or found[True]))

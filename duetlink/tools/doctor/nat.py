@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from duetlink.net.stun.address import Address
 from duetlink.tools.doctor.finding import Finding, Outcome
-from duetlink.tools.doctor.message import Address
 
 Behaviour = Literal[
     "endpoint-independent", "address-dependent", "address-and-port-dependent", "endpoint-dependent", "unknown"
@@ -41,13 +41,12 @@ class Observation:
 
 @dataclass(frozen=True, slots=True)
 class Nat:
-    """What was measured. `hairpin`: two ports of this side reach each other by their outer addresses."""
+    """What was measured."""
 
     translated: bool
     mapping: Behaviour
     filtering: Behaviour
     mapped: Address
-    hairpin: bool | None = None
 
     @property
     def old_name(self) -> str:
@@ -71,7 +70,6 @@ class Nat:
                 "filtering": self.filtering,
                 "old_name": self.old_name,
                 "mapped_address": self.mapped[0],
-                "hairpin": self.hairpin,
             },
         )
 

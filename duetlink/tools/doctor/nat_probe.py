@@ -8,33 +8,31 @@ the mapping.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ipaddress
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
 
 from aioice import stun
 
+from duetlink.net.stun.address import Address
+from duetlink.net.stun.message import binding_request, mapped_address
+from duetlink.net.stun.wire import Answer, UdpWire
 from duetlink.tools.doctor.finding import Finding
-from duetlink.tools.doctor.message import HEADER_BYTES, Address, binding_request, mapped_address
 from duetlink.tools.doctor.nat import Behaviour, Nat, Observation, mapping_of
-from duetlink.tools.doctor.udp_wire import UdpWire
-from duetlink.tools.doctor.wire import Answer
 
 # long enough for an answer by way of the server's other address; silence is the answer "filtered"
 FILTER_TIMEOUT_S = 1.5
-HAIRPIN_TIMEOUT_S = 0.6
 _CHANGE_PORT, _CHANGE_BOTH = 0x2, 0x6  # CHANGE-REQUEST, RFC 5780 §7.2
 
 
-async def probe_nat(servers: Awaitable[list[Address]], own: Sequence[str]) -> Finding:
+async def probe_nat(servers: Sequence[Address], own: Sequence[str]) -> Finding:
     """How this machine, whose addresses are `own`, is seen by the configured servers."""
-    targets = await asyncio.shield(servers)
-    nat = await measure_nat(targets, own) if targets else None
-    if nat is not None:
-        return nat.finding()
-    if targets:
+    if not servers:
+        words = "There is no server to measure the NAT with."
+        return Finding("nat", "unknown", words, "configure a STUN server")
+    nat = await measure_nat(servers, own)
+    if nat is None:
         return Finding("nat", "unknown", "No server answered, so the NAT was not measured.", "see udp")
-    return Finding("nat", "unknown", "There is no server to measure the NAT with.", "configure a STUN server")
+    return nat.finding()
 
 
 async def measure_nat(servers: Sequence[Address], own: Sequence[str]) -> Nat | None:
@@ -57,8 +55,7 @@ async def measure_nat(servers: Sequence[Address], own: Sequence[str]) -> Nat | N
             others, filtering = await _with_two_addresses(wire, full)
             observations += others
         mapping = mapping_of(observations) if outside else "endpoint-independent"
-        hairpin = await _measure_hairpin(wire, observations[0]) if outside else None
-        return Nat(bool(outside), mapping, filtering, observations[0].mapped, hairpin)
+        return Nat(bool(outside), mapping, filtering, observations[0].mapped)
     finally:
         wire.close()
 
@@ -129,34 +126,3 @@ async def _answered_from_elsewhere(wire: UdpWire, server: Address, change: int) 
         return False
     # a server that cannot do it answers with an error, or from where it is
     return answer.message.message_class == stun.Class.RESPONSE and answer.source != server
-
-
-async def _measure_hairpin(wire: UdpWire, seen: Observation) -> bool | None:
-    """Whether two ports of this machine reach each other by their outer addresses (RFC 4787 §6)."""
-    second = await UdpWire.open(seen.server)
-    arrived: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-    there, back = binding_request(), binding_request()
-
-    def take(message: stun.Message) -> None:
-        known = message.transaction_id in (there[8:HEADER_BYTES], back[8:HEADER_BYTES])
-        if known and not arrived.done():
-            arrived.set_result(True)
-
-    wire.on_other = second.on_other = take
-    try:
-        answers = await _ask_all(second, (seen.server,))
-        if not answers:
-            return None
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(HAIRPIN_TIMEOUT_S):
-                while True:
-                    # both send, so that a filter that wants to have seen the other lets it in
-                    second.send(there, seen.mapped)
-                    wire.send(back, _mapped(answers[0]))
-                    with contextlib.suppress(TimeoutError):
-                        async with asyncio.timeout(HAIRPIN_TIMEOUT_S / 4):
-                            return await asyncio.shield(arrived)
-        return False
-    finally:
-        arrived.cancel()
-        second.close()

@@ -5,7 +5,6 @@ The JSON (`SCHEMA`) is stable: fields and the names of findings are added, never
 
 from __future__ import annotations
 
-import html
 import io
 import json
 from collections.abc import Iterator
@@ -31,10 +30,7 @@ _STYLES = {
     "unlikely": "red",
     "unknown": "bright_black",
 }
-# dark enough for a light notebook, light enough for a dark one
-_COLOURS = {"green": "#2e9e4f", "yellow": "#c28a00", "red": "#d9463b", "bright_black": "#8a8a8a"}
-_CELL = "text-align:left;vertical-align:top;padding:3px 14px 3px 0;white-space:normal"
-_ADVICE = "opacity:.75;padding-left:1.2em;text-indent:-1.2em"
+_HTML = '<pre style="white-space:pre;overflow-x:auto;line-height:normal">{code}</pre>'
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,16 +147,11 @@ class Report:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        rows = "".join(
-            _row(name, finding.outcome, finding.words, finding.advice) for name, finding in self._labelled()
-        )
-        expected = "".join(_row(rung.name, rung.outlook, rung.why) for rung in self.rungs)
-        colour = _COLOURS["green" if self.reachable else "red"]
-        return (
-            f'<div style="max-width:60em"><div><b>What was found</b></div><table>{rows}</table>'
-            f'<div style="margin-top:1em"><b>What to expect of each path</b></div><table>{expected}</table>'
-            f'<div style="margin-top:1em;color:{colour}"><b>{html.escape(self.verdict)}</b></div></div>'
-        )
+        from rich.console import Console
+
+        console = Console(file=io.StringIO(), record=True, width=TEXT_WIDTH, force_jupyter=False)
+        console.print(self)
+        return console.export_html(inline_styles=True, code_format=_HTML)
 
     def _labelled(self) -> Iterator[tuple[str, Finding]]:
         """Each finding with its name, which is left out where it repeats the one above."""
@@ -174,15 +165,6 @@ def _mark(outcome: str) -> Any:
     from rich.text import Text
 
     return Text(outcome, _STYLES[outcome])
-
-
-def _row(name: str, outcome: str, words: str, advice: str = "") -> str:
-    more = f'<div style="{_ADVICE}">→ {html.escape(advice)}</div>' if advice else ""
-    return (
-        f'<tr><td style="{_CELL}"><b>{html.escape(name)}</b></td>'
-        f'<td style="{_CELL};color:{_COLOURS[_STYLES[outcome]]}">{html.escape(outcome)}</td>'
-        f'<td style="{_CELL}">{html.escape(words)}{more}</td></tr>'
-    )
 
 
 def _and(names: list[str]) -> str:

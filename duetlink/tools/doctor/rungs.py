@@ -48,9 +48,7 @@ def _from_network(findings: Sequence[Finding]) -> tuple[Rung, ...]:
         return tuple(Rung(name, "unlikely", "this machine is in no network") for name in _NAMES)
     nat = details.get("nat", {})
     udp = outcome.get("udp", "unknown")
-    # where nothing is known of TCP: a NAT mostly treats it as it treats UDP
-    by_tcp = details.get("nat tcp") or nat
-    return _tcp(details, nat), _punched(by_tcp), _udp(nat, udp), _relay(turn)
+    return _tcp(details, nat), _punched(nat), _udp(nat, udp), _relay(turn)
 
 
 _NAMES = ("tcp", "punched", "udp", "relay")

@@ -9,12 +9,12 @@ from duetlink.net.signaling.client import WebSocketMailbox
 from duetlink.net.signaling.discovery import configured, live_servers
 from duetlink.settings import Settings
 from duetlink.tools.doctor.finding import Finding
-from duetlink.tools.doctor.resolver import NameUnresolved, Resolver
+from duetlink.tools.doctor.names import Lookup, NameUnresolved, resolve
 
 _ADVICE = "check DUETLINK_SIGNALING, and that the server runs (duetlink signal); pairing by hand needs none"
 
 
-async def probe_signaling(settings: Settings, resolver: Resolver) -> Finding:
+async def probe_signaling(settings: Settings, timeout_s: float, lookup: Lookup | None) -> Finding:
     """Open a mailbox there and leave it at once. Never raises for what a network or server does."""
     if settings.signaling == "paste":
         return Finding(
@@ -39,12 +39,13 @@ async def probe_signaling(settings: Settings, resolver: Resolver) -> Finding:
         )
     url, host = server.url, urlsplit(server.url).hostname or ""
     details = {"server": url}
+    # within a bound; the WebSocket client's own look-up has none
+    resolved = (await resolve((host,), timeout_s, lookup))[host]
+    if isinstance(resolved, NameUnresolved):
+        return Finding("signaling", "failed", f"{url}: {resolved}.", _ADVICE, details)
     try:
-        await resolver.addresses(host)  # within a bound; the WebSocket client's own look-up has none
         mailbox, _ = await WebSocketMailbox.claim(url, lifetime_s=1)
         await mailbox.close()
-    except NameUnresolved as error:
-        return Finding("signaling", "failed", f"{url}: {error}.", _ADVICE, details)
     except SignalingRefused:
         words = f"{url} answers, and refuses a new mailbox: its limits are reached."
         return Finding("signaling", "limited", words, "try again in a minute", details)

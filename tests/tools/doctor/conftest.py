@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from duetlink.tools.doctor.message import binding_request
+from duetlink.net.stun.message import binding_request
 from tests.free_port import free_port
 
 MakeServerTls = Callable[..., ssl.SSLContext]
@@ -136,8 +136,7 @@ def dead_port() -> Iterator[int]:
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """On loopback whoever has not answered in these times never will."""
-    monkeypatch.setattr("duetlink.tools.doctor.wire.ASK_TIMEOUT_S", 0.6)
+    monkeypatch.setattr("duetlink.net.stun.wire.ASK_TIMEOUT_S", 0.6)
+    monkeypatch.setattr("duetlink.tools.doctor.servers.ALLOCATE_TIMEOUT_S", 0.6)
     monkeypatch.setattr("duetlink.tools.doctor.nat_probe.FILTER_TIMEOUT_S", 0.2)
-    monkeypatch.setattr("duetlink.tools.doctor.nat_probe.HAIRPIN_TIMEOUT_S", 0.2)
-    monkeypatch.setattr("duetlink.tools.doctor.turn_probe.RELAY_TIMEOUT_S", 0.4)
-    monkeypatch.setattr("duetlink.tools.doctor.mtu.TRY_TIMEOUT_S", 0.2)
+    monkeypatch.setattr("duetlink.tools.doctor.servers.RELAY_TIMEOUT_S", 0.4)

@@ -19,8 +19,7 @@ from duetlink.tools.doctor import examine as examine_module
 from duetlink.tools.doctor.examine import MAX_URLS, examine
 from duetlink.tools.doctor.finding import Finding
 from duetlink.tools.doctor.report import Report
-
-from .fake_server import FakeTurn, udp_server
+from tests.net.stun.fake_server import FakeTurn, udp_server
 
 
 def servers(*urls: str, username: str | None = "u", credential: str | None = "p") -> tuple[IceServer, ...]:
@@ -42,7 +41,7 @@ async def never(host: str) -> list[str]:
 async def test_a_network_where_everything_works() -> None:
     async with udp_server(FakeTurn()) as (_, (host, port)):
         report = await examine(Settings(ice_servers=servers(f"stun:{host}:{port}", f"turn:{host}:{port}")))
-    assert [named(report, name)[0].outcome for name in ("udp", "nat", "mtu", "stun", "turn")] == ["ok"] * 5
+    assert [named(report, name)[0].outcome for name in ("udp", "nat", "stun", "turn")] == ["ok"] * 4
     assert report.reachable
 
 
@@ -78,10 +77,10 @@ async def test_a_probe_that_falls_ill_is_one_finding(monkeypatch: pytest.MonkeyP
     async def fall_ill(*arguments: Any) -> Finding:
         raise ZeroDivisionError("oh")
 
-    monkeypatch.setattr(examine_module, "probe_mtu", fall_ill)
+    monkeypatch.setattr(examine_module, "probe_nat", fall_ill)
     report = await examine(Settings())
-    (mtu,) = named(report, "mtu")
-    assert (mtu.outcome, mtu.words) == ("unknown", "mtu could not be examined (ZeroDivisionError).")
+    (nat,) = named(report, "nat")
+    assert (nat.outcome, nat.words) == ("unknown", "nat could not be examined (ZeroDivisionError).")
 
 
 async def test_urls_that_cannot_be_read_and_too_many_of_them(dead_port: int) -> None:

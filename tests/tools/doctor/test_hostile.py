@@ -11,8 +11,7 @@ from aioice import stun
 
 from duetlink.settings import IceServer, Settings
 from duetlink.tools.doctor.examine import examine
-
-from .fake_server import Address, FakeTurn, stream_server, udp_server
+from tests.net.stun.fake_server import Address, FakeTurn, stream_server, udp_server
 
 OUTCOMES = {"ok", "limited", "failed", "unknown"}
 

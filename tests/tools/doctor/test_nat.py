@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 
+from duetlink.net.stun.address import Address
 from duetlink.tools.doctor.nat import Behaviour, Nat, Observation, mapping_of
 from duetlink.tools.doctor.nat_probe import measure_nat, probe_nat
-from duetlink.tools.doctor.wire import Address
-
-from .fake_server import FakeUdpServer, refusal, reply, truthful, udp_server
+from tests.net.stun.fake_server import FakeUdpServer, refusal, reply, truthful, udp_server
 
 A1, A2, B1, B2 = ("192.0.2.1", 1), ("192.0.2.1", 2), ("192.0.2.2", 1), ("192.0.2.2", 2)
 X, Y, Z = ("198.51.100.1", 40000), ("198.51.100.1", 40001), ("198.51.100.1", 40002)
@@ -109,19 +106,10 @@ async def test_each_kind_is_told_by_one_server_with_two_addresses(
     assert (nat.translated, nat.mapping, nat.filtering) == (True, mapping, filtering)
 
 
-async def test_hairpinning_is_seen_where_it_is() -> None:
-    # 127.0.0.9 with the right port is this machine; with another port it is nobody
-    hairpin = await played(PlayedNat("endpoint-independent", "endpoint-independent"))
-    none = await played(PlayedNat("endpoint-independent", "endpoint-independent", shift=1))
-    assert hairpin is not None
-    assert none is not None
-    assert (hairpin.hairpin, none.hairpin) == (True, False)
-
-
 async def test_no_nat_and_its_firewall() -> None:
     nat = await played(PlayedNat("endpoint-independent", "address-and-port-dependent", outside="127.0.0.1"))
     assert nat is not None
-    assert (nat.translated, nat.old_name, nat.hairpin) == (False, "firewall", None)
+    assert (nat.translated, nat.old_name) == (False, "firewall")
 
 
 async def test_two_plain_servers_show_the_mapping_alone(dead_port: int) -> None:
@@ -180,10 +168,6 @@ async def test_servers_that_answer_nonsense_or_nothing_measure_nothing(dead_port
         return refusal(request, 500)
 
     async with udp_server(refuse) as (_, server):
-
-        async def servers() -> list[Address]:
-            return [server, ("127.0.0.1", dead_port)]
-
-        finding = await probe_nat(asyncio.ensure_future(servers()), ["127.0.0.1"])
+        finding = await probe_nat([server, ("127.0.0.1", dead_port)], ["127.0.0.1"])
     assert finding.outcome == "unknown"
     assert finding.words == "No server answered, so the NAT was not measured."

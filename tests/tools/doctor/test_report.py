@@ -25,12 +25,12 @@ REPORT = Report(
             "limited",
             "Behind a NAT.",
             "configure a TURN server",
-            {"mapping": "address-dependent", "hairpin": None},
+            {"mapping": "address-dependent"},
         ),
         Finding("stun", "ok", "stun:s answers.", "", {"url": "stun:s:3478", "transport": "udp"}),
         Finding("turn", "failed", "turn:a is <dead>.", "wake it", {"url": "turn:a:3478", "transport": "udp"}),
         Finding("turn", "ok", "turn:b relays.", "", {"url": "turn:b:443", "transport": "tls"}),
-        Finding("mtu", "unknown", "Not measured."),
+        Finding("signaling", "unknown", "Not asked."),
     ),
     1.2345,
 )
@@ -73,7 +73,7 @@ def test_html_is_escaped() -> None:
     html = REPORT._repr_html_()
     assert "turn:a is &lt;dead&gt;." in html
     assert "<dead>" not in html
-    assert html.count("<table>") == html.count("</table>") == 2
+    assert html.count("<pre") == html.count("</pre>") == 1
     hostile = Report((Finding("turn", "failed", "<script>alert(1)</script>", "<b>", {"url": "u"}),), 0.0)
     assert "<script>" not in hostile._repr_html_()
 

@@ -1,22 +1,16 @@
-"""STUN over TCP: a real coturn, servers that are none, and bytes that are nothing."""
+"""How a port is seen by STUN servers over TCP: a real coturn, and servers that are none."""
 
 from __future__ import annotations
 
 import asyncio
-import socket
-import struct
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 
 import pytest
 from aioice import stun
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from duetlink.errors import RemoteProtocolError
 from duetlink.net.carrier.local_port import LocalPort
-from duetlink.net.carrier.stun_tcp import ask_mapped, parse, read_message
-from duetlink.net.carrier.wire import Wire
+from duetlink.net.carrier.mapped import ask_mapped
 from duetlink.net.stun.server_url import ServerUrl
 from duetlink.settings import IceServer
 from tests.turn_server import TurnServer
@@ -54,7 +48,7 @@ async def test_a_real_server_tells_the_port_asked_from(turn_server: TurnServer, 
     assert found is not None
     mapped, wire = found
     assert mapped == ("127.0.0.1", port.number) == wire.local
-    wire.abort()
+    wire.close()
 
 
 async def test_dead_wrong_and_nonsensical_servers_hide_none_that_works(
@@ -67,7 +61,7 @@ async def test_dead_wrong_and_nonsensical_servers_hide_none_that_works(
         found = await ask_mapped(port, [one, other, *map(url, urls)])
     assert found is not None
     assert found[0] == ("127.0.0.1", port.number)
-    found[1].abort()
+    found[1].close()
 
 
 async def test_no_server_is_no_address(port: LocalPort) -> None:
@@ -107,39 +101,4 @@ async def test_an_answer_counts_if_it_is_the_answer(port: LocalPort, answer: Ans
             found = await ask_mapped(port, [there])
         assert (found and found[0]) == (("203.0.113.7", 4000) if works else None)
         if found is not None:
-            found[1].abort()
-
-
-async def test_messages_come_one_after_another_however_they_are_cut() -> None:
-    ours, theirs = socket.socketpair()
-    wire = await Wire.adopt(ours)
-    messages = [bytes(response(bytes([n]) * 20)) for n in range(1, 4)]
-    theirs.setblocking(False)
-    for byte in b"".join(messages):
-        theirs.send(bytes([byte]))
-        await asyncio.sleep(0)
-    for n in range(1, 4):
-        assert (await read_message(wire)).transaction_id == bytes([n]) * 12
-    wire.abort()
-    theirs.close()
-
-
-_attribute = st.tuples(
-    st.sampled_from([0x0001, 0x0009, 0x000D, 0x0014, 0x0016, 0x0020, 0x002A, 0x8022, 0x8028, 0x8029])
-    | st.integers(0, 0xFFFF),
-    st.binary(max_size=24),
-).map(lambda one: struct.pack("!HH", one[0], len(one[1])) + one[1] + bytes(-len(one[1]) % 4))
-
-
-@settings(max_examples=400)
-@given(
-    st.binary(max_size=100)
-    | st.builds(
-        lambda kind, body: struct.pack("!HHI", kind, len(body), stun.COOKIE) + bytes(12) + body,
-        st.integers(0, 0x3FFF),
-        st.lists(_attribute, max_size=5).map(b"".join),
-    )
-)
-def test_parsing_gives_a_message_or_its_own_error(data: bytes) -> None:
-    with suppress(RemoteProtocolError):
-        parse(data)
+            found[1].close()

@@ -29,16 +29,24 @@ def reply(request: stun.Message, attributes: dict[str, Any] | None = None) -> st
     )
 
 
-def refusal(request: stun.Message, code: int, attributes: dict[str, Any] | None = None) -> bytes:
-    """An error response to `request`."""
-    return bytes(
-        stun.Message(
-            message_method=request.message_method,
-            message_class=stun.Class.ERROR,
-            transaction_id=request.transaction_id,
-            attributes={"ERROR-CODE": (code, "as scripted"), **(attributes or {})},
-        )
+def refusal(
+    request: stun.Message, code: int, attributes: dict[str, Any] | None = None, key: bytes | None = None
+) -> bytes:
+    """An error response to `request`, signed by `key`."""
+    made = stun.Message(
+        message_method=request.message_method,
+        message_class=stun.Class.ERROR,
+        transaction_id=request.transaction_id,
+        attributes={"ERROR-CODE": (code, "as scripted"), **(attributes or {})},
     )
+    if key is not None:
+        made.add_message_integrity(key)
+    return bytes(made)
+
+
+def echo(script: Script, data: bytes) -> bytes | None:
+    """What a TURN server sends for ChannelData to the relayed address itself: the same."""
+    return data if isinstance(script, FakeTurn) and script.echo else None
 
 
 def truthful(request: stun.Message, at: Address, source: Address) -> bytes:
@@ -64,7 +72,6 @@ class FakeUdpServer:
         self.script = script
         self.sockets: dict[Address, _Udp] = {}
         self.asked: list[stun.Message] = []
-        self.largest_packet = 65535
 
     async def start(self, hosts: tuple[str, ...] = ("127.0.0.1",), ports: int = 1) -> Address:
         """The first address."""
@@ -89,11 +96,11 @@ class FakeUdpServer:
         self.sockets[at].transport.sendto(data, to)
 
     def received(self, data: bytes, at: Address, source: Address) -> None:
-        if len(data) + 28 > self.largest_packet:
-            return
-        message = stun.parse_message(data)
-        self.asked.append(message)
-        answer = self.script(message, at, source)
+        if data[:1] >= b"\x40":
+            answer = echo(self.script, data)
+        else:
+            self.asked.append(stun.parse_message(data))
+            answer = self.script(self.asked[-1], at, source)
         if answer is not None:
             self.send(answer, at, source)
 
@@ -141,9 +148,13 @@ def stream_server(
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         at, source = writer.get_extra_info("sockname")[:2], writer.get_extra_info("peername")[:2]
         while True:
-            head = await reader.readexactly(20)
-            body = await reader.readexactly(int.from_bytes(head[2:4], "big"))
-            answer = script(stun.parse_message(head + body), at, source)
+            head = await reader.readexactly(4)
+            size = int.from_bytes(head[2:], "big")
+            if head[:1] >= b"\x40":
+                answer = echo(script, head + await reader.readexactly(size + -size % 4))
+            else:
+                body = await reader.readexactly(16 + size)
+                answer = script(stun.parse_message(head + body), at, source)
             if answer is not None:
                 writer.write(answer)
 
@@ -160,7 +171,6 @@ class FakeTurn:
         self.nonce = NONCE
         self.relayed = ("127.0.0.1", 50000)
         self.sign = True
-        self.tcp_allocations = True
         self.key = make_integrity_key("u", REALM, "p")
         self.allocations = 0
 
@@ -168,8 +178,6 @@ class FakeTurn:
         challenge = {"REALM": REALM, "NONCE": self.nonce}
         if request.message_method == stun.Method.BINDING:
             return truthful(request, at, source)
-        if request.message_class == stun.Class.INDICATION:
-            return self._relay(request) if self.echo else None
         if "MESSAGE-INTEGRITY" not in request.attributes or not request.check_message_integrity(self.key):
             return refusal(request, 401, challenge)
         if self.stale_answers:
@@ -177,9 +185,7 @@ class FakeTurn:
             self.nonce = b"nonce-2"
             return refusal(request, 438, {**challenge, "NONCE": self.nonce})
         if code := self.refuse.get(request.message_method):
-            return refusal(request, code)
-        if request.attributes.get("REQUESTED-TRANSPORT") == 0x06000000 and not self.tcp_allocations:
-            return refusal(request, 442)
+            return refusal(request, code, key=self.key)
         attributes: dict[str, Any] = {}
         if request.message_method == stun.Method.ALLOCATE:
             self.allocations += 1
@@ -194,14 +200,3 @@ class FakeTurn:
         if self.sign:
             answer.add_message_integrity(self.key)
         return bytes(answer)
-
-    def _relay(self, request: stun.Message) -> bytes | None:
-        if request.attributes["XOR-PEER-ADDRESS"] != self.relayed:
-            return None
-        return bytes(
-            stun.Message(
-                message_method=stun.Method.DATA,
-                message_class=stun.Class.INDICATION,
-                attributes={"XOR-PEER-ADDRESS": self.relayed, "DATA": request.attributes["DATA"]},
-            )
-        )

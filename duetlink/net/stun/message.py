@@ -1,4 +1,4 @@
-"""STUN messages (RFC 8489 §5), bounded: what is made here, and what is read of a stranger."""
+"""STUN messages (RFC 8489 §5) by aioice, bounded: what is made here, and what is read of a stranger."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 from aioice import stun
 
-Address = tuple[str, int]
+from duetlink.net.stun.address import Address
 
 MAX_MESSAGE_BYTES = 2048
 HEADER_BYTES = 20

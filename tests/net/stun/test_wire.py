@@ -12,11 +12,9 @@ from aioice import stun
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from duetlink.tools.doctor.message import MAX_MESSAGE_BYTES, binding_request, mapped_address, read_message
-from duetlink.tools.doctor.stream_wire import StreamWire
-from duetlink.tools.doctor.udp_wire import UdpWire
-
-from .fake_server import Address, bytes_server, reply, truthful, udp_server
+from duetlink.net.stun.message import MAX_MESSAGE_BYTES, binding_request, mapped_address, read_message
+from duetlink.net.stun.wire import StreamWire, UdpWire, dial
+from tests.net.stun.fake_server import Address, bytes_server, reply, truthful, udp_server
 
 
 @contextlib.asynccontextmanager
@@ -34,7 +32,7 @@ async def udp(to: Address, **how: bool) -> AsyncIterator[UdpWire]:
 async def test_the_answer_says_where_it_was_asked_from() -> None:
     async with udp_server(truthful) as (_, server), udp(server) as wire:
         answer = await wire.ask(binding_request(), server)
-        assert mapped_address(answer.message) == ("127.0.0.1", wire.port)
+        assert mapped_address(answer.message) == ("127.0.0.1", wire.local[1])
         assert answer.source == server
         assert answer.sendings == 1
         assert answer.round_trip_s > 0
@@ -58,7 +56,7 @@ async def test_only_the_transaction_that_was_asked_is_answered() -> None:
 
     async with udp_server(script) as (fake, server), udp(server) as wire:
         answer = await wire.ask(binding_request(), server)
-        assert mapped_address(answer.message) == ("127.0.0.1", wire.port)
+        assert mapped_address(answer.message) == ("127.0.0.1", wire.local[1])
 
 
 async def test_an_answer_from_elsewhere_counts_only_where_it_is_asked_for() -> None:
@@ -102,7 +100,7 @@ async def test_messages_are_read_from_a_stream_however_they_are_cut() -> None:
             await writer.drain()
 
     async with bytes_server(one_byte_at_a_time) as server:
-        wire = await StreamWire.open(server)
+        wire = await dial(StreamWire, server)
         answer = await wire.ask(binding_request(), server)
         assert mapped_address(answer.message) == ("192.0.2.1", 7)
         wire.close()
@@ -117,7 +115,7 @@ async def test_a_server_that_speaks_something_else_is_given_up(sent: bytes) -> N
         await reader.read()
 
     async with bytes_server(speak) as server:
-        wire = await StreamWire.open(server)
+        wire = await dial(StreamWire, server)
         with pytest.raises(OSError, match=r"no STUN message|closed"):
             await wire.ask(binding_request(), server, 1.0)
         with pytest.raises(OSError, match=r"no STUN message|closed"):
@@ -134,7 +132,7 @@ async def test_a_server_that_drips_costs_no_more_than_the_bound() -> None:
             await asyncio.sleep(0.02)
 
     async with bytes_server(drip) as server:
-        wire = await StreamWire.open(server)
+        wire = await dial(StreamWire, server)
         with pytest.raises(TimeoutError):
             await wire.ask(binding_request(), server, 0.3)
         assert len(wire._buffer) < MAX_MESSAGE_BYTES
@@ -146,7 +144,7 @@ async def test_a_server_that_hangs_up_is_not_waited_for() -> None:
         await reader.readexactly(20)
 
     async with bytes_server(hang_up) as server:
-        wire = await StreamWire.open(server)
+        wire = await dial(StreamWire, server)
         with pytest.raises(ConnectionResetError, match="closed the connection"):
             await wire.ask(binding_request(), server, 5.0)
         wire.close()

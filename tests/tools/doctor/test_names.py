@@ -1,4 +1,4 @@
-"""Names: looked up once, within a bound, and a system resolver that is stuck holds nothing up."""
+"""Names: looked up all at once, within a bound, and a system resolver that is stuck holds nothing up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from duetlink.tools.doctor.resolver import NameUnresolved, Resolver, has_route, system_lookup
+from duetlink.tools.doctor.names import NameUnresolved, Resolved, has_route, resolve, system_lookup
 
 
 async def never(host: str) -> list[str]:
@@ -18,12 +18,11 @@ async def never(host: str) -> list[str]:
 
 
 async def test_dns_that_never_answers_costs_the_bound_and_says_so() -> None:
-    resolver = Resolver(never, 0.1)
-    with pytest.raises(
-        NameUnresolved, match=r"stun\.example\.org was not resolved within 0\.1 s: DNS does not answer"
-    ):
-        await resolver.addresses("stun.example.org")
-    await resolver.close()
+    found = await resolve(["stun.example.org"], 0.1, never)
+    assert isinstance(found["stun.example.org"], NameUnresolved)
+    assert str(found["stun.example.org"]) == (
+        "the name stun.example.org was not resolved within 0.1 s: DNS does not answer"
+    )
 
 
 @pytest.mark.parametrize(
@@ -44,8 +43,8 @@ async def test_one_address_of_each_family_that_leads_out_ipv4_first(
     def has_route(address: str) -> bool:
         return routed == "both" or routed == ("6" if ":" in address else "4")
 
-    monkeypatch.setattr("duetlink.tools.doctor.resolver.has_route", has_route)
-    assert await Resolver(many).addresses("any") == addresses
+    monkeypatch.setattr("duetlink.tools.doctor.names.has_route", has_route)
+    assert await resolve(["any"], 60.0, many) == {"any": addresses}
 
 
 def test_loopback_has_a_route() -> None:
@@ -60,25 +59,7 @@ async def test_a_name_is_looked_up_once_for_all_who_ask() -> None:
         asked.append(host)
         return ["192.0.2.1"]
 
-    resolver = Resolver(count)
-    await asyncio.gather(*(resolver.addresses("one") for _ in range(5)))
-    assert asked == ["one"]
-
-
-async def test_who_gives_up_does_not_end_the_question_of_others() -> None:
-    told = asyncio.Event()
-
-    async def slow(host: str) -> list[str]:
-        await told.wait()
-        return ["192.0.2.1"]
-
-    resolver = Resolver(slow)
-    impatient = asyncio.ensure_future(resolver.addresses("one"))
-    patient = asyncio.ensure_future(resolver.addresses("one"))
-    await asyncio.sleep(0)
-    impatient.cancel()
-    told.set()
-    assert await patient == ["192.0.2.1"]
+    assert list(await resolve(["one", "two", "one"], 60.0, count)) == asked == ["one", "two"]
 
 
 @pytest.mark.parametrize(
@@ -88,13 +69,12 @@ async def test_a_name_that_does_not_exist(error: Exception) -> None:
     async def fail(host: str) -> list[str]:
         raise error
 
-    with pytest.raises(NameUnresolved, match="has no address"):
-        await Resolver(fail).addresses("nowhere.invalid")
+    assert "has no address" in str((await resolve(["nowhere.invalid"], 60.0, fail))["nowhere.invalid"])
 
 
 async def test_addresses_need_no_names() -> None:
     assert await system_lookup("127.0.0.1") == ["127.0.0.1"]
-    assert await Resolver().addresses("::1") == ["::1"]
+    assert await resolve(["::1"], 60.0) == {"::1": ["::1"]}
 
 
 def test_a_system_resolver_that_is_stuck_holds_up_neither_the_loop_nor_its_end(
@@ -108,13 +88,12 @@ def test_a_system_resolver_that_is_stuck_holds_up_neither_the_loop_nor_its_end(
 
     monkeypatch.setattr(socket, "getaddrinfo", stuck)
 
-    async def ask() -> None:
-        resolver = Resolver(timeout_s=0.1)
-        with pytest.raises(NameUnresolved):
-            await resolver.addresses("stun.example.org")
-        await resolver.close()
+    async def ask() -> Resolved:
+        return (await resolve(["stun.example.org"], 0.1))["stun.example.org"]
 
-    asyncio.run(ask())  # which waits for the loop's executor, and not for this thread:
+    assert isinstance(
+        asyncio.run(ask()), NameUnresolved
+    )  # which waits for the loop's executor, and not for this thread:
     (thread,) = (thread for thread in threading.enumerate() if thread.name == "doctor-resolve")
     assert thread.daemon  # nor does the interpreter's exit
     unstuck.set()

@@ -1,0 +1,215 @@
+"""STUN questions and answers (RFC 8489) by UDP, TCP or TLS: matched, bounded in time, trusting nothing.
+
+An answer counts if it carries the transaction id of a question that is open, 96 random bits, and comes from
+where the question went. Whatever else arrives is dropped.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import socket
+import ssl
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self, TypeVar
+
+from aioice import stun
+
+from duetlink.net.stun.address import Address, family_of
+from duetlink.net.stun.message import HEADER_BYTES, MAX_MESSAGE_BYTES, read_message
+
+ASK_TIMEOUT_S = 2.0
+CONNECT_TIMEOUT_S = 3.0
+
+_P = TypeVar("_P", bound=asyncio.BaseProtocol)
+
+
+class NoTls(ConnectionError):
+    """A TCP connection came about, and no TLS on it in time."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """`round_trip_s` from the first sending; exact only where `sendings` is 1."""
+
+    message: stun.Message
+    source: Address
+    round_trip_s: float
+    sendings: int
+
+
+@dataclass(slots=True)
+class _Question:
+    answered: asyncio.Future[tuple[stun.Message, Address]]
+    source: Address | None  # None: from anywhere
+
+
+class Wire(ABC):
+    """One socket to ask by. Belongs to the loop it was opened on; `close` it."""
+
+    # RFC 8489 §6.2.1 for UDP; a stream sends once
+    pauses_s: ClassVar[tuple[float, ...]]
+
+    def __init__(self) -> None:
+        self._open: dict[bytes, _Question] = {}
+        self._broken: OSError | None = None
+        self._transport: Any = None
+
+    @abstractmethod
+    def send(self, data: bytes, to: Address) -> None:
+        """Send one message, or drop it where that is not possible."""
+
+    def close(self) -> None:
+        """Free the socket. Again is harmless."""
+        # not close(): a server that does not read could keep what is unsent, and the socket, for ever
+        self._transport.abort()
+
+    @property
+    def local(self) -> Address:
+        host, port = self._transport.get_extra_info("sockname")[:2]
+        return str(host), int(port)
+
+    async def ask(
+        self, request: bytes, to: Address, timeout_s: float | None = None, *, from_anywhere: bool = False
+    ) -> Answer:
+        """Send `request`, again where an answer is late, and return the answer.
+
+        Raises:
+            TimeoutError: none within `timeout_s`, or ASK_TIMEOUT_S.
+            OSError: the network says that none will come.
+        """
+        if self._broken is not None:
+            raise self._broken
+        identifier = request[8:HEADER_BYTES]
+        answered = asyncio.get_running_loop().create_future()
+        self._open[identifier] = _Question(answered, None if from_anywhere else to)
+        started_s, sendings = time.monotonic(), 0
+        try:
+            async with asyncio.timeout(ASK_TIMEOUT_S if timeout_s is None else timeout_s):
+                while True:
+                    self.send(request, to)
+                    pause_s = self.pauses_s[min(sendings, len(self.pauses_s) - 1)]
+                    sendings += 1
+                    with contextlib.suppress(TimeoutError):
+                        async with asyncio.timeout(pause_s):
+                            message, source = await asyncio.shield(answered)
+                        return Answer(message, source, time.monotonic() - started_s, sendings)
+        finally:
+            del self._open[identifier]
+            answered.cancel()
+
+    def connection_made(self, transport: Any) -> None:
+        self._transport = transport
+
+    def _arrived(self, data: bytes, source: Address) -> None:
+        message = read_message(data)
+        if message is None or message.message_class not in (stun.Class.RESPONSE, stun.Class.ERROR):
+            return
+        question = self._open.get(message.transaction_id)
+        if question is None or question.source not in (None, source) or question.answered.done():
+            return
+        question.answered.set_result((message, source))
+
+    def _fail(self, error: OSError) -> None:
+        self._broken = error
+        for question in self._open.values():
+            if not question.answered.done():
+                question.answered.set_exception(error)
+
+
+class UdpWire(Wire, asyncio.DatagramProtocol):
+    """A UDP socket. Connected, it is told when nobody listens there; else it hears from anywhere."""
+
+    pauses_s: ClassVar[tuple[float, ...]] = (0.25, 0.5, 0.5, 1.0)
+
+    @classmethod
+    async def open(cls, to: Address, *, connected: bool = False) -> Self:
+        """A socket of the family of `to`. Raises OSError."""
+        anywhere = "::" if family_of(to[0]) == socket.AF_INET6 else "0.0.0.0"
+        _, wire = await asyncio.get_running_loop().create_datagram_endpoint(
+            cls, local_addr=(anywhere, 0), remote_addr=to if connected else None
+        )
+        return wire
+
+    def datagram_received(self, data: bytes, addr: tuple[Any, ...]) -> None:
+        self._arrived(data, addr[:2])
+
+    def error_received(self, exc: Exception) -> None:
+        if isinstance(exc, ConnectionRefusedError):
+            self._fail(exc)
+
+    def send(self, data: bytes, to: Address) -> None:
+        connected = self._transport.get_extra_info("peername") is not None
+        with contextlib.suppress(OSError):
+            self._transport.sendto(data, None if connected else to)
+
+
+class StreamWire(Wire, asyncio.Protocol):
+    """A TCP or TLS connection: messages one after another, framed by their own length (RFC 8489 §6.2.2)."""
+
+    pauses_s: ClassVar[tuple[float, ...]] = (3600.0,)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._buffer = bytearray()
+
+    def connection_made(self, transport: Any) -> None:
+        super().connection_made(transport)
+        self._peer: Address = transport.get_extra_info("peername")[:2]
+
+    def data_received(self, data: bytes) -> None:
+        self._buffer += data
+        while len(self._buffer) >= 4:
+            is_channel_data = self._buffer[0] & 0xC0 == 0x40
+            size = int.from_bytes(self._buffer[2:4], "big") + (4 if is_channel_data else HEADER_BYTES)
+            size += -size % 4
+            if size > MAX_MESSAGE_BYTES:
+                self._fail(ConnectionAbortedError("the server sent what is no STUN message"))
+                self._transport.abort()
+                return
+            if len(self._buffer) < size:
+                break
+            message = bytes(self._buffer[:size])
+            del self._buffer[:size]
+            self._arrived(message, self._peer)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        ended = ConnectionResetError("the server closed the connection")
+        self._fail(self._broken or (exc if isinstance(exc, OSError) else ended))
+
+    def send(self, data: bytes, to: Address) -> None:
+        self._transport.write(data)
+
+
+async def dial(
+    protocol: Callable[[], _P],
+    to: Address,
+    tls: ssl.SSLContext | None = None,
+    name: str = "",
+    *,
+    sock: socket.socket | None = None,
+) -> _P:
+    """Put a protocol upon a TCP connection to `to`, with `tls` to a server that proves to be `name`.
+
+    `sock` may be bound already; it is closed where this fails. Raises OSError; NoTls, TimeoutError.
+    """
+    loop = asyncio.get_running_loop()
+    sock = sock or socket.socket(family_of(to[0]), socket.SOCK_STREAM)
+    sock.setblocking(False)
+    try:
+        async with asyncio.timeout(CONNECT_TIMEOUT_S):
+            await loop.sock_connect(sock, to)
+        try:
+            async with asyncio.timeout(CONNECT_TIMEOUT_S):
+                _, made = await loop.create_connection(
+                    protocol, sock=sock, ssl=tls, server_hostname=name if tls else None
+                )
+        except TimeoutError:
+            raise NoTls("the server does not answer in TLS") from None
+    except BaseException:
+        sock.close()
+        raise
+    return made

@@ -1,0 +1,91 @@
+"""Names to addresses within a bound: a DNS server that never answers costs this much and no more.
+
+`getaddrinfo` cannot be cancelled. It runs on daemon threads, not in the loop's executor, which waits at its
+end for every thread: a resolver that is stuck is left behind, and holds up neither the report nor the
+interpreter's exit.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ipaddress
+import socket
+import threading
+from collections.abc import Awaitable, Callable, Iterable
+
+from duetlink.net.stun.address import family_of
+
+# a host's name to its addresses, IP literals; raises OSError
+Lookup = Callable[[str], Awaitable[list[str]]]
+
+
+class NameUnresolved(Exception):
+    """A name has no address, or none was told in time; the text says which, for a person."""
+
+
+# IP literals of one host, IPv4 first, at most one of each family; or why there are none
+Resolved = list[str] | NameUnresolved
+
+
+async def resolve(
+    hosts: Iterable[str], timeout_s: float, lookup: Lookup | None = None
+) -> dict[str, Resolved]:
+    """Look all of `hosts` up at once. Of two families, one that leads out of this machine is preferred."""
+    asked = list(dict.fromkeys(hosts))
+    found = await asyncio.gather(*(_resolve(host, timeout_s, lookup or system_lookup) for host in asked))
+    return dict(zip(asked, found, strict=True))
+
+
+async def _resolve(host: str, timeout_s: float, lookup: Lookup) -> Resolved:
+    try:
+        async with asyncio.timeout(timeout_s):
+            found = await lookup(host)
+    except TimeoutError:
+        return NameUnresolved(f"the name {host} was not resolved within {timeout_s:g} s: DNS does not answer")
+    except (OSError, UnicodeError):
+        return NameUnresolved(f"the name {host} has no address: misspelt, or DNS cannot be reached")
+    by_family: dict[int, str] = {}
+    for text in found:
+        with contextlib.suppress(ValueError):
+            by_family.setdefault(ipaddress.ip_address(text).version, text)
+    addresses = [by_family[family] for family in sorted(by_family)]
+    if not addresses:
+        return NameUnresolved(f"the name {host} has no address")
+    return [address for address in addresses if has_route(address)] or addresses
+
+
+def has_route(address: str) -> bool:
+    """Whether this machine knows where to send for `address`. Sends nothing."""
+    try:
+        with socket.socket(family_of(address), socket.SOCK_DGRAM) as sock:
+            sock.connect((address, 9))
+    except OSError:
+        return False
+    return True
+
+
+async def system_lookup(host: str) -> list[str]:
+    """The system's own resolver."""
+    loop = asyncio.get_running_loop()
+    answer: asyncio.Future[list[str]] = loop.create_future()
+
+    def look_up() -> None:
+        try:
+            infos = socket.getaddrinfo(host, None, type=socket.SOCK_DGRAM)
+            outcome: list[str] | Exception = [str(info[4][0]) for info in infos]
+        except (OSError, UnicodeError) as error:
+            outcome = error
+        with contextlib.suppress(RuntimeError):  # the loop has been closed meanwhile
+            loop.call_soon_threadsafe(tell, outcome)
+
+    def tell(outcome: list[str] | Exception) -> None:
+        if answer.done():  # given up
+            return
+        if isinstance(outcome, Exception):
+            answer.set_exception(outcome)
+        else:
+            answer.set_result(outcome)
+
+    threading.Thread(target=look_up, name="doctor-resolve", daemon=True).start()
+    return await answer

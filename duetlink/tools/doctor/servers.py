@@ -1,0 +1,193 @@
+"""Trying each STUN and TURN URL as a link would, and whether UDP leaves this network at all."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from aioice import stun, turn
+
+from duetlink.net.stun.address import Address
+from duetlink.net.stun.message import binding_request, mapped_address, read_message
+from duetlink.net.stun.server_url import ServerUrl
+from duetlink.net.stun.wire import StreamWire, UdpWire, Wire, dial
+from duetlink.tools.doctor.finding import Finding, foreign
+from duetlink.tools.doctor.names import NameUnresolved, Resolved
+from duetlink.tools.doctor.trouble import refusal, trouble
+
+ALLOCATE_TIMEOUT_S = 3.0
+RELAY_TIMEOUT_S = 1.5
+_RELEASE_TIMEOUT_S = 0.5
+_LIFETIME_S = 60  # of an allocation that is not released, because this side ended: short
+_ROUNDS = 3  # the least of so many round trips is told
+
+
+async def probe_server(url: ServerUrl, resolved: Resolved, tls: ssl.SSLContext) -> Finding:
+    """What becomes of Binding requests, or of an allocation, at the first address that answers. Never raises
+    for what a network or server does.
+    """
+    details: dict[str, Any] = {"url": url.location, "transport": url.transport, "reachable": False}
+
+    def failed(words: str, advice: str) -> Finding:
+        return Finding(url.kind, "failed", f"{url}: {words}.", advice, details)
+
+    if url.transport == "dtls":
+        return failed("DTLS is not spoken here", "use stuns: or turns: without ?transport=udp")
+    if isinstance(resolved, NameUnresolved):
+        return failed(str(resolved), "check the name, and this machine's DNS")
+    probe = _stun if url.kind == "stun" else _turn
+    words = advice = ""
+    for address in resolved:
+        try:
+            return await probe(url, (address, url.port), tls, details)
+        except OSError as error:
+            words, advice = trouble(error)
+    return failed(words, advice)
+
+
+async def _stun(url: ServerUrl, to: Address, tls: ssl.SSLContext, details: dict[str, Any]) -> Finding:
+    wire: Wire
+    if url.transport == "udp":
+        wire = await UdpWire.open(to, connected=True)
+    else:
+        wire = await dial(StreamWire, to, tls if url.transport == "tls" else None, url.host)
+    try:
+        answers = [await wire.ask(binding_request(), to) for _ in range(_ROUNDS)]
+    finally:
+        wire.close()
+    details["reachable"] = True
+    first = answers[0].message
+    if first.message_class != stun.Class.RESPONSE:
+        words = f"{url}: it refuses Binding requests ({first.error_code})."
+        return Finding("stun", "failed", words, "is it a STUN server for everybody?", details)
+    # an answer to a request that was sent twice tells no exact time
+    best_s = min(one.round_trip_s for one in [one for one in answers if one.sendings == 1] or answers)
+    details |= {
+        "round_trip_s": best_s,
+        "mapped": mapped_address(first),
+        "software": foreign(str(first.attributes.get("SOFTWARE", ""))),
+    }
+    return Finding("stun", "ok", f"{url} answers in {1000 * best_s:.1f} ms.", "", details)
+
+
+class _Checked:
+    """Lets nothing through to aioice that it might stumble over, and notes whether anything came."""
+
+    heard = False
+
+    def datagram_received(self, data: bytes | str, addr: tuple[str, int]) -> None:
+        assert isinstance(data, bytes)
+        if turn.is_channel_data(data[:1] or b"\0") or read_message(data) is not None:
+            self.heard = True
+            super().datagram_received(data, addr)  # type: ignore[misc]
+
+    def send_stun(self, message: stun.Message, addr: tuple[str, int]) -> None:
+        self._send(bytes(message))  # type: ignore[attr-defined]  # aioice's own logs the user name
+
+
+class _UdpClient(_Checked, turn.TurnClientUdpProtocol):
+    pass
+
+
+class _StreamClient(_Checked, turn.TurnClientTcpProtocol):
+    pass
+
+
+class _Echo(asyncio.DatagramProtocol):
+    """Waits for one datagram."""
+
+    def __init__(self, awaited: bytes) -> None:
+        self.arrived = asyncio.Event()
+        self._awaited = awaited
+
+    def datagram_received(self, data: bytes, addr: Any) -> None:
+        if data == self._awaited:
+            self.arrived.set()
+
+
+async def _turn(url: ServerUrl, to: Address, tls: ssl.SSLContext, details: dict[str, Any]) -> Finding:
+    client = await _open_client(url, to, tls)
+    try:
+        async with asyncio.timeout(ALLOCATE_TIMEOUT_S):
+            relayed = await client.connect()
+        details["relay_round_trip_s"] = await _relay_round_trip(client, relayed)
+        with contextlib.suppress(stun.TransactionError, OSError):
+            async with asyncio.timeout(_RELEASE_TIMEOUT_S):
+                await client.delete()
+    except stun.TransactionFailed as error:
+        code, reason = error.response.attributes.get("ERROR-CODE", (0, "no code given"))
+        details |= {"reachable": True, "error_code": code}
+        signed = client.integrity_key is not None
+        outcome, words, advice = refusal(code, reason, url.username, time.time(), signed=signed)
+        return Finding("turn", outcome, f"{url} answers, but {words}.", advice, details)
+    except OSError:
+        if not client.heard:
+            raise
+        details["reachable"] = True
+        words = f"{url} answers, but what it says is not signed with these credentials, or makes no sense."
+        return Finding("turn", "failed", words, "is it the server that you mean?", details)
+    finally:
+        client.transport.abort()
+        if client.refresh_task is not None:
+            client.refresh_task.cancel()
+    credentials = "accepted" if client.integrity_key is not None else "not needed"
+    details |= {"reachable": True, "credentials": credentials, "relayed_address": relayed[0]}
+    words = f"{url} relays"
+    if details["relay_round_trip_s"] is not None:
+        words += f", there and back in {1000 * details['relay_round_trip_s']:.1f} ms"
+    words += "; credentials accepted." if credentials == "accepted" else "; asks for no credentials."
+    return Finding("turn", "ok", words, "", details)
+
+
+async def _open_client(url: ServerUrl, to: Address, tls: ssl.SSLContext) -> _UdpClient | _StreamClient:
+    of_user = (to, url.username, url.credential, _LIFETIME_S, turn.DEFAULT_CHANNEL_REFRESH_TIME)
+    if url.transport == "udp":
+        loop = asyncio.get_running_loop()
+        _, client = await loop.create_datagram_endpoint(lambda: _UdpClient(*of_user), remote_addr=to)
+        return client
+    secure = tls if url.transport == "tls" else None
+    return await dial(lambda: _StreamClient(*of_user), to, secure, url.host)
+
+
+async def _relay_round_trip(client: _UdpClient | _StreamClient, relayed: Address) -> float | None:
+    """Seconds of a packet to the allocation's own address and back; None if it does not come back, since many
+    servers forbid peers in their own network.
+    """
+    client.receiver = echo = _Echo(b"there and back")
+    with contextlib.suppress(stun.TransactionError, OSError):
+        async with asyncio.timeout(RELAY_TIMEOUT_S):
+            await client.send_data(b"", relayed)  # which binds a channel first
+            sent_s = time.monotonic()
+            await client.send_data(b"there and back", relayed)
+            await echo.arrived.wait()
+            return time.monotonic() - sent_s
+    return None
+
+
+def udp_finding(servers: Sequence[Finding]) -> Finding:
+    """Whether UDP goes out, by what became of every server that was asked."""
+    by_udp = [one for one in servers if one.details["transport"] == "udp"]
+    answered = sum(one.details["reachable"] for one in by_udp)
+    by_tcp = sum(one.details["reachable"] for one in servers) - answered
+    details = {"asked": len(by_udp), "answered": answered, "answered_by_tcp": by_tcp}
+    if answered:
+        return Finding("udp", "ok", "UDP goes out, and answers come back.", "", details)
+    if not by_udp:
+        words = "Nobody outside was asked by UDP: no STUN server is configured."
+        advice = 'set DUETLINK_ICE_SERVERS, such as \'[{"urls": "stun:stun.example.org"}]\''
+        return Finding("udp", "unknown", words, advice, details)
+    if by_tcp:
+        words = "UDP is blocked: servers answer by TCP, none by UDP."
+        advice = (
+            "have UDP allowed, which is faster; a TURN server over TCP or TLS can carry the link meanwhile"
+        )
+    else:
+        words = "No server answers by UDP: it is blocked, or none of them is up."
+        advice = (
+            "try a server that is known to be up; a TURN server over TLS on port 443 passes most firewalls"
+        )
+    return Finding("udp", "failed", words, advice, details)
