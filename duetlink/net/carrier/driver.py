@@ -1,9 +1,9 @@
 """The contract of a driver: it reaches the peer's driver by some means and yields an ordered stream of bytes.
 
-A driver is a coroutine function `establish(session) -> Established`, one per rung (`net/carrier/rungs.py`).
-The two drivers of an attempt talk to each other through `session.send` and `session.receive`: opaque
-messages, each delivered once and in order by the two kernels over the control channel. What the peer's driver
-says is as hostile as what comes from the network.
+A driver is a coroutine function `establish(session) -> Established`, one per rung (`_DRIVERS` of
+`net/carrier/process.py`). The two drivers of an attempt talk to each other through `session.send` and
+`session.receive`: opaque messages, each delivered once and in order by the two kernels over the control
+channel. What the peer's driver says is as hostile as what comes from the network.
 """
 
 from __future__ import annotations

@@ -13,20 +13,24 @@ import contextlib
 import json
 import os
 import selectors
-import time
 import traceback
-from typing import Any
+from importlib import import_module
 
 from duetlink.errors import DuetError, LimitExceeded, LocalProtocolError, PathUnavailable
 from duetlink.net.carrier.configuration import Configuration
 from duetlink.net.carrier.console import Console
-from duetlink.net.carrier.driver import MAX_SIGNAL_BYTES, MAX_SIGNALS, Established, Session
+from duetlink.net.carrier.driver import MAX_SIGNAL_BYTES, MAX_SIGNALS, Establish, Established, Session
 from duetlink.net.carrier.mux import Mux
-from duetlink.net.carrier.rungs import driver_of
 
 _HELLO_TIMEOUT_S = 5.0
 _CLOSE_TIMEOUT_S = 1.0
 _STATISTICS_INTERVAL_S = 1.0
+
+_DRIVERS = {
+    "udp": ("ice", "establish_direct"),
+    "relay": ("ice", "establish_relayed"),
+    "punched": ("punch", "establish"),
+}
 
 
 class Process:
@@ -117,7 +121,7 @@ class Process:
         )
         try:
             while not mux.ended.done() and not lost.done():
-                self._console.tell(statistics=_statistics(mux))
+                self._console.tell(statistics=mux.statistics())
                 await asyncio.wait(
                     (mux.ended, lost),
                     timeout=_STATISTICS_INTERVAL_S,
@@ -129,8 +133,11 @@ class Process:
             listener.close()
 
 
-def _statistics(mux: Mux) -> dict[str, Any]:
-    return {**mux.statistics(), "cpu_s": round(time.process_time(), 3)}
+def driver_of(rung: str) -> Establish:
+    """The driver of that rung, imported now: a process has one, and starts quickly."""
+    module, name = _DRIVERS[rung]
+    driver: Establish = getattr(import_module(f"duetlink.net.carrier.{module}"), name)
+    return driver
 
 
 def main() -> None:

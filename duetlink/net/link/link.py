@@ -31,15 +31,12 @@ from duetlink.net.link.probing import Prober
 from duetlink.net.link.traffic import Statistics, Traffic
 from duetlink.net.link.tuning import Tuning
 from duetlink.net.paths.base import Path, PathContext
-from duetlink.net.paths.carried import CarriedPath
+from duetlink.net.paths.carried import CarriedPath, PunchedPath, RelayPath, UdpPath
 from duetlink.net.paths.carrier_desk import CarrierDesk
 from duetlink.net.paths.channel import ChannelPath
 from duetlink.net.paths.ladder import Ladder
 from duetlink.net.paths.local import LocalPath
-from duetlink.net.paths.punched import PunchedPath
-from duetlink.net.paths.relay import RelayPath
 from duetlink.net.paths.tcp import TcpPath
-from duetlink.net.paths.udp import UdpPath
 from duetlink.net.streams.streams import Streams
 from duetlink.settings import Settings
 

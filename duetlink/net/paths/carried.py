@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import DuetError, PathUnavailable
@@ -75,10 +75,6 @@ class CarriedPath(FlightPath, Carried):
         if self._ending:
             await asyncio.wait(self._ending)
         await super().close()
-
-    def statistics(self) -> dict[str, Any]:
-        """What the helper last said of itself; empty where there is none."""
-        return self._attempt.child.statistics if self._attempt is not None else {}
 
     @property
     def loss(self) -> float | None:
@@ -181,3 +177,29 @@ class CarriedPath(FlightPath, Carried):
     def _check_interval(self) -> None:
         if asyncio.get_running_loop().time() - self._begun_s < MIN_INTERVAL_S:
             raise PathUnavailable(self._last_why or "it was tried a moment ago")
+
+
+class PunchedPath(CarriedPath):
+    """Flight over a TCP connection through both NATs, opened from both sides at once."""
+
+    name: ClassVar[str] = "punched"
+
+
+class UdpPath(CarriedPath):
+    """Flight through a tunnel on the addresses that ICE finds, straight through most pairs of NATs."""
+
+    name: ClassVar[str] = "udp"
+
+
+class RelayPath(CarriedPath):
+    """The same through a TURN server of either side (RFC 8656), which sees nothing but ciphertext."""
+
+    name: ClassVar[str] = "relay"
+
+    def refusal(self, peer_has_relay: bool) -> str:
+        if peer_has_relay or self.has_relay():
+            return ""
+        return (
+            "neither side has a TURN server; set one in DUETLINK_ICE_SERVERS, as in "
+            '[{"urls": "turn:turn.example.org", "username": "u", "credential": "p"}]'
+        )

@@ -37,8 +37,6 @@ class DatagramPort(ABC):
     headroom_bytes: int = 0  # columns that `send` wants free in front of each row, and fills
     batch_datagrams: int = 44  # more rows than this in one `send` gain nothing
     offload: bool = False  # does the system cut and join batches itself?
-    receive_buffer_bytes: int | None = None  # as the system says, where it has one
-    send_buffer_bytes: int | None = None
     errors: Counter[str]  # what the system answered to sends and receives, by name
 
     @abstractmethod

@@ -52,8 +52,6 @@ class Sender:
         self.port_is_full = False  # until its owner says otherwise
         self.is_finishing = False
         self.is_finished = False  # the peer has the whole stream and knows that it is whole
-        self.repeated_bytes = 0
-        self.timeouts = 0
         self._port = port
         self._sealer = sealer
         self._acknowledge = acknowledge
@@ -117,7 +115,6 @@ class Sender:
         if outgoing.has_lost:
             positions, payloads = outgoing.again(payload_bytes, most_rows)
             sent = self._send(now_s, Kind.DATA, payloads, positions)
-            self.repeated_bytes += sent * payloads.shape[1]
             for position in positions[sent:].tolist():
                 outgoing.lose(position, payloads.shape[1])
             return
@@ -234,7 +231,6 @@ class Sender:
             self.ping(now_s)
 
     def _probe(self, now_s: float) -> None:
-        self.timeouts += 1
         oldest = self.recovery.on_probe_timeout(_PROBE_DATAGRAMS)
         if self.recovery.probes > 1:
             self.controller.on_timeout(now_s)

@@ -15,7 +15,6 @@ protocol.
 from __future__ import annotations
 
 import asyncio
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -167,26 +166,13 @@ class TunnelTransport(asyncio.Transport):
             self._reset(None)
 
     def statistics(self) -> TunnelStatistics:
-        sender, recovery, port = self._sender, self._sender.recovery, self._port
+        sender = self._sender
         return TunnelStatistics(
-            round_trip_s=recovery.smoothed_rtt_s,
-            smallest_round_trip_s=recovery.min_rtt_s if math.isfinite(recovery.min_rtt_s) else None,
-            pacing_rate_bytes_per_s=sender.controller.pacing_rate_bytes_per_s,
-            window_bytes=int(sender.controller.window_bytes),
-            inflight_bytes=recovery.inflight_bytes,
             sent_bytes=sender.outgoing.sent - FIRST_POSITION,
-            received_bytes=self._receiver.incoming.complete - FIRST_POSITION,
-            sent_datagrams=recovery.sent_packets,
-            lost_datagrams=recovery.lost_packets,
-            repeated_bytes=sender.repeated_bytes,
-            timeouts=sender.timeouts,
-            reordering_packets=recovery.threshold_packets,
+            sent_datagrams=sender.recovery.sent_packets,
+            lost_datagrams=sender.recovery.lost_packets,
             datagram_bytes=sender.mtu.datagram_bytes,
-            offload=port.offload,
-            receive_buffer_bytes=port.receive_buffer_bytes,
-            send_buffer_bytes=port.send_buffer_bytes,
             dropped=self._receiver.dropped,
-            errors=dict(port.errors),
         )
 
     # -- receiving -----------------------------------------------------------------------------------------

@@ -73,8 +73,8 @@ class UdpPort(DatagramPort):
         self._remote = sock.getpeername()
         self._gso = offload and _LINUX and _has_option(sock, _UDP_SEGMENT)
         self._gro = offload and _LINUX and _set_option(sock, _SOL_UDP, _UDP_GRO, 1)
-        self.receive_buffer_bytes = _enlarge(sock, socket.SO_RCVBUF, _SO_RCVBUFFORCE, _RECEIVE_BUFFER_BYTES)
-        self.send_buffer_bytes = _enlarge(sock, socket.SO_SNDBUF, _SO_SNDBUFFORCE, _SEND_BUFFER_BYTES)
+        _enlarge(sock, socket.SO_RCVBUF, _SO_RCVBUFFORCE, _RECEIVE_BUFFER_BYTES)
+        _enlarge(sock, socket.SO_SNDBUF, _SO_SNDBUFFORCE, _SEND_BUFFER_BYTES)
         _forbid_fragments(sock)
         # zeroed once: rows end in what earlier datagrams left, never in foreign memory
         self._arena = np.zeros(_ARENA_BYTES, np.uint8)
@@ -251,13 +251,12 @@ def _set_option(sock: socket.socket, level: int, option: int, value: int) -> boo
     return True
 
 
-def _enlarge(sock: socket.socket, option: int, force: int, size_bytes: int) -> int:
-    """Ask for a larger buffer, beyond the system's limit where we may; returns what there is now."""
+def _enlarge(sock: socket.socket, option: int, force: int, size_bytes: int) -> None:
+    """Ask for a larger buffer, beyond the system's limit where we may."""
     if sock.getsockopt(socket.SOL_SOCKET, option) < size_bytes and not (
         _LINUX and _set_option(sock, socket.SOL_SOCKET, force, size_bytes)
     ):
         _set_option(sock, socket.SOL_SOCKET, option, size_bytes)
-    return sock.getsockopt(socket.SOL_SOCKET, option)
 
 
 def _forbid_fragments(sock: socket.socket) -> None:

@@ -244,8 +244,6 @@ async def test_64_mib_arrive_intact_over_two_sockets(offload: bool, channel: int
         assert await first.lost is None
     assert second.received == payload
     statistics = first.transport.get_extra_info("statistics")
-    assert statistics.offload == offload
     assert statistics.sent_bytes == 64 << 20
-    assert statistics.receive_buffer_bytes > 100_000
     assert statistics.datagram_bytes == 16_272
     assert not statistics.dropped
