@@ -5,6 +5,7 @@ The JSON (`SCHEMA`) is stable: fields and the names of findings are added, never
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 from collections.abc import Iterator
@@ -89,7 +90,7 @@ class Report:
             "schema": SCHEMA,
             "reachable": self.reachable,
             "verdict": self.verdict,
-            "rungs": [rung.to_json() for rung in self.rungs],
+            "rungs": [dataclasses.asdict(rung) for rung in self.rungs],
             "findings": [finding.to_json() for finding in self.findings],
             "took_s": round(self.took_s, 3),
         }

@@ -28,9 +28,6 @@ class Rung:
     outlook: Outlook
     why: str
 
-    def to_json(self) -> dict[str, str]:
-        return {"name": self.name, "outlook": self.outlook, "why": self.why}
-
 
 def expect_rungs(findings: Sequence[Finding], allowed: Sequence[str] = PATHS) -> tuple[Rung, ...]:
     """Verdicts on tcp, punched, udp and relay, best first; `allowed` by the settings."""
@@ -59,15 +56,13 @@ def _tcp(details: dict[str, Any], nat: dict[str, Any]) -> Rung:
     if udp.get("asked") and not udp.get("answered") and not udp.get("answered_by_tcp"):
         return Rung("tcp", "some", "peers of the same network; nothing outside answers this machine")
     # IPv6 addresses are public as a rule, and as a rule behind a firewall that lets in no stranger
-    if any(":" not in host for host in details.get("addresses", {}).get("public", ())):
-        if nat.get("filtering", "unknown") in ("unknown", "endpoint-independent"):
-            return Rung(
-                "tcp", "likely", "this machine has a public address; a firewall may still refuse peers"
-            )
-        return Rung(
-            "tcp", "some", "the address is public, behind a firewall; peers that can be reached are dialled"
-        )
-    return Rung("tcp", "some", "peers of the same network or VPN, and peers whose own address can be reached")
+    if not any(":" not in host for host in details.get("addresses", {}).get("public", ())):
+        why = "peers of the same network or VPN, and peers whose own address can be reached"
+        return Rung("tcp", "some", why)
+    if nat.get("filtering", "unknown") in ("unknown", "endpoint-independent"):
+        return Rung("tcp", "likely", "this machine has a public address; a firewall may still refuse peers")
+    why = "the address is public, behind a firewall; peers that can be reached are dialled"
+    return Rung("tcp", "some", why)
 
 
 def _punched(nat: dict[str, Any]) -> Rung:
@@ -97,13 +92,10 @@ def _udp(nat: dict[str, Any], udp: Outcome) -> Rung:
 def _relay(turn: Sequence[Finding]) -> Rung:
     if not turn:
         return Rung("relay", "unlikely", "no TURN server is configured")
-    working = [finding for finding in turn if finding.outcome == "ok"]
-    if working:
-        return Rung(
-            "relay",
-            "likely",
-            f"{working[0].details['url']} relays by {working[0].details['transport'].upper()}",
-        )
+    for finding in turn:
+        if finding.outcome == "ok":
+            why = f"{finding.details['url']} relays by {finding.details['transport'].upper()}"
+            return Rung("relay", "likely", why)
     if any(finding.outcome == "unknown" for finding in turn):
         return Rung("relay", "unknown", "the TURN servers did not answer in time")
     return Rung("relay", "unlikely", "no configured TURN server can be used; see turn")
