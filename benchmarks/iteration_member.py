@@ -20,6 +20,7 @@ from torch import nn
 from benchmarks.sums_member import learn_rate, meet, part
 from duetlink.base.runtime.loop import LoopThread
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.reduce_options import ReduceOptions
 
 LEARNING_RATE = 0.002  # with more, the loss rises in the first steps
 SAMPLED = 64  # one item in so many tells the threshold, as in Deep Gradient Compression (arXiv 1712.01887)
@@ -98,7 +99,7 @@ def main() -> None:
 
     def ours(codec: str | None, **more: Any) -> Sum:
         def mean(array: np.ndarray) -> np.ndarray:
-            call = group.all_reduce(array, "mean", in_place=True, codec=codec, algorithm="ring", **more)
+            call = group.all_reduce(array, ReduceOptions("mean", True, "ring", codec), **more)
             return np.asarray(thread.run(call))
 
         return mean
@@ -156,9 +157,9 @@ def check(
     nn.functional.cross_entropy(training.model(batch[0]), batch[1]).backward()
     given = training.sparse()
     training._memory[:] = 0
-    dense = thread.run(group.all_reduce(given, "mean", algorithm="ring"))
+    dense = thread.run(group.all_reduce(given, ReduceOptions("mean", algorithm="ring")))
     for codec in ("union", "auto"):
-        coded = thread.run(group.all_reduce(given, "mean", algorithm="ring", codec=codec))
+        coded = thread.run(group.all_reduce(given, ReduceOptions("mean", algorithm="ring", codec=codec)))
         if np.asarray(coded).tobytes() != np.asarray(dense).tobytes():
             raise SystemExit(f"{codec}: other bits than the dense ring's")
     group.flat.remembered.clear()

@@ -2,10 +2,10 @@
 
 Each way sums the same float32 arrays in the same processes, in turn. On loopback, and, with root on Linux,
 between namespaces whose links carry 1 Gbit/s and 100 Mbit/s each way. The all-gather sends int32 places and
-float32 values, which each member adds. `lhc` is the scheme of arXiv 2402.07529. A time is rank 0's, from a
-barrier on; bytes are what it has sent. Dense arrays go by the dense ring twice: how far these two are apart
-is how far one can trust a difference. Every result is compared bit by bit with our dense ring's: other
-orders of additions (gloo, the all-gather) give other bits, and `lhc` gives other numbers.
+float32 values, which each member adds. `lhc` is the scheme of arXiv 2402.07529 (`baselines/lhc.py`). A time
+is rank 0's, from a barrier on; bytes are what it has sent. Dense arrays go by the dense ring twice: how far
+these two are apart is how far one can trust a difference. Every result is compared bit by bit with our dense
+ring's: other orders of additions (gloo, the all-gather) give other bits, and `lhc` gives other numbers.
 """
 
 from __future__ import annotations

@@ -57,5 +57,5 @@ class AwaitableGroup:
             asyncio.get_running_loop()
         except RuntimeError:  # nobody could wait for what would begin here
             raise LocalProtocolError(f"no event loop runs here to await it: call group.{name}") from None
-        method = getattr(self._operations, name)
-        return asyncio.wrap_future(self._thread.submit(method(Call(here()), *args, **kwargs)))
+        own = getattr(self._operations, name, None) or functools.partial(self._operations.run, name)
+        return asyncio.wrap_future(self._thread.submit(own(Call(here()), *args, **kwargs)))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 from collections.abc import Callable, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -484,13 +485,13 @@ class Group(KnownAttributes):
         only the root decodes: members on the way add chunks that they cannot read. A member that gives None
         has no part in the sum; it adds what the others send, without knowing what that is.
         """
-        return self._run(self._operations.reduce, value, root, op, codec=codec, timeout_s=timeout_s)
+        return self._plain("reduce", value, root, op, codec=codec, timeout_s=timeout_s)
 
     def reduce_scatter(
         self, values: Sequence[Any], op: str = "sum", *, timeout_s: float | None = None
     ) -> Any:
         """Combine all members' `values[rank]` for every rank; each has the one of its own rank."""
-        return self._run(self._operations.reduce_scatter, values, op, timeout_s=timeout_s)
+        return self._plain("reduce_scatter", values, op, timeout_s=timeout_s)
 
     def broadcast(
         self, value: Any = None, root: int = 0, *, in_place: bool = False, timeout_s: float | None = None
@@ -498,37 +499,40 @@ class Group(KnownAttributes):
         """Bring the root's value to all; the others need give none. With `in_place` each gives one of the
         root's form, into whose arrays it is written, and has it back.
         """
-        return self._run(self._operations.broadcast, value, root, in_place=in_place, timeout_s=timeout_s)
+        return self._plain("broadcast", value, root, in_place=in_place, timeout_s=timeout_s)
 
     def all_gather(self, value: Any, *, timeout_s: float | None = None) -> list[Any]:
         """Bring every member's value to all, by rank."""
-        return self._run(self._operations.all_gather, value, timeout_s=timeout_s)
+        found: list[Any] = self._plain("all_gather", value, timeout_s=timeout_s)
+        return found
 
     def gather(self, value: Any, root: int = 0, *, timeout_s: float | None = None) -> list[Any] | None:
         """Bring every member's value to the root, by rank; the others have None."""
-        return self._run(self._operations.gather, value, root, timeout_s=timeout_s)
+        found: list[Any] | None = self._plain("gather", value, root, timeout_s=timeout_s)
+        return found
 
     def scatter(
         self, values: Sequence[Any] | None = None, root: int = 0, *, timeout_s: float | None = None
     ) -> Any:
         """Bring `values[rank]` of the root to each; the others give none."""
-        return self._run(self._operations.scatter, values, root, timeout_s=timeout_s)
+        return self._plain("scatter", values, root, timeout_s=timeout_s)
 
     def all_to_all(self, values: Sequence[Any], *, timeout_s: float | None = None) -> list[Any]:
         """Bring `values[j]` of each member to member j, who has them by rank."""
-        return self._run(self._operations.all_to_all, values, timeout_s=timeout_s)
+        found: list[Any] = self._plain("all_to_all", values, timeout_s=timeout_s)
+        return found
 
     def barrier(self, *, timeout_s: float | None = None) -> None:
         """Return when every member has called this."""
-        self._run(self._operations.barrier, timeout_s=timeout_s)
+        self._plain("barrier", timeout_s=timeout_s)
 
     def send(self, value: Any, to: int, tag: int = 0, *, timeout_s: float | None = None) -> None:
         """Send a value to one member, who calls `recv`."""
-        self._run(self._operations.send, value, to, tag, timeout_s=timeout_s)
+        self._plain("send", value, to, tag, timeout_s=timeout_s)
 
     def recv(self, of: int | None = None, tag: int = 0, *, timeout_s: float | None = None) -> Any:
         """The next value with that tag from that member, or from any: has `value`, `rank` and `tag`."""
-        return self._run(self._operations.recv, of, tag, timeout_s=timeout_s)
+        return self._plain("recv", of, tag, timeout_s=timeout_s)
 
     def rounds(
         self, part: Part, *, quorum: int | None = None, grace_s: float = 10.0, shows: str = "average"
@@ -553,6 +557,9 @@ class Group(KnownAttributes):
         return Rounds(self._life, self._thread, self._operations.note, part, quorum=quorum, grace_s=grace_s)
 
     # -- inside ----------------------------------------------------------------------------------------------
+
+    def _plain(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return self._run(functools.partial(self._operations.run, name), *args, **kwargs)
 
     def _run(
         self,

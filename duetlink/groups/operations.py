@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
+import inspect
 import math
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from numbers import Real
 from types import FunctionType, MethodType
 from typing import Any, SupportsIndex, TypeVar
@@ -22,7 +24,7 @@ from duetlink.groups import averaging, shared_state
 from duetlink.groups.call import Call
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.engine import INTERRUPTED
-from duetlink.groups.collectives.reduce_options import ReduceOptions
+from duetlink.groups.collectives.reduce_options import SUMS, ReduceOptions
 from duetlink.groups.life import GroupLife
 from duetlink.groups.records import Records
 from duetlink.groups.secure import averages
@@ -31,13 +33,10 @@ from duetlink.groups.secure.sums import SecureSum
 
 T = TypeVar("T")
 
-_SUMS = ("sum", "mean")
-OPERATIONS = (
-    "admit",
+# those that are one operation of `Collectives`, by the same arguments
+_PLAIN = (
     "all_gather",
-    "all_reduce",
     "all_to_all",
-    "average",
     "barrier",
     "broadcast",
     "gather",
@@ -46,8 +45,16 @@ OPERATIONS = (
     "reduce_scatter",
     "scatter",
     "send",
-    "sync",
 )
+OPERATIONS = tuple(sorted((*_PLAIN, "admit", "all_reduce", "average", "sync")))
+_BY_ONE = ("recv", "send")  # which the other members do not call
+_REDUCTIONS = ("reduce", "reduce_scatter")
+_ROOT_GIVES = {"broadcast": True, "scatter": True, "gather": False}  # elsewhere all give
+
+
+@functools.cache
+def _signature(name: str) -> inspect.Signature:
+    return inspect.signature(getattr(Collectives, name))
 
 
 class Operations:
@@ -96,11 +103,16 @@ class Operations:
                     )
 
     async def sync(self, call: Call, state: Any, *, timeout_s: float | None = None) -> Any:
+        self.check("sync", "sync")
         given = averaging.state_of(state)
-        found, _ = await self._run(
-            call, "sync", given, lambda c: shared_state.sync(c, state, call.place), timeout_s
-        )
-        return found
+        async with self._timed(call, "sync", timeout_s):
+            attempts = self._life.running.attempts()
+            while True:
+                async with attempts as collectives:
+                    async with self._begun(collectives, call):
+                        await self.note("sync", given)
+                    found, _ = await shared_state.sync(collectives, state, call.place)
+                    return found
 
     async def all_reduce(
         self, call: Call, value: Any, options: ReduceOptions, *, timeout_s: float | None = None
@@ -122,139 +134,33 @@ class Operations:
                     party = Party(*self._life.roll())
                     return await sums.run(collectives, party, given, options, call=call.place)
 
-    async def reduce(
-        self,
-        call: Call,
-        value: Any,
-        root: int = 0,
-        op: str = "sum",
-        *,
-        codec: str | None = None,
-        timeout_s: float | None = None,
+    async def run(
+        self, name: str, call: Call, /, *args: Any, timeout_s: float | None = None, **kwargs: Any
     ) -> Any:
-        call.codec = codec or ""
-        return await self._run(
-            call,
-            "reduce",
-            value,
-            lambda c: c.reduce(value, root, op, codec=codec, call=call.place),
-            timeout_s,
-            sums=op in _SUMS,
-        )
-
-    async def reduce_scatter(
-        self, call: Call, values: Sequence[Any], op: str = "sum", *, timeout_s: float | None = None
-    ) -> Any:
-        return await self._run(
-            call,
-            "reduce_scatter",
-            values,
-            lambda c: c.reduce_scatter(values, op, call=call.place),
-            timeout_s,
-            sums=op in _SUMS,
-        )
-
-    async def broadcast(
-        self,
-        call: Call,
-        value: Any = None,
-        root: int = 0,
-        *,
-        in_place: bool = False,
-        timeout_s: float | None = None,
-    ) -> Any:
-        return await self._run(
-            call,
-            "broadcast",
-            value,
-            lambda c: c.broadcast(value, root, in_place=in_place, call=call.place),
-            timeout_s,
-            root=root,
-        )
-
-    async def all_gather(self, call: Call, value: Any, *, timeout_s: float | None = None) -> Any:
-        return await self._run(
-            call, "all_gather", value, lambda c: c.all_gather(value, call=call.place), timeout_s
-        )
-
-    async def gather(
-        self, call: Call, value: Any, root: int = 0, *, timeout_s: float | None = None
-    ) -> list[Any] | None:
-        return await self._run(
-            call, "gather", value, lambda c: c.gather(value, root, call=call.place), timeout_s, to=root
-        )
-
-    async def scatter(
-        self,
-        call: Call,
-        values: Sequence[Any] | None = None,
-        root: int = 0,
-        *,
-        timeout_s: float | None = None,
-    ) -> Any:
-        return await self._run(
-            call, "scatter", values, lambda c: c.scatter(values, root, call=call.place), timeout_s, root=root
-        )
-
-    async def all_to_all(self, call: Call, values: Sequence[Any], *, timeout_s: float | None = None) -> Any:
-        return await self._run(
-            call, "all_to_all", values, lambda c: c.all_to_all(values, call=call.place), timeout_s
-        )
-
-    async def barrier(self, call: Call, *, timeout_s: float | None = None) -> None:
-        async with self._timed(call, "barrier", timeout_s):
-            attempts = self._life.running.attempts()
-            while True:
-                async with attempts as collectives:
-                    await self._in_order()
-                    return await collectives.barrier(call=call.place)
-
-    async def send(
-        self, call: Call, value: Any, to: int, tag: int = 0, *, timeout_s: float | None = None
-    ) -> None:
-        _check_tag(tag)
-        await self._run(
-            call,
-            "send",
-            value,
-            lambda c: c.send(value, to, tag, moved=call.note),
-            timeout_s,
-            to=to,
-            counts=False,
-        )
-
-    async def recv(
-        self, call: Call, of: int | None = None, tag: int = 0, *, timeout_s: float | None = None
-    ) -> Any:
-        _check_tag(tag)
-        return await self._run(
-            call, "recv", None, lambda c: c.recv(of, tag, moved=call.note), timeout_s, counts=False
-        )
-
-    async def _run(
-        self,
-        call: Call,
-        name: str,
-        value: Any,
-        work: Callable[[Collectives], Awaitable[T]],
-        timeout_s: float | None,
-        *,
-        sums: bool = False,
-        root: int | None = None,
-        to: int | None = None,
-        counts: bool = True,
-    ) -> T:
-        """One operation: allowed, written down, run. Only `root` gives, only `to` gets a value, if given."""
-        self.check(name, "sum" if sums else name)
+        """That operation of `Collectives`, which says what its arguments mean."""
+        given = _signature(name).bind(None, *args, **kwargs).arguments
+        root, to = given.get("root", 0), given.get("to")
+        if name in _BY_ONE:
+            _check_tag(given.get("tag", 0))
+            given["moved"] = call.note
+        else:
+            given["call"] = call.place
+            call.codec = given.get("codec") or ""
+        if name != "barrier":  # which shows nothing
+            self.check(name, "sum" if name in _REDUCTIONS and given.get("op", "sum") in SUMS else name)
+        value = given.get("value", given.get("values"))
+        del given["self"]
         async with self._timed(call, name, timeout_s):
-            attempts = self._life.running.attempts(counts=counts)
+            attempts = self._life.running.attempts(counts=name not in _BY_ONE)
             while True:
                 async with attempts as collectives:
                     # nobody but the one member waits for a message, and it goes on waiting
-                    async with self._begun(collectives, call) if counts else self._beginning:
-                        if value is not None and root in (None, collectives.rank) and to != collectives.rank:
-                            await self.note(name, value, to)
-                    return await work(collectives)
+                    async with self._beginning if name in _BY_ONE else self._begun(collectives, call):
+                        at_root = collectives.rank == root
+                        gives = at_root == _ROOT_GIVES.get(name, at_root) and collectives.rank != to
+                        if value is not None and gives:
+                            await self.note(name, value, root if name == "gather" else to)
+                    return await getattr(collectives, name)(**given)
 
     async def _in_order(self) -> None:
         """Until those that were called before have begun."""

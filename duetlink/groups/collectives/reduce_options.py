@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from duetlink.errors import SettingError
 
+SUMS = ("sum", "mean")  # results that show less of each value than others do
+
 
 @dataclass(frozen=True, slots=True)
 class ReduceOptions:
@@ -41,5 +43,4 @@ class ReduceOptions:
 
     @property
     def is_sum(self) -> bool:
-        """Whether the result is a sum or a mean, which shows less of each value than others do."""
-        return self.op in ("sum", "mean")
+        return self.op in SUMS

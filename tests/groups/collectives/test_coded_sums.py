@@ -506,22 +506,6 @@ async def test_numbers_too_far_apart_for_a_sketch_go_by_union(make_group: MakeGr
 # -- ways that change values ---------------------------------------------------------------------------------
 
 
-async def test_the_papers_scheme_is_near_the_sum_and_counts_its_guesses(make_group: MakeGroup) -> None:
-    group = make_group(2)
-    for density, least_guesses, most_guesses in ((0.02, 1, 200), (0.3, 30_000, 61_000)):
-        arrays = sparse_arrays(2, 200_000, density, "shared")
-        dense, coded, reports = await both(group, arrays, "lhc")
-        assert coded[0].tobytes() == coded[1].tobytes()  # type: ignore[attr-defined]
-        assert least_guesses <= reports[0].estimated_items <= most_guesses
-        assert not reports[0].lossless
-        difference = np.abs(np.asarray(coded[0]) - np.asarray(dense[0]))
-        if density < 0.1:  # what is read is near; what two blocks of equal hashes have is not
-            assert np.quantile(difference, 0.999) < 1e-4 < difference.max()
-        assert np.count_nonzero(difference) > 0.4 * reports[0].union_items  # the last bit alone is half of it
-    with pytest.raises(UnsupportedValue):
-        await group.members[0].all_reduce(np.ones(3), ReduceOptions(codec="lhc"))
-
-
 async def test_members_agree_on_the_longest_rows_of_the_sum(make_group: MakeGroup) -> None:
     group = make_group(3)
     arrays = [noise(128 * 100 - 5, rank) * np.float32(0.01) for rank in range(3)]
@@ -568,7 +552,6 @@ async def test_what_a_codec_is_not_for_is_refused_before_anything_is_sent(make_g
         ("int8", np.ones(3, complex), "sum"),
         # floats, which it could sum, come before what it cannot
         ("integers", {"weight": np.ones(3), "steps": np.ones(3, np.int64)}, "mean"),
-        ("lhc", [np.ones(3, np.float32), np.ones(3)], "sum"),
     ):
         with pytest.raises(UnsupportedValue):
             await group.members[0].all_reduce(value, ReduceOptions(op, codec=codec))

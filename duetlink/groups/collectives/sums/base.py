@@ -28,7 +28,6 @@ class SumReport:
     dense_items: int  # items that were added as they are, of all or of the union
     union_items: int | None = None  # items that are not zero at some member, where that was found out
     bound: float = 0.0  # how far an item may be from the sum, before it is rounded; inf: nobody knows
-    estimated_items: int = 0  # items that are a guess: only the paper's own scheme has any
     left_out_items: int = 0  # items that are not 0 here and did not travel
     predicted_s: Mapping[str, float] = field(default_factory=dict)
     elapsed_s: float = 0.0
@@ -38,7 +37,7 @@ class SumReport:
     @property
     def lossless(self) -> bool:
         """Whether the result has the bits of the dense sum."""
-        return self.bound == 0 and not self.estimated_items and not self.left_out_items
+        return self.bound == 0 and not self.left_out_items
 
     @property
     def density(self) -> float | None:
@@ -66,8 +65,6 @@ class SumReport:
             parts.append("no bound is known")
         elif self.bound:
             parts.append(f"each item within {self.bound:.3g} of the sum, before rounding")
-        if self.estimated_items:
-            parts.append(f"{self.estimated_items:,} items are estimates")
         if self.left_out_items:
             parts.append(f"{self.left_out_items:,} items of this member were left out")
         return "; ".join(parts)

@@ -13,7 +13,7 @@ from duetlink.groups.collectives.algorithms import ALGORITHMS
 from duetlink.groups.collectives.elements import Array
 from duetlink.groups.collectives.flat import FlatOperations, Manner
 from duetlink.groups.collectives.operands import check_codec
-from duetlink.groups.collectives.sums import agreed, automatic, blocks, integers, lhc, sketch, union
+from duetlink.groups.collectives.sums import agreed, automatic, blocks, integers, sketch, union
 from duetlink.groups.collectives.sums.base import Job, SumReport, check_floats, check_sum
 
 
@@ -30,7 +30,6 @@ SUMS: Mapping[str, CodedSum] = {
     "blocks": CodedSum(blocks.run, check_sum),
     "integers": CodedSum(integers.run, check_floats),
     "sketch": CodedSum(sketch.run, check_floats),
-    "lhc": CodedSum(lhc.run, lhc.check),
     agreed.NAME: CodedSum(agreed.run, agreed.check),
     **dict.fromkeys(integers.WIDTHS, CodedSum(integers.run, check_floats)),
 }

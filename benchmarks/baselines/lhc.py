@@ -4,26 +4,24 @@ Written from the paper's description. The array is blocks of 1024 columns. A blo
 three rows of a sketch of floats, a tenth as many rows as there are blocks. Sketches add up; so do bitmaps of
 what is not zero, by "or". Items alone in a cell are read and subtracted from their other two, until none is.
 
-It is not lossless, which is why it is here. Subtracting floats rounds, so even what was read differs from
-the sum. The bit that marks an item takes the place of its mantissa's last one. What cannot be read, about a
-fifth from 0.78 items for a cell on and always where two blocks have the same rows, is estimated by the median
-of three cells. The report counts those; the error of the others has no bound. `union` sends less.
+It is not lossless, which is why it is no codec of ours. Subtracting floats rounds, so even what was read
+differs from the sum. The bit that marks an item takes the place of its mantissa's last one. What cannot be
+read, about a fifth from 0.78 items for a cell on and always where two blocks have the same rows, is estimated
+by the median of three cells; the error of the others has no bound. `union` sends less.
 """
 
 from __future__ import annotations
-
-import math
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from duetlink.base.runtime.off_loop import off_loop
-from duetlink.data.codecs.element import FLOAT32, Element
+from duetlink.data.codecs.element import FLOAT32
 from duetlink.data.codecs.support import Places, places_of
-from duetlink.errors import UnsupportedValue
-from duetlink.groups.collectives.elements import Array, divide
-from duetlink.groups.collectives.sums.base import Job, SumReport, check_sum
+from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.elements import Array
+from duetlink.groups.collectives.flat import Manner
+from duetlink.groups.collectives.sums.base import Job
 from duetlink.groups.collectives.sums.union import union_of_supports
 
 COLUMNS = 1024
@@ -33,26 +31,16 @@ HASHES = 3
 Cells = NDArray[np.int64]
 
 
-def check(codec: str, element: Element, op: str) -> None:
-    """Raises UnsupportedValue for items that are not float32, as in the paper."""
-    check_sum(codec, element, op)
-    if element != FLOAT32:
-        raise UnsupportedValue(f"codec {codec} is for float32, not {element.name}")
-
-
-async def run(job: Job) -> SumReport:
-    """About the sum: see above."""
-    bitmap, union_items = await union_of_supports(job)
-    places = places_of(bitmap, job.array.size)
-    sketch: Array = await off_loop(job.array.nbytes, sketch_of, job.array)
+async def all_reduce(members: Collectives, array: Array) -> int:
+    """About the sum of all members' flat float32 arrays, in place; returns how many items are estimates."""
+    job = Job(members.flat, array, FLOAT32, "sum", "lhc", Manner(algorithm="ring"))
+    bitmap, _ = await union_of_supports(job)
+    places = places_of(bitmap, array.size)
+    sketch: Array = await off_loop(array.nbytes, sketch_of, array)
     await job.flat.all_reduce(sketch, FLOAT32, "sum", job.values_step("sketch"), restore=False)
-    values, estimated = await off_loop(job.array.nbytes, read_back, sketch, places, job.array.size)
-    if job.op == "mean":
-        divide(values, job.members, FLOAT32)
-    job.array[places] = values
-    why = f"{sketch.size:,} cells for {union_items:,} items"
-    report = job.report("lhc", why, dense_items=0, union_items=union_items)
-    return replace(report, bound=math.inf, estimated_items=estimated)
+    values, estimated = await off_loop(array.nbytes, read_back, sketch, places, array.size)
+    array[places] = values
+    return int(estimated)
 
 
 def sketch_rows(items: int) -> int:
