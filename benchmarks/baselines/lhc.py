@@ -37,7 +37,7 @@ async def all_reduce(members: Collectives, array: Array) -> int:
     bitmap, _ = await union_of_supports(job)
     places = places_of(bitmap, array.size)
     sketch: Array = await off_loop(array.nbytes, sketch_of, array)
-    await job.flat.all_reduce(sketch, FLOAT32, "sum", job.values_step("sketch"), restore=False)
+    await job.flat.all_reduce(sketch, FLOAT32, "sum", job.step("sketch"), restore=False)
     values, estimated = await off_loop(array.nbytes, read_back, sketch, places, array.size)
     array[places] = values
     return int(estimated)

@@ -53,7 +53,6 @@ from duetlink.groups.collectives.sums.adders import Adders
 from duetlink.groups.collectives.sums.automatic import foreseen
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.trees import Tree, from_bytes, take_apart, to_bytes
-from duetlink.groups.collectives.work import Progress
 from duetlink.groups.transport import Transport
 
 _REMEMBERED_SUMS = 64
@@ -235,7 +234,6 @@ class Collectives:
         *,
         memory: Array | None = None,
         call: str = "",
-        progress: Progress | None = None,
     ) -> object:
         """Combine all members' values; everybody has the result, in the same bits.
 
@@ -246,7 +244,6 @@ class Collectives:
             memory: of a value of one kind of items, as one flat array: what a codec left out of it before,
                 and after this what it leaves out now.
             call: where it was called, for errors.
-            progress: is called with the parts that are done, and how many there are.
         """
         assert not options.secure
         op, codec = options.op, options.codec
@@ -265,7 +262,7 @@ class Collectives:
         flats: dict[str, Array] = {}
         for element in tree.elements:
             operand = await Operand.of(tree, element, op, self.size, in_place=direct)
-            manner = Manner(operand.what, "", call, options.algorithm, progress, codec)
+            manner = Manner(operand.what, "", call, options.algorithm, codec)
             array, wide = operand.array, operand.wide
             if coded is None:
                 await self.flat.all_reduce(array, wide, operand.op, manner, restore=direct)
@@ -292,7 +289,6 @@ class Collectives:
         algorithm: str | None = None,
         codec: str | None = None,
         call: str = "",
-        progress: Progress | None = None,
     ) -> object:
         """Combine all members' values; the root returns the result, the others None.
 
@@ -301,7 +297,7 @@ class Collectives:
         """
         root = checked_rank(root, self.size)
         if codec is not None and codec in reduced.CODECS:
-            return await self._reduce_coded(value, root, op, codec, call, progress)
+            return await self._reduce_coded(value, root, op, codec, call)
         tree = take_apart(value)
         check(tree, op, in_place=False)
         if codec is not None:
@@ -312,14 +308,12 @@ class Collectives:
         flats = {}
         for element in tree.elements:
             operand = await Operand.of(tree, element, op, self.size)
-            manner = Manner(operand.what, "", call, algorithm, progress, codec)
+            manner = Manner(operand.what, "", call, algorithm, codec)
             await self.flat.reduce(operand.array, operand.wide, operand.op, root, manner, restore=False)
             flats[element.name] = operand.items()
         return tree.with_items(flats) if self.rank == root else None
 
-    async def _reduce_coded(
-        self, value: object, root: int, op: str, codec: str, call: str, progress: Progress | None
-    ) -> object:
+    async def _reduce_coded(self, value: object, root: int, op: str, codec: str, call: str) -> object:
         tree = None if value is None else take_apart(value)
         if tree is not None:
             check(tree, op, in_place=False)
@@ -328,7 +322,7 @@ class Collectives:
         form = b"" if tree is None else tree.what.encode()
         forms = await self._forms.tell_each(form, f"reduce to a {op} by {codec}", call)
         gives = reduced.check_forms(forms, self.engine.name)
-        manner = Manner(f"{op}, codec {codec}", place=call, progress=progress)
+        manner = Manner(f"{op}, codec {codec}", place=call)
         adders = Adders(self.flat, root, gives, manner, self._limit_bytes)
         if tree is None:
             await adders.help()
@@ -353,7 +347,6 @@ class Collectives:
         algorithm: str | None = None,
         codec: str | None = None,
         call: str = "",
-        progress: Progress | None = None,
     ) -> object:
         """Combine all members' `values[rank]` for every rank; each returns the one of its own rank."""
         trees = one_for_each(values, self.size)
@@ -379,7 +372,7 @@ class Collectives:
             out = np.empty(sizes[self.rank], wide.storage)
             what = "; ".join(described(tree, element) for tree in trees) if len(trees) <= 9 else ""
             what = f"{len(sizes)} values {what}".rstrip() + (", in halves" if halved else "")
-            manner = Manner(what, "", call, algorithm, progress, codec)
+            manner = Manner(what, "", call, algorithm, codec)
             await self.flat.reduce_scatter(given, out, wide, sizes, "sum" if halved else op, manner)
             if halved:
                 out = mean_of_halves(out, self.size)
@@ -396,7 +389,6 @@ class Collectives:
         *,
         in_place: bool = False,
         call: str = "",
-        progress: Progress | None = None,
     ) -> object:
         """Bring the root's value to all. The others need none, unless it is to be written in place."""
         root = checked_rank(root, self.size)
@@ -410,7 +402,7 @@ class Collectives:
         )
         form = Tree.from_wire(told, self._limit_bytes)
         if at_root and tree is not None:
-            await self._broadcast(to_bytes(tree), root, form, call, progress)
+            await self._broadcast(to_bytes(tree), root, form, call)
             return value
         if in_place and tree is not None and tree.what != form.what:
             at = f" at {call}" if call else ""
@@ -419,30 +411,26 @@ class Collectives:
                 f"{tree.what} to be written{at}"
             )
         data = np.empty(sum(leaf.size_bytes for leaf in form.leaves), np.uint8)
-        await self._broadcast(data, root, form, call, progress)
+        await self._broadcast(data, root, form, call)
         if in_place and tree is not None:
             tree.write(from_bytes(tree, data))
             return value
         return form.with_items(from_bytes(form, data))
 
     @in_turn
-    async def all_gather(
-        self, value: object, *, call: str = "", progress: Progress | None = None
-    ) -> list[object]:
+    async def all_gather(self, value: object, *, call: str = "") -> list[object]:
         """Bring every member's value to all, by rank. The values may differ in form."""
         tree = take_apart(value)
         await self.prepare()
         forms = await self._forms.tell_all(tree, "all_gather", call)
         sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
         out = np.empty(sum(sizes), np.uint8)
-        manner = Manner(place=call, progress=progress)
+        manner = Manner(place=call)
         await self.flat.all_gather(to_bytes(tree), out, UINT8, sizes, manner)
         return values_of(forms, sizes, out)
 
     @in_turn
-    async def gather(
-        self, value: object, root: int = 0, *, call: str = "", progress: Progress | None = None
-    ) -> list[object] | None:
+    async def gather(self, value: object, root: int = 0, *, call: str = "") -> list[object] | None:
         """Bring every member's value to the root, by rank; the others return None. Forms may differ."""
         root = checked_rank(root, self.size)
         tree = take_apart(value)
@@ -450,7 +438,7 @@ class Collectives:
         forms = await self._forms.tell_all(tree, "gather", call)
         sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
         out = np.empty(sum(sizes), np.uint8) if self.rank == root else None
-        manner = Manner(place=call, progress=progress)
+        manner = Manner(place=call)
         await self.flat.gather(to_bytes(tree), out, UINT8, sizes, root, manner)
         return None if out is None else values_of(forms, sizes, out)
 
@@ -461,7 +449,6 @@ class Collectives:
         root: int = 0,
         *,
         call: str = "",
-        progress: Progress | None = None,
     ) -> object:
         """Bring `values[rank]` of the root to each; the others give none."""
         root = checked_rank(root, self.size)
@@ -476,13 +463,11 @@ class Collectives:
         sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
         given = np.concatenate([to_bytes(tree) for tree in trees]) if trees else None
         out = np.empty(sizes[self.rank], np.uint8)
-        await self.flat.scatter(given, out, UINT8, sizes, root, Manner(place=call, progress=progress))
+        await self.flat.scatter(given, out, UINT8, sizes, root, Manner(place=call))
         return forms[self.rank].with_items(from_bytes(forms[self.rank], out))
 
     @in_turn
-    async def all_to_all(
-        self, values: Sequence[object], *, call: str = "", progress: Progress | None = None
-    ) -> list[object]:
+    async def all_to_all(self, values: Sequence[object], *, call: str = "") -> list[object]:
         """Bring `values[j]` of each member to member j, who returns them by rank. Forms may differ."""
         trees = one_for_each(values, self.size)
         await self.prepare()
@@ -492,7 +477,7 @@ class Collectives:
         pieces = [to_bytes(tree) for tree in trees]
         out = np.empty(sum(sizes), np.uint8)
         given_sizes = [len(piece) for piece in pieces]
-        manner = Manner(place=call, progress=progress)
+        manner = Manner(place=call)
         await self.flat.all_to_all(np.concatenate(pieces), given_sizes, out, sizes, UINT8, manner)
         return values_of(forms, sizes, out)
 
@@ -571,9 +556,7 @@ class Collectives:
         await self.flat.all_reduce(items, element, "sum", replace(manner, what=what))
         mean[places] = items
 
-    async def _broadcast(
-        self, data: Array, root: int, form: Tree, call: str, progress: Progress | None
-    ) -> None:
+    async def _broadcast(self, data: Array, root: int, form: Tree, call: str) -> None:
         if len(data):
-            manner = Manner(form.what, place=call, progress=progress)
+            manner = Manner(form.what, place=call)
             await self.flat.broadcast(data, UINT8, root, manner, restore=False)

@@ -18,14 +18,14 @@ from duetlink.data.codecs.element import UINT8, Element
 from duetlink.groups.collectives import algorithms
 from duetlink.groups.collectives.choice import SHARED, Candidate, Choice
 from duetlink.groups.collectives.costs import Costs
-from duetlink.groups.collectives.elements import Array, Combine, combination, divide
+from duetlink.groups.collectives.elements import Array, combination, divide
 from duetlink.groups.collectives.encoding import Encoding
 from duetlink.groups.collectives.engine import Engine
 from duetlink.groups.collectives.layout import Blocks, Layout, Whole
 from duetlink.groups.collectives.operation import Operation
 from duetlink.groups.collectives.schedule import Schedule
 from duetlink.groups.collectives.shared import SharedOperations
-from duetlink.groups.collectives.work import Progress, Work
+from duetlink.groups.collectives.work import Work
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,6 @@ class Manner:
     name: str = ""  # of what was called, if this is only a part of it
     place: str = ""  # where the program calls it
     algorithm: str | None = None  # None: the one that is predicted to be the quickest
-    progress: Progress | None = None
     codec: str | None = None  # lossless, for what travels; through shared memory nothing does
 
 
@@ -144,18 +143,10 @@ class FlatOperations:
         `sizes` are the blocks' numbers of items; `chosen` is what `order_of` gave for the larger array.
         """
         layout = Blocks.of(sizes, element.size_bytes)
-        work = Work(
-            self._operation("all_reduce", f"{element.name}[{_sizes(sizes)}]", op, None, chosen, manner),
-            self._schedule("all_reduce", chosen, None),
-            array,
-            array,
-            layout,
-            layout,
-            combination(op, element),
-            progress=manner.progress,
-            encoding=_encoding(manner, element),
+        what = f"{element.name}[{_sizes(sizes)}]"
+        await self._perform(
+            "all_reduce", chosen, what, array, array, layout, layout, element, op, None, manner
         )
-        await self.engine.perform(work)
         await _finish(array, element, op, self.engine.size)
 
     # -- one block for each member -------------------------------------------------------------------------
@@ -210,9 +201,8 @@ class FlatOperations:
         manner: Manner = PLAIN,
     ) -> None:
         """Combine all members' arrays, and keep block `rank` of the result."""
-        combine = combination(op, element)
         work = await off_loop(given.nbytes, given.copy)
-        await self._by_member("reduce_scatter", work, work, sizes, sizes, element, op, None, manner, combine)
+        await self._by_member("reduce_scatter", work, work, sizes, sizes, element, op, None, manner)
         out[...] = _block(work, sizes, self.engine.rank)
         await _finish(out, element, op, self.engine.size)
 
@@ -244,26 +234,13 @@ class FlatOperations:
         *,
         restore: bool,
     ) -> None:
-        combine = combination(op, element) if op is not None else None
         chosen = self.choice.best(kind, array.nbytes, root or 0, manner.algorithm)
-        schedule = self._schedule(kind, chosen, root)
-        layout = Whole.of(len(array), element.size_bytes, schedule.blocks)
-        operation = self._operation(kind, f"{element.name}[{len(array)}]", op, root, chosen, manner)
-        walk = self._walk(kind, chosen, root)
-        work = Work(
-            operation,
-            schedule,
-            array,
-            array,
-            layout,
-            layout,
-            combine,
-            walk,
-            restore,
-            manner.progress,
-            _encoding(manner, element),
+        blocks = self._schedule(kind, chosen, root).blocks
+        layout = Whole.of(len(array), element.size_bytes, blocks)
+        what = f"{element.name}[{len(array)}]"
+        await self._perform(
+            kind, chosen, what, array, array, layout, layout, element, op, root, manner, restore=restore
         )
-        await self.engine.perform(work)
 
     async def _by_member(
         self,
@@ -276,27 +253,55 @@ class FlatOperations:
         op: str | None,
         root: int | None,
         manner: Manner,
-        combine: Combine | None = None,
     ) -> None:
         # members of an all-to-all know different sizes, and have to choose the same
-        size_bytes = 0 if kind == "all_to_all" else sum(given_sizes) * element.size_bytes
+        knows_all = kind != "all_to_all"
+        size_bytes = sum(given_sizes) * element.size_bytes if knows_all else 0
         chosen = self.choice.best(kind, size_bytes, root or 0, manner.algorithm)
-        schedule = self._schedule(kind, chosen, root)
-        what = element.name if kind == "all_to_all" else f"{element.name}[{_sizes(given_sizes)}]"
-        given_layout: Layout = Blocks.of(given_sizes, element.size_bytes)
-        taken_layout: Layout = Blocks.of(taken_sizes, element.size_bytes)
-        operation = self._operation(kind, what, op, root, chosen, manner)
+        what = f"{element.name}[{_sizes(given_sizes)}]" if knows_all else element.name
+        given_layout = Blocks.of(given_sizes, element.size_bytes)
+        taken_layout = Blocks.of(taken_sizes, element.size_bytes)
+        await self._perform(
+            kind, chosen, what, given, taken, given_layout, taken_layout, element, op, root, manner
+        )
+
+    async def _perform(
+        self,
+        kind: str,
+        chosen: Candidate,
+        what: str,
+        given: Array,
+        taken: Array,
+        given_layout: Layout,
+        taken_layout: Layout,
+        element: Element,
+        op: str | None,
+        root: int | None,
+        manner: Manner,
+        *,
+        restore: bool = False,
+    ) -> None:
+        operation = Operation(
+            manner.name or kind,
+            manner.what or what,
+            op or "",
+            root,
+            chosen.algorithm,
+            chosen.order,
+            manner.codec or "",
+            manner.place,
+        )
         work = Work(
             operation,
-            schedule,
+            self._schedule(kind, chosen, root),
             given,
             taken,
             given_layout,
             taken_layout,
-            combine,
+            combination(op, element) if op is not None else None,
             self._walk(kind, chosen, root),
-            progress=manner.progress,
-            encoding=_encoding(manner, element),
+            restore,
+            Encoding.of(manner.codec, element) if manner.codec is not None else None,
         )
         await self.engine.perform(work)
 
@@ -313,24 +318,6 @@ class FlatOperations:
         if chosen.algorithm == SHARED:
             return Schedule(1, ())
         return algorithms.schedule(kind, chosen.algorithm, self.engine.rank, chosen.order, root or 0)
-
-    def _operation(
-        self, kind: str, what: str, op: str | None, root: int | None, chosen: Candidate, manner: Manner
-    ) -> Operation:
-        return Operation(
-            manner.name or kind,
-            manner.what or what,
-            op or "",
-            root,
-            chosen.algorithm,
-            chosen.order,
-            manner.codec or "",
-            manner.place,
-        )
-
-
-def _encoding(manner: Manner, element: Element) -> Encoding | None:
-    return Encoding.of(manner.codec, element) if manner.codec is not None else None
 
 
 def _block(array: Array, sizes: Sequence[int], rank: int) -> Array:

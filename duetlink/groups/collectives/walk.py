@@ -54,16 +54,11 @@ class Walk:
             await self._walk_part(0)
             return
         todo = iter(range(parts))
-        done = 0
 
         async def walk_some() -> None:
-            nonlocal done
             for part in todo:
                 await self._walk_part(part)
-                done += 1
                 self._engine.done_bytes += work.taken.nbytes // parts
-                if work.progress is not None:
-                    work.progress(done, parts)
 
         walkers = [asyncio.ensure_future(walk_some()) for _ in range(min(_PARTS, parts))]
         try:

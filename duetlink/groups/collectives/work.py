@@ -11,8 +11,6 @@ from duetlink.groups.collectives.layout import Layout
 from duetlink.groups.collectives.operation import Operation
 from duetlink.groups.collectives.schedule import Schedule
 
-Progress = Callable[[int, int], None]  # parts done, of how many
-
 
 @dataclass(frozen=True, slots=True)
 class Work:
@@ -27,5 +25,4 @@ class Work:
     combine: Combine | None = None
     walk: Callable[[Work], Awaitable[None]] | None = None  # another way than to walk the schedule
     restore: bool = False  # whether `taken` is to be as it was if the operation fails
-    progress: Progress | None = None
     encoding: Encoding | None = None  # for what travels

@@ -196,19 +196,16 @@ async def test_a_deadline_is_not_taken_for_a_failure_of_the_engine(make_group: M
             await group.members[0].barrier()
 
 
-async def test_a_failure_within_one_member_ends_the_operation_everywhere(make_group: MakeGroup) -> None:
+async def test_a_failure_within_one_member_ends_the_operation_everywhere(
+    make_group: MakeGroup, monkeypatch: pytest.MonkeyPatch
+) -> None:
     group = make_group(2)
 
-    def broken(done: int, parts: int) -> None:
+    async def broken(of: int, part: int) -> None:
         raise ZeroDivisionError
 
-    async def call(member: Collectives) -> object:
-        progress = broken if member.rank == 1 else None
-        return await member.all_reduce(
-            np.zeros(2_000_000), ReduceOptions(algorithm="naive"), progress=progress
-        )
-
-    found = await group.all(call)
+    monkeypatch.setattr(group.members[1].engine, "take", broken)
+    found = await group.all(lambda m: m.all_reduce(np.zeros(2_000_000), ReduceOptions(algorithm="naive")))
     assert isinstance(found[1], ZeroDivisionError)
     later = await group.all(lambda m: m.barrier())
     assert isinstance(later[0], OperationAborted)

@@ -184,8 +184,7 @@ class Adders:
         whole = Whole(chunks.size, 1, _chunk_bytes())
         called = self._called(f"{chunks.size} bytes of chunks")
         operation = Operation(called.name, called.what, "sum", self.root, algorithm, order, "", called.place)
-        progress = self._manner.progress
-        work = Work(operation, schedule, chunks, chunks, whole, whole, self._add, progress=progress)
+        work = Work(operation, schedule, chunks, chunks, whole, whole, self._add)
         await engine.perform(work)
 
     def _way(self) -> tuple[Schedule, str, tuple[int, ...]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -11,8 +11,6 @@ from duetlink.data.codecs.element import Element
 from duetlink.errors import UnsupportedValue
 from duetlink.groups.collectives.elements import Array
 from duetlink.groups.collectives.flat import FlatOperations, Manner
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +96,8 @@ class Job(NamedTuple):
             what=f"{self.form}, codec {self.codec}: {what}",
             name="all_reduce",
             algorithm=None,
-            progress=None,
             codec=codec,
         )
-
-    def values_step(self, what: str) -> Manner:
-        """The same for the last one, in which most bytes travel."""
-        return replace(self.step(what), progress=self.manner.progress)
 
     def report(self, way: str, why: str, *, dense_items: int, union_items: int | None = None) -> SumReport:
         return SumReport(

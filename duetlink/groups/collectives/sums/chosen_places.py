@@ -41,6 +41,6 @@ async def sum_at(job: Job, places: Places, what: str) -> tuple[Places, Array]:
         return ordered, sizes, job.array[ordered]
 
     ordered, sizes, values = await off_loop(job.array.nbytes, gather)
-    manner = job.values_step(f"{places.size} {what}")
+    manner = job.step(f"{places.size} {what}")
     await job.flat.all_reduce_blocks(values, sizes, job.element, job.op, chosen, manner)
     return ordered, values

@@ -49,7 +49,7 @@ async def _by_lane(job: Job, lane: Lane, spans: Spans) -> SumReport:
     )
     integers: Array = await off_loop(job.array.nbytes, lane.to_integers, job.array)
     kind = BY_NAME[f"int{8 * lane.width_bytes}"]
-    await job.flat.all_reduce(integers, kind, "sum", job.values_step("integers"), restore=False)
+    await job.flat.all_reduce(integers, kind, "sum", job.step("integers"), restore=False)
 
     def put_back() -> None:
         lane.from_integers(integers, job.array)

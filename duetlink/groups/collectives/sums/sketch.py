@@ -56,7 +56,7 @@ async def _by_sketch(job: Job, terms: SketchTerms, places: Places, values: Array
         sketch = await off_loop(16 * job.array.nbytes, plan.sketch, places, integers)
         sizes.append(plan.cells)
         what = f"sketch {index} of {plan.cells} cells"
-        await job.flat.all_reduce(sketch, BY_NAME["uint64"], "sum", job.values_step(what), restore=False)
+        await job.flat.all_reduce(sketch, BY_NAME["uint64"], "sum", job.step(what), restore=False)
         peeled: Peeled = await off_loop(16 * job.array.nbytes, peel, plan, sketch)
         read.append(peeled)
         left = ~peeled.complete[plan.segments_of(places.astype(np.uint64))]
