@@ -19,10 +19,10 @@ from duetlink.groups.meeting.wiring import Wiring
 from duetlink.groups.member_links import MemberLinks
 from duetlink.groups.membership import messages
 from duetlink.groups.membership import schema_pb2 as pb
-from duetlink.groups.membership.machine import Standing
 from duetlink.groups.membership.messages import MOST_MEMBERS, MOST_SEATS, Epoch
 from duetlink.groups.membership.roster import Entry, Roster
 from duetlink.groups.membership.seated import Seated
+from duetlink.groups.membership.standing import Standing
 from duetlink.net.link.link import Link, LinkOwner
 from duetlink.net.signaling import SessionCode, SignalingServer
 

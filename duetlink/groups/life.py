@@ -26,12 +26,12 @@ from duetlink.groups.entrance import FOUNDER, Entrance
 from duetlink.groups.farewell import Farewell
 from duetlink.groups.meeting.wiring import Wiring
 from duetlink.groups.member_links import MemberLinks
-from duetlink.groups.membership import machine, messages
+from duetlink.groups.membership import events, machine, messages
 from duetlink.groups.membership import schema_pb2 as pb
-from duetlink.groups.membership.machine import Standing
 from duetlink.groups.membership.messages import Epoch
 from duetlink.groups.membership.roster import Entry, Roster
 from duetlink.groups.membership.seated import Seated
+from duetlink.groups.membership.standing import Standing
 from duetlink.groups.open_epoch import OpenEpoch
 from duetlink.groups.peer import MOST_TOPIC_CHARACTERS, MOST_WORD_BYTES
 from duetlink.groups.points import Points
@@ -204,7 +204,7 @@ class GroupLife:
         if not self._part_from(seat, error):
             return
         if self.standing is not None:
-            self.feed(machine.Gone(seat))
+            self.feed(events.Gone(seat))
         self.entrance.refill()
         if self.standing is not None and not self.standing.epoch.number:
             self.entrance.lost_one(LinkClosed("one of them has gone again"))
@@ -215,7 +215,7 @@ class GroupLife:
         now = self.standing
         return now is not None and now.is_member and seat in now.epoch.members
 
-    def reach(self, event: machine.Missed | machine.Found | machine.Waited) -> None:
+    def reach(self, event: events.Missed | events.Found | events.Waited) -> None:
         """This member, or one that it has a link to, is out of reach for a while, or in reach again."""
         if self.standing is not None and not self._is_ending:
             self.feed(event)
@@ -242,7 +242,7 @@ class GroupLife:
         """This member breaks the protocol: no link to it, and the others are told."""
         if self.links.end(seat, f"protocol violation: {error}"):
             self.departures.put_out(seat, error)
-            self.feed(machine.Gone(seat))
+            self.feed(events.Gone(seat))
 
     def _has_greeted_all(self, me: int) -> bool:
         """Whether all who were there before this member, and still are, have their end of the link to it."""
@@ -267,7 +267,7 @@ class GroupLife:
                     self.roster.entries.keys() >= set(found.proposal.members)
                 ):
                     raise RemoteProtocolError("a member committed an epoch of seats that nobody has")
-                self.feed(machine.Heard(seat, found))
+                self.feed(events.Heard(seat, found))
             case "newcomer" if seat == self._host and self.standing is not None:
                 told = message.newcomer
                 roster = self.roster.up_to(told.kept) if told.kept else self.roster
@@ -328,26 +328,26 @@ class GroupLife:
 
     # -- epochs ----------------------------------------------------------------------------------------------
 
-    def feed(self, event: machine.Event) -> None:
+    def feed(self, event: events.Event) -> None:
         assert self.standing is not None
         before = self.standing.epoch
         self.standing, actions = machine.step(self.standing, event)
         for action in actions:
             match action:
-                case machine.Send(seat, message):
+                case events.Send(seat, message):
                     self.links.send(seat, pb.GroupMessage(agreement=messages.to_wire(message)))
-                case machine.Tell(message):
+                case events.Tell(message):
                     self.links.send_all(pb.GroupMessage(agreement=messages.to_wire(message)))
-                case machine.GiveUp(seat):
+                case events.GiveUp(seat):
                     self._part_from(seat, self.peers[seat].loss or PeerLost("out of reach for too long"))
-                case machine.Revoke(epoch, lost, leaves):
+                case events.Revoke(epoch, lost, leaves):
                     self._revoke(epoch, lost, leaves)
-                case machine.Enter(epoch, even):
+                case events.Enter(epoch, even):
                     self._note_missing(before, epoch)
                     self._enter(epoch, even)
-                case machine.Stop(end="not admitted") as stop:
+                case events.Stop(end="not admitted") as stop:
                     self._not_admitted(self._why_over(stop))
-                case machine.Stop() as stop:
+                case events.Stop() as stop:
                     self._end(self._why_over(stop))
         if self.standing.leaving:
             self.running.losses.believe(self.standing.leaving)
@@ -396,7 +396,7 @@ class GroupLife:
             asyncio.get_running_loop().call_later(_LEAVING_S, self._lost_after_all, lost)
         self._fail(epoch.number, error)
 
-    def _why_over(self, stop: machine.Stop) -> DuetError:
+    def _why_over(self, stop: events.Stop) -> DuetError:
         if self._closing is not None or stop.end == "left":
             return LinkClosed(stop.why)
         assert self.standing is not None
@@ -477,7 +477,7 @@ class GroupLife:
 
     def admit(self, seats: tuple[int, ...]) -> None:
         """These come in with the next epoch, for which all wait; a single member calls it."""
-        self.feed(machine.Admit(seats))
+        self.feed(events.Admit(seats))
 
     def newcomers(self) -> tuple[int, ...]:
         """Seats of those who have links to all and wait for an epoch; known to the host."""
@@ -542,7 +542,7 @@ class GroupLife:
         await self._serve_out(serving_s)
         self._is_ending = True
         if self.standing is not None and self.why_closed is None:
-            self.feed(machine.Leave())
+            self.feed(events.Leave())
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(_LEAVING_S):
                     while self.why_closed is None:

@@ -15,8 +15,9 @@ from duetlink.errors import LinkClosed, PeerLost
 from duetlink.groups.meeting.wiring import Wiring
 from duetlink.groups.membership import messages
 from duetlink.groups.membership import schema_pb2 as pb
-from duetlink.groups.membership.machine import Found, Missed, Standing, Waited
+from duetlink.groups.membership.events import Found, Missed, Waited
 from duetlink.groups.membership.roster import Entry, Roster
+from duetlink.groups.membership.standing import Standing
 from duetlink.groups.peer import Peer
 from duetlink.net.link.link import Link, LinkOwner
 from duetlink.net.peer.deadline import Deadline

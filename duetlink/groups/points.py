@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
 from duetlink.groups.collectives.collectives import Collectives
-from duetlink.groups.membership.machine import Standing
+from duetlink.groups.membership.standing import Standing
 from duetlink.groups.running import Running
 
 T = TypeVar("T")

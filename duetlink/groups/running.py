@@ -10,7 +10,8 @@ from duetlink.base.again import again
 from duetlink.errors import DuetError, PeerLost
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.losses import Losses
-from duetlink.groups.membership.machine import Begun, Ended, Event, Spoil, Standing
+from duetlink.groups.membership.events import Begun, Ended, Event, Spoil
+from duetlink.groups.membership.standing import Standing
 from duetlink.groups.open_epoch import OpenEpoch
 
 T = TypeVar("T")

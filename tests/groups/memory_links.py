@@ -17,8 +17,8 @@ from typing import Any
 from duetlink.base.events import Sink
 from duetlink.errors import LinkClosed, PeerLost, RemoteProtocolError, StreamClosed
 from duetlink.groups.life import GroupLife
-from duetlink.groups.membership.machine import Standing
 from duetlink.groups.membership.messages import Epoch
+from duetlink.groups.membership.standing import Standing
 from duetlink.groups.transport import Message
 from duetlink.net.link.introducing import peer_closed
 from duetlink.net.link.link import LinkOwner

@@ -12,7 +12,7 @@ import pytest
 import duetlink
 from duetlink import errors
 from duetlink.groups.group import Group
-from duetlink.groups.membership import machine
+from duetlink.groups.membership import events
 from duetlink.net.signaling.server import MailboxServer
 from duetlink.settings import Settings
 
@@ -76,7 +76,7 @@ def test_a_member_that_was_put_out_comes_in_again(make_group: MakeGroup, externa
     async def lose() -> None:
         for seat in (1, 2):
             groups[0]._life.links.end(seat, "lost")
-            groups[0]._life.feed(machine.Gone(seat))
+            groups[0]._life.feed(events.Gone(seat))
 
     groups[0]._thread.run(lose())  # the host itself
     with pytest.raises(errors.GroupOver, match=r"group\.rejoin\(\)"):

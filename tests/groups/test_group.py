@@ -17,7 +17,7 @@ import torch
 import duetlink
 from duetlink import errors
 from duetlink.groups.group import Group
-from duetlink.groups.membership import machine
+from duetlink.groups.membership import events
 from duetlink.groups.membership import schema_pb2 as pb
 from duetlink.groups.membership.messages import Prepare, to_wire
 from duetlink.net.signaling import SessionCode
@@ -247,7 +247,7 @@ def test_whoever_is_left_of_two_is_told_whom_it_lost(make_group: MakeGroup) -> N
     ann, _ = make_group(2)
 
     async def lose() -> None:
-        ann._life.feed(machine.Gone(1))
+        ann._life.feed(events.Gone(1))
 
     ann._thread.run(lose())
     for call in (ann.barrier, lambda: ann.wait_members(3, 5)):

@@ -10,7 +10,7 @@ import pytest
 from duetlink.errors import PortUnavailable, SettingError
 from duetlink.groups import life
 from duetlink.groups.life import GroupLife
-from duetlink.groups.membership import machine
+from duetlink.groups.membership import events
 from tests.duet.test_ports import Echo, ask, assert_ended, dial, port_of, serving
 
 from .conftest import MakeGroup, until
@@ -73,4 +73,4 @@ def test_whoever_has_left_reaches_no_service_though_it_keeps_its_link(
 
 
 async def leave(life: GroupLife) -> None:
-    life.feed(machine.Leave())
+    life.feed(events.Leave())

@@ -12,7 +12,7 @@ import pytest
 
 from duetlink.errors import PeerLost
 from duetlink.groups.collectives import host_memory
-from duetlink.groups.membership import machine
+from duetlink.groups.membership import events
 from duetlink.groups.membership.messages import Epoch
 from tests.groups.memory_links import MemoryLink, MemoryMember, Network, grown
 
@@ -64,7 +64,7 @@ async def test_two_that_miss_only_each_other_are_waited_for_and_stay(members: li
 
 
 async def test_of_two_that_stay_apart_the_one_that_was_stopped_goes(members: list[MemoryMember]) -> None:
-    members[2].life.reach(machine.Missed(members[2].seat))
+    members[2].life.reach(events.Missed(members[2].seat))
     lose(members[2], members[3])
     healthy = [members[0], members[1], members[3]]
     found = await asyncio.gather(*map(add_until_two_epochs, healthy))

@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from duetlink.errors import RemoteProtocolError
-from duetlink.groups.membership import machine
-from duetlink.groups.membership.machine import Standing
+from duetlink.groups.membership import events, machine, standing
 from duetlink.groups.membership.messages import Accept, Commit, Epoch, Message, Prepare, Proposal
+from duetlink.groups.membership.standing import Standing
 
 ONE_LIST = "an epoch has one list of members"
 BETWEEN = "an epoch changes between operations"
@@ -53,7 +53,7 @@ class World:
     def __init__(self, seed: int, stepper: Any = machine) -> None:
         self.random = random.Random(seed)
         self.machine = stepper
-        self.standings: dict[int, Any] = {0: stepper.Standing(0, Epoch(0, (0,)))}
+        self.standings: dict[int, Any] = {0: Standing(0, Epoch(0, (0,)))}
         self.dead: set[int] = set()
         self.queues: dict[tuple[int, int], deque[object]] = {}
         self.agreed: dict[int, tuple[tuple[int, ...], bool]] = {0: ((0,), True)}
@@ -75,23 +75,23 @@ class World:
         self.standings[seat], actions = self.machine.step(self.standings[seat], event)
         for action in actions:
             match action:
-                case self.machine.Send(to, message):
+                case events.Send(to, message):
                     self.put(seat, to, message)
-                case self.machine.Tell(message):
+                case events.Tell(message):
                     for one, other in list(self.queues):
                         if one == seat:
                             self.put(seat, other, message)
-                case self.machine.Enter(epoch, even):
+                case events.Enter(epoch, even):
                     agreed = (epoch.members, even)
                     check(self.agreed.setdefault(epoch.number, agreed) == agreed, ONE_LIST)
                     self.position[seat] = 0
                     self.holding.discard(seat)
-                case self.machine.Revoke(_, lost, leaves):
+                case events.Revoke(_, lost, leaves):
                     check(lost is None or lost in self.apart, TRUE_LOSS)
                     check(leaves or lost not in self.left, NO_FALSE_ALARM)
                     if seat in self.running:
                         self.ending.add(seat)
-                case self.machine.Stop():
+                case events.Stop():
                     self.apart.add(seat)
                     apart, left = set(self.apart), set(self.left)
                     for other in self.standings:
@@ -105,7 +105,7 @@ class World:
     def end(self, seat: int, well: bool = False) -> None:
         self.ending.discard(seat)
         del self.running[seat]
-        self.feed(seat, self.machine.Ended(int(well)))
+        self.feed(seat, events.Ended(int(well)))
 
     def put(self, one: int, other: int, message: object) -> None:
         if (queue := self.queues.get((one, other))) is not None and GONE not in queue:
@@ -116,7 +116,7 @@ class World:
         if not members or len(self.standings) > 40:
             return
         seat, introducer = len(self.standings), min(members)
-        self.standings[seat] = self.machine.Standing(seat, self.standings[introducer].epoch, introducer)
+        self.standings[seat] = Standing(seat, self.standings[introducer].epoch, introducer)
         self.position[seat] = 0
         for other in self.present():
             if other != seat:
@@ -142,7 +142,7 @@ class World:
         if seat not in self.apart:
             self.left.add(seat)
         self.apart.add(seat)
-        self.feed(seat, self.machine.Leave())
+        self.feed(seat, events.Leave())
 
     def deliver(self) -> bool:
         waiting = [pair for pair, queue in self.queues.items() if queue]
@@ -152,9 +152,9 @@ class World:
         message = self.queues[sender, seat].popleft()
         if message is GONE:
             del self.queues[sender, seat]
-            self.feed(seat, self.machine.Gone(sender))
+            self.feed(seat, events.Gone(sender))
         else:
-            self.feed(seat, self.machine.Heard(sender, message))
+            self.feed(seat, events.Heard(sender, message))
         return True
 
     def drain(self) -> None:
@@ -181,7 +181,7 @@ class World:
             return True
         if seat in self.running and self.random.random() < 0.02:
             self.ending.add(seat)
-            self.feed(seat, self.machine.Spoil())
+            self.feed(seat, events.Spoil())
             return True
         if seat in self.running:
             epoch = standing.epoch
@@ -196,7 +196,7 @@ class World:
                 self.holding.add(seat)
             self.end(seat, well=True)
             if operation.newcomers and seat == epoch.members[0]:
-                self.feed(seat, self.machine.Admit(operation.newcomers))
+                self.feed(seat, events.Admit(operation.newcomers))
             return True
         if not standing.may_begin or seat in self.holding:
             return False
@@ -209,7 +209,7 @@ class World:
             )
         operation.begun.add(seat)
         self.running[seat] = (epoch.number, here)
-        self.feed(seat, self.machine.Begun())
+        self.feed(seat, events.Begun())
         return True
 
     # -- a life ----------------------------------------------------------------------------------------------
@@ -280,12 +280,12 @@ def test_a_member_that_dies_is_named_and_the_others_go_on() -> None:
     world = World(1)
     for _ in range(4):
         world.join()
-    world.feed(0, machine.Admit((1, 2, 3, 4)))
+    world.feed(0, events.Admit((1, 2, 3, 4)))
     world.drain()
     assert [world.standings[seat].epoch for seat in range(5)] == [Epoch(1, (0, 1, 2, 3, 4))] * 5
     world.work(2)
-    _, actions = machine.step(world.standings[2], machine.Gone(0))
-    assert machine.Revoke(Epoch(1, (0, 1, 2, 3, 4)), 0, leaves=False) in actions
+    _, actions = machine.step(world.standings[2], events.Gone(0))
+    assert events.Revoke(Epoch(1, (0, 1, 2, 3, 4)), 0, leaves=False) in actions
     world.die(0)
     world.settle()
     assert {world.standings[seat].epoch for seat in (1, 2, 3, 4)} == {Epoch(2, (1, 2, 3, 4))}
@@ -295,7 +295,7 @@ def grown(size: int) -> World:
     world = World(7)
     for _ in range(size - 1):
         world.join()
-    world.feed(0, machine.Admit(tuple(range(1, size))))
+    world.feed(0, events.Admit(tuple(range(1, size))))
     world.drain()
     return world
 
@@ -326,11 +326,11 @@ def test_a_member_that_leaves_looks_so_even_where_its_own_word_comes_last() -> N
     seen: list[Any] = []
     for one, other in ((2, 0), (0, 1)):  # what it tells member 1 itself is still on its way
         while queue := world.queues[one, other]:
-            event = machine.Heard(one, queue.popleft())
+            event = events.Heard(one, queue.popleft())
             seen += machine.step(world.standings[other], event)[1] if other == 1 else []
             world.feed(other, event)
-    assert [action for action in seen if isinstance(action, machine.Revoke)] == [
-        machine.Revoke(Epoch(1, (0, 1, 2)), 2, leaves=True)
+    assert [action for action in seen if isinstance(action, events.Revoke)] == [
+        events.Revoke(Epoch(1, (0, 1, 2)), 2, leaves=True)
     ]
 
 
@@ -345,7 +345,7 @@ def test_what_a_proposer_had_accepted_before_it_died_is_what_the_next_one_commit
     world = grown(3)
     newcomer = 3
     world.join()
-    world.feed(0, machine.Admit((newcomer,)))
+    world.feed(0, events.Admit((newcomer,)))
     # 0 and 1 have accepted, and 0 has told the newcomer alone when it dies
     while world.standings[0].epoch.number == 1:
         sender, seat = next(
@@ -353,8 +353,8 @@ def test_what_a_proposer_had_accepted_before_it_died_is_what_the_next_one_commit
             for (one, other), queue in sorted(world.queues.items())
             if queue and not (other == 2 and isinstance(queue[0], Accept))
         )
-        world.feed(seat, machine.Heard(sender, world.queues[sender, seat].popleft()))
-    world.feed(newcomer, machine.Heard(0, world.queues[0, newcomer].popleft()))
+        world.feed(seat, events.Heard(sender, world.queues[sender, seat].popleft()))
+    world.feed(newcomer, events.Heard(0, world.queues[0, newcomer].popleft()))
     assert world.standings[newcomer].epoch == Epoch(2, (0, 1, 2, 3))
     for other in (1, 2):
         world.queues[0, other].clear()
@@ -379,13 +379,13 @@ def test_a_member_cannot_speak_for_another(message: Message, words: str) -> None
     world = grown(3)
     before = world.standings[1]
     with pytest.raises(RemoteProtocolError, match=words):
-        machine.step(before, machine.Heard(2, message))
+        machine.step(before, events.Heard(2, message))
 
 
 def test_who_belongs_to_no_epoch_commits_none() -> None:
     standing = Standing(1, Epoch(1, (0, 1)))
     with pytest.raises(RemoteProtocolError, match="no part in"):
-        machine.step(standing, machine.Heard(9, Commit(2, Proposal((0, 1)))))
+        machine.step(standing, events.Heard(9, Commit(2, Proposal((0, 1)))))
 
 
 PLANTS = {
@@ -396,28 +396,36 @@ PLANTS = {
     ),
     "a promise in the middle of an operation": ("if self.now.busy:\n", "if False:\n", {TRUE_LOSS}),
     "a loss is not told": (
-        "self.actions.append(Tell(Lost(self.now.epoch.number, one, other)))",
+        "self.actions.append(events.Tell(Lost(self.now.epoch.number, one, other)))",
         "pass",
         {ONE_GROUP, NO_HANG},
     ),
     "that a member leaves is not told on": (
-        "self.actions.append(Tell(word))",
-        "self.actions.extend([Tell(word)] * (word.seat is None))",
+        "self.actions.append(events.Tell(word))",
+        "self.actions.extend([events.Tell(word)] * (word.seat is None))",
         {NO_FALSE_ALARM},
     ),
     "the next epoch is not told on": (
-        "self.actions.append(Tell(Commit(epoch.number, Proposal(epoch.members, even))))",
-        "[self.actions.append(Send(s, Commit(epoch.number, Proposal(epoch.members, even)))) "
+        "self.actions.append(events.Tell(Commit(epoch.number, Proposal(epoch.members, even))))",
+        "[self.actions.append(events.Send(s, Commit(epoch.number, Proposal(epoch.members, even)))) "
         "for s in epoch.members if before.round and s != before.me]",
         {ONE_GROUP, NO_HANG, ONE_LIST},
     ),
 }
 
 
+def source_of_machine() -> str:
+    """With that of what it imports of standings in it, so that bugs can be planted in both."""
+    found, inside = inspect.getsource(machine), inspect.getsource(standing).partition("annotations\n")[2]
+    imports = "from duetlink.groups.membership.standing import Round, Standing, alive, times_missed\n"
+    assert imports in found
+    return found.replace(imports, inside)
+
+
 @pytest.mark.parametrize("name", PLANTS)
 def test_each_property_finds_the_bug_that_breaks_it(name: str) -> None:
     right, wrong, expected = PLANTS[name]
-    source = inspect.getsource(machine)
+    source = source_of_machine()
     assert source.count(right) == 1
     planted = types.ModuleType("planted")
     planted.__dict__["__name__"] = machine.__name__

@@ -6,7 +6,6 @@ is stopped hears nothing and says nothing, and finds its timers due when it goes
 
 from __future__ import annotations
 
-import inspect
 import itertools
 import random
 import types
@@ -16,8 +15,10 @@ from typing import Any
 
 import pytest
 
-from duetlink.groups.membership import machine
+from duetlink.groups.membership import events, machine
 from duetlink.groups.membership.messages import Epoch
+from duetlink.groups.membership.standing import Standing
+from tests.groups.test_membership_machine import source_of_machine
 
 STEP_S = 0.5
 BEAT_S = 2.0
@@ -61,7 +62,7 @@ class Timed:
         self.machine = stepper
         self.now_s = 0.0
         epoch = Epoch(1, tuple(range(size)))
-        self.standings: dict[int, Any] = {seat: stepper.Standing(seat, epoch) for seat in range(size)}
+        self.standings: dict[int, Any] = {seat: Standing(seat, epoch) for seat in range(size)}
         pairs = itertools.permutations(range(size), 2)
         self.ends: dict[tuple[int, int], End] = {pair: End() for pair in pairs}
         self.stopped_until_s: dict[int, float] = dict.fromkeys(range(size), 0.0)
@@ -113,7 +114,7 @@ class Timed:
     def live(self, seat: int, slept_s: float) -> None:
         """One step of one member: its timers first, as they are due when it wakes."""
         if slept_s > 2 * BEAT_S:
-            self.feed(seat, self.machine.Missed(seat))
+            self.feed(seat, events.Missed(seat))
         for other in self.standings:
             end = self.ends.get((seat, other))
             if end is None or not end.is_open:
@@ -123,7 +124,7 @@ class Timed:
                 if end.left_s <= 0 and not end.has_waited:
                     end.has_waited = True
                     end.left_s += PATIENCE_S
-                    self.feed(seat, self.machine.Waited(other))
+                    self.feed(seat, events.Waited(other))
                 if end.left_s <= 0 and end.is_open:
                     self.end(seat, other)
             elif slept_s:  # the silence may be its own
@@ -146,12 +147,12 @@ class Timed:
                 message = end.inbox.popleft()
                 if message is END:
                     end.is_open = False
-                    self.feed(seat, self.machine.Gone(other))
+                    self.feed(seat, events.Gone(other))
                 elif message is not None:
-                    self.feed(seat, self.machine.Heard(other, message))
+                    self.feed(seat, events.Heard(other, message))
         elif not end.looks and self.now_s - end.heard_s > SILENCE_S:
             end.looks, end.left_s = True, PATIENCE_S
-            self.feed(seat, self.machine.Missed(other))
+            self.feed(seat, events.Missed(other))
 
     def connect(self) -> None:
         """A new connection takes its time, in which both sides have to be awake and looking."""
@@ -170,7 +171,7 @@ class Timed:
     def found(self, seat: int, other: int) -> None:
         end = self.ends[seat, other]
         end.looks = end.has_waited = False
-        self.feed(seat, self.machine.Found(other))
+        self.feed(seat, events.Found(other))
 
     # -- the machine -----------------------------------------------------------------------------------------
 
@@ -178,16 +179,16 @@ class Timed:
         self.standings[seat], actions = self.machine.step(self.standings[seat], event)
         for action in actions:
             match action:
-                case self.machine.Send(to, message):
+                case events.Send(to, message):
                     self.send(seat, to, message)
-                case self.machine.Tell(message):
+                case events.Tell(message):
                     for other in self.standings:
                         self.send(seat, other, message)
-                case self.machine.GiveUp(other):
+                case events.GiveUp(other):
                     self.end(seat, other)
-                case self.machine.Enter(epoch, _):
+                case events.Enter(epoch, _):
                     check(self.lists.setdefault(epoch.number, epoch.members) == epoch.members, ONE_LIST)
-                case self.machine.Stop():
+                case events.Stop():
                     for other in self.standings:
                         self.end(seat, other)
 
@@ -203,7 +204,7 @@ class Timed:
         if seat != other and self.ends[seat, other].is_open:
             self.send(seat, other, END)
             self.ends[seat, other].is_open = False
-            self.feed(seat, self.machine.Gone(other))
+            self.feed(seat, events.Gone(other))
 
 
 END = object()
@@ -275,7 +276,7 @@ def test_whoever_was_healthy_stays(fate: Any) -> None:
 
 PLANTS = {
     "one word is enough": (
-        "if now.is_member and seat in members and any(self._hears(other, seat) for other in heard):",
+        "if now.is_member and seat in members and any(self.now.hears(other, seat) for other in heard):",
         "if False:",
         a_cut_between_two,
         ALL_STAY,
@@ -287,13 +288,13 @@ PLANTS = {
         HEALTHY,
     ),
     "what was missed is not told on": (
-        "self.actions.append(Tell(Missing(now.epoch.number, by, seat)))",
-        "self.actions.extend([Tell(Missing(now.epoch.number, by, seat))] * (by == now.me != seat))",
+        "self.actions.append(events.Tell(Missing(now.epoch.number, by, seat)))",
+        "self.actions.extend([events.Tell(Missing(now.epoch.number, by, seat))] * (by == now.me != seat))",
         a_cut_for_good,
         STOPPED_GOES,
     ),
     "that a member is missed is not told": (
-        "self.actions.append(Tell(Missing(now.epoch.number, by, seat)))",
+        "self.actions.append(events.Tell(Missing(now.epoch.number, by, seat)))",
         "pass",
         a_death,
         IN_TIME,
@@ -304,7 +305,7 @@ PLANTS = {
 @pytest.mark.parametrize("name", PLANTS)
 def test_each_property_finds_the_bug_that_breaks_it(name: str) -> None:
     right, wrong, fate, expected = PLANTS[name]
-    source = inspect.getsource(machine)
+    source = source_of_machine()
     assert source.count(right) == 1
     planted = types.ModuleType("planted")
     planted.__dict__["__name__"] = machine.__name__

@@ -9,22 +9,6 @@ the promise of every member that is alive: an epoch changes between operations. 
 proposer is the lowest seat among those that are alive and stay, so a proposer that dies is replaced like
 anybody else, and the next one finds out what it may have had accepted.
 
-Who leaves. A member's word that it leaves comes by its own link, and what others do about it by theirs, which
-may be quicker. So whoever first hears that a member leaves tells it on, before anything else; as each link
-keeps the order, nobody hears of what follows (a ballot without that member, the end of its links) before it.
-
-Who is alive. A link that is gone for good is a fact about a pair, which all tell to all. Of the members, the
-one in the most such pairs is taken for lost (of several the one that more members have missed, then the
-highest seat), until no pair is left. A member that died is in a pair with everybody. All who know of the same
-facts reach the same list.
-
-Who is missed. A member that hears nothing of another tells all that it misses it; one that finds that it was
-stopped itself tells that it missed itself. A member that another one has waited for in vain is given up at
-once where nobody contradicts: all others that can be heard miss it as well, as they do when it died. Else the
-link between those two is late, and is waited for again; the same idea as the indirect probes of SWIM (Das,
-Gupta and Motivala, 2002). That somebody was missed is remembered until the epoch ends: where a pair stays
-without its link, it says which of the two is to go.
-
 | event                    | what happens                                                                    |
 |--------------------------|---------------------------------------------------------------------------------|
 | Begun, Ended             | an operation runs here, or has ended; a promise that waited for that is given   |
@@ -50,18 +34,15 @@ members should change, or a ballot was begun, begin a later one.
 *Enter*: revoke the last epoch, if a member of it is missing of whom nothing was said here. Tell Commit to
 all, before anything of the new epoch. Stop, if no longer a member. Revoke it at once, if a member of it
 leaves or is lost already. *Consider*.
-
-A newcomer is nobody's member until a Commit names it. It stops when whoever introduced it is gone, from the
-group or out of its reach. Who has stopped stays stopped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
-from typing import Literal
+from dataclasses import replace
 
 from duetlink.errors import RemoteProtocolError
+from duetlink.groups.membership import events
 from duetlink.groups.membership.messages import (
     MOST_MEMBERS,
     Accept,
@@ -79,207 +60,10 @@ from duetlink.groups.membership.messages import (
     Refused,
     Spoiled,
 )
+from duetlink.groups.membership.standing import Round, Standing, alive, times_missed
 
-# -- events ------------------------------------------------------------------------------------------------
 
-
-@dataclass(frozen=True, slots=True)
-class Begun:
-    """An operation of this epoch runs here; only where `may_begin`."""
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """None runs any more; `finished` have ended well, the others left their inputs as they were."""
-
-    finished: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class Gone:
-    """The link to this seat is gone for good."""
-
-    seat: int
-
-
-@dataclass(frozen=True, slots=True)
-class Missed:
-    """Nothing is heard of this seat. Of this member's own: it was stopped for a while."""
-
-    seat: int
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """This seat is heard again."""
-
-    seat: int
-
-
-@dataclass(frozen=True, slots=True)
-class Waited:
-    """This seat has been missed for as long as a member is waited for. `Gone` follows if it stays so."""
-
-    seat: int
-
-
-@dataclass(frozen=True, slots=True)
-class Spoil:
-    """An operation failed here, and its messages may still be on their way."""
-
-
-@dataclass(frozen=True, slots=True)
-class Leave:
-    """The person here closes the group."""
-
-
-@dataclass(frozen=True, slots=True)
-class Admit:
-    """These newcomers have links to everybody and may come in."""
-
-    seats: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Heard:
-    sender: int
-    message: Message
-
-
-Event = Begun | Ended | Gone | Missed | Found | Waited | Spoil | Leave | Admit | Heard
-
-
-# -- actions -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Send:
-    """To one seat, if there is a link to it."""
-
-    to: int
-    message: Message
-
-
-@dataclass(frozen=True, slots=True)
-class Tell:
-    """To every seat that there is a link to."""
-
-    message: Message
-
-
-@dataclass(frozen=True, slots=True)
-class GiveUp:
-    """End the link to this seat: it is taken for gone."""
-
-    seat: int
-
-
-@dataclass(frozen=True, slots=True)
-class Revoke:
-    """End what runs in this epoch: `seat` is lost, or leaves. `Ended` follows if anything ran.
-
-    None: somebody's operation failed, which ends the same operation at the others.
-    """
-
-    epoch: Epoch
-    seat: int | None
-    leaves: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Enter:
-    """`even`: all had finished the same number of operations, so who was interrupted may simply try again."""
-
-    epoch: Epoch
-    even: bool
-
-
-End = Literal["left", "put out", "no majority", "not admitted"]
-
-
-@dataclass(frozen=True, slots=True)
-class Stop:
-    """No operation will ever run here again."""
-
-    why: str
-    end: End
-    without: tuple[int, ...] = ()  # members of the epoch that are lost or out of reach, if that is why
-
-
-Action = Send | Tell | GiveUp | Revoke | Enter | Stop
-
-
-# -- the standing ------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class Round:
-    """A ballot of this member's."""
-
-    ballot: Ballot
-    alive: frozenset[int]  # whose promises are waited for
-    members: tuple[int, ...]  # of the next epoch, unless an earlier proposer has had others accepted
-    promises: tuple[tuple[int, Promise], ...] = ()
-    chosen: Proposal | None = None  # what acceptance has been asked for
-    accepted: frozenset[int] = frozenset()
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """All that a member knows. A founder begins as the only member of epoch 0; a newcomer outside."""
-
-    me: int
-    epoch: Epoch
-    introducer: int = 0
-    busy: bool = False
-    revoked: bool = False
-    stopped: str = ""
-    broken: frozenset[frozenset[int]] = frozenset()  # pairs without a link
-    accused: frozenset[int] = frozenset()  # of such a pair, the one that the other said was gone
-    missing: frozenset[tuple[int, int]] = frozenset()  # who misses whom now
-    missed: frozenset[tuple[int, int]] = frozenset()  # who has missed whom in this epoch
-    waited: frozenset[int] = frozenset()  # who would be given up here, but others hear them
-    leaving: frozenset[int] = frozenset()  # who have said so themselves
-    expected: frozenset[int] = frozenset()  # of whom that is known, from them or others
-    admitting: frozenset[int] = frozenset()
-    due: bool = False  # the members wait for the next epoch, whoever is in it
-    promised: Ballot = (0, 0)
-    accepted: tuple[Ballot, Proposal] | None = None
-    finished: int = 0  # operations of this epoch, here
-    owed: Ballot | None = None  # a promise that waits for the end of an operation
-    round: Round | None = field(default=None)
-
-    @property
-    def is_member(self) -> bool:
-        return self.me in self.epoch.members
-
-    @property
-    def may_begin(self) -> bool:
-        """Whether an operation may begin here."""
-        return self.is_member and not (self.busy or self.revoked or self.stopped or self.promised[0])
-
-    @property
-    def is_settled(self) -> bool:
-        """Whether nothing is to be waited for: stopped, or in an epoch that nobody changes."""
-        return bool(self.stopped) or (self.is_member and not self.revoked and not self.promised[0])
-
-
-def alive(standing: Standing, members: Iterable[int]) -> tuple[int, ...]:
-    """Who is left of the members when of each pair without a link one is taken for lost."""
-    left = set(members)
-    while pairs := [pair for pair in standing.broken if pair <= left]:
-        left.remove(
-            max(left, key=lambda seat: (sum(seat in pair for pair in pairs), _missed(standing, seat), seat))
-        )
-    return tuple(sorted(left))
-
-
-def _missed(standing: Standing, seat: int) -> int:
-    """How many members have missed this one, itself included."""
-    return sum(missed == seat for _, missed in standing.missed)
-
-
-def step(standing: Standing, event: Event) -> tuple[Standing, list[Action]]:
+def step(standing: Standing, event: events.Event) -> tuple[Standing, list[events.Action]]:
     """One step. Raises RemoteProtocolError for a message that no member sends, before anything changes."""
     turn = _Turn(standing)
     turn.take(event)
@@ -291,38 +75,38 @@ class _Turn:
 
     def __init__(self, standing: Standing) -> None:
         self.now = standing
-        self.actions: list[Action] = []
+        self.actions: list[events.Action] = []
 
-    def take(self, event: Event) -> None:
-        if self.now.stopped and not isinstance(event, Ended):
+    def take(self, event: events.Event) -> None:
+        if self.now.stopped and not isinstance(event, events.Ended):
             return
         match event:
-            case Begun():
+            case events.Begun():
                 assert self.now.may_begin
                 self._set(busy=True)
-            case Ended(finished):
+            case events.Ended(finished):
                 self._set(busy=False, finished=self.now.finished + finished)
                 if self.now.owed is not None and not self.now.stopped:
                     self._promise(self.now.owed)
-            case Gone(seat):
+            case events.Gone(seat):
                 self._separate(self.now.me, seat, lost=seat)
-            case Missed(seat):
+            case events.Missed(seat):
                 self._miss(self.now.me, seat)
-            case Found(seat):
+            case events.Found(seat):
                 self._set(waited=self.now.waited - {seat})
                 self._find(self.now.me, seat)
-            case Waited(seat):
+            case events.Waited(seat):
                 self._set(waited=self.now.waited | {seat})
                 self._give_up()
-            case Spoil():
+            case events.Spoil():
                 self._spoil()
-            case Leave():
+            case events.Leave():
                 self._expect(self.now.me, Leaving(self.now.epoch.number))
                 self._part(self.now.me)
-            case Admit(seats):
+            case events.Admit(seats):
                 self._set(admitting=self.now.admitting | frozenset(seats), due=True)
                 self._consider()
-            case Heard(sender, message):
+            case events.Heard(sender, message):
                 self._hear(sender, message)
 
     def _set(self, **changes: object) -> None:
@@ -363,7 +147,7 @@ class _Turn:
             case Prepare(ballot=ballot, without=without):
                 self._own(sender, ballot)
                 if ballot < now.promised:
-                    self.actions.append(Send(sender, Refused(now.epoch.number, ballot, now.promised)))
+                    self.actions.append(events.Send(sender, Refused(now.epoch.number, ballot, now.promised)))
                     return
                 self._set(promised=ballot)
                 if without:
@@ -380,7 +164,7 @@ class _Turn:
             case Accept(ballot=ballot, proposal=proposal):
                 self._own(sender, ballot)
                 if ballot < now.promised:
-                    self.actions.append(Send(sender, Refused(now.epoch.number, ballot, now.promised)))
+                    self.actions.append(events.Send(sender, Refused(now.epoch.number, ballot, now.promised)))
                     return
                 self._set(promised=ballot, accepted=(ballot, proposal))
                 self._say(sender, Accepted(now.epoch.number, ballot))
@@ -396,7 +180,7 @@ class _Turn:
         if to == self.now.me:
             self._hear(to, message)
         else:
-            self.actions.append(Send(to, message))
+            self.actions.append(events.Send(to, message))
 
     # -- who is there ----------------------------------------------------------------------------------------
 
@@ -409,9 +193,9 @@ class _Turn:
             accused=self.now.accused | {lost},
             waited=self.now.waited - (pair if self.now.me in pair else frozenset()),
         )
-        self.actions.append(Tell(Lost(self.now.epoch.number, one, other)))
+        self.actions.append(events.Tell(Lost(self.now.epoch.number, one, other)))
         if pair <= set(self.now.epoch.members):
-            self._revoke(max(pair, key=lambda seat: (_missed(self.now, seat), seat == lost)))
+            self._revoke(max(pair, key=lambda seat: (times_missed(self.now, seat), seat == lost)))
         self._give_up()
         self._consider()
 
@@ -424,7 +208,7 @@ class _Turn:
             is_new = by == now.me != seat or (by, seat) not in now.missed
             self._set(missed=now.missed | {(by, seat)})
             if is_new:
-                self.actions.append(Tell(Missing(now.epoch.number, by, seat)))
+                self.actions.append(events.Tell(Missing(now.epoch.number, by, seat)))
             self._give_up()
             self._consider()
 
@@ -432,28 +216,25 @@ class _Turn:
         if (by, seat) in self.now.missing:
             self._set(missing=self.now.missing - {(by, seat)})
             if by == self.now.me:
-                self.actions.append(Tell(Missing(self.now.epoch.number, by, seat, back=True)))
+                self.actions.append(events.Tell(Missing(self.now.epoch.number, by, seat, back=True)))
 
     def _give_up(self) -> None:
         """Those whom this member has waited for, and whom nobody hears that it hears itself."""
         for seat in sorted(self.now.waited):
             now = self.now
             members = now.epoch.members
-            heard = {other for other in members if self._hears(now.me, other)} - {now.me, seat}
-            if now.is_member and seat in members and any(self._hears(other, seat) for other in heard):
+            heard = {other for other in members if self.now.hears(now.me, other)} - {now.me, seat}
+            if now.is_member and seat in members and any(self.now.hears(other, seat) for other in heard):
                 continue
             self._set(waited=now.waited - {seat})
-            self.actions.append(GiveUp(seat))
+            self.actions.append(events.GiveUp(seat))
             self._separate(now.me, seat, lost=seat)
-
-    def _hears(self, one: int, other: int) -> bool:
-        return (one, other) not in self.now.missing and frozenset((one, other)) not in self.now.broken
 
     def _expect(self, seat: int, word: Leaving) -> None:
         """That this seat leaves is told on, before anything that follows from it."""
         if seat not in self.now.expected:
             self._set(expected=self.now.expected | {seat})
-            self.actions.append(Tell(word))
+            self.actions.append(events.Tell(word))
 
     def _part(self, seat: int) -> None:
         if seat in self.now.leaving:
@@ -466,14 +247,14 @@ class _Turn:
     def _spoil(self) -> None:
         if self.now.is_member and not self.now.due:
             self._set(due=True)
-            self.actions.append(Tell(Spoiled(self.now.epoch.number)))
+            self.actions.append(events.Tell(Spoiled(self.now.epoch.number)))
             self._revoke(None)
             self._consider()
 
     def _revoke(self, seat: int | None) -> None:
         if not self.now.revoked and self.now.is_member:
             self._set(revoked=True)
-            self.actions.append(Revoke(self.now.epoch, seat, seat in self.now.expected))
+            self.actions.append(events.Revoke(self.now.epoch, seat, seat in self.now.expected))
 
     def _revoke_for(self, missing: Iterable[int]) -> None:
         """For one of these: where it can be known, one that is gone and not one that is cut off from it."""
@@ -590,9 +371,9 @@ class _Turn:
         )
         if self.now.is_member or before.is_member:
             # before anything that belongs to the new epoch, so that nobody hears of that first
-            self.actions.append(Tell(Commit(epoch.number, Proposal(epoch.members, even))))
+            self.actions.append(events.Tell(Commit(epoch.number, Proposal(epoch.members, even))))
         if self.now.is_member:
-            self.actions.append(Enter(epoch, even))
+            self.actions.append(events.Enter(epoch, even))
             there = alive(self.now, epoch.members)
             gone = [s for s in epoch.members if s not in there or s in self.now.leaving]
             if gone:
@@ -612,8 +393,8 @@ class _Turn:
             return
         self._consider()
 
-    def _stop(self, why: str, end: End, without: tuple[int, ...] = ()) -> None:
+    def _stop(self, why: str, end: events.End, without: tuple[int, ...] = ()) -> None:
         if self.now.is_member:
             self._revoke(self.now.me)
         self._set(stopped=why, round=None, owed=None)
-        self.actions.append(Stop(why, end, without))
+        self.actions.append(events.Stop(why, end, without))
