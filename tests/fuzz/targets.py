@@ -519,7 +519,7 @@ def _use_text(data: bytes) -> None:
         for side in formula_text.parsed(text):
             formula_coding.subterms(side, ["a", "x"])
     else:
-        constraints(text, ["x", "z", "C(k)[T.b]"])
+        constraints([text], ["x", "z", "C(k)[T.b]"])
 
 
 # -- what members send for coded sums ------------------------------------------------------------------------
