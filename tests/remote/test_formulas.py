@@ -169,6 +169,8 @@ def test_what_is_no_formula_or_too_large_is_refused(formula: str) -> None:
         ("y ~ I(" + "~" * 200 + "ill)", "too large|cannot be read"),
         ("y ~ I(x if ill else z)", "IfExp"),
         ("y ~ I(0 < x < 1)", "compare once"),
+        ("y ~ I(x + ~3)", "invert is done with columns"),
+        ("y ~ I(not ill)", "Not"),
         ("y ~ I('a' * 99)", "none is a column"),
         ("y ~ I(3)", "an item for each row"),
         ("y ~ 0", "no column"),

@@ -7,40 +7,19 @@ Python's parser makes the tree; nothing is compiled.
 from __future__ import annotations
 
 import ast
-import operator
 import re
 from collections.abc import Callable, Mapping
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 from duetlink.compute.mocks.draw import UNKNOWN_CATEGORIES
 from duetlink.duet.asking.grammar.formula_coding import KINDS, Contrast
 from duetlink.duet.asking.grammar.formula_text import BEFORE, tree
-from duetlink.duet.asking.grammar.plain_numbers import bounded, of_numbers
-from duetlink.duet.asking.grammar.rows import has_rows, placed
+from duetlink.duet.asking.grammar.syntax_tree import TreeReader, bounded
 from duetlink.duet.asking.program import Program, is_remote
 from duetlink.errors import OperationRefused
 
 MAX_LEVELS = 1_000
-_OPERATORS: Mapping[type[ast.AST], str] = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.Div: "truediv",
-    ast.FloorDiv: "floordiv",
-    ast.Mod: "mod",
-    ast.Pow: "pow",
-    ast.BitAnd: "and_",
-    ast.BitOr: "or_",
-    ast.BitXor: "xor",
-    ast.Eq: "eq",
-    ast.NotEq: "ne",
-    ast.Lt: "lt",
-    ast.LtE: "le",
-    ast.Gt: "gt",
-    ast.GtE: "ge",
-}
-_UNARY: Mapping[type[ast.unaryop], str] = {ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert"}
 _INVENTED = tuple(f"category {number}" for number in range(UNKNOWN_CATEGORIES))
 _BUILTINS: Mapping[str, Callable[..., Any]] = {"abs": abs, "pow": pow, "round": round}
 _NAMED = re.compile(r"(?:C\()?([^\W\d]\w*)\b.*")
@@ -62,13 +41,19 @@ class Memory:
         self.filled = False
 
 
-class Factors:
+class Factors(TreeReader):
     """Works out factors with the columns of a frame and the variables of whoever called."""
 
+    operators: ClassVar[Mapping[type[ast.AST], str]] = {
+        **TreeReader.operators,
+        ast.BitAnd: "and_",
+        ast.BitOr: "or_",
+        ast.BitXor: "xor",
+    }
+
     def __init__(self, program: Program, frame: Any, variables: Mapping[str, Any], memory: Memory) -> None:
-        self._program = program
+        super().__init__(program, variables, "a formula", BEFORE)
         self._frame = frame
-        self._variables = variables
         self._memory = memory
         self._code = ""
 
@@ -80,7 +65,8 @@ class Factors:
             Exception: what the library raises for the mock.
         """
         self._code = code
-        value = self._value(tree(code))
+        self._where = f"a formula ({code})"
+        value = self.value(tree(code))
         found = value if isinstance(value, Levels) else Levels(value, None, Contrast())
         column = self._as_series(found.column)
         dtype = column.dtype
@@ -126,72 +112,33 @@ class Factors:
 
     # -- values ----------------------------------------------------------------------------------------------
 
-    def _value(self, node: ast.AST) -> Any:
-        visit = _VISITS.get(type(node))
-        if visit is None:
-            raise OperationRefused(
-                f"{type(node).__name__} is not known in a formula ({self._code}); {BEFORE}"
-            )
-        return visit(self, node)
-
-    def name(self, node: ast.Name) -> Any:
+    def read_name(self, node: ast.Name) -> Any:
         name = node.id
         if name in self._frame:
             return self._frame[name]
         if name in KINDS:
             return Contrast(name)
         if name in self._variables:
-            value = self._variables[name]
-            return value if is_remote(value) or not has_rows(value) else placed(self._program, value)
+            return self._variable(name)
         raise OperationRefused(
             f"{name!r} in {self._code} is no column, and no variable where this was called; {BEFORE}"
         )
 
-    def constant(self, node: ast.Constant) -> Any:
-        if not isinstance(node.value, (int, float, complex, str, bool, type(None))):
-            raise OperationRefused(f"a {type(node.value).__name__} is not known in a formula; {BEFORE}")
-        return bounded(node.value)
-
-    def items(self, node: ast.List | ast.Tuple) -> list[Any]:
-        return [self._value(part) for part in node.elts]
-
-    def binary(self, node: ast.BinOp) -> Any:
-        return self._operation(type(node.op), self._value(node.left), self._value(node.right))
-
-    def compared(self, node: ast.Compare) -> Any:
+    def read_compare(self, node: ast.Compare) -> Any:
         if len(node.ops) > 1:
             raise OperationRefused(f"{self._code}: compare once, and join by &: (0 < x) & (x < 1)")
-        return self._operation(type(node.ops[0]), self._value(node.left), self._value(node.comparators[0]))
+        return self._operation(type(node.ops[0]), self.value(node.left), self.value(node.comparators[0]))
 
-    def _operation(self, kind: type[ast.AST], left: Any, right: Any) -> Any:
-        name = _OPERATORS.get(kind)
-        if name is None:
-            raise OperationRefused(f"{kind.__name__} is not known in a formula ({self._code}); {BEFORE}")
-        if not (is_remote(left) or is_remote(right)):
-            return of_numbers(name, left, right)
-        return self._program.call(f"operator.{name}", getattr(operator, name), (left, right), {})
-
-    def unary(self, node: ast.UnaryOp) -> Any:
-        value, name = self._value(node.operand), _UNARY.get(type(node.op))
-        if name is None:
-            raise OperationRefused(f"{self._code}: write ~ in place of not")
-        if is_remote(value):
-            return self._program.call(f"operator.{name}", getattr(operator, name), (value,), {})
-        return of_numbers("sub" if name == "neg" else "add", 0, value)
-
-    def subscript(self, node: ast.Subscript) -> Any:
-        target = self._value(node.value)
+    def read_subscript(self, node: ast.Subscript) -> Any:
+        target = self.value(node.value)
         if not is_remote(target) or isinstance(node.slice, (ast.Slice, ast.Tuple)):
-            raise OperationRefused(f"[…] is not known in a formula ({self._code}); {BEFORE}")
-        return target[self._value(node.slice)]
+            raise self._unknown("[…]")
+        return target[self.value(node.slice)]
 
     # -- calls -----------------------------------------------------------------------------------------------
 
-    def call(self, node: ast.Call) -> Any:
-        arguments = [self._value(part) for part in node.args]
-        keywords = {part.arg: self._value(part.value) for part in node.keywords if part.arg is not None}
-        if len(keywords) < len(node.keywords):
-            raise OperationRefused(f"** is not known in a formula ({self._code}); {BEFORE}")
+    def read_call(self, node: ast.Call) -> Any:
+        arguments, keywords = self._arguments(node)
         if isinstance(node.func, ast.Name) and node.func.id not in self._frame:
             name = node.func.id
             if name in _OWN:
@@ -204,7 +151,7 @@ class Factors:
                 return Contrast(name, option)
             if name in _BUILTINS and name not in self._variables:
                 return self._called(_BUILTINS[name], arguments, keywords)
-            return self._called(self.name(node.func), arguments, keywords)
+            return self._called(self.read_name(node.func), arguments, keywords)
         if isinstance(node.func, ast.Attribute):
             return self._called(self._attribute(node.func), arguments, keywords)
         raise OperationRefused(f"{self._code}: only functions are called; {BEFORE}")
@@ -218,13 +165,13 @@ class Factors:
                 return self._program.call(name, function, arguments, keywords)
         raise OperationRefused(f"{self._code}: this function is in no list of what may be called; {BEFORE}")
 
-    def attribute(self, node: ast.Attribute) -> Any:
+    def read_attribute(self, node: ast.Attribute) -> Any:
         found = self._attribute(node)
         return bounded(found) if type(found) in (int, float) else found
 
     def _attribute(self, node: ast.Attribute) -> Any:
         target = (
-            self._attribute(node.value) if isinstance(node.value, ast.Attribute) else self._value(node.value)
+            self._attribute(node.value) if isinstance(node.value, ast.Attribute) else self.value(node.value)
         )
         if not node.attr.startswith("_"):
             if isinstance(target, ModuleType) and hasattr(target, node.attr):
@@ -268,18 +215,6 @@ class Factors:
         return made / spread if rescale else made
 
 
-_VISITS: Mapping[type[ast.AST], Callable[[Factors, Any], Any]] = {
-    ast.Attribute: Factors.attribute,
-    ast.BinOp: Factors.binary,
-    ast.Call: Factors.call,
-    ast.Compare: Factors.compared,
-    ast.Constant: Factors.constant,
-    ast.List: Factors.items,
-    ast.Name: Factors.name,
-    ast.Subscript: Factors.subscript,
-    ast.Tuple: Factors.items,
-    ast.UnaryOp: Factors.unary,
-}
 _OWN: Mapping[str, Callable[..., Any]] = {
     "C": Factors._levels,
     "I": Factors._itself,

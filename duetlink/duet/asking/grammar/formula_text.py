@@ -13,6 +13,7 @@ import math
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from duetlink.duet.asking.grammar.syntax_tree import read
 from duetlink.errors import OperationRefused
 
 MAX_TEXT = 5_000  # characters
@@ -92,20 +93,7 @@ def _most_terms(node: Any, parts: list[int]) -> int:
 
 def tree(code: str) -> ast.expr:
     """The syntax tree of a factor. Raises OperationRefused: it is no expression, or too large."""
-    try:
-        found = ast.parse(code, mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        what = error.msg if isinstance(error, SyntaxError) else type(error).__name__
-        raise OperationRefused(f"{code[:200]!r} cannot be read ({what})") from None
-    level: list[ast.AST] = [found]
-    depth = nodes = 0
-    while level:
-        depth += 1
-        nodes += len(level)
-        if depth > MAX_INNER_DEPTH or nodes > MAX_NODES:
-            raise OperationRefused(
-                f"a factor of over {MAX_NODES:,} parts, or {MAX_INNER_DEPTH} within each other, is too "
-                f"large; {BEFORE}"
-            )
-        level = [part for node in level for part in ast.iter_child_nodes(node)]
-    return found
+    body = read(code, most_nodes=MAX_NODES, most_depth=MAX_INNER_DEPTH, remedy=BEFORE)
+    if len(body) != 1 or not isinstance(body[0], ast.Expr):
+        raise OperationRefused(f"{code[:200]!r} is no expression; {BEFORE}")
+    return body[0].value

@@ -8,33 +8,15 @@ no text. Where pandas' own way can be seen in the result it is followed: a compa
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
-from typing import Any
+from typing import Any, ClassVar
 
 from duetlink.duet.asking.grammar.frame_text import FrameText
-from duetlink.duet.asking.grammar.plain_numbers import bounded, of_numbers
-from duetlink.duet.asking.grammar.rows import has_rows, placed
-from duetlink.duet.asking.program import PLAIN, is_remote
+from duetlink.duet.asking.grammar.syntax_tree import TreeReader
+from duetlink.duet.asking.program import is_remote
 from duetlink.errors import OperationRefused
 
-_BINARY: Mapping[type[ast.operator], str] = {
-    ast.Add: "add",
-    ast.Sub: "sub",
-    ast.Mult: "mul",
-    ast.Div: "truediv",
-    ast.FloorDiv: "floordiv",
-    ast.Mod: "mod",
-    ast.Pow: "pow",
-}
-_COMPARED: Mapping[type[ast.cmpop], str] = {
-    ast.Eq: "eq",
-    ast.NotEq: "ne",
-    ast.Lt: "lt",
-    ast.LtE: "le",
-    ast.Gt: "gt",
-    ast.GtE: "ge",
-}
 # The functions that pandas has in texts
 _FUNCTIONS = frozenset(
     (
@@ -82,12 +64,18 @@ def evaluate(frame: Any, text: str, variables: Mapping[str, Any]) -> Any:
     return evaluation.frame
 
 
-class _Evaluation:
+class _Evaluation(TreeReader):
+    operators: ClassVar[Mapping[type[ast.AST], str]] = {
+        **TreeReader.operators,
+        ast.And: "and_",
+        ast.Or: "or_",
+    }
+    signs: ClassVar[Mapping[type[ast.unaryop], str]] = {**TreeReader.signs, ast.Not: "invert"}
+
     def __init__(self, frame: Any, text: FrameText, variables: Mapping[str, Any]) -> None:
+        super().__init__(frame._program, variables, "a text of pandas", _REMEDY)
         self.frame = frame
-        self._program = frame._program
         self._text = text
-        self._variables = variables
         self._known: dict[str, Any] = {}  # columns by their names, as they are used
 
     def set(self, name: str, value: Any) -> None:
@@ -95,22 +83,14 @@ class _Evaluation:
         self.frame = self.frame.assign(**{name: value})
         self._known[name] = value
 
-    def value(self, node: ast.AST) -> Any:
-        """A pointer or a plain value."""
-        visit = _VISITS.get(type(node))
-        if visit is None:
-            raise OperationRefused(f"{type(node).__name__} is not known in a text of pandas; {_REMEDY}")
-        return visit(self, node)
-
     # -- names and values ------------------------------------------------------------------------------------
 
-    def name(self, node: ast.Name) -> Any:
+    def read_name(self, node: ast.Name) -> Any:
         local = self._text.local(node.id)
         if local:
             if local not in self._variables:
                 raise OperationRefused(f"@{local}: there is no variable {local!r} where this was called")
-            value = self._variables[local]
-            return value if is_remote(value) or not has_rows(value) else placed(self._program, value)
+            return self._variable(local)
         name = self._text.column(node.id)
         if name not in self._known:
             self._known[name] = self._column(name)
@@ -131,17 +111,7 @@ class _Evaluation:
             "in backticks"
         )
 
-    def constant(self, node: ast.Constant) -> Any:
-        if type(node.value) not in PLAIN and type(node.value) is not complex:
-            raise OperationRefused(
-                f"a {type(node.value).__name__} is not known in a text of pandas; {_REMEDY}"
-            )
-        return bounded(node.value)
-
-    def items(self, node: ast.List | ast.Tuple) -> list[Any]:
-        return [self.value(part) for part in node.elts]
-
-    def attribute(self, node: ast.Attribute) -> Any:
+    def read_attribute(self, node: ast.Attribute) -> Any:
         found = self._member(self.value(node.value), node.attr)
         if callable(found) and not is_remote(found):
             raise OperationRefused(f"{node.attr} is a method, which is called: .{node.attr}()")
@@ -152,11 +122,8 @@ class _Evaluation:
             raise OperationRefused(f".{name} is taken of columns only; {_REMEDY}")
         return type(target).__getattr__(target, name)  # never what a pointer itself has, such as get()
 
-    def call(self, node: ast.Call) -> Any:
-        arguments = [self.value(part) for part in node.args]
-        keywords = {part.arg: self.value(part.value) for part in node.keywords if part.arg is not None}
-        if len(keywords) < len(node.keywords):
-            raise OperationRefused(f"** is not known in a text of pandas; {_REMEDY}")
+    def read_call(self, node: ast.Call) -> Any:
+        arguments, keywords = self._arguments(node)
         if isinstance(node.func, ast.Attribute):
             method = self._member(self.value(node.func.value), node.func.attr)
             if not is_remote(method) and callable(method):
@@ -164,54 +131,39 @@ class _Evaluation:
         elif isinstance(node.func, ast.Name) and node.func.id in _FUNCTIONS and not keywords:
             import numpy
 
-            return self._done(self._program.allowed.name_of(getattr(numpy, node.func.id)), arguments)
+            name = self._program.allowed.name_of(getattr(numpy, node.func.id))  # abs is called absolute
+            return self._done(name or f"numpy.{node.func.id}", *arguments)
         raise OperationRefused(
             f"only methods of columns and {', '.join(sorted(_FUNCTIONS))} are called in a text; {_REMEDY}"
         )
 
-    def subscript(self, node: ast.Subscript) -> Any:
+    def read_subscript(self, node: ast.Subscript) -> Any:
         key = node.slice
         if isinstance(key, ast.Slice):
             bounds = [None if part is None else self.value(part) for part in (key.lower, key.upper, key.step)]
-            return self._done("operator.getitem", [self.value(node.value), slice(*bounds)])
+            return self._done("operator.getitem", self.value(node.value), slice(*bounds))
         if isinstance(key, ast.Tuple):
-            raise OperationRefused(f"an index of several parts is not known in a text of pandas; {_REMEDY}")
-        return self._done("operator.getitem", [self.value(node.value), self.value(key)])
+            raise self._unknown("an index of several parts")
+        return self._done("operator.getitem", self.value(node.value), self.value(key))
 
     # -- operators -------------------------------------------------------------------------------------------
 
-    def binary(self, node: ast.BinOp) -> Any:
-        name = _BINARY.get(type(node.op))
-        if name is None:
-            raise OperationRefused(f"{type(node.op).__name__} is not known in a text of pandas; {_REMEDY}")
-        return self._operation(name, self.value(node.left), self.value(node.right))
+    def read_boolop(self, node: ast.BoolOp) -> Any:
+        return self._join(type(node.op), [self.value(part) for part in node.values])
 
-    def unary(self, node: ast.UnaryOp) -> Any:
-        operand = self.value(node.operand)
-        name = {ast.USub: "neg", ast.UAdd: "pos"}.get(type(node.op), "invert")  # `not` is `~`
-        if is_remote(operand):
-            return self._done(f"operator.{name}", [operand])
-        if name == "invert" or type(operand) not in (int, float, bool, complex):
-            raise OperationRefused(f"{name} is done with columns and numbers; {_REMEDY}")
-        return -operand if name == "neg" else +operand
+    def _join(self, kind: type[ast.boolop], values: Sequence[Any]) -> Any:
+        return reduce(lambda left, right: self._joined_two(kind, left, right), values)
 
-    def joined(self, node: ast.BoolOp) -> Any:
-        name = "and_" if isinstance(node.op, ast.And) else "or_"
-        return self._join(name, [self.value(part) for part in node.values])
-
-    def _join(self, name: str, values: Sequence[Any]) -> Any:
-        return reduce(lambda left, right: self._joined_two(name, left, right), values)
-
-    def _joined_two(self, name: str, left: Any, right: Any) -> Any:
+    def _joined_two(self, kind: type[ast.boolop], left: Any, right: Any) -> Any:
         if (_is_single(left) or _is_single(right)) and not (_is_truth(left) and _is_truth(right)):
             raise OperationRefused(f"and, or, & and | join truth values here, as in pandas; {_REMEDY}")
-        return self._operation(name, left, right)
+        return self._operation(kind, left, right)
 
-    def compared(self, node: ast.Compare) -> Any:
+    def read_compare(self, node: ast.Compare) -> Any:
         lefts, found = [node.left, *node.comparators], []
         for left, how, right in zip(lefts, node.ops, node.comparators, strict=False):
             found.append(self._compared_two(left, how, right))
-        return self._join("and_", found)
+        return self._join(ast.And, found)
 
     def _compared_two(self, left: ast.expr, how: ast.cmpop, right: ast.expr) -> Any:
         if isinstance(how, (ast.In, ast.NotIn)):
@@ -225,17 +177,14 @@ class _Evaluation:
             each = [
                 self._compared_two(left, ast.Eq() if within else ast.NotEq(), part) for part in right.elts
             ]
-            return self._join("or_" if within else "and_", each)
-        name = _COMPARED.get(type(how))
-        if name is None:
-            raise OperationRefused(f"{type(how).__name__} is not known in a text of pandas; {_REMEDY}")
+            return self._join(ast.Or if within else ast.And, each)
         one, other = self.value(left), self.value(right)
-        terms = name in ("eq", "ne") and _is_term(left) and _is_term(right)
+        terms = isinstance(how, (ast.Eq, ast.NotEq)) and _is_term(left) and _is_term(right)
         if terms and any(isinstance(side, (str, list)) for side in (one, other)):
             if is_remote(other) and not is_remote(one):
                 one, other = other, one
-            return self._is_in(one, [other] if isinstance(other, str) else other, name == "eq")
-        return self._operation(name, one, other)
+            return self._is_in(one, [other] if isinstance(other, str) else other, isinstance(how, ast.Eq))
+        return self._operation(type(how), one, other)
 
     def _is_in(self, left: Any, right: Any, within: bool) -> Any:
         if isinstance(left, (list, str)) and is_remote(right):  # pandas turns it round
@@ -250,33 +199,7 @@ class _Evaluation:
             else right
         )
         found = self._member(left, "isin")(items)
-        return found if within else self._done("operator.invert", [found])
-
-    def _operation(self, name: str, left: Any, right: Any) -> Any:
-        if is_remote(left) or is_remote(right):
-            return self._done(f"operator.{name}", [left, right])
-        return of_numbers(name, left, right)
-
-    def _done(self, operation: str, arguments: list[Any]) -> Any:
-        if not any(map(is_remote, arguments)):
-            raise OperationRefused(f"{operation} is done with columns; {_REMEDY}")
-        function = self._program.allowed.function(operation).call
-        return self._program.call(operation, function, arguments, {})
-
-
-_VISITS: Mapping[type[ast.AST], Callable[[_Evaluation, Any], Any]] = {
-    ast.Attribute: _Evaluation.attribute,
-    ast.BinOp: _Evaluation.binary,
-    ast.BoolOp: _Evaluation.joined,
-    ast.Call: _Evaluation.call,
-    ast.Compare: _Evaluation.compared,
-    ast.Constant: _Evaluation.constant,
-    ast.List: _Evaluation.items,
-    ast.Name: _Evaluation.name,
-    ast.Subscript: _Evaluation.subscript,
-    ast.Tuple: _Evaluation.items,
-    ast.UnaryOp: _Evaluation.unary,
-}
+        return found if within else self._done("operator.invert", found)
 
 
 def _is_term(node: ast.expr) -> bool:

@@ -11,6 +11,7 @@ import ast
 import re
 from typing import NamedTuple
 
+from duetlink.duet.asking.grammar.syntax_tree import read
 from duetlink.errors import OperationRefused
 
 MAX_TEXT = 20_000  # characters
@@ -59,13 +60,8 @@ class FrameText:
 
     def _statement(self, line: str) -> Statement:
         python = _PARTS.sub(self._part, line).strip()
-        try:
-            body = ast.parse(python).body
-        except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-            what = error.msg if isinstance(error, SyntaxError) else type(error).__name__
-            raise OperationRefused(f"{line[:200]!r} cannot be read ({what}); {_REMEDY}") from None
+        body = read(python, most_nodes=MAX_NODES, most_depth=MAX_DEPTH, remedy=_REMEDY)
         if len(body) == 1:
-            _check_size(body[0])
             if isinstance(body[0], ast.Expr):
                 return Statement("", body[0].value)
             if isinstance(body[0], ast.Assign) and len(body[0].targets) == 1:
@@ -85,17 +81,3 @@ class FrameText:
             self._columns.append(found[2])
             return f"{_COLUMN}{len(self._columns) - 1}"
         return {"@": _LOCAL, "&": " and ", "|": " or ", "#": ""}[text[0]]
-
-
-def _check_size(statement: ast.stmt) -> None:
-    level: list[ast.AST] = [statement]
-    depth = nodes = 0
-    while level:
-        depth += 1
-        nodes += len(level)
-        if depth > MAX_DEPTH or nodes > MAX_NODES:
-            raise OperationRefused(
-                f"a text of more than {MAX_NODES:,} parts, or {MAX_DEPTH} within each other, is too large; "
-                "give long lists by @name, and work in several steps"
-            )
-        level = [part for node in level for part in ast.iter_child_nodes(node)]
