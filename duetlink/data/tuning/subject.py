@@ -12,6 +12,7 @@ _NEWEST = 0.1  # least weight of the latest chunk: the parts of an object waver
 _DRIFT = 1.2  # factor by which a ratio may move before the others are void; squared each time
 _SKIPPED = 2  # chunks that still meet the buffers that their predecessors left
 _ENOUGH_S, _ENOUGH_CHUNKS = 0.15, 64  # either says what a decision brings within 3 %
+_LEAST_CHUNKS = 10  # in that time: each of few may have met a hiccup
 _BUFFERED_CHUNKS = 16  # that buffers may have swallowed, where the path never held the sender
 
 
@@ -78,6 +79,6 @@ class Outcome:
         """Bytes of arrays per second; None until there is enough to judge by. A sender that is never held
         is judged by all that it sent."""
         size, seconds = (self._bytes, self._time_s) if self._held else (self._open_bytes, self._open_s)
-        some = seconds >= _ENOUGH_S and (self._held or self._chunks >= _BUFFERED_CHUNKS)
+        some = seconds >= _ENOUGH_S and self._chunks >= (_LEAST_CHUNKS if self._held else _BUFFERED_CHUNKS)
         enough = some or self._chunks >= _ENOUGH_CHUNKS
         return size / seconds if enough and seconds > 0 else None
