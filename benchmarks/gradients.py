@@ -29,6 +29,7 @@ from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold
 from torch import nn
 
+from benchmarks import deep_reduce
 from benchmarks.command import benchmark
 from benchmarks.harness import report
 from duetlink.data.codecs import decode
@@ -105,7 +106,7 @@ def _dgc(density: float, value: str) -> Method:
     return Method(f"DGC {density:.1%}, {value}", make, momentum=0.0)
 
 
-# at 10 %; each index codec and each value codec at least once
+# at 10 %; each index codec and each value codec at least once, with those of `deep_reduce`
 DEEP_REDUCE = (
     *(("bloom_p0", "qsgd"), ("bloom_p1", "bfloat16"), ("bloom_p2", "block8"), ("run_length", "lossless")),
     *(("huffman", "natural"), ("gap_rice", "block8"), ("elias_fano", "float16"), ("bitmap", "raw")),
@@ -226,6 +227,7 @@ _NAMES = tuple(kind.name for kind in MODELS)
 )
 def main(names: tuple[str, ...]) -> None:
     torch.set_num_threads(1)
+    deep_reduce.register()
     digits = Digits()
     for kind in MODELS:
         if kind.name in names:

@@ -6,7 +6,7 @@
 
 Compressors hold state, per tensor name (compressor.py); `state.to_bytes(compressor.state_dict())` keeps it
 over a restart. All are lossy, and are never chosen but by name. One method is one file; `coding.py` writes
-positions and values, each with one file per codec in `indices` and `values`.
+positions and values, by the codecs in `indices` and `values`.
 """
 
 from duetlink.data.codecs.gradients.compressor import ErrorFeedback, GradientCompressor, TensorState

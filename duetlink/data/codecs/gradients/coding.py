@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from duetlink.data.codecs.gradients.indices import registry as indices
+from duetlink.data.codecs.gradients import indices
+from duetlink.data.codecs.gradients import values as value_codecs
 from duetlink.data.codecs.gradients.indices.base import Positions
-from duetlink.data.codecs.gradients.values import registry as values_registry
 from duetlink.data.codecs.gradients.values.base import Values
 from duetlink.errors import DuetError, LocalProtocolError, MalformedChunk
 
@@ -35,7 +35,7 @@ def encode_sparse(
 ) -> SparseCode:
     """The items of `flat` (n,) at `positions` (r,): int64, sorted, unique, below n.
 
-    `index` and `value` name codecs (indices/registry.py, values/registry.py). "auto" is the index codec of
+    `index` and `value` name codecs (`indices`, `values`). "auto" is the index codec of
     fewest predicted bits, and 8-bit blocks of values. `seed` (64 bits) is that of any chance: equal seeds
     and inputs give equal payloads.
 
@@ -45,7 +45,7 @@ def encode_sparse(
     """
     _check(flat, positions)
     index_codec = indices.chosen(index, flat.size, positions.size)
-    value_codec = values_registry.chosen(value)
+    value_codec = value_codecs.chosen(value)
     index_payload = index_codec.encode(positions, flat.size, seed)
     if not index_codec.exact:
         positions = index_codec.decode(memoryview(index_payload), flat.size, positions.size)
@@ -68,7 +68,7 @@ def decode_sparse(payload: memoryview, size: int) -> tuple[Positions, Values]:
     body = payload[_HEAD.size :]
     if count > size or index_bytes > len(body):
         raise MalformedChunk(f"{count} of {size} items, at positions in {index_bytes} of {len(body)} bytes")
-    index_codec, value_codec = indices.by_number(index_number), values_registry.by_number(value_number)
+    index_codec, value_codec = indices.by_number(index_number), value_codecs.by_number(value_number)
     try:
         positions = index_codec.decode(body[:index_bytes], size, count)
         values = value_codec.decode(body[index_bytes:], count)

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duetlink.data.codecs.gradients import indices, values
 from duetlink.data.codecs.gradients.coding import decode_sparse, encode_sparse
-from duetlink.data.codecs.gradients.indices import registry as indices
-from duetlink.data.codecs.gradients.values import registry as values
-from duetlink.errors import CodecFailed, LocalProtocolError, MalformedChunk, UnknownCodec
+from duetlink.errors import LocalProtocolError, MalformedChunk, UnknownCodec
 from duetlink.testing.codecs import peak_below
 
 SIZE = 5000
@@ -36,8 +35,7 @@ def test_the_sender_knows_what_the_reader_gets(index: str, value: str) -> None:
     positions, decoded = decode_sparse(memoryview(sent.payload), SIZE)
     assert positions.tolist() == sent.positions.tolist()
     assert decoded.tobytes() == sent.decoded.tobytes()
-    if index == "auto" or indices.BY_NAME[index].exact:
-        assert positions.tolist() == chosen.tolist()
+    assert positions.tolist() == chosen.tolist()
     if value in ("raw", "lossless"):
         assert decoded.tobytes() == flat[positions].tobytes()
 
@@ -60,7 +58,7 @@ def test_positions_above_2_24_and_2_32_arrive() -> None:
     size = 1 << 34
     flat = np.broadcast_to(np.float32(0.5), (size,))
     chosen = np.array([3, (1 << 24) + 1, (1 << 24) + 2, (1 << 32) + 1, (1 << 32) + 3, size - 1], np.int64)
-    for index in ("auto", "gap_rice", "pcodec", "elias_fano", "run_length", "huffman"):
+    for index in ("auto", "gap_rice", "pcodec"):
         sent = encode_sparse(flat, chosen, index=index, value="raw")
         positions, decoded = decode_sparse(memoryview(sent.payload), size)
         assert positions.tolist() == chosen.tolist()
@@ -85,7 +83,7 @@ def test_equal_seeds_give_equal_payloads() -> None:
     flat = gradient()
     chosen = top(flat, 0.05)
     one, same, other = (
-        encode_sparse(flat, chosen, index="bloom_p1", value="qsgd", seed=seed).payload for seed in (1, 1, 2)
+        encode_sparse(flat, chosen, index="gap_rice", value="qsgd", seed=seed).payload for seed in (1, 1, 2)
     )
     assert one == same != other
 
@@ -115,8 +113,6 @@ def test_other_gradients_and_unknown_codecs_are_refused() -> None:
         encode_sparse(gradient(), chosen, index="none")
     with pytest.raises(LocalProtocolError, match="no value codec"):
         encode_sparse(gradient(), chosen, value="none")
-    with pytest.raises(CodecFailed):
-        encode_sparse(gradient() * np.float32(np.nan), chosen, value="polynomial")
 
 
 # -- hostile payloads --------------------------------------------------------------------------------------
@@ -132,9 +128,9 @@ def test_other_gradients_and_unknown_codecs_are_refused() -> None:
         (1, 0, 1, 1 << 63, MalformedChunk),
         (1, 0, 1, 0, MalformedChunk),
         (2, 0, 1, 8, MalformedChunk),
-        (3, 0, 1, 4, MalformedChunk),
-        (5, 3, 1, 4, MalformedChunk),
-        (6, 8, 1, 0, MalformedChunk),
+        (4, 0, 1, 4, MalformedChunk),
+        (3, 0, 1, 4, UnknownCodec),
+        (1, 8, 1, 0, UnknownCodec),
     ],
 )
 def test_a_head_that_lies_is_refused(
@@ -150,7 +146,7 @@ def test_another_size_is_refused_or_bounded(size: int) -> None:
     flat = gradient()
     chosen = np.append(top(flat, 0.05), SIZE - 1)
     chosen = np.unique(chosen)
-    for index in ("gap_rice", "pcodec", "elias_fano", "run_length", "huffman"):
+    for index in ("gap_rice", "pcodec"):
         payload = encode_sparse(flat, chosen, index=index).payload
         try:
             positions, _ = decode_sparse(memoryview(payload), size)

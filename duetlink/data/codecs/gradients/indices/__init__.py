@@ -1,1 +1,42 @@
-"""Sorted positions in few bits: one file per codec, `registry.py` names them."""
+"""Sorted positions in few bits: which index codecs there are, by name and by number."""
+
+from __future__ import annotations
+
+from duetlink.data.codecs.gradients.indices.base import IndexCodec
+from duetlink.data.codecs.gradients.indices.bitmap import Bitmap
+from duetlink.data.codecs.gradients.indices.gaps import GapRice, PcodecGaps
+from duetlink.errors import LocalProtocolError, UnknownCodec
+
+AUTO = "auto"
+
+# 3 and 5 to 9 were others', which are benchmarks' now.
+_ALL: tuple[IndexCodec, ...] = (PcodecGaps(), GapRice(), Bitmap())
+BY_NAME = {codec.name: codec for codec in _ALL}
+_BY_NUMBER = {codec.number: codec for codec in _ALL}
+
+
+def register(codec: IndexCodec) -> None:
+    """Add one to this process, to be chosen by name alone; its number is free for ever."""
+    BY_NAME[codec.name] = _BY_NUMBER[codec.number] = codec
+
+
+def chosen(name: str, size: int, count: int) -> IndexCodec:
+    """The codec of that name; for AUTO, the one of ours of fewest predicted bits.
+
+    Raises:
+        LocalProtocolError: there is none of that name.
+    """
+    if name == AUTO:
+        return min(_ALL, key=lambda codec: codec.predicted_bits(size, count))
+    try:
+        return BY_NAME[name]
+    except KeyError:
+        raise LocalProtocolError(f"no index codec {name!r}; there are {AUTO}, {', '.join(BY_NAME)}") from None
+
+
+def by_number(number: int) -> IndexCodec:
+    """Raises UnknownCodec."""
+    try:
+        return _BY_NUMBER[number]
+    except KeyError:
+        raise UnknownCodec(f"positions of index codec {number}, which is not there") from None

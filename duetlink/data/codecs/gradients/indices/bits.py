@@ -1,4 +1,4 @@
-"""Numbers of few bits one after another, most significant bit first, without a loop over them."""
+"""Numbers in few bits or in unary, most significant bit first, without a loop over them."""
 
 from __future__ import annotations
 
@@ -62,3 +62,22 @@ def take(padded: NDArray[np.uint8], starts: Widths, widths: Widths | int) -> Wor
     words <<= (starts & 7).astype(np.uint64)
     shift = 64 - np.asarray(widths, np.int64)
     return np.where(shift == 64, np.uint64(0), words >> np.minimum(shift, 63).astype(np.uint64))
+
+
+def pack_ends(ends: NDArray[np.int64]) -> bytes:
+    """Numbers in unary, each so many 0 bits and a 1: a bit string with ones at `ends` (sorted, unique), and
+    zeros to the end of the last one's byte."""
+    ones = np.zeros(int(ends[-1]) + 1 if ends.size else 0, np.bool_)
+    ones[ends] = True
+    return np.packbits(ones).tobytes()
+
+
+def unpack_ends(payload: memoryview, count: int, most_bits: int) -> NDArray[np.int64]:
+    """Where the ones are; raises MalformedChunk unless there are `count`, within `most_bits` and a byte."""
+    if len(payload) > most_bits // 8 + 1:
+        raise MalformedChunk(f"{len(payload)} bytes of at most {most_bits} bits")
+    found = np.unpackbits(np.frombuffer(payload, np.uint8))
+    ones = np.count_nonzero(found)
+    if ones != count:
+        raise MalformedChunk(f"{ones} ones where {count} should be")
+    return np.flatnonzero(found)

@@ -10,7 +10,7 @@ import struct
 
 import numpy as np
 
-from duetlink.data.codecs.gradients.indices import bits, unary
+from duetlink.data.codecs.gradients.indices import bits
 from duetlink.data.codecs.gradients.indices.base import Positions
 from duetlink.errors import MalformedChunk
 
@@ -27,7 +27,7 @@ def predicted_bits(mean: float) -> float:
 def encode(numbers: Positions) -> bytes:
     """Numbers from 0 on, at the k that makes the fewest bytes."""
     k = _best(numbers)
-    quotients = unary.pack_ends(np.cumsum((numbers >> k) + 1) - 1)
+    quotients = bits.pack_ends(np.cumsum((numbers >> k) + 1) - 1)
     return _HEAD.pack(k, len(quotients)) + quotients + bits.pack(numbers & ((1 << k) - 1), k)
 
 
@@ -39,7 +39,7 @@ def decode(payload: memoryview, count: int, most: int) -> Positions:
     body = payload[_HEAD.size :]
     if k > bits.MAX_WIDTH or size > len(body):
         raise MalformedChunk(f"Rice codes of {k} bits with quotients in {size} of {len(body)} bytes")
-    ends = unary.unpack_ends(body[:size], count, count + (most >> k))
+    ends = bits.unpack_ends(body[:size], count, count + (most >> k))
     quotients = np.diff(ends, prepend=-1) - 1
     numbers: Positions = (quotients << k) | bits.unpack(body[size:], count, k).astype(np.int64)
     return numbers

@@ -1,1 +1,56 @@
-"""The values at chosen positions in few bits: one file per codec, `registry.py` names them."""
+"""The values at chosen positions in few bits: which value codecs there are, by name and by number."""
+
+from __future__ import annotations
+
+from duetlink.data.codecs.gradients.values.base import ValueCodec
+from duetlink.data.codecs.gradients.values.tensor import RawValues, StochasticValues, TensorValues
+from duetlink.data.codecs.lossy.bfloat16 import Bfloat16
+from duetlink.data.codecs.lossy.block4 import Block4
+from duetlink.data.codecs.lossy.block8 import Block8
+from duetlink.data.codecs.lossy.float16 import Float16
+from duetlink.data.codecs.lossy.natural import Natural
+from duetlink.data.codecs.lossy.qsgd import Qsgd
+from duetlink.data.codecs.pcodec_ import Pcodec
+from duetlink.errors import LocalProtocolError, UnknownCodec
+
+AUTO = "auto"
+_AUTO = "block8"
+
+# 8 and 9 were others', which are benchmarks' now.
+_ALL: tuple[ValueCodec, ...] = (
+    RawValues(),
+    TensorValues(1, "lossless", Pcodec()),
+    TensorValues(2, Bfloat16.name, Bfloat16()),
+    TensorValues(3, Block8.name, Block8()),
+    TensorValues(4, Block4.name, Block4()),
+    StochasticValues(5, Qsgd.name, Qsgd()),
+    StochasticValues(6, Natural.name, Natural()),
+    TensorValues(7, Float16.name, Float16()),
+)
+BY_NAME = {codec.name: codec for codec in _ALL}
+_BY_NUMBER = {codec.number: codec for codec in _ALL}
+
+
+def register(codec: ValueCodec) -> None:
+    """Add one to this process; its number is free for ever."""
+    BY_NAME[codec.name] = _BY_NUMBER[codec.number] = codec
+
+
+def chosen(name: str) -> ValueCodec:
+    """The codec of that name; AUTO is 8-bit blocks.
+
+    Raises:
+        LocalProtocolError: there is none of that name.
+    """
+    try:
+        return BY_NAME[_AUTO if name == AUTO else name]
+    except KeyError:
+        raise LocalProtocolError(f"no value codec {name!r}; there are {AUTO}, {', '.join(BY_NAME)}") from None
+
+
+def by_number(number: int) -> ValueCodec:
+    """Raises UnknownCodec."""
+    try:
+        return _BY_NUMBER[number]
+    except KeyError:
+        raise UnknownCodec(f"values of value codec {number}, which is not there") from None

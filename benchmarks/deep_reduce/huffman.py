@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 
 from duetlink.data.codecs.gradients.indices import bits
 from duetlink.data.codecs.gradients.indices.base import IndexCodec, Positions
-from duetlink.data.codecs.gradients.indices.entropy import bits_per_position
-from duetlink.data.codecs.gradients.indices.gaps import gaps_of, positions_of
+from duetlink.data.codecs.gradients.indices.gaps import bits_per_position, gaps_of, positions_of
 from duetlink.errors import MalformedChunk
 
 _GROUP = 256  # symbols; times 15 bits, u16

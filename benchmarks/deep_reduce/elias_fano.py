@@ -12,7 +12,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from duetlink.data.codecs.gradients.indices import bits, unary
+from duetlink.data.codecs.gradients.indices import bits
 from duetlink.data.codecs.gradients.indices.base import IndexCodec, Positions
 from duetlink.errors import MalformedChunk
 
@@ -31,7 +31,7 @@ class EliasFano(IndexCodec):
 
     def encode(self, positions: Positions, size: int, seed: int) -> bytes:
         low = _low_bits(size, positions.size)
-        high = unary.pack_ends((positions >> low) + np.arange(positions.size))
+        high = bits.pack_ends((positions >> low) + np.arange(positions.size))
         return _SIZE.pack(len(high)) + high + bits.pack(positions & ((1 << low) - 1), low)
 
     def decode(self, payload: memoryview, size: int, count: int) -> Positions:
@@ -40,7 +40,7 @@ class EliasFano(IndexCodec):
         if high_bytes > len(body):
             raise MalformedChunk(f"high bits in {high_bytes} of {len(body)} bytes")
         low = _low_bits(size, count)
-        ends = unary.unpack_ends(body[:high_bytes], count, count + (size >> low))
+        ends = bits.unpack_ends(body[:high_bytes], count, count + (size >> low))
         high = ends - np.arange(count)
         positions = (high << low) | bits.unpack(body[high_bytes:], count, low).astype(np.int64)
         if count and (positions[-1] >= size or (np.diff(positions) <= 0).any()):

@@ -1,10 +1,16 @@
-"""Bloom filters of positions (Bloom 1970), as DeepReduce sends them (arXiv:2102.03112).
+"""Bloom filters of positions (Bloom 1970), as DeepReduce sends them (arXiv:2102.03112), by three policies.
 
     seed u64 | hashes u8 | filter, one bit each
 
 A reader tests every item of the gradient. Those that pass, the positives, are the positions and a few others.
 Hashes have 64 bits, so that no position is too large. They are independent: with h1 + i h2 (Kirsch and
 Mitzenmacher, ESA 2006) small filters pass several times as many false positives.
+
+P0 sends the values of all positives, so that nothing chosen is lost. P1 sends as many as were chosen, by
+chance; both sides know which. P2 takes those of small conflict sets first: the positives that share a bit of
+the filter are a conflict set, at least one of them is true, and in a set of one the only one is. DeepReduce
+takes one item from each set, smallest first; here each item stands where its smallest set does, and chance
+decides between equals, so that no loop over sets is needed.
 """
 
 from __future__ import annotations
@@ -12,7 +18,7 @@ from __future__ import annotations
 import math
 import struct
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -103,6 +109,45 @@ class BloomCodec(IndexCodec):
 
     def encode(self, positions: Positions, size: int, seed: int) -> bytes:
         return BloomFilter.of(positions, size, seed).to_bytes()
+
+
+class BloomP0(BloomCodec):
+    """The positions and about a tenth as many others."""
+
+    number: ClassVar[int] = 7
+    name: ClassVar[str] = "bloom_p0"
+
+    def decode(self, payload: memoryview, size: int, count: int) -> Positions:
+        return BloomFilter.from_bytes(payload, size).positives(size)
+
+
+class BloomP1(BloomCodec):
+    """About one in eleven of the positions is another one."""
+
+    number: ClassVar[int] = 8
+    name: ClassVar[str] = "bloom_p1"
+
+    def decode(self, payload: memoryview, size: int, count: int) -> Positions:
+        found = BloomFilter.from_bytes(payload, size)
+        return least_hashed(found.positives(size), count, found.seed)
+
+
+class BloomP2(BloomCodec):
+    """Fewer of the positions are others than with P1."""
+
+    number: ClassVar[int] = 9
+    name: ClassVar[str] = "bloom_p2"
+
+    def decode(self, payload: memoryview, size: int, count: int) -> Positions:
+        found = BloomFilter.from_bytes(payload, size)
+        positives = found.positives(size)
+        if count >= positives.size:
+            return positives
+        conflicts = found.conflicts(positives)
+        last = np.partition(conflicts, count)[count]  # the size of set at which there are enough
+        sure = positives[conflicts < last]
+        others = least_hashed(positives[conflicts == last], count - sure.size, found.seed)
+        return np.sort(np.concatenate((sure, others)))
 
 
 def hash_count(size: int, count: int) -> int:
