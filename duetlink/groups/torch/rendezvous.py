@@ -84,7 +84,7 @@ def meet(
 
 def register() -> None:
     """Make torch know the scheme, once."""
-    register_rendezvous_handler(SCHEME, meet)  # type: ignore[no-untyped-call]
+    register_rendezvous_handler(SCHEME, meet)
 
 
 def _line(code: str, size: int) -> str:

@@ -374,7 +374,7 @@ def _opacus_gradients(parameter: Any) -> Tensor:
 CLIPPINGS: dict[str, type[Clipping]] = {kind.way: kind for kind in (BookKeeping, PerSample, Opacus)}
 
 
-class _FewBits(TorchDispatchMode):  # type: ignore[no-untyped-call]
+class _FewBits(TorchDispatchMode):
     """Notes which floating dtypes below float32 are computed with, also within torch's own autocast."""
 
     def __init__(self) -> None:

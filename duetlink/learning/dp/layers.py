@@ -291,5 +291,5 @@ def _is_as_made(layer: nn.Module) -> bool:
     return (
         layer._parameters.keys() <= {"weight", "bias"}
         and len({id(p) for p in own}) == len(own)
-        and not (replaced or hooks or layer._buffers or _has_any_global_hook())  # type: ignore[no-untyped-call]
+        and not (replaced or hooks or layer._buffers or _has_any_global_hook())
     )

@@ -65,7 +65,7 @@ class Player:
     def __init__(self, path: Path, on_step: Callable[[Player, Step], None]) -> None:
         self.path = path
         self.role = path.stem
-        self.notebook: Any = nbformat.read(path, as_version=4)  # type: ignore[no-untyped-call]
+        self.notebook: Any = nbformat.read(path, as_version=4)
         self.steps: list[Step] = []
         self.cues: dict[str, Cue] = {}
         self.current: Step | None = None
@@ -144,7 +144,7 @@ class Player:
     def save(self, directory: Path) -> Path:
         """Write the notebook as it is now, with its outputs."""
         path = directory / self.path.name
-        nbformat.write(self.notebook, path)  # type: ignore[no-untyped-call]
+        nbformat.write(self.notebook, path)
         return path
 
     def tagged(self, tag: str) -> Any:
