@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import decimal
 import math
 import numbers
 from collections.abc import Mapping, Sequence
@@ -17,7 +18,7 @@ FACTS = (BOUNDS, CATEGORIES, MISSING, INDEX)
 
 _MOST_CHARACTERS = 200  # of a pattern
 Bound = (
-    float | str | dt.date | dt.time | dt.timedelta
+    float | decimal.Decimal | str | dt.date | dt.time | dt.timedelta
 )  # a number; for times a date, a text such as "2020-01-31"
 Pair = tuple[Bound, Bound]
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar, cast
 
 from duetlink.compute.mocks.mock import BOUNDS, CATEGORIES, LIKE, Mock
 from duetlink.compute.mocks.registry import twin_type, unsupported
@@ -11,9 +11,10 @@ from duetlink.compute.mocks.scope import Scope
 
 MAX_BYTES = 16 * 1024 * 1024  # of a mock, where the owner does not say how many rows
 _SCHEMA_ONLY = Mock()
+_T = TypeVar("_T")
 
 
-def make(obj: object, mock: Mock = _SCHEMA_ONLY, name: str = "") -> object:
+def make(obj: _T, mock: Mock = _SCHEMA_ONLY, name: str = "") -> _T:
     """The synthetic twin of `obj`: same type, dtypes, number of dimensions, shape of a row, kind of index.
 
     Names of columns, fields and index levels, the type of Python's values, the width of fixed texts (it is in
@@ -32,7 +33,7 @@ def make(obj: object, mock: Mock = _SCHEMA_ONLY, name: str = "") -> object:
     """
     try:
         scope = Scope(mock, _shrink(obj), name)
-        twin = twin_type(obj).make(obj, scope)
+        twin = cast(_T, twin_type(obj).make(obj, scope))
     except RecursionError:
         raise unsupported(obj, "it contains itself, or is nested too deep") from None
     scope.finish()

@@ -246,10 +246,10 @@ def polars_pairs() -> dict[str, tuple[Any, Any]]:
     frames = pl.DataFrame(one), pl.DataFrame(other)
     pairs: dict[str, tuple[Any, Any]] = {
         "frame": frames,
-        "empty": tuple(frame.head(0) for frame in frames),
+        "empty": (frames[0].head(0), frames[1].head(0)),
         "nothing": (pl.DataFrame(), pl.DataFrame()),
     }
-    return pairs | {f"series {name}": tuple(frame[name] for frame in frames) for name in one}
+    return pairs | {f"series {name}": (frames[0][name], frames[1][name]) for name in one}
 
 
 def arrow_columns() -> dict[str, tuple[Any, Any]]:

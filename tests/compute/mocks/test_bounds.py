@@ -170,7 +170,7 @@ def test_bounds_of_times_round_inwards() -> None:
     assert set(made.astype(str).tolist()) == {"2020-01-02", "2020-01-03"}
     made = make(np.zeros(9, "M8[M]"), Mock(bounds=("2020-01-02", "2020-03-31")))
     assert set(made.astype(str).tolist()) == {"2020-02", "2020-03"}
-    moment = np.datetime64("2020-01-01T00:00:00.123456789", "ns")
+    moment: Any = np.datetime64("2020-01-01T00:00:00.123456789", "ns")
     assert (make(np.zeros(3, "M8[ns]"), Mock(bounds=(moment, moment))) == moment).all()
     zoned = dt.datetime(2020, 1, 1, 1, tzinfo=dt.timezone(dt.timedelta(hours=1)))
     assert make(dt.datetime(1950, 1, 1), Mock(bounds=(zoned, zoned))) == dt.datetime(2020, 1, 1)

@@ -77,7 +77,7 @@ def test_row_labels_are_the_owners_where_an_index_has_no_name() -> None:
     real = pd.DataFrame({"a": [1.0, 2.0, 3.0]}, index=["Ada", "Bob", "Cyd"])
     made: Any = make(real, Mock(labels=["Jena", "Ulm", "Bonn"]))
     assert made.index.tolist() == ["Bonn", "Jena", "Ulm"]
-    assert make(real).index.tolist() == ["row 0", "row 1", "row 2"]  # type: ignore[attr-defined]
+    assert make(real).index.tolist() == ["row 0", "row 1", "row 2"]
     assert describe(Mock(labels=["Jena"]), real).endswith("row labels given by the owner")
 
 

@@ -118,7 +118,8 @@ def test_categories_are_three_placeholders() -> None:
     assert made.cat.categories.tolist() == ["category 0", "category 1", "category 2"]
     assert made.cat.ordered
     assert made.nunique() == 3
-    assert make(pl.Series(["x"] * 9, dtype=pl.Enum(["x"]))).dtype.categories.to_list() == [
+    of_enum: Any = make(pl.Series(["x"] * 9, dtype=pl.Enum(["x"]))).dtype
+    assert of_enum.categories.to_list() == [
         "category 0",
         "category 1",
         "category 2",

@@ -176,7 +176,7 @@ class Worker:
             for id_ in step.arguments:
                 self.objects.pop(id_, None)
             return None
-        decode = {
+        decode: dict[str, Any] = {
             "result": self._result,
             "constant": lambda name: resolved(name),
             "function": lambda name: resolved(name),

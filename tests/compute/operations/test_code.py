@@ -769,7 +769,7 @@ def _made_by_code(code: str, ages: np.ndarray) -> Any:
 def _programs(draw: st.DrawFn) -> list[list[Any]]:
     """Steps on arrays of six numbers: an asset, zeros, views, copies, sums, and what writes in place."""
     steps: list[list[Any]] = [["asset", ["ages", 1]], ["numpy.zeros", [6]]]
-    arrays, numbers = [1, 2], []
+    arrays, numbers = [1, 2], list[int]()
     for _ in range(draw(st.integers(3, 14))):
         operation, place = draw(st.sampled_from(_STEPS)), len(steps) + 1
         one = [draw(st.sampled_from(arrays))]

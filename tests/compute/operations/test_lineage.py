@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
@@ -46,10 +48,10 @@ def test_names_of_operations() -> None:
 def test_a_function_that_is_given_is_an_operation() -> None:
     w = Writer()
     x, frame = w.asset("x"), w.asset("frame")
-    largest = [w.id(), "numpy.apply_along_axis", [["f", "numpy.max"], 0, [x.id]]]
-    several = [w.id(), ".agg", [[frame.id], ["d", "a", ["l", "min", "sum"]]]]
-    named = [w.id(), "pandas.crosstab", [[x.id], [x.id]], {"values": [x.id], "aggfunc": "median"}]
-    hidden = [w.id(), ".agg", [[frame.id], ["l", ["f", "os.system"]]]]
+    largest: list[Any] = [w.id(), "numpy.apply_along_axis", [["f", "numpy.max"], 0, [x.id]]]
+    several: list[Any] = [w.id(), ".agg", [[frame.id], ["d", "a", ["l", "min", "sum"]]]]
+    named: list[Any] = [w.id(), "pandas.crosstab", [[x.id], [x.id]], {"values": [x.id], "aggfunc": "median"}]
+    hidden: list[Any] = [w.id(), ".agg", [[frame.id], ["l", ["f", "os.system"]]]]
     w.steps += [largest, several, named, hidden]
     trace = traced(w.steps, may_learn=False)
     assert [lineage(trace, step[0]).operations for step in (largest, several, named, hidden)] == [
@@ -263,7 +265,7 @@ def test_references_to_nothing() -> None:
         [2, "value", [[0]]],
     ],
 )
-def test_steps_that_are_refused(step: object) -> None:
+def test_steps_that_are_refused(step: Any) -> None:
     trace = traced([[1, "asset", ["x", 1]], step, [3, ".mean", [[1]]]])
     assert lineage(trace, 3).code == "x.mean()"
     with pytest.raises(LookupError):

@@ -34,6 +34,7 @@ def torch_programs(draw: st.DrawFn, most: int = 30) -> Steps:
     for _ in range(draw(st.integers(3, most))):
         kind = draw(st.integers(0, 15))
         id_ = len(made) + 1
+        step: list[Any]
         if kind <= 1:
             step = [
                 id_,
@@ -93,7 +94,7 @@ def outcome(steps: Steps, target: int, assets: dict[str, Any]) -> tuple[Any, lis
 def same(one: Any, other: Any) -> bool:
     if not isinstance(one, torch.Tensor) or not isinstance(other, torch.Tensor):
         return type(one) is type(other)
-    return one.shape == other.shape and torch.equal(one.data.nan_to_num(), other.data.nan_to_num())
+    return bool(one.shape == other.shape and torch.equal(one.data.nan_to_num(), other.data.nan_to_num()))
 
 
 @settings(max_examples=120, deadline=None)

@@ -104,7 +104,7 @@ def same(one: Any, other: Any) -> bool:
     if isinstance(one, np.ndarray) and one.dtype == object:
         return repr(one.tolist()) == repr(other.tolist())  # its bytes are addresses
     if isinstance(one, (np.ndarray, np.generic)):
-        return one.shape == other.shape and one.tobytes() == other.tobytes()
+        return bool(one.shape == other.shape and one.tobytes() == other.tobytes())
     return bool(one == other) or one is other
 
 

@@ -140,7 +140,7 @@ def test_every_method_exists(library: str) -> None:
 
 def check_missing(library: str, missing: list[str]) -> None:
     if library == "python":
-        version = sys.version_info[:2]
+        version: tuple[int, ...] = sys.version_info[:2]
     else:
         version = tuple(map(int, importlib.import_module(library).__version__.split(".")[:2]))
     if version >= WRITTEN_WITH[library]:
@@ -150,7 +150,8 @@ def check_missing(library: str, missing: list[str]) -> None:
 
 
 def subclasses(class_: type) -> Iterator[type]:
-    for sub in class_.__subclasses__():
+    subs: list[type] = class_.__subclasses__()
+    for sub in subs:
         yield sub
         yield from subclasses(sub)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
@@ -11,10 +11,13 @@ from duetlink.compute.operations.guards import check
 from duetlink.compute.operations.torch_names import METADATA_NAMES, name_of_torch
 from duetlink.errors import OperationRefused
 
-torch = pytest.importorskip("torch")
+pytest.importorskip("torch")
 
-from torch import nn, optim  # noqa: E402
-from torch.optim import lr_scheduler  # noqa: E402
+import torch
+from torch import nn, optim
+from torch.optim import lr_scheduler
+
+_Module = TypeVar("_Module", bound=nn.Module)
 
 UNKNOWN: set[str] = set()
 REFUSED: set[str] = set()
@@ -51,7 +54,8 @@ def far(value: Any) -> Any:
 
 def placed(module: nn.Module) -> nn.Module:
     for part in module.modules():
-        for tensors in (part._parameters, part._buffers):
+        kinds: list[dict[str, Any]] = [part._parameters, part._buffers]
+        for tensors in kinds:
             for name, tensor in tensors.items():
                 if tensor is not None:
                     with torch._C.DisableTorchFunctionSubclass():
@@ -141,7 +145,7 @@ class Recurrent(nn.Module):
         self.head = nn.Linear(10, 3)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(self.layer(self.embedding(x))[0][:, -1])
+        return torch.as_tensor(self.head(self.layer(self.embedding(x))[0][:, -1]))
 
 
 class Attention(nn.Module):
@@ -150,14 +154,14 @@ class Attention(nn.Module):
         self.body, self.call, self.head = body, call, nn.Linear(4, 3)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        return self.head(self.call(self.body, x).mean(1))
+        return torch.as_tensor(self.head(self.call(self.body, x).mean(1)))
 
 
 def mask() -> torch.Tensor:
     return nn.Transformer.generate_square_subsequent_mask(5)
 
 
-def layer(kind: Any) -> nn.Module:
+def layer(kind: Callable[..., _Module]) -> _Module:
     return kind(4, 2, 8, batch_first=True)
 
 
@@ -238,7 +242,7 @@ def test_losses(name: str) -> None:
 
 # -- names ------------------------------------------------------------------------------------------------
 
-T = torch.Tensor
+T: Any = torch.Tensor
 
 
 @pytest.mark.parametrize(

@@ -61,9 +61,9 @@ SUBJECTS: dict[str, tuple[Any, Any]] = {
     "whole": (MOCK.a, REAL.a),
     "texts": (MOCK.town, REAL.town),
     "index": (MOCK.index, REAL.index),
-    "times": tuple(pd.Series(range(ROWS), index=index).sort_index() for index in _TIMES),  # type: ignore[dict-item]
+    "times": tuple(pd.Series(range(ROWS), index=index).sort_index() for index in _TIMES),
     "str": (MOCK.town.str, REAL.town.str),
-    "dt": tuple(pd.Series(index).dt for index in _TIMES),  # type: ignore[dict-item]
+    "dt": tuple(pd.Series(index).dt for index in _TIMES),
     "groups": (MOCK.groupby("town"), REAL.groupby("town")),
     "groups of a series": (MOCK.groupby("town").b, REAL.groupby("town").b),
     "rolling": (MOCK.b.rolling(3), REAL.b.rolling(3)),

@@ -90,7 +90,7 @@ def _decode(argument: Any, results: Mapping[int, Any]) -> Any:
     if tag == "c":
         return _named(parts[0])
     decoded = [_decode(part, results) for part in parts]
-    return {"t": tuple, "l": list, "s": lambda items: slice(*items)}[tag](decoded)
+    return slice(*decoded) if tag == "s" else {"t": tuple, "l": list}[tag](decoded)
 
 
 def _named(path: str) -> Any:

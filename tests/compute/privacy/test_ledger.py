@@ -61,14 +61,18 @@ def test_a_charge_over_the_budget_is_refused_with_the_figures(ledger: Ledger) ->
 def test_an_asset_without_a_budget_pays_for_nothing(ledger: Ledger) -> None:
     with pytest.raises(BudgetExceeded, match="no privacy budget"):
         ledger.charge("people", 0.1, "mean")
-    assert (ledger.total("people"), ledger.left("people"), ledger.spent("people")) == (None, 0, 0)
+    assert (ledger.total("people"), ledger.left("people"), ledger.spent("people")) == (
+        None,
+        Decimal(0),
+        Decimal(0),
+    )
 
 
 def test_assets_do_not_pay_for_each_other(ledger: Ledger) -> None:
     ledger.set_budget("a", 1)
     ledger.set_budget("b", 2)
     ledger.charge("a", 1, "mean")
-    assert (ledger.left("a"), ledger.left("b")) == (0, 2)
+    assert (ledger.left("a"), ledger.left("b")) == (Decimal(0), Decimal(2))
 
 
 def test_a_new_budget_counts_what_was_spent(ledger: Ledger) -> None:
@@ -294,7 +298,7 @@ def test_repair_closes_all_budgets_and_keeps_what_was_spent(written_ledger: Ledg
     assert "line 3 is torn" in words
     assert (path.parent / "ledger.jsonl.damaged-0").read_bytes() == content[:-3]
     ledger = Ledger(path, now=lambda: NOW)
-    assert (ledger.left("people"), ledger.spent("people")) == (0, Decimal("0.25"))
+    assert (ledger.left("people"), ledger.spent("people")) == (Decimal(0), Decimal("0.25"))
     with pytest.raises(BudgetExceeded):
         ledger.charge("people", 0.125, "mean")
     assert ledger.history("people")[-1].what == "disk was full"
@@ -344,7 +348,7 @@ def _charge_and_end(path: Path, ends_at: int, results: multiprocessing.Queue[str
             return call
 
     ledger = Ledger(path)
-    files.os = Ending()  # type: ignore[attr-defined]
+    files.os = Ending()  # type: ignore[attr-defined, assignment]
     ledger.charge("people", 0.25, "mean")
     os._exit(0)
 
@@ -397,7 +401,7 @@ def test_a_full_disk_charges_nothing(
         return real(fd, data[: int(len(data) * part)])
 
     with monkeypatch.context() as patch:
-        patch.setattr(files.os, "write", write)
+        patch.setattr(os, "write", write)
         with pytest.raises(AuditUnavailable, match="No space left"):
             written_ledger.charge("people", 0.5, "mean")
     assert path.read_bytes() == content
@@ -411,7 +415,7 @@ def test_what_may_not_be_on_the_disk_counts(
         raise OSError(5, "Input/output error")
 
     with monkeypatch.context() as patch:
-        patch.setattr(files.os, "fsync", fsync)
+        patch.setattr(os, "fsync", fsync)
         with pytest.raises(AuditUnavailable):
             written_ledger.charge("people", 0.5, "mean")
     assert written_ledger.left("people") == Ledger(path).left("people") == Decimal("0.25")

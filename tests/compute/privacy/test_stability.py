@@ -155,8 +155,8 @@ def frame_of(library: str, data: Data) -> dict[str, Any]:
             for place, name in enumerate(types)
         }
         return {"frame": pl.DataFrame(holes, schema=types)}
-    types = {"x": np.float64, "y": np.float32, "n": np.int64, "b": np.bool_, "s": np.int8}
-    arrays: dict[str, Any] = {name: np.array(data[name], dtype=dtype) for name, dtype in types.items()}
+    dtypes = {"x": np.float64, "y": np.float32, "n": np.int64, "b": np.bool_, "s": np.int8}
+    arrays: dict[str, Any] = {name: np.array(data[name], dtype=dtype) for name, dtype in dtypes.items()}
     pairs = zip(data["y"], data["x"], strict=True)
     arrays["m"] = np.array([*pairs], dtype=np.float64).reshape(-1, 2)
     if library == TORCH:

@@ -45,8 +45,13 @@ class Raw(NamedTuple):
         return f"{self.call} ({self.as_what})" if self.as_what else self.call
 
 
-def _group(group: str, *rows: tuple[str, int, tuple[int | str, ...], str] | tuple[str, ...]) -> list[Raw]:
-    return [Raw(group, *row) for row in rows]  # type: ignore[arg-type]
+_Arguments = tuple[int | str, ...]
+
+
+def _group(
+    group: str, *rows: tuple[str, int, _Arguments, str] | tuple[str, int, _Arguments, str, str]
+) -> list[Raw]:
+    return [Raw(group, *row) for row in rows]
 
 
 _THERE, _NEW, _LINK = f"{_PLACE}/there", f"{_PLACE}/new", f"{_PLACE}/link"
@@ -388,7 +393,7 @@ def threads(stack_bytes: int, most: int) -> int:
     """How many threads there are at once when no more start, or `most`."""
     threading.stack_size(stack_bytes)
     done = threading.Event()
-    started = []
+    started: list[threading.Thread] = []
     with contextlib.suppress(RuntimeError):
         while len(started) < most:
             thread = threading.Thread(target=done.wait)

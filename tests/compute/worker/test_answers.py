@@ -23,7 +23,14 @@ from duetlink.errors import WorkerUnavailable
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="workers need Linux")
 
-VALUE = {"kind": "bytes", "detail": "", "elements": None, "size_bytes": 3, "parts": [], "group": None}
+VALUE: dict[str, Any] = {
+    "kind": "bytes",
+    "detail": "",
+    "elements": None,
+    "size_bytes": 3,
+    "parts": [],
+    "group": None,
+}
 
 
 def memory() -> int:
@@ -40,15 +47,20 @@ def is_closed(fd: int) -> bool:
 
 def test_a_result_comes_as_it_was_given() -> None:
     content, fds = answers.result(values.encode(np.arange(6.0).reshape(2, 3)), 7)
-    encoded, group = answers.read_result(content, fds)
-    assert values.decode(encoded.segments[0]).tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    read = answers.read_result(content, fds)
+    assert not isinstance(read, Fault)
+    encoded, group = read
+    array: Any = values.decode(encoded.segments[0])
+    assert array.tolist() == [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
     assert (encoded.summary.elements, encoded.size_bytes, group) == (6, encoded.summary.size_bytes, 7)
     assert [part.element for part in encoded.parts] == ["float64"]
     assert all(map(is_closed, fds))
 
 
 def test_a_result_of_everybody_has_no_smallest_group() -> None:
-    assert answers.read_result(*answers.result(values.encode(1), EVERYBODY))[1] is None
+    read = answers.read_result(*answers.result(values.encode(1), EVERYBODY))
+    assert not isinstance(read, Fault)
+    assert read[1] is None
 
 
 WHY = Fault(7, faults.RAISED, 8, "why")

@@ -21,7 +21,8 @@ HEADERS = st.dictionaries(
 @given(st.lists(st.tuples(HEADERS, st.binary(max_size=300)), max_size=5), st.data())
 def test_frames_are_found_however_the_stream_is_cut(frames: Any, data: Any) -> None:
     stream = b"".join(head(header, len(content)) + content for header, content in frames)
-    reader, found = FrameReader(), []
+    reader = FrameReader()
+    found: list[Frame] = []
     while stream:
         cut = data.draw(st.integers(1, len(stream)))
         found += reader.feed(stream[:cut])
@@ -31,7 +32,8 @@ def test_frames_are_found_however_the_stream_is_cut(frames: Any, data: Any) -> N
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=5))
 def test_descriptors_go_to_the_frame_that_they_came_with(counts: list[int]) -> None:
-    reader, found, fd = FrameReader(), [], 100
+    reader, fd = FrameReader(), 100
+    found: list[Frame] = []
     for count in counts:
         fds = list(range(fd, fd + count))
         fd += count

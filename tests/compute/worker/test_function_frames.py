@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import cast
 
 from duetlink.compute.operations.function import write_call
 from duetlink.compute.worker import answers
@@ -76,8 +76,7 @@ async def _looked() -> tuple[list[str], list[str]]:
         reply = await room.call("run", json.dumps(job).encode(), memory=True)
         outcome = answers.read_outcome(reply.content, reply.fds)
         assert not isinstance(outcome, dict), outcome
-        found: Any = values.decode(b"".join(outcome.segments))
-        return found
+        return cast(tuple[list[str], list[str]], values.decode(b"".join(outcome.segments)))
     finally:
         await room.close()
 

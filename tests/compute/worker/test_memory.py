@@ -10,7 +10,6 @@ from pathlib import Path
 
 import pytest
 
-from duetlink.base.runtime import shared_memory
 from duetlink.compute.worker import memory
 from duetlink.compute.worker.memory import map_sealed, place
 from duetlink.compute.worker.result_memory import ResultMemory
@@ -98,7 +97,7 @@ def test_what_is_no_memory_is_refused(tmp_path: Path) -> None:
 
 
 def test_without_memfds_it_is_a_file_without_a_name(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(shared_memory.sys, "platform", "darwin")
+    monkeypatch.setattr(sys, "platform", "darwin")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     fd = place([b"abc"], 3)
     assert bytes(map_sealed(fd, 3)) == b"abc"

@@ -49,7 +49,7 @@ def is_there(pid: int) -> bool:
 async def test_commands_are_done_in_the_order_they_were_sent(start_worker: StartWorker) -> None:
     worker = await start_worker()
     slow = asyncio.ensure_future(worker.call("sleep", b"0.2"))
-    done: list[int] = []
+    done: list[float] = []
     calls = [asyncio.ensure_future(worker.call("echo", b"%d" % number)) for number in range(50)]
     for call in (slow, *calls):
         call.add_done_callback(lambda call: done.append(float(call.result().content)))
@@ -195,8 +195,11 @@ async def test_a_result_that_the_worker_can_still_change_ends_it(start_worker: S
 @linux_only
 async def test_what_it_takes_up_is_known(start_worker: StartWorker) -> None:
     worker = await start_worker()
-    assert 5 * MIB < worker.memory_bytes() < 500 * MIB
-    assert 0 < worker.cpu_s() < 60
+    memory_bytes, cpu_s = worker.memory_bytes(), worker.cpu_s()
+    assert memory_bytes is not None
+    assert cpu_s is not None
+    assert 5 * MIB < memory_bytes < 500 * MIB
+    assert 0 < cpu_s < 60
     await worker.close()
     assert worker.memory_bytes() is None
     assert worker.cpu_s() is None

@@ -16,6 +16,7 @@ import pytest
 from duetlink.compute.worker import rooms
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.process import Room
+from duetlink.compute.worker.spawn import forking
 from duetlink.errors import WorkerUnavailable
 from tests.compute.worker.conftest import BOOTSTRAP
 from tests.compute.worker.test_process import is_there
@@ -177,7 +178,7 @@ async def test_where_forks_cannot_compute_a_room_is_a_process_that_is_ready(
         failure = "from duetlink.compute.worker import libraries; libraries.compute = lambda loaded: 1 / 0"
         return made(bootstrap).replace("main(int(", f"{failure}\nmain(int(")
 
-    made = rooms.forking
+    made = forking
     monkeypatch.setattr(rooms, "forking", failing)
     worker = await started()
     assert here.zygote_pid is None
