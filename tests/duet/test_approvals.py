@@ -43,7 +43,7 @@ def until(condition: Callable[[], bool]) -> None:
 
 def asked(owner: Duet, scientist: Duet) -> tuple[PendingRequest, Request]:
     owner.share([1, 2, 3], "numbers")
-    pending = scientist.wait_object("numbers", 10).request("to count")  # type: ignore[attr-defined]
+    pending = scientist.wait_object("numbers", 10).request("to count")
     return pending, owner.wait_request(10)
 
 
@@ -87,7 +87,7 @@ def test_two_questions_at_once_for_a_result_that_a_policy_grants_again_are_both_
     owner, scientist = duets
     owner.policies.add(duetlink.Policy("approve", name="all"))
     owner.share(np.arange(4.0), "x", mock=np.ones(4))
-    more = scientist.wait_object("x", 10) + 1  # type: ignore[operator]
+    more = scientist.wait_object("x", 10) + 1
     assert more.get(reason="once").tolist() == [1, 2, 3, 4]
 
     async def written(*, sync: bool = True) -> None:

@@ -30,7 +30,8 @@ def both() -> Iterator[tuple[duetlink.Duet, duetlink.Duet]]:
 def fetch(owner: duetlink.Duet, scientist: duetlink.Duet, name: str) -> np.ndarray:
     pending = scientist.wait_object(name, 30).request(reason="test")
     owner.wait_request(30).approve()
-    return pending.result(30)
+    found: np.ndarray = pending.result(30)
+    return found
 
 
 def test_a_field_set_on_one_side_is_read_on_the_other(both: tuple[duetlink.Duet, duetlink.Duet]) -> None:

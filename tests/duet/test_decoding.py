@@ -118,7 +118,7 @@ async def test_each_value_that_needs_it_has_a_process_of_its_own(
             started.append(worker)
         return worker
 
-    monkeypatch.setattr(module.Room, "start", counted)
+    monkeypatch.setattr(Room, "start", counted)
     room = values.Room(GIB)
     assert await decoding.decode(body_of([1, 2]), room) == [1, 2]
     assert started == []
@@ -149,7 +149,7 @@ async def test_what_is_malformed_is_refused_as_it_is_elsewhere(decoding: Decodin
 async def test_a_body_that_ends_or_occupies_the_process_does_no_more(
     plant: str, name: str, refusal: type[Exception], words: str, monkeypatch: Any
 ) -> None:
-    monkeypatch.setattr(module.Room, "start", partial(Room.start, bootstrap=PLANTED % plant))
+    monkeypatch.setattr(Room, "start", partial(Room.start, bootstrap=PLANTED % plant))
     decoding = Decoding(GIB)
     try:
         with monkeypatch.context() as patch, pytest.raises(refusal, match=words):

@@ -278,7 +278,7 @@ def test_an_object_changed_in_place_after_sharing_does_not_leave(make_duets: Any
     owner, scientist = make_duets(prepare_limit_bytes=1)
     array = np.zeros(1_000_000)
     owner.share(array, "x")
-    until(lambda: owner._life.catalogue.mine["x"].content._outgoing.done())  # type: ignore[union-attr]
+    until(lambda: owner._life.catalogue.mine["x"].content._outgoing.done())
     array[5] = 1
     told: list[BaseException] = []
 
@@ -404,7 +404,7 @@ def test_everything_has_a_text_and_an_html_form(duets: Pair) -> None:
     things = (owner, scientist.store, scientist.store["x"], owner.store["x"], owner.requests)
     for thing in (*things, owner.requests[0], pending):
         assert "x" in repr(thing) or "duetlink" in repr(thing)
-        assert "<div>" in thing._repr_html_()  # type: ignore[attr-defined]
+        assert "<div>" in thing._repr_html_()
 
 
 # -- the end -----------------------------------------------------------------------------------------------
@@ -457,7 +457,7 @@ def test_the_owner_sees_the_mock_that_the_peer_has(duets: Pair) -> None:
     bare, mocked = owner.share(1, "bare"), owner.share([1.5, 2.5], "mocked", mock=[0.0, 0.0, 0.0])
     assert bare.mock is None
     assert mocked.mock == [0.0, 0.0, 0.0]
-    assert owner.store["mocked"].mock == [0.0, 0.0, 0.0]  # type: ignore[attr-defined]
+    assert owner.store["mocked"].mock == [0.0, 0.0, 0.0]
     owner.share(2, "mocked")
     assert mocked.mock is None  # of a revision that is no more
 

@@ -201,7 +201,8 @@ async def test_what_the_peer_says_of_its_mocks_and_values_is_shown_harmless() ->
 
 def test_progress_that_is_no_number_between_0_and_1_is_ignored() -> None:
     log = JobLog()
-    for wrong in (None, "x", float("nan"), -1, 2, []):
+    what: list[Any] = [None, "x", float("nan"), -1, 2, []]
+    for wrong in what:
         log.tell(wrong)
     assert log.fraction is None
     log.add(["x" * 10_000] * 20_000)

@@ -191,7 +191,7 @@ def test_what_it_has_from_around_it_is_named() -> None:
         return helper(x)
 
     def uses_module(x):
-        return turn_server.run(x)
+        return turn_server.run(x)  # type: ignore[attr-defined]
 
     def uses_nothing(x):
         return undefined(x)  # type: ignore[name-defined]  # noqa: F821

@@ -446,7 +446,9 @@ def test_a_policy_that_could_never_approve_it_does_not_run_it(two: Pairing, fiel
     two.owner.policies.add(Policy("approve", **{"code": request.lineage.digest, "kinds": "int", **fields}))
     until(lambda: pending.state == "pending")
     assert (request.state, pending.state, two.runs(request)) == ("pending", "pending", [])
-    assert two.owner._life.inbox.requests[-1].job.task is None
+    job = two.owner._life.inbox.requests[-1].job
+    assert job is not None
+    assert job.task is None
 
 
 def test_what_it_makes_is_decided_about_when_it_is_there(two: Pairing) -> None:
@@ -498,9 +500,15 @@ def test_settings_of_an_approval_that_do_not_apply_are_refused(two: Pairing) -> 
     with pytest.raises(errors.RequestDenied):
         pending.result(10)
     pending, request = two.submit(count, two.ages)
-    for wrong in ({"times": 0}, {"times": -1}, {"until": datetime.datetime.now()}, {"timeout_s": -1.0}):
+    settings: list[dict[str, Any]] = [
+        {"times": 0},
+        {"times": -1},
+        {"until": datetime.datetime.now()},
+        {"timeout_s": -1.0},
+    ]
+    for setting in settings:
         with pytest.raises(errors.SettingError):
-            request.approve(**wrong)
+            request.approve(**setting)
     assert request.state == "pending"
     request.deny()
 
@@ -622,7 +630,15 @@ def test_words_of_a_failure_never_come_from_the_function() -> None:
     failure = Failure.of(told, 30)
     assert failure.words("f", "type") == "f failed on the real data: Exception"
     assert len(failure.traceback) == 20_000
-    for wrong in (None, [], {}, {**told, "kinds": 3}, {**told, "line": "x"}, {**told, "line": float("inf")}):
+    wrongs: list[Any] = [
+        None,
+        [],
+        {},
+        {**told, "kinds": 3},
+        {**told, "line": "x"},
+        {**told, "line": float("inf")},
+    ]
+    for wrong in wrongs:
         with pytest.raises(errors.WorkerUnavailable):
             Failure.of(wrong, 30)
 

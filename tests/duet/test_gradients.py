@@ -44,14 +44,15 @@ def gradient(number: int) -> Array:
 
 
 def total(count: int) -> Array:
-    return np.sum([gradient(number) for number in range(count)], axis=0, dtype=np.float32)
+    whole: Array = np.sum([gradient(number) for number in range(count)], axis=0, dtype=np.float32)
+    return whole
 
 
 def left_out(duet: duetlink.Duet) -> Array:
     """Of the one tensor that a duet has sent."""
     state = duet._offering._gradients.by(duet._link().agreement.compression).state_dict()
     (residual,) = [array for key, array in state.items() if key.startswith("residual/")]
-    return residual
+    return np.asarray(residual, np.float32)
 
 
 @pytest.mark.parametrize(

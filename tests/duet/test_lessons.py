@@ -27,7 +27,7 @@ def test_one_kernel_opens_one_duet_after_another(make_duets: MakeDuets) -> None:
         owner, scientist = make_duets()
         owner.share(number, "number")
         answering(owner, lambda request: request.approve())
-        assert scientist.wait_object("number", 10).get(timeout_s=20) == number  # type: ignore[attr-defined]
+        assert scientist.wait_object("number", 10).get(timeout_s=20) == number
         owner.close()
         until(lambda: scientist.state.startswith("closed"))  # noqa: B023
 
@@ -65,7 +65,7 @@ def test_eleven_million_items_in_the_store_hang_nothing(duets: Pair) -> None:
     entry = scientist.wait_object("large", 10)
     assert "float32 (11000000,)" in repr(scientist.store)
     answering(owner, lambda request: request.approve())
-    assert entry.get(timeout_s=30)[-1] == 1.0  # type: ignore[attr-defined]
+    assert entry.get(timeout_s=30)[-1] == 1.0
 
 
 def test_the_store_is_searched_and_is_a_frame(duets: Pair) -> None:
@@ -79,7 +79,7 @@ def test_the_store_is_searched_and_is_a_frame(duets: Pair) -> None:
     assert "other" not in scientist.store.search("train")
     frame = scientist.store.to_pandas()
     assert frame.loc["ages", ["whose", "kind", "detail"]].tolist() == ["peer's", "list", "2 items"]
-    pending = scientist.store["loss"].request("to plot")  # type: ignore[attr-defined]
+    pending = scientist.store["loss"].request("to plot")
     owner.wait_request(10).deny("no")
     with pytest.raises(errors.RequestDenied):
         pending.result(10)
@@ -97,7 +97,7 @@ def test_a_thousand_ciphertexts_arrive(duets: Pair) -> None:
     owner, scientist = duets
     texts = [bytes([number % 256]) * 20_000 for number in range(1000)]
     scientist.send(texts, "ciphertexts")
-    assert owner.store["ciphertexts"].get() == texts  # type: ignore[attr-defined]
+    assert owner.store["ciphertexts"].get() == texts
 
 
 def test_the_peer_takes_no_name_of_this_side(duets: Pair) -> None:

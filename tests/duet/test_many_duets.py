@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import duetlink
-from duetlink import errors, session
+from duetlink import errors
 from duetlink.net.flight.server import FlightServer
+from duetlink.net.link.shared_endpoint import shared_endpoint
 from duetlink.net.signaling import SessionCode
 from tests.conftest import MakeDuets
 
@@ -161,14 +162,14 @@ def task_count(duet: duetlink.Duet) -> int:
 
 def test_the_endpoint_ends_with_the_last_duet_and_begins_anew_with_the_next() -> None:
     first, second = duetlink.launch(), duetlink.launch()
-    whole = session.shared_endpoint._thread
+    whole = shared_endpoint._thread
     assert whole is not None
     first.close()
     assert not whole.stopped
     assert second.state == "waiting"
     second.close()
     assert whole.stopped
-    assert session.shared_endpoint._thread is None
+    assert shared_endpoint._thread is None
     with duetlink.launch() as third:
         assert third.state == "waiting"
 
@@ -227,17 +228,19 @@ def test_a_pointer_of_a_closed_duet_says_so(make_duets: MakeDuets) -> None:
     owner, scientist = make_duets()
     owner.share(np.arange(5), "x", mock="auto")
     pointer = scientist.wait_object("x", 20)
-    later = pointer + 1  # type: ignore[operator]
+    later = pointer + 1
     owner.close("for today")
     until(lambda: scientist.state.startswith("closed"))
-    for close in (lambda: None, scientist.close):
+    ends: list[Callable[[], object]] = [lambda: None, scientist.close]
+    for close in ends:
         close()
-        for use in (
+        uses: list[Callable[[], object]] = [
             lambda: pointer.get(),
             lambda: pointer.request("why"),
             lambda: later.get(),
             lambda: later.sum(),
-        ):
+        ]
+        for use in uses:
             with pytest.raises(errors.LinkClosed, match=r"this pointer's duet is closed: .*for today"):
                 use()
 
@@ -248,7 +251,7 @@ def test_a_request_that_could_still_expire_keeps_no_closed_duet(make_duets: Make
     owner = duetlink.launch(name="Olga")
     with duetlink.join(str(owner.code), name="Sven") as scientist:
         owner.share(np.arange(3.0), "x")
-        waiting = scientist.wait_object("x", 10).request(expires_s=3600)  # type: ignore[attr-defined]
+        waiting = scientist.wait_object("x", 10).request(expires_s=3600)
         owner.wait_request(10)
     owner.close()
     inbox = weakref.ref(owner._life.inbox)

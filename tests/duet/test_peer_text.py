@@ -17,6 +17,7 @@ from duetlink.base.wire import schema_pb2 as pb
 from duetlink.base.wire.text import harmless, harmless_lines
 from duetlink.compute.operations.function import Call
 from duetlink.compute.worker import answers
+from duetlink.compute.worker.faults import Fault
 from duetlink.compute.worker.memory import close_all, place
 from duetlink.data import values
 from duetlink.duet.answering.failure import Failure
@@ -57,7 +58,7 @@ def request() -> Request:
     job = FunctionJob(info, "f", "", Call([], {}), (), mock, None, log=log)
     job.failure = Failure("Exception", 0, HOSTILE, f"{HOSTILE}\n{HOSTILE}\n")
     now = datetime.datetime.now(datetime.UTC)
-    incoming = Incoming(0, job.info, None, HOSTILE, f"{HOSTILE}\n{HOSTILE}", now, None, [], job=job)
+    incoming = Incoming(0, job.info, None, HOSTILE, f"{HOSTILE}\n{HOSTILE}", now, None, (), job=job)
     nothing: Any = SimpleNamespace()
     return Request(incoming, nothing, nothing)
 
@@ -70,7 +71,9 @@ def told() -> Any:
     content = json.loads(answer)
     fd = place(encoded.segments, encoded.size_bytes)
     content |= {"kind": HOSTILE, "detail": HOSTILE}
-    return answers.read_result(json.dumps(content).encode(), [fd])[0].summary
+    read = answers.read_result(json.dumps(content).encode(), [fd])
+    assert not isinstance(read, Fault)
+    return read[0].summary
 
 
 def denied() -> RequestDenied:

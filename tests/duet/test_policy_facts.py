@@ -98,7 +98,7 @@ def programs(draw: st.DrawFn) -> Program:
     return Program(tuple(steps), draw(st.sampled_from(made)))
 
 
-FURTHER = st.sampled_from([[], [{}], [{"frame": 1}]])
+FURTHER: st.SearchStrategy[list[Any]] = st.sampled_from([[], [{}], [{"frame": 1}]])
 
 
 @st.composite

@@ -217,12 +217,14 @@ def test_a_peer_that_opens_thousands_of_streams_gets_no_more_than_are_allowed(du
     owner, scientist = duets
     with serving(Echo) as server:
         shared = owner.share_port(port_of(server), "echo")
-        streams = scientist._life.link.streams
+        link = scientist._life.link
+        assert link is not None
+        streams = link.streams
 
         async def attack() -> int:
             openings = [asyncio.ensure_future(streams.open("port")) for _ in range(2000)]
             opened = await asyncio.gather(*openings, return_exceptions=True)
-            taken = [stream for stream in opened if not isinstance(stream, Exception)]
+            taken = [stream for stream in opened if not isinstance(stream, BaseException)]
             for stream in taken:
                 stream.close()
             return len(taken)
@@ -367,8 +369,8 @@ def test_both_sides_record_every_connection(duets: DuetPair) -> None:
         ("echo", "complete", 0, "the peer", 5, 5, ""),
         ("echo", "removed", None, "", None, None, where),
     ]
-    told = [(e.state, e.by, e.left_bytes, e.came_bytes, e.peer) for e in scientist.audit.filter(kind="port")]
-    assert told == [
+    there = [(e.state, e.by, e.left_bytes, e.came_bytes, e.peer) for e in scientist.audit.filter(kind="port")]
+    assert there == [
         ("begun", "this side", None, None, "Olga"),
         ("complete", "this side", 5, 5, "Olga"),
     ]
@@ -391,7 +393,7 @@ def test_where_the_log_cannot_be_written_nothing_passes(duets: DuetPair) -> None
         with pytest.raises(AuditUnavailable):
             owner.share_port(port_of(server), "again")
         assert len(owner.ports) == 1
-        del owner._life.recorder.record  # type: ignore[method-assign]
+        del owner._life.recorder.record
 
 
 def test_a_port_may_be_shared_before_anybody_has_joined() -> None:

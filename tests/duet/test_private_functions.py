@@ -131,7 +131,7 @@ def test_an_asset_without_a_budget_cannot_pay(pair: Pair) -> None:
     owner.share(table(), "bare", mock=table(2).head(20))
     owner.share(table(), "thrice", mock=table(2).head(20), budget=Budget(3, rows_per_person=3))
     for name, words in (("bare", "no privacy budget"), ("thrice", "a person may have 3 rows")):
-        until(lambda name=name: name in scientist.store)
+        scientist.wait_object(name, 20)
         with pytest.raises(errors.OperationRefused, match=words):
             scientist.remote(train)(scientist.store[name], 4.0).get(dp=(1.0, 1e-4), timeout_s=20)
     with pytest.raises(errors.SettingError, match="delta is 2"):

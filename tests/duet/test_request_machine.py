@@ -30,7 +30,7 @@ from duetlink.duet.answering.states import (
     WITHDRAWN,
 )
 
-AWAITED = do.Awaited.__args__  # type: ignore[attr-defined]
+AWAITED = do.Awaited.__args__
 RUNS = 10_000  # about two seconds; 100,000 found nothing more
 STEPS = 30
 FAILURES: dict[type, tuple[Why, ...]] = {

@@ -48,6 +48,7 @@ def test_a_program_that_waits_is_there_again_and_is_joined_by_who_asks_again(
     owner = launch()
     (request,) = owner.requests
     assert (request.number, request.state, request.reason, request.peer) == (0, "pending", "the sum", "Sven")
+    assert request.asset.lineage is not None
     assert (str(request.code), request.asset.lineage.digest) == (
         str(before.code),
         before.asset.lineage.digest,  # type: ignore[union-attr]

@@ -64,7 +64,7 @@ def slow(make_duets: Any) -> Pair:
 def asked(owner: Duet, scientist: Duet, array: np.ndarray) -> PendingRequest:
     """A request for "x" that has been approved."""
     owner.share(array, "x")
-    pending = scientist.wait_object("x", 10).request("please")  # type: ignore[attr-defined]
+    pending = scientist.wait_object("x", 10).request("please")
     owner.wait_request(10).approve()
     assert isinstance(pending, PendingRequest)
     return pending
@@ -100,9 +100,10 @@ def test_transfers_are_found_by_their_number(duets: Pair) -> None:
     assert (transfer.name, transfer.direction, transfer.state) == ("number 17", "in", "complete")
     assert (transfer.done_bytes, transfer.why, transfer.can_retry) == (transfer.size_bytes, "", False)
     assert (transfer.paused_here, transfer.paused_there) == (False, False)
-    for number in (9, 210, -1, "seventeen"):
+    numbers: list[Any] = [9, 210, -1, "seventeen"]
+    for wrong in numbers:
         with pytest.raises(IndexError, match=r"no transfer .* in the record; it has 10 to 209"):
-            owner.transfers[number]  # type: ignore[index]
+            owner.transfers[wrong]
     assert [status.number for status in owner.statistics().transfers] == list(range(10, 210))
 
 
@@ -156,10 +157,10 @@ def test_a_paused_duet_sends_nothing_of_what_it_approves_until_it_is_resumed(
     assert (transfer.paused_there, transfer.done_bytes) == (True, 0)
     assert running(owner).paused_here
     owner.share("small", "small")
-    small = scientist.wait_object("small", 10).request()  # type: ignore[attr-defined]
+    small = scientist.wait_object("small", 10).request()
     owner.wait_request(10).approve()
     scientist.send("the other direction", "note")
-    assert owner.store["note"].get() == "the other direction"  # type: ignore[attr-defined]
+    assert owner.store["note"].get() == "the other direction"
     assert scientist.statistics().received_bytes == 0
     owner.resume()
     assert not owner.paused
@@ -193,7 +194,7 @@ def test_a_gift_waits_while_its_giver_is_paused(slow: Pair, array: np.ndarray) -
     scientist.resume()
     thread.join(30)
     assert raised == []
-    assert np.array_equal(owner.store["gift"].get(), array)  # type: ignore[attr-defined]
+    assert np.array_equal(owner.store["gift"].get(), array)
 
 
 def test_watchers_hear_of_pauses(slow: Pair, array: np.ndarray) -> None:
@@ -327,7 +328,7 @@ def test_what_was_shared_again_meanwhile_is_asked_for_as_it_is_now(slow: Pair, a
 def test_what_is_no_longer_shared_cannot_be_asked_for_again(slow: Pair, array: np.ndarray) -> None:
     owner, scientist = slow
     asset = owner.share(array, "x")
-    pending = scientist.wait_object("x", 10).request()  # type: ignore[attr-defined]
+    pending = scientist.wait_object("x", 10).request()
     owner.wait_request(10).approve()
     _, transfer = moving(owner, scientist)
     transfer.cancel()
@@ -354,7 +355,7 @@ def test_a_gift_can_be_given_again(slow: Pair, array: np.ndarray, steered: int) 
     assert [transfer.can_retry for transfer in transfers] == [False, True]
     owner.compression.rate_cap_bytes_per_s = None
     assert transfers[1].retry() is None
-    assert np.array_equal(owner.wait_object("gift", 30).get(), array)  # type: ignore[attr-defined]
+    assert np.array_equal(owner.wait_object("gift", 30).get(), array)
     assert not transfers[1].can_retry
     until(lambda: [transfer.state for transfer in scientist.transfers][-1] == "complete")
 

@@ -125,7 +125,7 @@ class Policy:
             rate: tuple[int, float] | None = None,
             after: datetime.datetime | None = None,
             until: datetime.datetime | None = None,
-            hours: tuple[datetime.time, datetime.time] | None = None,
+            hours: tuple[datetime.time | str, datetime.time | str] | None = None,
             reason: str = "",
             announce: bool = False,
             log: bool = False,
