@@ -14,7 +14,7 @@ import time
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 import pandas as pd
@@ -320,8 +320,7 @@ class HostileDesk:
         """A private statistic, that was planned and charged."""
         route = Sliced(private.program.target, json.loads(private.program.text))
         content, fds = Room(self.assets, route).release(json.loads(private.to_json()))
-        found: dict[str, Any] = values.decode(_bytes(content, fds))
-        return found
+        return cast(dict[str, Any], values.decode(_bytes(content, fds)))
 
     def lineage(self, result: int) -> Lineage:
         return asked_for(self.steps, result).lineage

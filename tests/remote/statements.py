@@ -312,7 +312,8 @@ def _attempt(node: ast.stmt, names: dict[str, Any]) -> tuple[str, Any]:
             if isinstance(node, ast.Expr):
                 found = eval(compile(ast.Expression(node.value), "corpus", "eval"), names)
             else:
-                found = exec(compile(ast.Module([node], []), "corpus", "exec"), names)
+                exec(compile(ast.Module([node], []), "corpus", "exec"), names)
+                found = None
         except Exception as error:
             return _named(error), None
     if caught:
@@ -499,7 +500,7 @@ def _differences(ours: Any, theirs: Any) -> Iterator[str]:
     elif isinstance(ours, torch.Tensor):
         torch.testing.assert_close(theirs.detach(), ours.detach(), rtol=1e-5, atol=1e-6, equal_nan=True)
     elif isinstance(ours, pl.DataFrame | pl.Series | pl.LazyFrame):
-        check = (
+        check: Any = (
             pl.testing.assert_series_equal if isinstance(ours, pl.Series) else pl.testing.assert_frame_equal
         )
         check(theirs, ours, rel_tol=RTOL, abs_tol=_ATOL)

@@ -8,7 +8,7 @@ import gc
 import logging
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -71,7 +71,8 @@ class Rooms:
         self.workers: list[Room] = []
         self.error: Exception | None = None
         monkeypatch.setattr("duetlink.duet.asking.rehearsal.runs", self)
-        self.map_asset, self.run = runs.map_asset, runs.run
+        self.map_asset = runs.map_asset
+        self.run: Callable[..., Awaitable[Any]] = runs.run
 
     async def opened(self, limits: Any) -> Room:
         if self.error is not None:
@@ -116,7 +117,7 @@ def cumulated(x: Any) -> Any:
     return total
 
 
-ARRAYS = {
+ARRAYS: dict[str, Callable[[Any], Any]] = {
     "mean": lambda x: x.mean(),
     "elements": lambda x: np.sqrt(x) + 1,
     "in place": written_in_place,
@@ -139,7 +140,7 @@ def filled(frame: Any) -> Any:
     return frame
 
 
-FRAMES = {
+FRAMES: dict[str, Callable[[Any], Any]] = {
     "groups": lambda frame: frame.groupby("town").age.mean(),
     "written": filled,
     "counted": lambda frame: frame.town.value_counts(),
@@ -185,15 +186,17 @@ def test_trainings_agree(bench: Bench) -> None:
         images.std()
     found = bench.scientist.fetch(losses)
     assert found[-1] < found[0]
-    weight = next(iter(model.parameters()))
+    weight: Any = next(iter(model.parameters()))
     assert weight.detach().get().shape == (8, 4)
 
 
 def test_what_draws_agrees_by_its_type_and_shape(bench: Bench) -> None:
     images = bench.share(torch.randn(32, 4), "images")
     images.mean()
-    assert torch.nn.functional.dropout(images, 0.5).get().shape == (32, 4)
-    assert (torch.rand_like(images) > 0.5).get().dtype == torch.bool
+    dropped: Any = torch.nn.functional.dropout(images, 0.5)
+    chosen: Any = torch.rand_like(images) > 0.5
+    assert dropped.get().shape == (32, 4)
+    assert chosen.get().dtype == torch.bool
     assert images[torch.rand_like(images) > 0.5].get().dim() == 1
     frame = bench.share(FRAME, "frame")
     assert len(frame.sample(2).get()) == 2

@@ -270,7 +270,7 @@ class Transformer(nn.Module):
 def test_word_language_model(bench: Bench, make: type[nn.Module]) -> None:
     def language(model: nn.Module, words: Any) -> dict[str, Any]:
         criterion, rate = nn.NLLLoss(), 5.0
-        hidden = torch.zeros(2, 4, 8), torch.zeros(2, 4, 8)
+        hidden: tuple[torch.Tensor, ...] = (torch.zeros(2, 4, 8), torch.zeros(2, 4, 8))
         model.train()
         for step in range(2):
             data, targets = words[step * 6 : step * 6 + 6], words[step * 6 + 1 : step * 6 + 7].view(-1)
@@ -281,7 +281,8 @@ def test_word_language_model(bench: Bench, make: type[nn.Module]) -> None:
             loss.backward()
             torch.nn.utils.clip_grad_norm_(model.parameters(), 0.25)
             for parameter in model.parameters():
-                parameter.data.add_(parameter.grad, alpha=-rate)
+                gradient: Any = parameter.grad
+                parameter.data.add_(gradient, alpha=-rate)
         return {"loss": loss}
 
     language.__name__ = f"language {make.__name__}"

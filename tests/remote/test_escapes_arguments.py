@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from duetlink.compute.worker import faults
@@ -165,4 +167,5 @@ def test_what_is_shared_does_not_change(desk: HostileDesk, name: str) -> None:
     last_is_refused(desk, WRITES[name])
     room = Room(desk.assets, desk.whole(1))
     room.run()
-    assert values.decode(room.desk._assets["x", 1])[0] == 7.25
+    found: Any = values.decode(room.desk._assets["x", 1])
+    assert found[0] == 7.25

@@ -8,6 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -127,12 +128,13 @@ def test_nothing_leaves_as_a_private_statistic_that_nobody_has_paid_for(
     job = pb.Job(name="f", source="def f(x):\n    return x\n", call=b"[[[0]],{}]")
     job.inputs.add().asset.CopyFrom(pb.JobAsset(name="x", revision=1))
     before = len(bench.owner.requests)
-    for fields in (
+    several: list[dict[str, Any]] = [
         {"name": "x", "revision": 1, "statistic": b"{}"},
         {"name": "x", "revision": 1, "check": True},
         {"job": job, "statistic": b"{}"},
         {"name": "x", "revision": 1, "program": attacker.body(3), "statistic": b"{}"},
-    ):
+    ]
+    for fields in several:
         with pytest.raises(errors.LocalProtocolError, match="several things at once"):
             attacker.ask(**fields)
     assert len(bench.owner.requests) == before

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from duetlink import Mock, errors
 from duetlink.compute.operations.sizes.mask import PUBLIC
+from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.grammar import formula_text
 from duetlink.duet.asking.grammar.formula_constraint import constraints
 from duetlink.duet.asking.grammar.formula_design import Design
@@ -236,7 +237,7 @@ def frame(bench: Bench) -> Any:
     return bench.scientist.wait_object("frame", 10)
 
 
-CATEGORIES = {"kind": ["q", "p", "r"], "sick": [0, 1]}
+CATEGORIES: dict[str, list[object]] = {"kind": ["q", "p", "r"], "sick": [0, 1]}
 
 MODELS = {
     "ols": lambda smf, d: smf.ols("y ~ x * kind + np.log(z)", data=d).fit(),
@@ -302,7 +303,12 @@ def test_a_level_that_nobody_named_fails_at_the_owner(bench: Bench, frame: Any) 
 
 def test_the_owner_reads_operations(bench: Bench, frame: Any) -> None:
     codes = []
-    bench.answer = lambda request: (codes.append(str(request.code)), request.approve())[1]
+
+    def answer(request: Request) -> None:
+        codes.append(str(request.code))
+        request.approve()
+
+    bench.answer = answer
     bench.scientist.remote(smf).ols("y ~ np.log(z)", frame).fit().params.get()
     (code,) = codes
     assert "np.log(" in code

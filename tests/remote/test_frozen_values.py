@@ -128,8 +128,8 @@ def test_steps_that_leave_two_results_behind_are_no_prefix() -> None:
 def test_an_asset_may_be_opened_by_both_parts_where_nothing_is_written() -> None:
     both = program(*FILTERED, [".mean", [[4]]], [".mean", [[1]]], ["operator.sub", [[5], [6]]])
     assert [prefix.steps for prefix in prefixes(both)] == [2, 3, 4, 5, 7]
-    assert divided(both, 4) == ({("frame", 1)}, {("frame", 1)})
-    assert divided(program(*FILTERED, [".mean", [[4]]]), 4) == ({("frame", 1)}, set())
+    assert divided(both, 4) == (frozenset({("frame", 1)}), frozenset({("frame", 1)}))
+    assert divided(program(*FILTERED, [".mean", [[4]]]), 4) == (frozenset({("frame", 1)}), frozenset())
 
 
 def test_a_step_that_writes_into_what_a_frozen_value_may_share_is_seen_through_the_asset() -> None:

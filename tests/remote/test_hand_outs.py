@@ -116,9 +116,9 @@ def test_what_the_refusal_says_works(bench: Bench, people: Any, frame: pd.DataFr
     assert mine.isin(numbers).get(reason="which").tolist() == [True, False]
     made = bench.scientist.remote(torch).tensor(numbers)
     assert made.get(reason="a tensor").tolist() == [1.0, 2.0, 3.0]
-    pairs = np.column_stack([numbers, numbers])
+    pairs: Any = np.column_stack([numbers, numbers])
     assert pairs.get(reason="in place of c_").tolist() == [[1.0, 1.0], [2.0, 2.0], [3.0, 3.0]]
-    joined = np.concatenate([numbers, numbers])
+    joined: Any = np.concatenate([numbers, numbers])
     assert joined.get(reason="in place of r_").tolist() == [1.0, 2.0, 3.0, 1.0, 2.0, 3.0]
     model = sklearn.linear_model.LinearRegression().fit([[1.0], [2.0]], [3.0, 5.0])
     predicted = bench.scientist.remote(model).predict(numbers.reshape(-1, 1))

@@ -103,7 +103,7 @@ def _content(body: Message) -> bytes:
         told.reason = _ADDRESS.sub("0x", told.reason)
         if told.HasField("offer"):
             for name in ("transfer_id", "ticket", "elapsed_us"):
-                told.offer.ClearField(name)  # type: ignore[arg-type]
+                told.offer.ClearField(name)
         body = told
     return body.SerializeToString(deterministic=True)
 

@@ -171,7 +171,7 @@ def test_where_the_room_of_the_mates_ends_the_rules_decide_and_say_so_once(
 @contextlib.contextmanager
 def pair(directory: Path, mates: str = "on") -> Iterator[Any]:
     """A pointer to an array, in a duet of its own."""
-    paths = {"audit_path": str(directory / "audit"), "budget_path": str(directory / "budget")}
+    paths: dict[str, Any] = {"audit_path": str(directory / "audit"), "budget_path": str(directory / "budget")}
     settings = Settings(**paths, mates=mates)
     with (
         duetlink.launch(settings=settings) as owner,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
 from duetlink import errors
+from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking import program as recording
 from duetlink.duet.asking.remote import Result
 from tests.remote.conftest import Bench
@@ -25,7 +27,7 @@ def pointer(bench: Bench, real: np.ndarray) -> Any:
     return bench.scientist.wait_object("table", 10)
 
 
-OPERATIONS = {
+OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "arithmetic": lambda x: (x * 2 + 1) / 3 - x**2 // 4 + x % 3,
     "swapped": lambda x: 1 / (10 - x) + (2**x) - (7 // x) + (8 % x),
     "unary": lambda x: abs(-x) + (+x),
@@ -95,14 +97,19 @@ def test_a_failure_here_is_the_librarys_own_and_leaves_no_step(bench: Bench, poi
     with pytest.raises(ValueError, match="could not broadcast"):
         row[:] = np.ones(7)
     seen: list[Any] = []
-    bench.answer = lambda request: (seen.append(str(request.code)), request.approve())[0]
+
+    def answer(request: Request) -> None:
+        seen.append(str(request.code))
+        request.approve()
+
+    bench.answer = answer
     assert row.get(reason="as it was made").shape == (3,)
     assert seen == ["table[0].copy()"]
 
 
 def test_a_failure_at_the_owner_names_the_operation(bench: Bench) -> None:
     counts = bench.share(np.array([0, 1, 2]), "counts", mock=np.array([0, 1, 1]))
-    sizes = np.bincount(counts) + np.zeros(2)
+    sizes: Any = np.bincount(counts) + np.zeros(2)
     told = r"in step \d, operator\.add: ValueError: .*operands could not be broadcast"
     for _ in range(2):  # it is asked for and answered anew
         with pytest.raises(errors.OperationFailed, match=told):

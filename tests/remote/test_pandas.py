@@ -12,6 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from duetlink import Mock, errors
+from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.remote import Result
 from tests.remote.conftest import Bench
 
@@ -163,7 +164,12 @@ def test_a_plain_object_on_the_left_leaves_the_operator_to_the_pointer(bench: Be
 
 def test_the_owner_reads_operations_of_a_query(bench: Bench, people: Any, real: pd.DataFrame) -> None:
     codes = []
-    bench.answer = lambda request: (codes.append(str(request.code)), request.approve())[1]
+
+    def answer(request: Request) -> None:
+        codes.append(str(request.code))
+        request.approve()
+
+    bench.answer = answer
     least = 40
     found = people.query("age > @least and town in ['Ulm']").get()
     pd.testing.assert_frame_equal(found, real[(real["age"] > least) & real["town"].isin(["Ulm"])])

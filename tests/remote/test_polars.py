@@ -11,6 +11,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from duetlink import errors
+from duetlink.duet.answering.requests import Request
 from duetlink.duet.asking.remote import Result
 from tests.remote.conftest import Bench
 
@@ -74,7 +75,12 @@ def test_an_expression_is_placed(bench: Bench, people: Any, real: pl.DataFrame) 
 
 def test_the_owner_reads_what_was_written(bench: Bench, people: Any) -> None:
     codes = []
-    bench.answer = lambda request: (codes.append(str(request.code)), request.approve())[1]
+
+    def answer(request: Request) -> None:
+        codes.append(str(request.code))
+        request.approve()
+
+    bench.answer = answer
     people.filter(pl.col("age") > 3).get()
     assert codes == ['people.filter(pl.col("age") > pl.lit(3))']
 

@@ -76,7 +76,7 @@ def test_a_budget_is_charged_and_never_overspent(bench: Bench, real: pd.DataFram
     once.age.mean().dp(epsilon=0.3)
     with pytest.raises(errors.BudgetExceeded):
         once.age.count().dp(epsilon=0.000001)
-    assert bench.scientist.store["once"].budget == "epsilon 1, 0 left"  # type: ignore[attr-defined]
+    assert bench.scientist.store["once"].budget == "epsilon 1, 0 left"
 
 
 def test_many_at_once_spend_what_there_is(bench: Bench, real: pd.DataFrame) -> None:
@@ -167,9 +167,10 @@ def test_what_was_spent_is_known_to_the_next_kernel(make_duets: MakeDuets, tmp_p
     ledger = tmp_path / "spent.jsonl"
     owner, scientist = make_duets(budget_path=str(ledger))
     owner.share(np.arange(100.0), "x", mock=np.zeros(100), budget=Budget(2, bounds=(0, 100)))
-    scientist.wait_object("x", 10).mean().dp(epsilon=1.5)  # type: ignore[attr-defined]
-    # type: ignore[operator]
-    assert Ledger(ledger).left("x") == Ledger(ledger).total("x") - Ledger(ledger).spent("x")
+    scientist.wait_object("x", 10).mean().dp(epsilon=1.5)
+    total = Ledger(ledger).total("x")
+    assert total is not None
+    assert Ledger(ledger).left("x") == total - Ledger(ledger).spent("x")
     assert str(Ledger(ledger).spent("x")) == "1.5"
     assert Settings(budget_path=str(ledger)).budget_file == ledger
 

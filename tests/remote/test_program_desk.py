@@ -15,6 +15,7 @@ import pytest
 import torch
 
 from duetlink.compute.operations.allowed import Allowed, Function
+from duetlink.compute.privacy.release import plan
 from duetlink.compute.worker import faults, program
 from duetlink.compute.worker.faults import Fault
 from duetlink.compute.worker.memory import place
@@ -179,7 +180,8 @@ def released() -> float:
     body = os.pread(fds[0], 10_000, 0)
     os.close(fds[0])
     assert json.loads(content)["kind"] == "dict"
-    return float(values.decode(bytearray(body))["value"])
+    found: Any = values.decode(bytearray(body))
+    return float(found["value"])
 
 
 def test_two_releases_of_one_program_have_other_noise() -> None:
@@ -193,7 +195,6 @@ def test_nothing_is_seeded_when_noise_is_drawn(monkeypatch: pytest.MonkeyPatch) 
     pytest.importorskip("opendp")
     entropy: Any = sys.modules["numpy.random.bit_generator"]
     seen: list[Any] = []
-    plan = program.plan
 
     class Watched:
         def __init__(self, planned: Any) -> None:

@@ -169,7 +169,8 @@ def test_a_seed_is_set_also_once_torch_has_wrapped_what_sets_it(bench: Bench) ->
     made = []
     for _ in range(2):
         bench.scientist.remote(torch).manual_seed(3)
-        made.append(nn.functional.dropout(x, 0.5).get(reason="drawn"))
+        dropped: Any = nn.functional.dropout(x, 0.5)
+        made.append(dropped.get(reason="drawn"))
     assert torch.equal(*made)
 
 
@@ -323,7 +324,7 @@ def test_a_policy_tells_of_a_failure_as_much_as_it_says_and_counts_it(unanswered
 def test_an_input_that_fails_is_an_outcome_of_the_function(unanswered: Bench) -> None:
     x = unanswered.share(np.array([5, 1]), "an input", mock=np.array([0, 1]))
 
-    def double(number):
+    def double(number: Any) -> Any:
         return number * 2
 
     count = len(unanswered.owner.requests)

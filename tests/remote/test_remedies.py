@@ -260,7 +260,7 @@ def test_code_of_this_side_in_a_backward_is_refused_at_once(bench: Bench, p: dic
     words = r"an autograd\.Function or a hook runs code of this side on gradients.*\.grad; or submit"
     weight = bench.scientist.remote(torch.ones(3)).requires_grad_()
     with pytest.raises(OperationRefused, match=words):
-        Doubled.apply(weight * p["t"])
+        Doubled.apply(weight * p["t"])  # type: ignore[no-untyped-call]
     with pytest.raises(OperationRefused, match=words):
         weight.register_hook(lambda gradient: gradient * 2)
     model = bench.scientist.remote(torch.nn.Sequential(torch.nn.Linear(3, 2), torch.nn.Linear(2, 1)))

@@ -60,6 +60,8 @@ def test_named_columns_are_made_in_the_order_that_is_shown(bench: Bench) -> None
     assert oldest_first.columns.tolist() == ["oldest", "mean"]
     assert mean_first.columns.tolist() == ["mean", "oldest"]
     first, second = (request.lineage for request in list(bench.owner.requests)[before:])
+    assert first is not None
+    assert second is not None
     assert str(first.code).index("oldest=") < str(first.code).index("mean=")
     assert str(second.code).index("mean=") < str(second.code).index("oldest=")
     assert first.digest != second.digest
@@ -130,7 +132,7 @@ def test_a_result_of_what_is_no_longer_shared_is_denied(unanswered: Bench) -> No
     pending = total.request("why")
     until(lambda: pending.state == "pending")
     asset = unanswered.owner.store["gone"]
-    asset.unshare()  # type: ignore[attr-defined]
+    asset.unshare()
     with pytest.raises(errors.RequestDenied, match="'gone' is no longer shared"):
         pending.result(20)
     with pytest.raises(errors.AssetNotFound):
@@ -141,9 +143,9 @@ def test_an_object_without_a_mock_can_only_be_asked_for(bench: Bench) -> None:
     bench.owner.share(np.arange(3.0), "bare")
     bare = bench.scientist.wait_object("bare", 10)
     with pytest.raises(errors.NoMock, match="share it with mock='auto'"):
-        bare + 1  # type: ignore[operator]
+        bare + 1
     with pytest.raises(AttributeError, match="has no mock"):
-        bare.sum()  # type: ignore[attr-defined]
+        bare.sum()
     np.testing.assert_array_equal(bare.get(reason="as it is"), [0, 1, 2])
 
 
@@ -158,12 +160,13 @@ def test_policies_look_at_how_a_result_was_made(unanswered: Bench, policies: Any
     policies.add(Policy("deny", reason="averages only", name="rest"))
     assert x.mean().get() == 4.5
     assert x.std().get() == np.arange(10.0).std()
-    for ask in (
+    questions: list[Callable[[], Any]] = [
         lambda: x.get(),
         lambda: x.max().get(),
         lambda: x[:1].mean().get(),
         lambda: (x.mean() * 2).get(),
-    ):
+    ]
+    for ask in questions:
         with pytest.raises(errors.RequestDenied, match="averages only"):
             ask()
     assert policies.usage("averages") == "2 times, 2 elements"

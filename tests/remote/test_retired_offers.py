@@ -80,7 +80,7 @@ def test_an_offer_that_was_kept_brings_nothing_once_its_revision_is_retired(
     assert (offer.inline, offer.size_bytes > 8 * ITEMS) == (b"", True)
     assert offer.HasField("ticket") == (ticket == "not used")
     if retire == "unshare":
-        bench.owner.store["cohort"].unshare()  # type: ignore[attr-defined]
+        bench.owner.store["cohort"].unshare()
     else:
         bench.share(numbers(), "cohort", mock=numbers())
     bench.owner.resume()

@@ -86,7 +86,7 @@ def test_a_mock_is_kept_while_a_pointer_lives_or_the_peer_shares_it(bench: Bench
     assert old.mock.shape == (5,)
     del old
     until(lambda: kept() == [first + 1])
-    bench.owner.store["kept"].unshare()  # type: ignore[attr-defined]
+    bench.owner.store["kept"].unshare()
     until(lambda: kept() == [])
 
 

@@ -56,7 +56,8 @@ def test_a_program_that_differs_in_one_step_does_not(place: int, step: Step) -> 
 
 
 def test_a_number_that_is_equal_and_written_otherwise_differs() -> None:
-    one, other = ([["asset", ["x", 1]], ["operator.mul", [[1], by]], [".sum", [[2]]]] for by in (1, 1.0))
+    steps: Any = ([["asset", ["x", 1]], ["operator.mul", [[1], by]], [".sum", [[2]]]] for by in (1, 1.0))
+    one, other = steps
     assert not Beginning.of(read(one[:2], 2)).begins(read(other, 3))
 
 
@@ -146,7 +147,8 @@ def train(bench: Bench, images: Any, labels: Any) -> list[Any]:
         loss.backward()
         optimizer.step()
         if step % 10 == 0:
-            asked.append(loss.get().item())
+            value: Any = loss
+            asked.append(value.get().item())
     return [*asked, model.weight.get(), model.bias.get()]
 
 

@@ -265,7 +265,8 @@ class Block(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         hidden = self.linear(x)
         out = self.linear(self.act(hidden))
-        return (out + hidden).sum()
+        total: torch.Tensor = (out + hidden).sum()
+        return total
 
 
 def test_a_layer_in_place_changes_what_it_is_given(shared_bench: Bench, p: dict[str, Any]) -> None:
@@ -277,7 +278,7 @@ def test_a_layer_in_place_changes_what_it_is_given(shared_bench: Bench, p: dict[
 
 @pytest.mark.parametrize("layer", [nn.SiLU, nn.LeakyReLU, nn.Hardswish, nn.ELU, nn.Hardtanh, nn.Mish])
 def test_gradients_through_a_layer_in_place(shared_bench: Bench, layer: type[nn.Module]) -> None:
-    act = layer(inplace=True)  # type: ignore[call-arg]
+    act = layer(inplace=True)
     here = torch.linspace(-2, 2, 6).requires_grad_(True)
     there = shared_bench.scientist.remote(torch.linspace(-2, 2, 6).requires_grad_(True))
     for weights in (here, there):
@@ -403,7 +404,8 @@ def test_a_seed_of_this_side_is_a_seed_of_the_program(p: dict[str, Any]) -> None
         np.random.seed(3)
         drawn.append([p["frame"].age.sample(1).mock.iloc[0], *p["frame"].age.sample(2).get()])
         torch.manual_seed(3)
-        drawn[-1] += nn.functional.dropout(p["tensor"] * 1, 0.5).get().ravel().tolist()
+        dropped: Any = nn.functional.dropout(p["tensor"] * 1, 0.5)
+        drawn[-1] += dropped.get().ravel().tolist()
     assert drawn[0] == drawn[1]
 
 

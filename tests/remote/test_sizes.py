@@ -249,11 +249,19 @@ def test_a_size_that_is_told_is_that_of_the_real_data(
     assert told == evaluate(code, reals).shape
 
 
+def far_size(x: Any) -> Any:
+    return np.size(x)
+
+
+def far_shape(x: Any) -> Any:
+    return np.shape(x)
+
+
 REMEDIES: dict[str, tuple[str, Callable[[Any, Any], Any], Any]] = {
     "rows of a frame": ("f[f.age > 50]", lambda duet, x: duet.remote(len)(x).get(reason="n"), 39),
-    "items of a frame": ("f[f.age > 50]", lambda duet, x: np.size(x).get(reason="n"), 117),
-    "rows of an array": ("x[x[:, 0] > 0]", lambda duet, x: np.shape(x)[0].get(reason="n"), 9),
-    "turned rows": ("x[x[:, 0] > 0].T", lambda duet, x: np.shape(x)[1].get(reason="n"), 9),
+    "items of a frame": ("f[f.age > 50]", lambda duet, x: far_size(x).get(reason="n"), 117),
+    "rows of an array": ("x[x[:, 0] > 0]", lambda duet, x: far_shape(x)[0].get(reason="n"), 9),
+    "turned rows": ("x[x[:, 0] > 0].T", lambda duet, x: far_shape(x)[1].get(reason="n"), 9),
     "rows of a tensor": ("t[t[:, 0] > 0]", lambda duet, x: duet.remote(len)(x).get(reason="n"), 11),
     "items of a tensor": ("t[t > 0]", lambda duet, x: duet.remote(len)(x.ravel()).get(reason="n"), 33),
     "groups": ('f.groupby("town")', lambda duet, x: duet.remote(len)(x.size()).get(reason="n"), 3),

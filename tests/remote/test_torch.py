@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import io
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ def pointers(bench: Bench, real: tuple[torch.Tensor, torch.Tensor]) -> tuple[Any
     return bench.scientist.wait_object("images", 10), bench.scientist.wait_object("labels", 10)
 
 
-OPERATIONS = {
+OPERATIONS: dict[str, Callable[[Any], Any]] = {
     "arithmetic": lambda x: (x * 2 + 1) / (x.abs() + 1) - 3 * x**2,
     "swapped": lambda x: 1 - x + 2 / (x.abs() + 1),
     "comparison": lambda x: (x > 0) & (x <= 1),
@@ -65,7 +66,7 @@ def test_several_results(pointers: tuple[Any, Any], real: tuple[torch.Tensor, to
     values, indices = pointers[0].flatten(1).max(dim=1)
     torch.testing.assert_close(values.get(), real[0].flatten(1).max(dim=1).values)
     assert torch.equal(indices.get(), real[0].flatten(1).max(dim=1).indices)
-    named = torch.max(pointers[0].flatten(1), dim=1)
+    named: Any = torch.max(pointers[0].flatten(1), dim=1)
     assert torch.equal(named.indices.get(), indices.get())
 
 
@@ -231,7 +232,8 @@ def test_a_device_is_an_argument_and_gradients_are_clipped(bench: Bench) -> None
     x = bench.share(real, "on_a_device")
     device = torch.device("cpu")
     assert torch.equal(x.to(device).get(), real)
-    assert torch.equal(torch.zeros_like(x, device=device).get(), torch.zeros(2, 3))
+    zeros: Any = torch.zeros_like(x, device=device)
+    assert torch.equal(zeros.get(), torch.zeros(2, 3))
     torch.manual_seed(0)
     local = torch.nn.Linear(3, 1)
     model = bench.scientist.remote(copy.deepcopy(local))
@@ -255,7 +257,7 @@ def test_what_learns_here_does_not_learn_from_a_mock(bench: Bench) -> None:
     assert torch.equal((x * weight.detach()).get(), torch.arange(6.0).reshape(2, 3))
 
 
-TRANSFORMS = {
+TRANSFORMS: dict[str, Callable[[Any], Any]] = {
     "grad": lambda x: torch.func.grad(lambda v: (v**2).sum())(x),
     "vmap": lambda x: torch.vmap(torch.sum)(x),
     "jacrev": lambda x: torch.func.jacrev(torch.sin)(x),

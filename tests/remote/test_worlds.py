@@ -90,7 +90,9 @@ def found(tmp_path: Path, statement: str) -> Comparison:
         watched = Watched(one.node)
         seen = names[SAW].during(lambda watched=watched: run(watched.node, names))[1]
         told = [
-            Told(*key, watched.texts[key[0]], value) for key, value in seen.items() if value is not NOTHING
+            Told(key[0], key[1], watched.texts[key[0]], value)
+            for key, value in seen.items()
+            if value is not NOTHING
         ]
         is_shared = one.mark == SHARED
         done.append(Done([] if is_shared else told[-1:], [one.text.partition(" ")[0]] if is_shared else []))

@@ -246,7 +246,8 @@ def _met(watched: Watched, names: dict[str, Any], lost: AbstractSet[str]) -> dic
     names `lost` are gone.
     """
     try:
-        return names[SAW].during(lambda: run(watched.node, names))[1]
+        met: dict[tuple[int, int], Any] = names[SAW].during(lambda: run(watched.node, names))[1]
+        return met
     except Exception:  # what depends on it is not done either
         for name in lost:
             names.pop(name, None)

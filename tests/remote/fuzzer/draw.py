@@ -77,9 +77,9 @@ class _Drawing:
             templates = PYTHON if of_python else self._templates
             # those of several lines make the state that others meet, such as a model in training
             lines = [1 + template.count("\n") for template in templates]
-            statement = self._filled(drawer.choices(templates, lines)[0])
-            if statement is not None:
-                self._keep(statement)
+            filled = self._filled(drawer.choices(templates, lines)[0])
+            if filled is not None:
+                self._keep(filled)
 
     def _keep(self, statement: str) -> None:
         """What works on the data is a statement of the program."""
