@@ -7,6 +7,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +41,7 @@ def move(model: nn.Module, by: float) -> None:
     """What stands for a step of an optimizer."""
     with torch.no_grad():
         for parameter in model.parameters():
-            parameter += by
+            parameter.add_(by)
 
 
 def weights(model: nn.Linear) -> list[float]:
@@ -109,7 +110,7 @@ def test_what_coding_leaves_out_comes_later(how: str) -> None:
         assert found is not None
         given += update
         arrived += found
-    still = coded.state_dict()["residual/update"]
+    still: Any = coded.state_dict()["residual/update"]
     np.testing.assert_allclose(arrived + still, given, atol=1e-4)  # five roundings of float32
     assert abs(still).max() > 0
 
@@ -131,7 +132,8 @@ def test_a_model_is_its_parameters_and_its_running_statistics() -> None:
     assert (flat.parameters, flat.size) == (10, 14)
     assert flat.read()[10:].tolist() == [0.0, 0.0, 1.0, 1.0]  # mean and variance; no count of batches
     flat.write(np.arange(14, dtype=np.float32))
-    assert model[1].running_var.tolist() == [12.0, 13.0]
+    running: Any = model[1].running_var
+    assert running.tolist() == [12.0, 13.0]
     assert flat.read().tolist() == list(range(14))
     with pytest.raises(errors.UnsupportedValue, match="no parameters"):
         FlatModel(nn.ReLU())
@@ -212,7 +214,7 @@ def test_a_quorum_that_is_not_there_is_waited_for(make_group: MakeGroup) -> None
     ready = b"\x01"
     until(lambda: all(train.groups[2]._life.heard(seat, TOPIC)[-1:] == ready for seat in (0, 1)))
     assert stepping.is_alive()
-    assert train.steps[0].rounds == ()
+    assert list(train.steps[0].rounds) == []
     train.step(2)
     stepping.join(60)
     assert len(train.steps[0].rounds[0].gave) == 3
@@ -433,10 +435,11 @@ def test_settings_that_cannot_be_are_refused_before_anything_is_sent(
         def rounds(self, *_: Any, quorum: int | None, grace_s: float, shows: str) -> Any:
             from duetlink.groups.rounds import Rounds
 
-            return Rounds(*[None] * 4, quorum=quorum, grace_s=grace_s)
+            nothing: Any = None
+            return Rounds(*[nothing] * 4, quorum=quorum, grace_s=grace_s)
 
     with pytest.raises(errors.SettingError, match=words):
-        LocalSteps(linear(), NoGroup(), **changed)
+        LocalSteps(linear(), NoGroup(), **changed)  # type: ignore[arg-type]
 
 
 def test_a_model_that_is_not_finite_gives_nothing_and_stops_nobody(make_group: MakeGroup) -> None:
@@ -549,9 +552,12 @@ def test_digits_are_learnt_about_as_well_as_by_averaging_each_step(
                 steps.after_step()
         return accuracy(model, digits), model, steps.sent_bytes
 
+    def trained(settings: Any, group: Group) -> Any:
+        return train(group, settings)
+
     sent = []
     for settings in ways:
-        found = well(groups, lambda group, settings=settings: train(group, settings))
+        found = well(groups, partial(trained, settings))
         states = [FlatModel(model).read() for _, model, _ in found]
         assert all((state == states[0]).all() for state in states)  # the same bits
         assert found[0][0] > every_step - 0.02

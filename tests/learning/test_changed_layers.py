@@ -26,7 +26,7 @@ def of_the_target(outputs: Tensor, targets: Tensor) -> Tensor:
 
 
 def pruned(layer: nn.Module) -> nn.Module:
-    return prune.l1_unstructured(layer, "weight", amount=0.3)  # type: ignore[no-untyped-call, no-any-return]
+    return prune.l1_unstructured(layer, "weight", amount=0.3)  # type: ignore[no-any-return]
 
 
 def hooked(layer: nn.Module) -> nn.Module:
@@ -40,7 +40,10 @@ def hooked_before(layer: nn.Module) -> nn.Module:
 
 
 def hooked_backward(layer: nn.Module) -> nn.Module:
-    layer.register_full_backward_pre_hook(lambda layer, back: (back[0] * 1000.0,))
+    def larger(layer: nn.Module, back: Any) -> tuple[torch.Tensor, ...]:
+        return (back[0] * 1000.0,)
+
+    layer.register_full_backward_pre_hook(larger)
     return layer
 
 

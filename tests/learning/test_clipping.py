@@ -46,7 +46,7 @@ class Residual(nn.Module):
         self.change = nn.ReLU(inplace=True)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.second(x + self.change(self.first(x)))
+        return torch.as_tensor(self.second(x + self.change(self.first(x))))
 
 
 class Twice(nn.Module):
@@ -57,7 +57,7 @@ class Twice(nn.Module):
         self.inner, self.last = nn.Linear(6, 6), nn.Linear(6, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.last(torch.tanh(self.inner(torch.tanh(self.inner(x)))))
+        return torch.as_tensor(self.last(torch.tanh(self.inner(torch.tanh(self.inner(x))))))
 
 
 class Tied(nn.Module):
@@ -69,7 +69,7 @@ class Tied(nn.Module):
         self.back.weight = self.table.weight
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.back(torch.tanh(self.table(x))).mean(1)
+        return torch.as_tensor(self.back(torch.tanh(self.table(x))).mean(1))
 
 
 class Words(nn.Module):
@@ -79,7 +79,7 @@ class Words(nn.Module):
         self.norm, self.last = nn.LayerNorm(5), nn.Linear(5, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.last(self.norm(self.table(x))).mean(1)
+        return torch.as_tensor(self.last(self.norm(self.table(x))).mean(1))
 
 
 def images() -> Tensor:
@@ -195,7 +195,7 @@ class Around(nn.Module):
         self.first, self.second = nn.Linear(6, 6), nn.Linear(6, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        return self.second(functional.linear(self.first(x), self.first.weight))
+        return torch.as_tensor(self.second(functional.linear(self.first(x), self.first.weight)))
 
 
 def test_a_weight_that_is_used_around_its_layer_is_found_out() -> None:
@@ -372,7 +372,8 @@ def test_what_a_model_keeps_in_an_attribute_stays_of_its_own_dtype(way: str) -> 
     class Keeps(nn.Module):
         def __init__(self) -> None:
             super().__init__()
-            self.inner, self.mask = nn.Linear(6, 3), None
+            self.inner = nn.Linear(6, 3)
+            self.mask: Tensor | None = None
 
         def forward(self, x: Tensor) -> Tensor:
             if self.mask is None:

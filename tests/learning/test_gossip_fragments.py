@@ -304,4 +304,4 @@ def test_a_mode_that_cannot_be_is_refused(arguments: Any, said: str) -> None:
             pass
 
     with pytest.raises(SettingError, match=said):
-        Gossip(nn.Linear(2, 2), Nowhere(), **arguments)  # type: ignore[arg-type]
+        Gossip(nn.Linear(2, 2), Nowhere(), **arguments)

@@ -173,14 +173,15 @@ def test_a_neighbour_with_another_model_is_named_and_left_out(posts: list[UdpPos
         said = f"mixes a model of {counts[other]} parameters, this member one of {counts[one]}"
         assert any(f"rank {other} {said}" in str(fault) for fault in faults)
     results = all_at_once([lambda c=c, v=v: c.mix(v) for c, v in zip(couriers[:2], values, strict=False)])
-    for (vector, mixed), values in zip(results, ({0.0, 1.0}, {2.0, 3.0}), strict=True):
-        assert set(vector.tolist()) <= values  # 0 and 3, a third of the way to each other where it arrived
+    for (vector, mixed), allowed in zip(results, ({0.0, 1.0}, {2.0, 3.0}), strict=True):
+        assert set(vector.tolist()) <= allowed  # 0 and 3, a third of the way to each other where it arrived
         assert mixed.share > 0.5
         assert len(mixed.received) == 1
 
 
 def test_a_neighbour_that_sends_what_is_not_finite_is_left_out(posts: list[UdpPost], courier: Make) -> None:
     mine = courier(posts[0], patience_s=0.5)
+    assert isinstance(mine.node, GossipNode)
     hostile = GossipNode(1, Graph("ring", 3), mine.node.strides, Fallback(1, 3, 9, "float32"))
     hostile.start(np.ones(3000, np.float32), 0.0)
     payload = next(payload for to, payload in hostile.due(0.0) if to == 0)
@@ -245,7 +246,8 @@ class Process:
 
     def line(self) -> dict[str, Any]:
         assert self.process.stdout is not None
-        return json.loads(self.process.stdout.readline())
+        said: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return said
 
     def rest(self) -> list[dict[str, Any]]:
         assert self.process.stdout is not None

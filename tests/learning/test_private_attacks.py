@@ -128,9 +128,10 @@ def test_a_buffer_that_remembers_rows_ends_the_training(replace: bool) -> None:
 
 
 def softmax_of_the_batch() -> nn.Sequential:
-    layers = nn.Sequential(nn.Linear(1, 1), nn.Softmax(dim=0), nn.Linear(1, 1))
+    last = nn.Linear(1, 1)
+    layers = nn.Sequential(nn.Linear(1, 1), nn.Softmax(dim=0), last)
     with torch.no_grad():  # only when it has been trained does the last layer pass anything on
-        layers[2].weight.zero_()
+        last.weight.zero_()
     return layers
 
 

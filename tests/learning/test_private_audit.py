@@ -102,14 +102,14 @@ def test_scores_that_tell_all_show_the_most_that_the_number_of_canaries_allows()
 
 
 class NoNoise(DpSgd):
-    def _own_noise(self, count: int) -> Tensor:
+    def _own_noise(self, count: int, rank: int = 0, size: int = 1) -> Tensor:
         return torch.zeros(count)
 
 
 class PublicSeed(DpSgd):
     """As in the seed project: every rank and every run has the same noise."""
 
-    def _own_noise(self, count: int) -> Tensor:
+    def _own_noise(self, count: int, rank: int = 0, size: int = 1) -> Tensor:
         generator = torch.Generator().manual_seed(1234 + self.spending.steps)
         return NOISE * CLIP * torch.randn(count, generator=generator)
 
@@ -168,8 +168,8 @@ class TellsAnotherSigma(DpSgd):
 
 
 class NoiseInTheFirstStepAlone(DpSgd):
-    def _own_noise(self, count: int) -> Tensor:
-        return super()._own_noise(count) * (self.spending.steps == 1)
+    def _own_noise(self, count: int, rank: int = 0, size: int = 1) -> Tensor:
+        return super()._own_noise(count, rank, size) * (self.spending.steps == 1)
 
 
 class ClipsToTwice(DpSgd):
@@ -189,9 +189,9 @@ class CountsOneStepInTwo(DpSgd):
 class OneNoiseForAllSteps(DpSgd):
     """Whoever has the weights of two steps takes it off."""
 
-    def _own_noise(self, count: int) -> Tensor:
+    def _own_noise(self, count: int, rank: int = 0, size: int = 1) -> Tensor:
         if not hasattr(self, "_drawn"):
-            self._drawn = super()._own_noise(count)
+            self._drawn = super()._own_noise(count, rank, size)
         return self._drawn
 
 
@@ -220,14 +220,17 @@ class ClipsOtherwise(DpSgd):
         raise NotImplementedError
 
     def step(self, *batch: Tensor) -> None:
+        model: nn.Module
+        loss: Any
         model, loss = self._clipping.model, self._clipping.loss
 
         def loss_of(own: dict[str, Tensor], x: Tensor, y: Tensor) -> Tensor:
-            return loss(functional_call(model, own, (x[None],)), y[None])[0]
+            return torch.as_tensor(loss(functional_call(model, own, (x[None],)), y[None])[0])
 
         def of(batch: tuple[tuple[Tensor, ...], Tensor]) -> dict[str, Tensor]:
             own = {name: p.detach() for name, p in model.named_parameters()}
-            each = vmap(grad(loss_of), in_dims=(None, 0, 0))(own, *batch[0], batch[1])
+            (rows,) = batch[0]
+            each = vmap(grad(loss_of), in_dims=(None, 0, 0))(own, rows, batch[1])
             return {name: gradient.sum(0) for name, gradient in self.clip(each).items()}
 
         self._clipping.of = of  # type: ignore[method-assign]
@@ -278,13 +281,13 @@ class KeepsTheGradientOfTheStepBefore(DpSgd):
 class UniformNoise(DpSgd):
     """Of the right variance."""
 
-    def _own_noise(self, count: int) -> Tensor:
+    def _own_noise(self, count: int, rank: int = 0, size: int = 1) -> Tensor:
         return NOISE * CLIP * math.sqrt(12.0) * torch.from_numpy(self._keystream.uniform(count) - 0.5)
 
 
 class NoiseOfALessSigma(DpSgd):
-    def _own_noise(self, count: int) -> Tensor:
-        return super()._own_noise(count) / 1.3
+    def _own_noise(self, count: int, rank: int = 0, size: int = 1) -> Tensor:
+        return super()._own_noise(count, rank, size) / 1.3
 
 
 # by what each is found out (a pattern), so that no other look covers for the one that is for it

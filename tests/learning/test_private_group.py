@@ -94,7 +94,8 @@ def test_the_share_of_the_noise_is_that_of_who_takes_part(make_group: MakeGroup)
 
         def noise(count: int, at: int, size: int, rank: int = rank, original: Any = original) -> Tensor:
             shares.setdefault(rank, []).append((at, size))
-            return original(count, at, size)
+            drawn: Tensor = original(count, at, size)
+            return drawn
 
         training._own_noise = noise
     nothing = torch.empty(0, 4), torch.empty(0, dtype=torch.int64)

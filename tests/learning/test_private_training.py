@@ -467,7 +467,7 @@ def test_calls_that_cannot_be() -> None:
         )
     training = make(model)
     with pytest.raises(SettingError, match="a ndarray is no tensor"):
-        training.fit(x.numpy(), y)
+        training.fit(x.numpy(), y)  # type: ignore[arg-type]
     with pytest.raises(SettingError, match="last the targets"):
         training.fit(x)
     with pytest.raises(SettingError, match="epochs is 0"):

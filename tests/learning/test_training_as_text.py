@@ -85,7 +85,7 @@ def test_what_cannot_be_written_is_refused() -> None:
     plain = nn.Linear(2, 2)
     changed = nn.Linear(2, 2)
     changed.register_forward_hook(lambda *arguments: None)
-    tampered = nn.Dropout(0.5)
+    tampered: Any = nn.Dropout(0.5)
     tampered.extra = 3
     for sent, words in (
         (training(Own(2, 2)), "Own is no layer"),

@@ -54,6 +54,7 @@ class Field:
 
     def __init__(self, way: str, kind: str) -> None:
         first = lost_member.join(kind, "ann")
+        assert first.code is not None
         self.groups = [first, lost_member.join(kind, "ben", first.code)]
         self.killed = Victim(way, kind, "carl", first.code)
         self.stopped = Victim(way, kind, "dora", first.code)
