@@ -29,7 +29,8 @@ class Kernel:
 
     @property
     def pid(self) -> int:
-        return int(self.manager.provisioner.pid)
+        provisioner: Any = self.manager.provisioner
+        return int(provisioner.pid)
 
     def close(self) -> None:
         self.client.stop_channels()

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeVar
 
 from comm.base_comm import BaseComm
 
@@ -15,6 +15,7 @@ from duetlink_widgets.panel import Panel
 WAIT_S = 60.0
 
 Which = Callable[[dict[str, Any]], bool]
+_Found = TypeVar("_Found")
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,7 @@ class Recording:
     """What the panel's comm sent, in order."""
 
     sent: list[Sent] = field(default_factory=list)
-    panel: Panel | None = None
+    panel: Panel = field(init=False)
     _commands: int = 0
     _grown: threading.Condition = field(default_factory=threading.Condition)
 
@@ -43,7 +44,6 @@ class Recording:
 
     def say(self, **message: Any) -> None:
         """As the page would."""
-        assert self.panel is not None
         content = {"data": {"method": "custom", "content": message}}
         self.panel.comm.handle_msg({"content": content, "buffers": []})
 
@@ -65,7 +65,6 @@ class Recording:
 
     def trait(self, name: str, which: Which = lambda state: True) -> dict[str, Any]:
         """The trait once it is such."""
-        assert self.panel is not None
 
         def fits() -> dict[str, Any] | None:
             state = getattr(self.panel, name)
@@ -73,7 +72,7 @@ class Recording:
 
         return self._until(fits, name)
 
-    def _until(self, find: Callable[[], Any], what: str) -> Any:
+    def _until(self, find: Callable[[], _Found | None], what: str) -> _Found:
         deadline_s = time.monotonic() + WAIT_S
         with self._grown:
             while (found := find()) is None:

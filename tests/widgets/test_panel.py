@@ -180,7 +180,9 @@ def test_a_page_that_says_nothing_any_more_is_not_ticked_for_ever(
     monkeypatch.setattr(pages, "VISIBLE_LEASE_S", 0.05)
     page = show(duets[0])
     look(page)
-    ticking = page.wait("tick") and page.panel._feed._ticking
+    page.wait("tick")
+    ticking = page.panel._feed._ticking
+    assert ticking is not None
     deadline_s = time.monotonic() + 60
     while not ticking.done():
         assert time.monotonic() < deadline_s

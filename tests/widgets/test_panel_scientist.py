@@ -29,7 +29,7 @@ def test_own_requests_are_told_from_asking_to_their_end(duets: DuetPair, show: S
     }  # fmt: skip
 
     # a result is called by the line that made it, as its owner sees it
-    mean = scientist.wait_object("ages", 10).mean().request()  # type: ignore[attr-defined]
+    mean = scientist.wait_object("ages", 10).mean().request()
     owner.wait_request(60)  # the owner's worker begins
     asked = page.trait("asked", lambda asked: asked["rows"][0]["name"] == "ages.mean()")
     assert (asked["total"], asked["rows"][0]["state"]) == (2, "pending")
@@ -58,5 +58,5 @@ def test_what_is_shared_is_told_and_its_mock_on_demand_only(duets: DuetPair, sho
     assert page.command("shared_detail", name="ages", whose="peer")["result"] == "array([1., 2., 3., 4.])"
     assert page.command("shared_detail", name="given", whose="received")["result"] == "[1, 2]"
     assert owner.requests.pending == []
-    owner.store["x"].unshare()  # type: ignore[attr-defined]
+    owner.store["x"].unshare()
     page.trait("shared", lambda shared: shared["total"] == 3)

@@ -82,7 +82,9 @@ def test_axe_finds_nothing(show: Show, tab: str, theme: str) -> None:
 def test_it_fits_into_a_side_panel_and_targets_are_large_enough(show: Show, tab: str) -> None:
     shown = show(traits=traits_of(tab))
     view = open_at(shown, tab, width=300)
-    assert view.bounding_box()["width"] == 300
+    box = view.bounding_box()
+    assert box is not None
+    assert box["width"] == 300
     wider = """(panel) => [...panel.querySelectorAll("*")]
       .filter((element) => !element.closest(".sr, thead, .lines, option"))
       .filter((element) => element.getBoundingClientRect().right > panel.getBoundingClientRect().right + 0.5)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict, replace
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from duetlink.settings import PATHS
 from duetlink_widgets.contract import Foreign
@@ -162,7 +162,9 @@ def test_a_code_by_hand_does_not_expire(show: Show) -> None:
     view = shown.view()
     shown.receive(states.CODE | {"code": "duetlink1:" + "x" * 900, "by_hand": True, "expires_s": 0.0})
     expect(view.locator(".invitation")).not_to_contain_text("expired")
-    assert view.locator(".invitation").bounding_box()["height"] < 400
+    box = view.locator(".invitation").bounding_box()
+    assert box is not None
+    assert box["height"] < 400
 
 
 def test_link_once_connected(show: Show) -> None:
@@ -263,7 +265,10 @@ def test_transfers_move_with_the_ticks(show: Show) -> None:
 def test_arrows_walk_through_the_tabs_and_enter_opens_one(show: Show) -> None:
     shown = show()
     view = shown.view()
-    tab = lambda title: view.get_by_role("tab", name=title)  # noqa: E731
+
+    def tab(title: str) -> Locator:
+        return view.get_by_role("tab", name=title)
+
     tab("Link").focus()
     shown.page.keyboard.press("ArrowRight")
     expect(tab("Throughput")).to_be_focused()
