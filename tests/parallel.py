@@ -54,7 +54,7 @@ def longest_first(items: list[pytest.Item]) -> None:
     items.sort(key=rank)
 
 
-class ByFile(LoadScopeScheduling):
+class ByFile(LoadScopeScheduling):  # type: ignore[misc]
     """Hands out scopes in the order of the collection."""
 
     def __init__(self, config: pytest.Config, log: Producer | None = None) -> None:

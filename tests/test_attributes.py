@@ -65,9 +65,9 @@ def test_a_property_that_fails_tells_its_own_error_and_private_names_are_pythons
 
 def test_the_package_tells_near_names() -> None:
     with pytest.raises(AttributeError, match=r"^duetlink has no attribute 'lunch'; did you mean 'launch'"):
-        duetlink.lunch  # type: ignore[attr-defined]  # noqa: B018
+        duetlink.lunch  # noqa: B018
     with pytest.raises(AttributeError, match="it has Budget, Duet, DuetError"):
-        duetlink.connect  # type: ignore[attr-defined]  # noqa: B018
+        duetlink.connect  # noqa: B018
 
 
 def test_what_people_hold_refuses_misspelt_names(duets: DuetPair) -> None:

@@ -54,7 +54,7 @@ def imported(tree: ast.Module) -> Iterator[str]:
         elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
             called = node.func.attr if isinstance(node.func, ast.Attribute) else ""
             if called == "import_module":
-                yield node.args[0].value.partition(".")[0]
+                yield str(node.args[0].value).partition(".")[0]
 
 
 @functools.cache

@@ -152,6 +152,11 @@ def test_the_cells_of_the_readme_run() -> None:
             member["group"].close()
 
 
+def run_all(cells: list[str], names: dict[str, Any]) -> None:
+    for cell in cells:
+        exec(cell, names)
+
+
 def test_the_five_minutes_of_the_guide_run() -> None:
     guide = (ROOT / "docs/guide.md").read_text("utf-8").partition("## What a yes covers")[0]
     cells = re.findall(r"^```python\n# (owner|scientist)\n(.*?)^```", guide, flags=re.DOTALL | re.MULTILINE)
@@ -165,7 +170,7 @@ def test_the_five_minutes_of_the_guide_run() -> None:
         theirs = [
             cell.replace('"7-crossover-clockwork"', code) for role, cell in later if role == "scientist"
         ]
-        joining = threading.Thread(target=lambda: [exec(cell, scientist) for cell in theirs])
+        joining = threading.Thread(target=run_all, args=(theirs, scientist))
         joining.start()
         for role, cell in later:
             if role == "owner":

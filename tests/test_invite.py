@@ -12,7 +12,6 @@ import pytest
 
 import duetlink
 from duetlink import errors
-from duetlink.net import reunion
 from duetlink.net.signaling import Role, WebSocketMailbox
 from duetlink.settings import Settings
 from tests.test_reconnect import QUICK, Server, cut_off, state_becomes
@@ -60,7 +59,7 @@ def away(monkeypatch: pytest.MonkeyPatch) -> threading.Event:
             raise errors.SignalingUnavailable("there is no network")
         return await meet(url, place, role)
 
-    monkeypatch.setattr(reunion.WebSocketMailbox, "meet", meet_if_there)
+    monkeypatch.setattr(WebSocketMailbox, "meet", meet_if_there)
     return away
 
 

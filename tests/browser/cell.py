@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 from playwright.sync_api import Locator, Page
 
@@ -62,6 +63,6 @@ class Cell:
         ]
         return "\n".join("".join(text).strip("\n") for text in texts).strip()
 
-    def _outputs(self) -> list[dict]:
+    def _outputs(self) -> list[dict[str, Any]]:
         # from the model: the page draws streams later, and cuts long ones
         return list(self._page.evaluate("index => notebookPage.outputs(index)", self.index))

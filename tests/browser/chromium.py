@@ -39,7 +39,7 @@ def run_chromium(home: Path) -> Iterator[Browser]:
         browser = playwright.chromium.launch(
             executable_path=shutil.which("chromium"),
             args=_FLAGS,
-            env=os.environ | {"HOME": str(home)},
+            env={**os.environ, "HOME": str(home)},
             timeout=60_000,
         )
         try:

@@ -83,7 +83,7 @@ class JupyterServer:
         """Make a notebook of code cells; returns its path as the server knows it."""
         # named, for a notebook without a kernel opens a dialog
         kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
-        written = [
+        written: list[dict[str, Any]] = [
             {"cell_type": "code", "id": f"cell-{number}", "metadata": {}, "source": source}
             | {"execution_count": None, "outputs": []}
             for number, source in enumerate(cells or [])

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from playwright.sync_api import expect
 
@@ -69,7 +70,7 @@ def take_panel(opener: OpenNotebook) -> None:
 
 def take_two_notebooks(opener: OpenNotebook) -> None:
     """Both sides from the launch to the value, side by side, moving."""
-    sizes = {"width": 640, "height": 790, "frontend": "notebook"}
+    sizes: dict[str, Any] = {"width": 640, "height": 790, "frontend": "notebook"}
     owner = opener("owner", cells=[LAUNCH, SHARE], **sizes)
     scientist = opener("scientist", cells=["import duetlink"], **sizes)
     film = Film({"the owner's notebook": owner, "the scientist's notebook": scientist})

@@ -13,19 +13,19 @@ def _nothing(*arguments: Any) -> None:
 def _fields() -> None:
     from duetlink.data.values import dtype
 
-    dtype.check_field = _nothing
+    dtype.check_field = _nothing  # type: ignore[assignment]
 
 
 def _items() -> None:
     from duetlink.data.values import reach
 
-    reach.check = _nothing
+    reach.check = _nothing  # type: ignore[assignment]
 
 
 def _views() -> None:
     from duetlink.data.values import arrow_views
 
-    arrow_views.check_slots = _nothing
+    arrow_views.check_slots = _nothing  # type: ignore[assignment]
 
 
 PLANTS: dict[str, Callable[[], None]] = {"fields": _fields, "items": _items, "views": _views}

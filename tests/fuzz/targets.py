@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 import xxhash
+from google.protobuf.message import Message
 
 from duetlink.base.wire import envelope
 from duetlink.base.wire import schema_pb2 as pb
@@ -90,7 +91,7 @@ def _make_body(rng: random.Random, libraries: tuple[str, ...]) -> bytes:
     nodes, segments = rng.choice(bodies)
     nodes = [Node.FromString(node.SerializeToString()) for node in nodes]
     segments = list(segments)
-    lender = rng.choice(bodies)[0]
+    lender: list[Message] = [*rng.choice(bodies)[0]]
     for _ in range(rng.choice((1, 1, 1, 2, 2, 3, 5))):
         kind = rng.random()
         if kind < 0.5 or not segments:
@@ -431,7 +432,7 @@ def _make_prep(rng: random.Random) -> bytes:
     return json.dumps(_another(rng, json.loads(sample))).encode()
 
 
-_LEAVES = (0, 1, -1, 0.5, 9.5, 1e308, "", "a", "b", "é", "int64", "text", True, None, [], {})
+_LEAVES: tuple[Any, ...] = (0, 1, -1, 0.5, 9.5, 1e308, "", "a", "b", "é", "int64", "text", True, None, [], {})
 
 
 def _another(rng: random.Random, tree: Any) -> Any:
@@ -541,8 +542,10 @@ def _sum_samples() -> list[bytes]:
         items = np.arange(40).astype(element.storage)
         one = aggregate.Aggregate(aggregate.VALUES, element, items, bytes(8), room_for=3).to_wire()
         found.append(b"\0" + struct.pack("<I", len(one)) + one + one)
-    one = aggregate.Aggregate(aggregate.SUPPORT, BY_NAME["uint8"], np.arange(40, dtype=np.uint8), bytes(8))
-    found.append(b"\0" + struct.pack("<I", len(one.to_wire())) + 2 * one.to_wire())
+    support = aggregate.Aggregate(
+        aggregate.SUPPORT, BY_NAME["uint8"], np.arange(40, dtype=np.uint8), bytes(8)
+    )
+    found.append(b"\0" + struct.pack("<I", len(support.to_wire())) + 2 * support.to_wire())
     for load in (0, 5, 60):
         plan = SketchPlan.for_load(1000, load)
         sketch = plan.sketch(np.arange(load) * 7, np.arange(load) - 9)

@@ -22,7 +22,7 @@ from duetlink.settings import Settings
 
 
 def digest(array: np.ndarray) -> str:
-    return xxhash.xxh3_64_hexdigest(array)
+    return xxhash.xxh3_64_hexdigest(array.data)
 
 
 def approve_all(duet: duetlink.Duet) -> None:

@@ -105,10 +105,10 @@ class Networks:
         """One link between two hosts behind one port-restricted gateway."""
         gateway = self._lab.gateway("port-restricted", hairpin=hairpin, isolated=isolated)
         with contextlib.ExitStack() as stack:
-            pair = [_started(self._lab.host(gateway), self._size_bytes) for _ in range(2)]
-            for notebook in pair:
+            owner, scientist = (_started(self._lab.host(gateway), self._size_bytes) for _ in range(2))
+            for notebook in (owner, scientist):
                 stack.callback(notebook.close)
-            return _link(*pair, expected, self._size_bytes)
+            return _link(owner, scientist, expected, self._size_bytes)
 
     def begin(self, kinds: Iterable[str]) -> None:
         """Start what will be needed, all at once, on all processors."""

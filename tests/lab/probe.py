@@ -24,6 +24,7 @@ import socket
 import struct
 import sys
 import time
+from collections.abc import Callable
 
 PORT = 3478
 _COOKIE = 0x2112A442
@@ -127,7 +128,7 @@ def listen(port: int) -> str:
         print("up", flush=True)
         accepted, peer = server.accept()
         accepted.close()
-        return peer[0].removeprefix("::ffff:")
+        return str(peer[0]).removeprefix("::ffff:")
 
 
 def ask(address: str, port: int, local_port: int = 0) -> str:
@@ -219,7 +220,7 @@ def alive(server: str) -> str:
 
 def main() -> None:
     name, *words = sys.argv[1:]
-    command = {
+    command: Callable[..., object] = {
         one.__name__: one for one in (alive, nat, dial, round_trip, punch, listen, ask, answer, flood, count)
     }[name]
     print(command(*(int(word) if word.isdecimal() else word for word in words)), flush=True)

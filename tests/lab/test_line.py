@@ -40,7 +40,7 @@ def mbit_per_s(one: Host, other: Host, duration_s: float = 3.0, *options: str) -
         pass
     report = other.run(["iperf3", "-c", one.address, "-t", str(duration_s), "-J", *options])
     server.communicate(timeout=10)
-    return json.loads(report)["end"]["sum_received"]["bits_per_second"] / 1e6
+    return float(json.loads(report)["end"]["sum_received"]["bits_per_second"]) / 1e6
 
 
 def test_a_line_as_it_is_loses_and_delays_nothing(lab: Lab, pair: tuple[Host, Host]) -> None:

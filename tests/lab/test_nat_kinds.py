@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+from typing import Any
 
 import pytest
 
@@ -16,8 +17,9 @@ pytestmark = pytest.mark.slow
 PORT = 40_000
 
 
-def nat(host: Host) -> dict[str, object]:
-    return json.loads(host.probe("nat", servers.TURN, servers.TURN_SECOND))
+def nat(host: Host) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(host.probe("nat", servers.TURN, servers.TURN_SECOND))
+    return found
 
 
 def public(host: Host) -> str:

@@ -17,7 +17,7 @@ class Running:
 
 def descendants(pid: int) -> list[Running]:
     """Those of a process, parents before children."""
-    all_ = [found for name in os.listdir("/proc") if name.isdecimal() and (found := _look(int(name)))]
+    all_ = [seen for name in os.listdir("/proc") if name.isdecimal() and (seen := _look(int(name)))]
     found: list[Running] = []
     parents = [pid]
     while parents:

@@ -56,7 +56,8 @@ def by_fork(duet: Any, group: Any) -> int:
 def by_data_loader(duet: Any, group: Any) -> int:
     from torch.utils.data import DataLoader
 
-    loader = DataLoader(list(range(8)), batch_size=2, num_workers=2, multiprocessing_context="fork")
+    numbers: Any = list(range(8))
+    loader: DataLoader[int] = DataLoader(numbers, batch_size=2, num_workers=2, multiprocessing_context="fork")
     assert sorted(int(number) for batch in loader for number in batch) == list(range(8))
     os.write(1, b"used\n")
     return 0
@@ -70,6 +71,7 @@ HOW: dict[str, Callable[[Any, Any], int | None]] = {
 def main() -> None:
     settings = Settings.from_environment()
     duet, group = duetlink.launch(settings=settings), duetlink.group(size=2, settings=settings)
+    assert duet.code is not None
     scientist = duetlink.join(duet.code, settings=settings)
     assert HOW[sys.argv[1]](duet, group) == 0
     duet.share(np.ones(3), "still there")

@@ -54,7 +54,7 @@ def test_an_old_log_is_intact_read_and_continued(copied: Path) -> None:
 
 def test_an_old_ledger_is_read_and_continued(copied: Path) -> None:
     ledger = Ledger(copied / "ledger.jsonl")
-    assert (ledger.left("people"), ledger.left("others")) == (Decimal("1.15"), 2)
+    assert (ledger.left("people"), ledger.left("others")) == (Decimal("1.15"), Decimal(2))
     assert [posting.what for posting in ledger.history("people")] == [
         "for the study",
         "mean of age, \u00e9",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from pathlib import Path
 
 import pytest
@@ -24,7 +26,7 @@ def ticks(busy: int, idle: int) -> str:
 def own_s(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Processor time of this process."""
     own = [3.0]
-    monkeypatch.setattr(cpu.time, "process_time", lambda: own[0])
+    monkeypatch.setattr(time, "process_time", lambda: own[0])
     return own
 
 
@@ -42,7 +44,7 @@ def test_load_is_the_share_of_ticks_since_the_last_look(stat: Path) -> None:
 def test_what_this_process_uses_is_no_load(
     stat: Path, own_s: list[float], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cpu.os, "cpu_count", lambda: 2)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
     meter = cpu.CpuMeter()
     stat.write_text(ticks(100, 900))
     meter.load(0.0)
@@ -55,10 +57,10 @@ def test_what_this_process_uses_is_no_load(
 
 
 def test_without_ticks_the_load_average_does(stat: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cpu.os, "getloadavg", lambda: (1.0, 0.0, 0.0))
-    monkeypatch.setattr(cpu.os, "cpu_count", lambda: 4)
+    monkeypatch.setattr(os, "getloadavg", lambda: (1.0, 0.0, 0.0))
+    monkeypatch.setattr(os, "cpu_count", lambda: 4)
     assert cpu.CpuMeter().load(0.0) == 0.25
-    monkeypatch.setattr(cpu.os, "getloadavg", lambda: (9.0, 0.0, 0.0))
+    monkeypatch.setattr(os, "getloadavg", lambda: (9.0, 0.0, 0.0))
     assert cpu.CpuMeter().load(0.0) == 1.0
 
 
@@ -74,7 +76,7 @@ def test_here_it_is_a_share() -> None:
 def test_work_is_the_processors_time_unless_it_waited_for_most_of_it(
     monkeypatch: pytest.MonkeyPatch, passed_s: float, worked_s: float, elapsed_s: float
 ) -> None:
-    monkeypatch.setattr(cpu.time, "perf_counter", iter([10.0, 10.0 + passed_s]).__next__)
+    monkeypatch.setattr(time, "perf_counter", iter([10.0, 10.0 + passed_s]).__next__)
     monkeypatch.setattr(cpu, "work_clock", iter([2.0, 2.0 + worked_s]).__next__)
     assert cpu.Stopwatch().elapsed_s() == elapsed_s
 

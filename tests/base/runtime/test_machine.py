@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -41,6 +42,6 @@ def test_a_loopback_mark_is_one_of_the_network_namespace_too(monkeypatch: pytest
     assert machine.has_loopback(b"certificate", mark)
     assert not machine.is_marked(b"certificate", mark)
     assert not machine.has_loopback(b"another", mark)
-    monkeypatch.setattr(machine.os, "readlink", lambda path: "net:[1]")  # as in a container's
+    monkeypatch.setattr(os, "readlink", lambda path: "net:[1]")  # as in a container's
     assert not machine.has_loopback(b"certificate", mark)
     assert not machine.has_loopback(b"certificate", b"")

@@ -138,9 +138,9 @@ def checked(directory: Path, here: Path, told: str, audit: Path) -> Played:
     assert sorted(said) == sorted(map(str, (*(written / name for name in notebooks), audit)))
     for path in directory.glob("*.ipynb"):
         assert all(cell["execution_count"] for cell in played.cells(path.stem))
-        said = [output for output in played.outputs(path.stem) if output["output_type"] == "error"]
+        failed = [output for output in played.outputs(path.stem) if output["output_type"] == "error"]
         warned = [output["text"] for output in played.outputs(path.stem) if output.get("name") == "stderr"]
-        assert (said, warned) == ([], [])
+        assert (failed, warned) == ([], [])
     assert left_behind(os.environ) == []
     return played
 

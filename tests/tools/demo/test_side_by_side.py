@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import io
 import subprocess
 import sys
@@ -95,7 +96,7 @@ def test_without_jupyterlab_and_without_a_place_it_says_what_to_do(
     (tmp_path / "duetlink-demo").write_text("a file")
     with pytest.raises(DemoFailed, match="cannot be written to: Not a directory; run duetlink demo in"):
         lab.open_side_by_side(Console(quiet=True), find("1-basics"), tmp_path)
-    monkeypatch.setattr(lab.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MissingLibrary, match="pip install jupyterlab"):
         lab.open_side_by_side(Console(quiet=True), find("1-basics"), tmp_path)
     assert ran == []

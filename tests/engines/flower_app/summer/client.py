@@ -7,7 +7,7 @@ from flwr.clientapp import ClientApp
 app = ClientApp()
 
 
-@app.train()
+@app.train()  # type: ignore[untyped-decorator]
 def train(message: Message, context: Context) -> Message:
     (weights,) = message.content["arrays"].to_numpy_ndarrays()
     number = float(context.node_config["number"])

@@ -8,7 +8,7 @@ from flwr.serverapp.strategy import FedAvg
 app = ServerApp()
 
 
-@app.main()
+@app.main()  # type: ignore[untyped-decorator]
 def main(grid: Grid, context: Context) -> None:
     strategy = FedAvg(fraction_evaluate=0.0, min_train_nodes=2, min_available_nodes=2)
     result = strategy.start(grid=grid, initial_arrays=ArrayRecord([np.zeros(1000)]), num_rounds=1)
