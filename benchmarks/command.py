@@ -53,7 +53,7 @@ def command_line() -> str:
     ctx = click.get_current_context(silent=True)
     if ctx is None or not isinstance(ctx.command, Benchmark):
         return ""
-    module = sys.modules[ctx.command.callback.__module__]  # type: ignore[union-attr]
+    module = sys.modules[ctx.command.callback.__module__]
     name = module.__spec__.name.rpartition(".")[2] if module.__spec__ else ctx.info_name or ""
     words = ["python", "-m", "benchmarks", name]
     for option in ctx.command.params:

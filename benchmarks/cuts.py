@@ -95,7 +95,7 @@ def owner_digest(size_mib: int) -> str:
     import numpy as np
     import xxhash
 
-    return xxhash.xxh3_64_hexdigest(np.random.default_rng(0).integers(0, 256, size_mib << 20, np.uint8))
+    return xxhash.xxh3_64_hexdigest(np.random.default_rng(0).integers(0, 256, size_mib << 20, np.uint8).data)
 
 
 def _cut_now_and_then(
@@ -104,7 +104,7 @@ def _cut_now_and_then(
     """Cut a line now and then, until the transfer is over; returns for how long each time."""
     choose = random.Random(1)
     clear_s = (size_mib << 20) / (RATE_MBIT * 1e6 / 8)
-    times_s = []
+    times_s: list[float] = []
     while len(times_s) < cuts and not scientist.value("'digest' in took"):
         _wait(choose.uniform(0.5, 1.5) * clear_s / (cuts + 1))
         host, time_s = choose.choice(hosts), choose.uniform(SHORTEST_S, LONGEST_S)

@@ -7,6 +7,7 @@ too), with the same limits: 2 KiB, 8 KiB, 64 KiB. What is saved is what was foun
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import numpy as np
 from fastcdc.fastcdc_py import fastcdc_py
@@ -73,16 +74,22 @@ def _ratio(base: Sample, sample: Sample, scale: float) -> str:
     return f"{scale * base.median_s / sample.median_s:.3g}x ({least:.3g} to {most:.3g})"
 
 
+def _send(new: Held, sent: list[bytes]) -> None:
+    sent.append(_manifest(new).to_bytes())
+
+
+def _find(manifest: Manifest, old: Held, found: list[Match]) -> None:
+    found += find(manifest, [old], KEY)
+
+
 def _saved() -> None:
     rows, data = [], []
     for case, (old, new) in _cases().items():
         sent: list[bytes] = []
-        make_s = timed(lambda new=new, sent=sent: sent.append(_manifest(new).to_bytes()))
+        make_s = timed(partial(_send, new, sent))
         manifest = Manifest.from_bytes(sent[0], new.body.nbytes)
         found: list[Match] = []
-        find_s = timed(
-            lambda old=old, manifest=manifest, found=found: found.extend(find(manifest, [old], KEY))
-        )
+        find_s = timed(partial(_find, manifest, old, found))
         size, manifest_bytes, found_bytes = new.body.nbytes, len(sent[0]), _checked(found, old, new)
         saved = (found_bytes - manifest_bytes) / size
         rows.append(

@@ -111,7 +111,7 @@ class Pair:
         self.scientist.run(f"join({code!r})")
 
     def shape(self, rate_mbit: float) -> None:
-        self._lab.shape(self.scientist.host, **({"rate_mbit": rate_mbit} if rate_mbit else {}))
+        self._lab.shape(self.scientist.host, rate_mbit=rate_mbit or None)
 
     def share(self, kind: str, size_bytes: int = SIZE_BYTES) -> None:
         """Only this one is held: the others' memory would be missed."""

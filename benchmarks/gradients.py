@@ -20,6 +20,8 @@ import math
 import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import click
 import numpy as np
@@ -106,6 +108,10 @@ def _dgc(density: float, value: str) -> Method:
     return Method(f"DGC {density:.1%}, {value}", make, momentum=0.0)
 
 
+def _seedless(name: str, make: Callable[[], GradientCompressor]) -> Method:
+    return Method(name, lambda worker: make())
+
+
 # at 10 %; each index codec and each value codec at least once, with those of `deep_reduce`
 DEEP_REDUCE = (
     *(("bloom_p0", "qsgd"), ("bloom_p1", "bfloat16"), ("bloom_p2", "block8"), ("run_length", "lossless")),
@@ -119,9 +125,9 @@ METHODS = (
     _top_k("top-k 1 %", 0.01),
     Method("random-k 10 %", lambda worker: RandomK(0.1, seed=worker), rate=0.1, flat=True),
     *(_dgc(density, value) for density in (0.01, 0.001) for value in ("lossless", "block8")),
-    *(Method(f"PowerSGD rank {rank}", lambda worker, rank=rank: PowerSgd(rank)) for rank in (1, 2, 4)),
+    *(_seedless(f"PowerSGD rank {rank}", partial(PowerSgd, rank)) for rank in (1, 2, 4)),
     *(
-        Method(name, lambda worker, name=name: Quantised(name))
+        _seedless(name, partial(Quantised, name))
         for name in ("qsgd", "natural", "block8", "block4", "bfloat16")
     ),
     *(_top_k(f"10 %: {index} x {value}", 0.1, index, value) for index, value in DEEP_REDUCE),
@@ -168,7 +174,7 @@ def train(digits: Digits, kind: Model, method: Method, seed: int) -> Outcome:
             with torch.no_grad():
                 for name, parameter in parameters.items():
                     velocity[name] = method.momentum * velocity[name] + mean[name]
-                    parameter -= rate * torch.from_numpy(velocity[name])
+                    parameter.sub_(rate * torch.from_numpy(velocity[name]))
     with torch.no_grad():
         right = model(digits.images[testing]).argmax(1) == digits.labels[testing]
     return Outcome(right.float().mean().item(), statistics.fmean(sent), statistics.fmean(sent[-len(steps) :]))
@@ -185,7 +191,8 @@ def _batches(shards: list[NDArray[np.int64]], seed: int, epoch: int) -> Iterator
 def _gradients(model: nn.Module, digits: Digits, batch: NDArray[np.int64]) -> Gradients:
     model.zero_grad()
     nn.functional.cross_entropy(model(digits.images[batch]), digits.labels[batch]).backward()
-    return {name: parameter.grad.numpy() for name, parameter in model.named_parameters()}
+    found = {name: parameter.grad for name, parameter in model.named_parameters()}
+    return {name: gradient.numpy() for name, gradient in found.items() if gradient is not None}
 
 
 def _averaged(gradients: list[Gradients], compressors: list[GradientCompressor]) -> tuple[int, Gradients]:
@@ -208,8 +215,9 @@ def _split(mean: Gradients, like: Gradients) -> Gradients:
     return {name: part.reshape(like[name].shape) for name, part in zip(like, parts, strict=True)}
 
 
-def _mean(arrays: list[NDArray[np.float32]]) -> NDArray[np.float32]:
-    return sum(arrays[1:], arrays[0]) / np.float32(len(arrays))
+def _mean(arrays: list[NDArray[Any]]) -> NDArray[np.float32]:
+    whole: NDArray[Any] = sum(arrays[1:], arrays[0]) / np.float32(len(arrays))
+    return whole
 
 
 _NAMES = tuple(kind.name for kind in MODELS)

@@ -35,7 +35,8 @@ def _relu(size_bytes: int, random: np.random.Generator) -> np.ndarray:
 def _fine_tuned(size_bytes: int, random: np.random.Generator) -> np.ndarray:
     before = _normal(size_bytes, random)
     after = (before + 1e-4 * random.normal(0, 1, len(before))).astype("<f4")
-    return before.view("<u4") ^ after.view("<u4")
+    changed: np.ndarray = before.view("<u4") ^ after.view("<u4")
+    return changed
 
 
 def _decimals(size_bytes: int, random: np.random.Generator) -> np.ndarray:

@@ -9,6 +9,7 @@ import multiprocessing
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection
 
 import numpy as np
@@ -40,7 +41,7 @@ def main(rounds: int) -> None:
 
     bare = {f"bare Flight, {mib} MiB batches": _Bare(mib) for mib in BATCH_MIB}
     kept = "in memory kept from the run before"
-    ways = {
+    ways: dict[str, Callable[[], float]] = {
         "duetlink tcp": ours,
         f"duetlink tcp, {kept}": functools.partial(ours, level=False),
         **{name: one.get for name, one in bare.items()},
@@ -105,7 +106,10 @@ def _local(local: Owner, rounds: int) -> None:
         name = f"big {number}"
         local.share(name, "float64", SHAPE, 1)
         pointer = local.scientist.store[name]
-        ways = {"numpy.copy": source.copy, "local, first": functools.partial(pointer.get, timeout_s=600)}
+        ways: dict[str, Callable[[], object]] = {
+            "numpy.copy": source.copy,
+            "local, first": functools.partial(pointer.get, timeout_s=600),
+        }
         for way in ways:
             _level_memory()
             taken_s = timed(ways[way])

@@ -64,7 +64,7 @@ class Owner:
 
     def peak_bytes(self, reset: bool = False) -> int:
         """The most memory that the child has held since it was last reset."""
-        return self._call("peak", reset)
+        return int(self._call("peak", reset))
 
     def close(self) -> None:
         self.scientist.close()

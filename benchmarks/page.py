@@ -77,7 +77,7 @@ def _cpu_share() -> float:
 def _browser_cpu_s() -> float:
     below = psutil.Process().children(recursive=True)
     times = [process.cpu_times() for process in below if "chrom" in process.name()]
-    return sum(taken.user + taken.system for taken in times)
+    return float(sum(taken.user + taken.system for taken in times))
 
 
 def _percent(shares: list[float]) -> str:

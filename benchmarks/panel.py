@@ -71,7 +71,7 @@ def _cpu_share(kernel: Kernel) -> float:
     start, start_s = process.cpu_times(), time.monotonic()
     time.sleep(WATCHED_S)
     end = process.cpu_times()
-    return (end.user + end.system - start.user - start.system) / (time.monotonic() - start_s)
+    return float(end.user + end.system - start.user - start.system) / (time.monotonic() - start_s)
 
 
 def _clicks(kernel: Kernel, cell: str) -> Iterator[float]:

@@ -70,7 +70,7 @@ def _pair(audit_path: str) -> Iterator[tuple[Duet, Duet]]:
         for name in ("by person", "by policy", "behind others"):
             owner.share([1.0, 2.0, 3.0], name)
             scientist.wait_object(name, 10)
-        pending = scientist.store["by person"].request()  # type: ignore[attr-defined]
+        pending = scientist.store["by person"].request()
         owner.wait_request(10).approve()
         pending.result(10)
         owner.policies.add(Policy("approve", assets="by policy", max_elements=10, rate=(10**6, 60)))

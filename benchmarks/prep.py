@@ -13,6 +13,7 @@ import os
 import resource
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -56,6 +57,10 @@ def spec(source: str) -> Prep:
     for column, bounds in BOUNDS.items():
         prep = prep.scale(column, bounds)
     return prep
+
+
+def _tensor(prep: Prep, path: str, engine: Any) -> torch.Tensor:
+    return prep.run(path, engine).tensor()
 
 
 def row_loop(path: str) -> torch.Tensor:
@@ -154,13 +159,13 @@ def main(rows: int, spark: bool, stream: int, engine: str, rounds: int) -> None:
         _write_csv(table.slice(0, rows // PART), Path(part))
         ways: dict[str, Callable[[], torch.Tensor]] = {}
         for source, path in paths.items():
-            ways[f"{source}: Polars by hand"] = lambda s=source, p=path: polars_by_hand(s, p)
+            ways[f"{source}: Polars by hand"] = partial(polars_by_hand, source, path)
             for engine in ("polars", "pyarrow", "duckdb"):
                 ours = spec(source)
-                ways[f"{source}: ours, {engine}"] = lambda o=ours, p=path, e=engine: o.run(p, e).tensor()
+                ways[f"{source}: ours, {engine}"] = partial(_tensor, ours, path, engine)
             if running is not None:
-                ways[f"{source}: Spark by hand"] = lambda s=source, p=path: spark_by_hand(running, s, p)
-                ways[f"{source}: ours, Spark"] = lambda o=ours, p=path: o.run(p, running).tensor()
+                ways[f"{source}: Spark by hand"] = partial(spark_by_hand, running, source, path)
+                ways[f"{source}: ours, Spark"] = partial(_tensor, ours, path, running)
         expected = _sorted(polars_by_hand("parquet", paths["parquet"]))
         for name, way in ways.items():  # and warm
             if not np.allclose(_sorted(way()), expected, rtol=1e-6, atol=0):
@@ -168,7 +173,7 @@ def main(rows: int, spark: bool, stream: int, engine: str, rounds: int) -> None:
         looped = row_loop(part).numpy()
         if not np.allclose(looped, expected[: len(looped)], rtol=1e-6, atol=0):
             raise RuntimeError("the row loop gives other numbers")
-        taken = {name: (lambda way=way: timed(way)) for name, way in ways.items()}
+        taken: dict[str, Callable[[], float]] = {name: partial(timed, way) for name, way in ways.items()}
         taken["csv: row loop"] = lambda: PART * timed(lambda: row_loop(part))
         samples = interleave(taken, rounds)
     _report(samples, rows, before)

@@ -43,7 +43,8 @@ def _own_buffer() -> np.ndarray:
     """A buffer of this thread."""
     if not hasattr(_mine, "buffer"):
         _mine.buffer = np.empty(MAX_BLOCK_BYTES, np.uint8)
-    return _mine.buffer
+    buffer: np.ndarray = _mine.buffer
+    return buffer
 
 
 def _copy(data: memoryview, buffer: np.ndarray) -> memoryview:
@@ -60,7 +61,7 @@ def copy_what_is_sent() -> None:
         write(memory, _copy(piece, _own_buffer()), offset_bytes)
 
     server.Sending = _CopyingSending  # type: ignore[attr-defined]
-    SharedMemory.write = write_copy  # type: ignore[method-assign]
+    SharedMemory.write = write_copy  # type: ignore[assignment, method-assign]
 
 
 @contextlib.contextmanager
@@ -76,7 +77,7 @@ def copying_what_arrives() -> Iterator[None]:
         target[:] = np.frombuffer(mapped, np.uint8)
         take(landing, target.data)
 
-    Landing.write, Landing.map = write_copy, take_copy  # type: ignore[method-assign]
+    Landing.write, Landing.map = write_copy, take_copy  # type: ignore[assignment, method-assign]
     try:
         yield
     finally:

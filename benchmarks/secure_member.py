@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from datetime import timedelta
+from typing import Any
 
 import numpy as np
 import torch.distributed as dist
@@ -59,7 +60,7 @@ def main() -> None:
     found: dict[str, dict[str, list[float]]] = {name: {"plain": [], "secure": []} for name in members}
     for _ in range(rounds + 1):
         for name, member in members.items():
-            results = []
+            results: list[Any] = []
             for way in ("plain", "secure"):
                 thread.run(member.barrier())
                 start_s = time.perf_counter()
@@ -71,7 +72,8 @@ def main() -> None:
                     )
                 found[name][way].append(time.perf_counter() - start_s)
                 results.append(result)
-            if not np.allclose(*results, rtol=0, atol=1e-5):
+            plain, secure = results
+            if not np.allclose(plain, secure, rtol=0, atol=1e-5):
                 raise SystemExit("the two sums differ")
     if rank == 0:
         first_warms_up = {

@@ -227,14 +227,14 @@ def _cpu(figures: Iterator[float | None]) -> str:
 def unshaped(rounds: int) -> None:
     """No limit but this machine: against the data channel."""
     with _notebooks("udp", "channel") as both:
-        ways = {rung: lambda rung=rung: both.pull(rung) for rung in ("channel", "udp")}
+        ways: Ways = {rung: partial(both.pull, rung) for rung in ("channel", "udp")}
         _report("unshaped", "No limit on the line", _take(ways, rounds), "channel")
 
 
 def loopback(rounds: int) -> None:
     """Both notebooks on one host: no limit, and datagrams as large as the tunnel makes them."""
     with _notebooks("udp", "channel", one_host=True) as both:
-        ways = {rung: lambda rung=rung: both.pull(rung) for rung in ("channel", "udp")}
+        ways: Ways = {rung: partial(both.pull, rung) for rung in ("channel", "udp")}
         _report("loopback", "On one host", _take(ways, rounds), "channel")
 
 
@@ -284,7 +284,7 @@ def relay(rounds: int) -> None:
     """Through TURN over UDP against straight."""
     with _notebooks("udp", "relay") as both:
         both.shape(rate_mbit=RATE_MBIT, delay_ms=DELAY_MS)
-        ways: Ways = {rung: lambda rung=rung: both.pull(rung) for rung in ("udp", "relay")}
+        ways: Ways = {rung: partial(both.pull, rung) for rung in ("udp", "relay")}
         title = f"{_LINE}: straight, and through TURN over UDP"
         _report("relay", title, _take(ways, rounds), "udp", RATE_MBIT)
 

@@ -95,7 +95,9 @@ def _compare(
         for way in ways.values():
             way(expected, [])  # not counted
         cpu_s: dict[str, list[float]] = {name: [] for name in ways}
-        calls = {name: functools.partial(way, expected, cpu_s[name]) for name, way in ways.items()}
+        calls: dict[str, Callable[[], float]] = {
+            name: functools.partial(way, expected, cpu_s[name]) for name, way in ways.items()
+        }
         samples = interleave(calls, rounds if size_mib > 16 else 3 * rounds)
         others = [(name, sample) for name, sample in samples.items() if name != path]
         rows.append(
@@ -150,7 +152,7 @@ def _timed(get: Callable[[], np.ndarray], expected: np.ndarray, cpu_s: list[floa
 def _cpu_s() -> float:
     this = psutil.Process()
     taken = [process.cpu_times() for process in (this, *this.children(recursive=True))]
-    return sum(one.user + one.system for one in taken)
+    return float(sum(one.user + one.system for one in taken))
 
 
 class _Ours:
