@@ -173,6 +173,10 @@ class MissingLibrary(DuetError, ImportError):
     """A value arrived whose library is not installed here."""
 
 
+class ExtensionFailed(DuetError, ImportError):
+    """A package that adds a path, a value type or a list of operations cannot be used; the message has it."""
+
+
 class DescriptorsShort(DuetError, OSError):
     """This process is about to have as many files and sockets open as it may; the message has the numbers."""
 
@@ -198,7 +202,7 @@ class TicketRefused(DuetError, PermissionError):
 
 
 class ValueRefused(DuetError, PermissionError):
-    """The peer does not take what was sent: larger than its limit."""
+    """The peer does not take what was sent: larger than its limit, or of a library that it has not got."""
 
 
 # -- the audit log -----------------------------------------------------------------------------------------

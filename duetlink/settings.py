@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from duetlink.errors import SettingError
+from duetlink.extensions import PATHS as EXTENSION_PATHS
+from duetlink.extensions import extensions
 
 KIB = 1024
 MIB = 1024 * KIB
 GIB = 1024 * MIB
 
-# every way for arrays to reach the peer, in the order of preference
+# every way of our own for arrays to reach the peer, in the order of preference
 PATHS = ("local", "tcp", "punched", "udp", "relay", "channel")
 
 # how much the peer is told of an operation that failed on real data
@@ -187,8 +189,10 @@ class Settings:
     def __post_init__(self) -> None:
         if self.signaling not in (None, "paste") and not self.signaling.startswith(("ws://", "wss://")):
             raise SettingError(f"signaling address {self.signaling!r} must start with ws:// or wss://")
-        if set(self.only) - set(PATHS) or not self.allowed_paths:
-            raise SettingError(f"only={self.only!r}, relay={self.relay}: choose from {', '.join(PATHS)}")
+        if not set(self.only) <= set(PATHS) or not self.allowed_paths:
+            known = (*PATHS, *extensions(EXTENSION_PATHS, frozenset(PATHS)))
+            if not set(self.only) <= set(known) or not self.allowed_paths:
+                raise SettingError(f"only={self.only!r}, relay={self.relay}: choose from {', '.join(known)}")
         if self.listen is not None and not _is_ip(self.listen):
             raise SettingError(
                 f"listen {self.listen!r} is no IP address of this machine, such as '192.168.1.2'"
@@ -205,8 +209,11 @@ class Settings:
 
     @property
     def allowed_paths(self) -> tuple[str, ...]:
-        """The paths that may carry arrays, in the order of preference."""
-        return tuple(path for path in PATHS if path in self.only and (self.relay or path != "relay"))
+        """The paths that may carry arrays, in the order of preference: those of other packages come last, as
+        `only` has them.
+        """
+        ours = (path for path in PATHS if path in self.only and (self.relay or path != "relay"))
+        return (*ours, *dict.fromkeys(path for path in self.only if path not in PATHS))
 
     @property
     def allowed_ice_servers(self) -> tuple[IceServer, ...]:

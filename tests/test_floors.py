@@ -24,6 +24,7 @@ ROOT = Path(__file__).resolve().parent.parent
 WINGS = (
     ("tracebacks",),
     ("errors", "version"),
+    ("extensions",),
     ("settings", "panel", "attributes"),
     ("base",),
     ("data",),

@@ -132,6 +132,7 @@ ERRORS = """
     CodecFailed
     DescriptorsShort
     DuetError
+    ExtensionFailed
     GroupError
     GroupFull
     GroupOver
@@ -332,7 +333,9 @@ def test_commands_and_plug_ins_are_found_under_these_names() -> None:
         "duetlink.learning": {"Gossip": "duetlink_gossip.training:Gossip"}
     }
     from duetlink.data.codecs.registry import ENTRY_POINTS
+    from duetlink.extensions import OPERATIONS, PATHS, VALUES
     from duetlink.learning import ENTRY_POINTS as LEARNING
     from duetlink.panel import GROUP
 
     assert (ENTRY_POINTS, GROUP, LEARNING) == ("duetlink.codecs", "duetlink.panel", "duetlink.learning")
+    assert (PATHS, VALUES, OPERATIONS) == ("duetlink.paths", "duetlink.values", "duetlink.operations")

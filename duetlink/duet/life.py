@@ -18,6 +18,7 @@ from duetlink.base.audit.log import AuditLog
 from duetlink.base.events import DuetStateChanged, Sink, Word
 from duetlink.base.runtime.holdings import HeldStatus
 from duetlink.base.wire.text import harmless
+from duetlink.compute.operations.effects import check_lists
 from duetlink.compute.privacy.ledger import Ledger
 from duetlink.compute.worker import rooms
 from duetlink.duet.answering.inbox import Inbox
@@ -113,7 +114,10 @@ class Life:
         self._cleanups.append(cleanup)
 
     async def open(self, role: str) -> None:
-        """Begin to record what happens, with all that is kept put back. Raises AuditUnavailable."""
+        """Begin to record what happens, with all that is kept put back. Raises AuditUnavailable, and
+        ExtensionFailed for a list of operations of another package.
+        """
+        check_lists()
         resumed = f", resuming {self.persistence.name}" if self.persistence.name else ""
         await self.recorder.record(Entry(kind=entry.OPENED, reason=f"as {role}{resumed}"), sync=False)
         self._recording = True

@@ -6,6 +6,7 @@ import builtins
 import re
 from dataclasses import dataclass
 
+from duetlink.compute.operations.allowed import registered
 from duetlink.compute.operations.names import is_identifier
 
 # How tightly Python binds
@@ -43,7 +44,7 @@ def path(name: str) -> str | None:
     if library == "builtins" or not rest:
         bare = rest or library
         return bare if hasattr(builtins, bare) else None
-    if library not in _KNOWN:
+    if library not in _KNOWN and library not in registered():
         return None
     if library == "sklearn":
         return name.rpartition(".")[2]

@@ -7,6 +7,10 @@ functions by their path below the library (`linalg.norm`) and, for each class, m
 method is looked up by the class of the object that is there, through its bases, never by what the peer says
 that it is.
 
+Another package adds a list by an entry point of the group `duetlink.operations`: its name is that of the
+library, which is a root module, and `LIBRARY.toml` lies in the package that the entry names. Such a list can
+name the library's own functions and classes alone, and says nothing that changes what our lists say.
+
 On the wire an operation is `numpy.linalg.norm`, `.mean` (a method), `@T` (an attribute) or `@=grad` (an
 attribute that is set).
 
@@ -20,16 +24,17 @@ and where a step is missing from it, its result is wrong.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import importlib.resources
+import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from duetlink.errors import OperationRefused
+from duetlink.errors import ExtensionFailed, OperationRefused
+from duetlink.extensions import OPERATIONS, Extension, extensions
 
 # What an operation does. The first two make something new, that shares no memory with what it was made from.
 ELEMENTWISE = "elementwise"  # item by item: a row of the result depends on that row of the arguments only
@@ -41,7 +46,19 @@ METADATA = "metadata"  # tells of shape and type: a mock has the answer, and nob
 LOCAL = "local"  # done with the mock only, such as a plot
 EFFECTS = (ELEMENTWISE, AGGREGATE, OTHER, IN_PLACE, BACKWARD)
 
+# those whose lists are here
 LIBRARIES = ("python", "numpy", "scipy", "torch", "pandas", "polars", "sklearn", "statsmodels", "duetlink")
+
+
+@functools.cache
+def libraries() -> tuple[str, ...]:
+    """All that have a list, also those for which another package has one. Raises ExtensionFailed."""
+    return (*LIBRARIES, *registered())
+
+
+def registered() -> Mapping[str, Extension]:
+    """The libraries for which another package has a list. Raises ExtensionFailed."""
+    return extensions(OPERATIONS, frozenset(LIBRARIES) | sys.stdlib_module_names)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +99,13 @@ class Allowed:
     def installed(cls) -> Allowed:
         """The lists of all libraries that are installed."""
         allowed = cls()
-        for library in LIBRARIES:
-            with contextlib.suppress(ImportError):
+        for library in libraries():
+            try:
                 allowed.load(library)
+            except ExtensionFailed:
+                raise
+            except ImportError:
+                continue
         return allowed
 
     @property
@@ -93,16 +114,17 @@ class Allowed:
         return list(self._members)
 
     def load(self, library: str) -> None:
-        """Add the list of one of LIBRARIES. Names that the installed version lacks are left out.
+        """Add the list of one of `libraries`. Names that the installed version lacks are left out.
 
         Raises:
             LookupError: there is no such list.
             ImportError: the library is not installed.
+            ExtensionFailed: a list of another package names what is not its library's own.
         """
         if library in self._loaded:
             return
-        if library not in LIBRARIES:
-            raise LookupError(f"there is no list for {library!r}, only for {', '.join(LIBRARIES)}")
+        if library not in libraries():
+            raise LookupError(f"there is no list for {library!r}, only for {', '.join(libraries())}")
         listed = read_list(library)
         module = listed["module"]
         changes = listed.get("changes", {})
@@ -114,16 +136,17 @@ class Allowed:
                 if call is not None:
                     changed = tuple(changes.get(name, first))
                     self._functions[full] = Function(full, call, effect, changed)
-                    self._names.setdefault(call, full)
+                    _check_own(full, self._names.setdefault(call, full))
         for name in listed.get("constants", ()):
             full = f"{module}.{name}" if module else name
             constant = _resolve(full)
             if constant is not None:
                 self._constants[full] = constant
-                self._constant_names.setdefault(id(constant), full)
+                _check_own(full, self._constant_names.setdefault(id(constant), full))
         for name, lists in listed.get("classes", {}).items():
             class_ = _resolve(f"{module}.{name}" if module else name)
             if class_ is not None:
+                _check_class(library, class_)
                 self._members[class_] = _members(lists)
         self._merged.clear()
         self._loaded.add(library)
@@ -207,11 +230,41 @@ class Allowed:
         return merged
 
 
+def _check_own(full: str, known: str) -> None:
+    """What a list calls `full` is called `known` by the list that was loaded first."""
+    for name, other in ((full, known), (known, full)):
+        extension = registered().get(name.partition(".")[0])
+        if extension is not None and other.partition(".")[0] != extension.name:
+            raise extension.failed(f"its list has as {name} what another list has as {other}")
+
+
+def _check_class(library: str, class_: type) -> None:
+    extension = registered().get(library)
+    if extension is not None and class_.__module__.partition(".")[0] != library:
+        raise extension.failed(f"its list has {class_.__module__}.{class_.__name__}, which is not its own")
+
+
 @functools.cache
 def read_list(library: str) -> dict[str, Any]:
-    """The list of one of LIBRARIES, as its file has it; read once, and not to be changed."""
+    """The list of one of `libraries`, as its file has it; read once, and not to be changed. Raises
+    ExtensionFailed.
+    """
+    if (extension := registered().get(library)) is not None:
+        return _read_other(extension)
     text = importlib.resources.files("duetlink.compute.operations") / "lists" / f"{library}.toml"
     return tomllib.loads(text.read_text("utf-8"))
+
+
+def _read_other(extension: Extension) -> dict[str, Any]:
+    try:
+        file = importlib.resources.files(extension.entry.module) / f"{extension.name}.toml"
+        listed = tomllib.loads(file.read_text("utf-8"))
+    except Exception as error:  # whatever the package raises when it is imported
+        raise extension.failed(f"its list cannot be read: {type(error).__name__}: {error}") from error
+    module = str(listed.get("module"))
+    if module.partition(".")[0] != extension.name:
+        raise extension.failed(f"its list is of {module!r}, and not of {extension.name!r} or a module in it")
+    return listed
 
 
 def _resolve(path: str) -> Any:

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from duetlink.compute.operations.allowed import IN_PLACE, LIBRARIES, read_list
+from duetlink.compute.operations.allowed import IN_PLACE, libraries, read_list
 from duetlink.compute.operations.rules import Plan
 from duetlink.errors import OperationRefused
 
@@ -140,6 +140,6 @@ def function_table(name: str) -> frozenset[str]:
 def _changing() -> frozenset[str]:
     """The bare names of all functions that change an argument."""
     found: set[str] = set()
-    for library in LIBRARIES:
+    for library in libraries():
         found.update(name.rpartition(".")[2] for name in read_list(library)["functions"].get(IN_PLACE, ()))
     return frozenset(found)

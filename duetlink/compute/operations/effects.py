@@ -15,7 +15,9 @@ from duetlink.compute.operations.allowed import (
     IN_PLACE,
     LIBRARIES,
     OTHER,
+    libraries,
     read_list,
+    registered,
 )
 
 # How the names in a class's lists are written on the wire
@@ -32,7 +34,7 @@ def worst_effect(operation: str) -> str:
         return IN_PLACE
     if operation.startswith("@"):
         return OTHER
-    return _effects().get(operation, IN_PLACE)
+    return _effects(libraries()).get(operation, IN_PLACE)
 
 
 def is_listed(operation: str) -> bool:
@@ -47,15 +49,15 @@ def may_draw(operation: str) -> bool:
     """Whether an operation may draw random numbers from a generator that is not its argument, for some class
     of objects; by its name on the wire.
     """
-    return operation in _drawing() or (
+    return operation in _drawing(libraries()) or (
         operation.startswith("torch.nn.") and operation.removeprefix("torch.nn.")[:1].isupper()
     )
 
 
 @functools.cache
-def _drawing() -> frozenset[str]:
+def _drawing(of: tuple[str, ...]) -> frozenset[str]:
     found = {"numpy.random.default_rng"}  # without a seed, from the system's entropy
-    for library in LIBRARIES:
+    for library in of:
         listed = read_list(library)
         module = listed["module"]
         found.update(f"{module}.{name}" if module else name for name in listed.get("random", ()))
@@ -64,10 +66,29 @@ def _drawing() -> frozenset[str]:
     return frozenset(found)
 
 
+def check_lists() -> None:
+    """Raise ExtensionFailed where a list of another package changes what is said of a method of ours: methods
+    are read by their names, before it is known of which class an object is.
+    """
+    if not registered():
+        return
+    ours = _effects(LIBRARIES)
+    for library, extension in registered().items():
+        for members in read_list(library).get("classes", {}).values():
+            said = {name: effect for effect in EFFECTS for name in members.get(effect, ())}
+            for name, effect in said.items():
+                known = ours.get(f".{name}", effect)
+                if _WORST.index(effect) > _WORST.index(known):
+                    raise extension.failed(f"its list has .{name} as {effect}, and duetlink's own as {known}")
+            for name in members.get("random", ()):
+                if f".{name}" in ours and f".{name}" not in _drawing(LIBRARIES):
+                    raise extension.failed(f"its list has .{name} as random, and duetlink's own has not")
+
+
 @functools.cache
 def _listed() -> frozenset[str]:
     found: set[str] = set()
-    for library in LIBRARIES:
+    for library in libraries():
         listed = read_list(library)
         module = listed["module"]
         for names in listed.get("functions", {}).values():
@@ -79,9 +100,9 @@ def _listed() -> frozenset[str]:
 
 
 @functools.cache
-def _effects() -> Mapping[str, str]:
+def _effects(of: tuple[str, ...]) -> Mapping[str, str]:
     found: dict[str, str] = {}
-    for library in LIBRARIES:
+    for library in of:
         listed = read_list(library)
         module = listed["module"]
         for effect, names in listed.get("functions", {}).items():

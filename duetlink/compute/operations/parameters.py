@@ -8,7 +8,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from duetlink.compute.operations.allowed import LIBRARIES, read_list
+from duetlink.compute.operations.allowed import libraries, read_list
 
 _POSITIONAL = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 _NAMED = (*_POSITIONAL, inspect.Parameter.KEYWORD_ONLY)
@@ -51,7 +51,7 @@ def library_of(operation: str, kind: type) -> str:
     if operation[0] not in ".@":
         return operation.partition(".")[0]
     modules = (base.__module__.partition(".")[0] for base in kind.__mro__)
-    return next((module for module in modules if module in LIBRARIES), "")
+    return next((module for module in modules if module in libraries()), "")
 
 
 def _is_ufunc(function: Any) -> bool:
@@ -73,7 +73,7 @@ def _listed(operation: str) -> Any:
 @functools.cache
 def _names() -> frozenset[str]:
     found: set[str] = set()
-    for library in LIBRARIES:
+    for library in libraries():
         listed = read_list(library)
         module = listed["module"]
         for names in listed.get("functions", {}).values():

@@ -24,6 +24,9 @@ from duetlink.compute.worker.frames import Frame
 from duetlink.compute.worker.isolation import Isolation
 from duetlink.compute.worker.limits import Limits
 from duetlink.compute.worker.sandbox.lockdown import Lockdown
+from duetlink.data.values.registry import registered
+from duetlink.errors import ExtensionFailed
+from duetlink.extensions import shared_extensions
 
 Work = Callable[[], None]
 Ready = tuple[desks.Desk, Isolation, list[str]]  # and which libraries there are
@@ -78,10 +81,12 @@ def _start(console: Console, ready: Callable[[dict[str, Any]], Ready]) -> desks.
         desk, isolation, loaded = ready(start)
     except Exception as error:
         traceback.print_exc()
-        console.send({"unready": type(error).__name__})
+        # of a package that is installed here, and not of any data
+        words = f": {error}" if isinstance(error, ExtensionFailed) else ""
+        console.send({"unready": f"{type(error).__name__}{words}"})
         os._exit(1)
     memory.made_by(console.want)
-    console.send({"ready": isolation.to_wire() | {"libraries": loaded}})
+    console.send({"ready": isolation.to_wire() | {"libraries": loaded, "extensions": shared_extensions()}})
     return desk
 
 
@@ -90,6 +95,7 @@ def made_ready(start: dict[str, Any], loaded: list[str], lockdown: Lockdown, use
     memory that it was forked with; None: it was not forked.
     """
     kind, limits = desks.DESKS[start["desk"]], Limits(**start["limits"])
+    registered()  # value types of other packages, while they can be imported
     desk = desks.make(kind)
     if used_bytes is not None:
         libraries.set_threads(loaded, limits.threads)

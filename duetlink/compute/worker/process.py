@@ -24,6 +24,7 @@ from duetlink.compute.worker.ready import Process, taken
 from duetlink.compute.worker.result_memory import ResultMemory
 from duetlink.compute.worker.spawn import BOOTSTRAP, spawn
 from duetlink.errors import RemoteProtocolError, SettingError, WorkerUnavailable, WorkLimit
+from duetlink.extensions import shared_extensions
 
 __all__ = ["Reply", "Room"]
 
@@ -303,12 +304,16 @@ class Room:
 
     def _started(self, header: dict[str, Any]) -> None:
         if type(header.get("unready")) is str:
-            why = f"the room could not start ({header['unready'][:100]})"
+            why = f"the room could not start ({header['unready'][:400]})"
             self._end(Ending(why))
             return
         ready = header.get("ready")
         if type(ready) is not dict or type(ready.get("libraries")) is not list:
             raise RemoteProtocolError("it does not say that it is ready")
+        if (here := [*shared_extensions()]) != (there := ready.get("extensions")):
+            why = f"the room has other extensions than its kernel: {str(there)[:200]}, and not {here}"
+            self._end(Ending(f"{why}; restart the kernel, or install them in its site-packages"))
+            return
         self._ready.set_result(ready)
 
     def _make_room(self, number: Any, size_bytes: Any) -> None:

@@ -30,6 +30,7 @@ from duetlink.compute.worker.progress import Progress
 from duetlink.compute.worker.sandbox import libc
 from duetlink.compute.worker.sandbox.lockdown import Lockdown
 from duetlink.data import values
+from duetlink.extensions import shared_extensions
 
 _STATUS_BYTES = 100
 _TRIAL_S = 20.0  # it takes half a second
@@ -60,7 +61,8 @@ def _forking(fd: int) -> Iterator[child.Work]:
         gc.collect()
         gc.freeze()  # no collection of garbage writes to these pages in a room
         huge_pages.join()
-        console.send({"ready": lockdown.half_done().to_wire() | {"libraries": loaded}})
+        told = {"libraries": loaded, "extensions": shared_extensions()}
+        console.send({"ready": lockdown.half_done().to_wire() | told})
         room = _Forking(console, lockdown, loaded, fd).forked()
     except KernelGone:
         status = 0

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from duetlink.data.values import body
 from duetlink.data.values.base import MAX_NODES, counted
 from duetlink.data.values.reader import BodyReader, Room, decode
+from duetlink.data.values.registry import FOREIGN
 from duetlink.data.values.schema_pb2 import Node
 from duetlink.errors import DuetError, MalformedValue
 
@@ -55,7 +56,8 @@ def difference(one: memoryview, other: memoryview) -> Pair | None:
 
 def _difference(one: memoryview, other: memoryview) -> Pair | None:
     parts, others = list(_parts(one)), list(_parts(other))
-    if len(parts) == len(others):
+    # how much memory a part has is known of our own
+    if len(parts) == len(others) and not any(_kind(node) == FOREIGN for node, _ in parts):
         for part, its_other in zip(parts, others, strict=True):
             if part == its_other:
                 continue
@@ -77,16 +79,20 @@ def _parts(encoded: memoryview) -> Iterator[_Part]:
     header, segments = body.split(encoded, MAX_NODES)
     left = iter(segments)
     for node in header.nodes:
-        kind = Node.FromString(node).WhichOneof("kind") or ""
+        kind = _kind(node)
         count = _SEGMENTS.get(kind, 1) if kind in _WITH_MEMORY else 0
         yield node, list(itertools.islice(left, count))
 
 
+def _kind(node: bytes) -> str:
+    return Node.FromString(node).WhichOneof("kind") or ""
+
+
 def _within(one: _Part, other: _Part) -> Pair | None:
     """What differs in two parts that are not the same bytes."""
-    kind = Node.FromString(one[0]).WhichOneof("kind") or ""
+    kind = _kind(one[0])
     compare = _COMPARE.get(kind)
-    if compare is None or Node.FromString(other[0]).WhichOneof("kind") != kind:
+    if compare is None or _kind(other[0]) != kind:
         return _AS_A_WHOLE
     return compare(_read(one), _read(other))
 

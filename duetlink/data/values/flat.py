@@ -12,7 +12,7 @@ from google.protobuf.message import DecodeError
 
 from duetlink.data.values import body as layout
 from duetlink.data.values.base import MAX_NODES
-from duetlink.data.values.registry import library_of_kind
+from duetlink.data.values.registry import FOREIGN, library_of_kind, library_of_node
 from duetlink.data.values.schema_pb2 import DType, Node
 from duetlink.errors import MalformedValue
 
@@ -36,6 +36,8 @@ def is_flat(node: Node, kind: str) -> bool:
         return node.array.dtype.kind in _ITEMS
     if kind == "scalar":
         return node.scalar.dtype.kind in _ITEMS
+    if kind == FOREIGN:
+        return False
     return kind in ("numpy_text", "numpy_octets", "object_array") or library_of_kind(kind) in (
         "builtins",
         "torch",
@@ -43,15 +45,19 @@ def is_flat(node: Node, kind: str) -> bool:
 
 
 def libraries(body: memoryview) -> frozenset[str]:
-    """The libraries that a value needs to be decoded. Raises MalformedValue, LimitExceeded."""
+    """The libraries that a value needs to be decoded, beside value types of other packages. Raises
+    MalformedValue, LimitExceeded, and MissingLibrary where such a value type is not here.
+    """
     found: set[str] = set()
     header, _ = layout.split(body, MAX_NODES)
     for data in header.nodes:
         try:
-            kind = Node.FromString(data).WhichOneof("kind")
+            node = Node.FromString(data)
         except DecodeError as error:
             raise MalformedValue("a part of the value cannot be parsed") from error
-        if kind is not None:
-            library = library_of_kind(kind)
+        if (kind := node.WhichOneof("kind")) is not None:
+            library = library_of_node(node, kind)
+            if kind == FOREIGN:  # every room has what this process has
+                continue
             found.update(_NEEDS.get(library, (library,)))
     return frozenset(found - {"builtins"})

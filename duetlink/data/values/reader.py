@@ -11,7 +11,7 @@ from google.protobuf.message import DecodeError
 from duetlink.data.values import body as layout
 from duetlink.data.values.base import MAX_DEPTH, MAX_NODES
 from duetlink.data.values.flat import NotFlat, is_flat
-from duetlink.data.values.registry import value_type_of_kind
+from duetlink.data.values.registry import library_of_node, registered, value_type
 from duetlink.data.values.schema_pb2 import Node
 from duetlink.errors import DuetError, LimitExceeded, MalformedChunk, MalformedValue, UnknownCodec
 
@@ -65,7 +65,7 @@ class BodyReader:
         if self._only_flat and not is_flat(node, kind):
             raise NotFlat(kind)
         self._depth += 1
-        obj = value_type_of_kind(kind).read(node, self)
+        obj = value_type(library_of_node(node, kind)).read(node, self)
         self._depth -= 1
         return obj
 
@@ -126,6 +126,7 @@ def decode(
     MalformedValue, LimitExceeded or MissingLibrary, whatever the bytes; with `only_flat` NotFlat for a value
     that is not (see `flat.py`), before a library has seen any of what is not flat.
     """
+    registered()  # by whatever comes, not by what it names
     view = memoryview(body)
     if view.ndim != 1 or view.format != "B" or not view.c_contiguous:
         view = view.cast("B")

@@ -1,4 +1,5 @@
-"""Which file handles which object, and which node. Both tables are fixed: a message names no module.
+"""Which file handles which object, and which node. Both tables are fixed: a message names no module. Value
+types of other packages are found by their entry points, and loaded together, before the first value is read.
 
 A library is not imported to find out that an object is not its own: an object of a library can only exist
 when the library is in `sys.modules`, and the root of its type's `__module__` says which one.
@@ -6,12 +7,18 @@ when the library is in `sys.modules`, and the root of its type's `__module__` sa
 
 from __future__ import annotations
 
+import functools
 import importlib
 import sys
-from typing import cast
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
 
 from duetlink.data.values.base import ValueType
 from duetlink.errors import MissingLibrary
+from duetlink.extensions import VALUES, extensions
+
+if TYPE_CHECKING:
+    from duetlink.data.values.schema_pb2 import Node
 
 _MODULES = {
     "builtins": "duetlink.data.values.builtins_",
@@ -57,16 +64,31 @@ _LIBRARY_OF_KIND = {kind: library for library, kinds in _KINDS.items() for kind 
 _loaded: dict[str, ValueType] = {}
 
 
+FOREIGN = "foreign"  # the kind of all nodes of other packages
+
+
+@functools.cache
+def registered() -> Mapping[str, ValueType]:
+    """The handlers of other packages, by the library whose objects they handle. Raises ExtensionFailed."""
+    # a root module of the standard library is nobody's to register
+    found = extensions(VALUES, frozenset(_MODULES) | sys.stdlib_module_names)
+    return {name: cast(ValueType, extension.load()) for name, extension in found.items()}
+
+
 def library_of(type_: type) -> str | None:
     """The library whose handler may know this type, if it is loaded."""
     root = str(type_.__module__).partition(".")[0]
     if root in _STANDARD:
         return "builtins"
-    return root if root in _MODULES and root in sys.modules else None
+    if root in _MODULES:
+        return root if root in sys.modules else None
+    return root if root in registered() else None
 
 
 def value_type(library: str) -> ValueType:
     """The handler of a library; raises MissingLibrary."""
+    if library not in _MODULES:
+        return _foreign(library)
     if library not in _loaded:
         try:
             module = importlib.import_module(_MODULES[library])
@@ -84,6 +106,19 @@ def library_of_kind(kind: str) -> str:
     return _LIBRARY_OF_KIND.get(kind, "builtins")
 
 
-def value_type_of_kind(kind: str) -> ValueType:
-    """The handler of a node's kind."""
-    return value_type(library_of_kind(kind))
+def library_of_node(node: Node, kind: str) -> str:
+    """The library whose handler reads a node. Raises MissingLibrary where no package here provides it."""
+    if kind != FOREIGN:
+        return library_of_kind(kind)
+    _foreign(node.foreign.library)
+    return node.foreign.library
+
+
+def _foreign(library: str) -> ValueType:
+    try:
+        return registered()[library]
+    except KeyError:
+        raise MissingLibrary(
+            f"the value holds an object of {library[:100]!r}, for which no package here has a value type"
+            f" ({VALUES}); install what the other side has"
+        ) from None

@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from duetlink.data.values.registry import registered
+
 # Python objects are made of so many items at either end of a column, and of so many parts of a container.
 SAMPLE_ITEMS = 1000
 _MOST_PARTS = 10_000
@@ -33,6 +35,8 @@ def touch(value: object) -> None:
             root = type(part).__module__.partition(".")[0]
             if root in _OF_LIBRARY and root in sys.modules:
                 _OF_LIBRARY[root](part)
+            elif root in registered():
+                _each(lambda part=part: repr(part))  # type: ignore[misc]
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from duetlink.base.wire import json_
-from duetlink.compute.operations.allowed import LIBRARIES, Allowed
+from duetlink.compute.operations.allowed import Allowed, libraries
 from duetlink.compute.operations.canonical import Program
 from duetlink.compute.operations.program import ASSET, Step, references
 from duetlink.compute.privacy.lineage import Refusal, Route, row_stable, source_rows
@@ -193,4 +193,4 @@ def _allowed() -> Allowed:
     """The lists of what is imported here: an asset's library is."""
     import sys
 
-    return Allowed(library for library in LIBRARIES if library in sys.modules or library == "python")
+    return Allowed(library for library in libraries() if library in sys.modules or library == "python")

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from types import FunctionType
 from typing import Any, NamedTuple
 
-from duetlink.compute.operations.allowed import LIBRARIES
+from duetlink.compute.operations.allowed import libraries
 from duetlink.compute.operations.fitted import fitted
 from duetlink.duet.asking.learnt import learnt_of
 from duetlink.duet.asking.same import is_same
@@ -54,9 +54,9 @@ def recipe_of(obj: Any) -> Recipe | None:
 
 
 def library_of(class_: type) -> str:
-    """The library of LIBRARIES that a class comes from; empty: none."""
+    """The library of `libraries` that a class comes from; empty: none."""
     root = class_.__module__.partition(".")[0]
-    return root if root in LIBRARIES and root != "python" else ""
+    return root if root in libraries() and root != "python" else ""
 
 
 @functools.lru_cache(maxsize=1024)

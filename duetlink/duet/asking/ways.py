@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import CodeType, FrameType
 from typing import Any
 
-from duetlink.compute.operations.allowed import LIBRARIES, Allowed
+from duetlink.compute.operations.allowed import Allowed, libraries
 from duetlink.compute.operations.fitted import fitted
 from duetlink.duet.asking.recipe import recipe_of
 from duetlink.errors import OperationRefused
@@ -120,7 +120,7 @@ def _by_remote(listed: str) -> str:
 
 def _unlisted(called: str) -> str:
     library = called.partition(".")[0]
-    if library in LIBRARIES:
+    if library in libraries():
         return (
             f"{called} is in no list of what may be done with private data, so take what dir(duet.remote("
             f"{library})) has, or {_REVIEWED}"

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any
 
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.compute.operations.allowed import LIBRARIES, OTHER, Allowed
+from duetlink.compute.operations.allowed import OTHER, Allowed, libraries
 from duetlink.compute.operations.canonical import Program as Canonical
 from duetlink.compute.operations.sizes.mask import PUBLIC
 from duetlink.data import values
@@ -114,7 +114,7 @@ class Workbench:
 
     def load(self) -> None:
         """Have the lists of all libraries that are imported here by now."""
-        for library in LIBRARIES:
+        for library in libraries():
             if _MODULES.get(library, library) in sys.modules:
                 self.allowed.load(library)
         if self._program is not None:

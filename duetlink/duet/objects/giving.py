@@ -14,7 +14,14 @@ from duetlink.duet.objects.asset import AssetInfo, Content
 from duetlink.duet.objects.catalogue import Catalogue, Offer, Received
 from duetlink.duet.objects.decoding import Decoding
 from duetlink.duet.objects.recorder import Recorder, leaving
-from duetlink.errors import DuetError, LimitExceeded, LinkClosed, TransferCancelled, ValueRefused
+from duetlink.errors import (
+    DuetError,
+    LimitExceeded,
+    LinkClosed,
+    MissingLibrary,
+    TransferCancelled,
+    ValueRefused,
+)
 from duetlink.net.link.link import Link
 from duetlink.net.link.transfer import CANCELLED, Transfer
 
@@ -100,6 +107,11 @@ class Giving:
                     raise ValueRefused(
                         f"the peer does not take {info.name!r}: {error}. It can raise max_received_bytes in"
                         " its settings, or you share() the object instead"
+                    ) from None
+                except MissingLibrary:  # whose own text may tell of this side's files
+                    raise ValueRefused(
+                        f"the peer does not take {info.name!r}: what it takes to read a {info.kind} is not"
+                        " installed there"
                     ) from None
                 decoded_bytes = room_bytes - room.left_bytes
                 self._catalogue.receive(Received(info, value, size_bytes + decoded_bytes))

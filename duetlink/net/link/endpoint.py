@@ -13,11 +13,13 @@ import functools
 from concurrent.futures import ThreadPoolExecutor
 
 from duetlink.base.runtime import cpu
+from duetlink.data.values.registry import registered
 from duetlink.errors import LinkClosed, PathUnavailable
 from duetlink.net.fixed_port import free_ports
 from duetlink.net.flight.certificate import Authority, create_identity
 from duetlink.net.flight.guest import Guest
 from duetlink.net.flight.server import FlightServer
+from duetlink.net.paths.registry import path_class
 from duetlink.settings import Settings
 
 _MOST_CODEC_THREADS = 4
@@ -38,11 +40,15 @@ class Endpoint:
         self._closed = False
 
     async def open_fixed(self, settings: Settings) -> None:
-        """Open the Flight port that the settings fix, before there is a peer: whoever asked for it is told at
-        once that it is taken. Nothing is opened where they fix none, or let nobody dial.
+        """Before there is a peer, load the value types of other packages, and the paths that the settings
+        allow, and open the Flight port that they fix: whoever asked for it is told at once that it is taken.
+        Nothing is opened where they fix none, or let nobody dial.
 
-        Raises PortUnavailable.
+        Raises PortUnavailable, and ExtensionFailed for what another package has.
         """
+        registered()
+        for name in settings.allowed_paths:
+            path_class(name)
         if settings.flight_ports is not None and "tcp" in settings.allowed_paths:
             await self._server(settings.listen or "::", settings.flight_ports)
 

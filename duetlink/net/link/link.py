@@ -31,20 +31,13 @@ from duetlink.net.link.probing import Prober
 from duetlink.net.link.traffic import Statistics, Traffic
 from duetlink.net.link.tuning import Tuning
 from duetlink.net.paths.base import Path, PathContext
-from duetlink.net.paths.carried import CarriedPath, PunchedPath, RelayPath, UdpPath
 from duetlink.net.paths.carrier_desk import CarrierDesk
-from duetlink.net.paths.channel import ChannelPath
 from duetlink.net.paths.ladder import Ladder
-from duetlink.net.paths.local import LocalPath
-from duetlink.net.paths.tcp import TcpPath
+from duetlink.net.paths.registry import OURS, path_class
 from duetlink.net.streams.streams import Streams
-from duetlink.settings import Settings
+from duetlink.settings import PATHS, Settings
 
 _MOST_WAITING = 9  # calls at once: eight, and the one that pulls what comes on streams
-
-_PATHS: dict[str, type[LocalPath | TcpPath | CarriedPath | ChannelPath]] = {
-    path.name: path for path in (LocalPath, TcpPath, PunchedPath, UdpPath, RelayPath, ChannelPath)
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +80,14 @@ class Link:
         self._owner = LinkOwner()
         # to be set before `start`, where there is a way to find the peer again
         self.reconnect: Reconnect | None = None
-        self.tuning = Tuning(self.rpc, known.codecs, sink, workers=endpoint.workers, together=known.together)
+        self.tuning = Tuning(
+            self.rpc,
+            known.codecs,
+            sink,
+            paths={*PATHS, *settings.allowed_paths},
+            workers=endpoint.workers,
+            together=known.together,
+        )
         self.agreement = Agreement(self.rpc, known.codecs, self.tuning.apply, initiator=initiator)
         # where calls wait for the peer's network: of this link alone, so that no other link waits with them
         self._waiting = OwnThreads(_MOST_WAITING, "duetlink-io")
@@ -195,10 +195,11 @@ class Link:
 
     def _paths(self, context: PathContext) -> list[Path]:
         """Those that this side allows; what the peer asks of the others is refused."""
-        for name, kind in _PATHS.items():
-            if name not in self._settings.allowed_paths and kind.query is not None:
+        allowed = self._settings.allowed_paths
+        for name, kind in OURS.items():
+            if name not in allowed and kind.query is not None:
                 self.rpc.handle(kind.query, self._refuse_path)
-        return [_PATHS[name](context) for name in _PATHS if name in self._settings.allowed_paths]
+        return [path_class(name)(context) for name in allowed]
 
     def _transfer_paused(self, pause: pb.TransferPause) -> None:
         if not self.exports.peer_paused(pause.transfer_id, pause.paused):

@@ -7,6 +7,7 @@ import contextlib
 import math
 import time
 from collections import OrderedDict
+from collections.abc import Collection
 
 from duetlink.base.events import CodecChosen, CompressionChanged, Sink, Word
 from duetlink.base.runtime import cpu
@@ -15,7 +16,6 @@ from duetlink.base.wire import schema_pb2 as pb
 from duetlink.data.tuning import Compression, Decision, History, RateCap, Tuner
 from duetlink.errors import RemoteProtocolError
 from duetlink.net.peer.rpc import Rpc
-from duetlink.settings import PATHS
 
 _HISTORY = 256
 
@@ -24,10 +24,17 @@ class Tuning:
     """Methods belong to the loop thread; the tuner itself and the histories are for any."""
 
     def __init__(
-        self, rpc: Rpc, available: frozenset[str], sink: Sink, *, workers: int, together: bool
+        self,
+        rpc: Rpc,
+        available: frozenset[str],
+        sink: Sink,
+        *,
+        paths: Collection[str],
+        workers: int,
+        together: bool,
     ) -> None:
-        """`available`: names of the codecs that both sides have. `workers`: threads that encode. `together`:
-        the peer is on this machine.
+        """`available`: names of the codecs that both sides have. `paths`: whose speed the peer may tell.
+        `workers`: threads that encode. `together`: the peer is on this machine.
         """
         self.mine = History(_HISTORY)
         self._theirs = History(_HISTORY)
@@ -35,6 +42,7 @@ class Tuning:
         self.rate_cap = RateCap()
         self._sink = sink
         self._rpc = rpc
+        self._paths = paths
         self._loop = asyncio.get_running_loop()
         self.tuner = Tuner(
             Compression(),
@@ -84,7 +92,7 @@ class Tuning:
         self._sink.changed()
 
     def _measured(self, speed: pb.PathSpeed) -> None:
-        if speed.path not in PATHS or not 0 < speed.bytes_per_s < math.inf:
+        if speed.path not in self._paths or not 0 < speed.bytes_per_s < math.inf:
             raise RemoteProtocolError("the peer has measured a speed that cannot be, or of no path")
         self.tuner.path_speed(speed.path, speed.bytes_per_s)
 

@@ -66,6 +66,9 @@ class Path(ABC):
     # whether its speed is worth finding out: it uses a network, and not that of the control channel
     measurable: ClassVar[bool] = True
 
+    def __init__(self, context: PathContext) -> None:
+        self._context = context
+
     @property
     def loss(self) -> float | None:
         """The share of packets that this side has lost lately, where the path knows."""

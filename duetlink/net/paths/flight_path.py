@@ -27,7 +27,7 @@ class FlightPath(Path):
     chunk_bytes: ClassVar[int] = 2 * 1024 * 1024
 
     def __init__(self, context: PathContext) -> None:
-        self._context = context
+        super().__init__(context)
         self._client: FlightClient | None = None
 
     async def offer(self, transfer_id: bytes, outgoing: Outgoing, order: Order) -> pb.Ticket:

@@ -67,7 +67,7 @@ class LocalPath(Path):
     measurable: ClassVar[bool] = False
 
     def __init__(self, context: PathContext) -> None:
-        self._context = context
+        super().__init__(context)
         self._placed: dict[Outgoing, asyncio.Future[_Placed]] = {}
         self._ready: dict[_Placed, None] = {}  # the one used last at the end
         self._going: dict[bytes, _Placed] = {}  # by the number of a transfer

@@ -11,7 +11,6 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import cast
 
 from duetlink.base.wire import schema_pb2 as pb
 from duetlink.errors import DuetError, LinkClosed, PathUnavailable, RemoteProtocolError, TicketRefused
@@ -31,8 +30,6 @@ _PAUSE_S = 0.25
 
 # Parcels that one thread has received and the loop has not taken: enough for the loop never to wait.
 _MOST_WAITING = 16
-
-_NO_STREAMS = {"local": "it maps memory, and carries no streams"}
 
 
 class Inlet:
@@ -90,21 +87,24 @@ class Inlet:
             return
 
     async def _pull_for_ever(self) -> None:
-        avoid = dict(_NO_STREAMS)
+        avoid: dict[str, str] = {}
         tries: dict[str, int] = {}  # of each path, since its last parcel
         while True:
             try:
-                path = cast("FlightPath", await self._ladder.wait_best(avoid))
+                path = await self._ladder.wait_best(avoid)
             except PathUnavailable as error:
                 self._on_stranded(error)
-                avoid = dict(_NO_STREAMS)
+                avoid = {}
                 await asyncio.sleep(_PAUSE_S)
+                continue
+            if not isinstance(path, FlightPath):
+                avoid[path.name] = "it carries no streams"
                 continue
             before = self._parcels
             why = await self._try(path, avoid)
             if self._parcels > before:
                 tries.clear()
-                avoid = dict(_NO_STREAMS)
+                avoid = {}
                 continue
             tries[path.name] = tries.get(path.name, 0) + 1
             if tries[path.name] >= _MOST_TRIES:

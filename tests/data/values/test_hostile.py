@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import struct
+import sys
 import time
 import tracemalloc
 from typing import Any
@@ -16,10 +17,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from duetlink.data.values import NotFlat, decode, encode, libraries
 from duetlink.data.values import body as layout
-from duetlink.data.values import decode, encode
 from duetlink.data.values import schema_pb2 as wire
-from duetlink.errors import LimitExceeded, MalformedValue, UnsupportedValue
+from duetlink.errors import LimitExceeded, MalformedValue, MissingLibrary, UnsupportedValue
 from duetlink.testing.values import REFUSALS, joined
 from tests.data.values.test_contract import (
     TestArrow,
@@ -477,6 +478,17 @@ def test_parts_of_frames_that_do_not_fit() -> None:
                 wire.Node(series=wire.Series()), wire.Node(integer=1), wire.Node(integer=1), wire.Node(dict=0)
             )
         )
+
+
+def test_a_value_type_that_nobody_has_registered_is_refused_by_name_and_imports_nothing() -> None:
+    body = made(wire.Node(foreign=wire.Foreign(library="antigravity\n")))
+    with pytest.raises(MissingLibrary, match=r"an object of 'antigravity\\n', for which no package here"):
+        decode(body)
+    with pytest.raises(NotFlat):
+        decode(body, only_flat=True)
+    with pytest.raises(MissingLibrary, match="antigravity"):
+        libraries(memoryview(body))
+    assert "antigravity" not in sys.modules
 
 
 def test_memory_stays_a_small_multiple_of_the_body() -> None:
