@@ -8,10 +8,7 @@ import pytest
 pytest.importorskip("blosc2")
 
 from duetlink.data.codecs import chunk, element_of
-from duetlink.data.codecs.blosc2_bitshuffle import Blosc2Bitshuffle
-from duetlink.data.codecs.blosc2_bytedelta import Blosc2Bytedelta
-from duetlink.data.codecs.blosc2_bytes import Blosc2
-from duetlink.data.codecs.blosc2_frame import Blosc2Codec
+from duetlink.data.codecs.blosc2_ import Blosc2, Blosc2Bitshuffle, Blosc2Bytedelta, Blosc2Codec
 from duetlink.errors import MalformedChunk
 from duetlink.testing.codecs import CodecContract
 

@@ -32,8 +32,7 @@ from duetlink.data.codecs.gradients.compressor import (
     derived_seed,
     sent_count,
 )
-from duetlink.data.codecs.gradients.selection import largest
-from duetlink.data.codecs.gradients.top_k import sparse
+from duetlink.data.codecs.gradients.top_k import largest, sparse
 from duetlink.errors import LocalProtocolError
 
 WARM_UP = (0.25, 0.0625, 0.015625, 0.004)  # densities of the first epochs (section 3.3)

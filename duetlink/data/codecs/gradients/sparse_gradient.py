@@ -11,7 +11,7 @@ from duetlink.data.codecs.base import LOSSLESS, Array, Bound
 from duetlink.data.codecs.element import Element
 from duetlink.data.codecs.gradients.codec import GradientCodec
 from duetlink.data.codecs.gradients.coding import decode_sparse, encode_sparse
-from duetlink.data.codecs.lossy.block8 import Block8
+from duetlink.data.codecs.lossy.blocks import Block8
 
 VALUE_CODECS = ("lossless", "block8")
 

@@ -21,7 +21,6 @@ from duetlink.data.codecs.gradients.compressor import (
     derived_seed,
     sent_count,
 )
-from duetlink.data.codecs.gradients.selection import largest
 from duetlink.data.codecs.gradients.sparse_gradient import SparseGradient
 
 
@@ -68,3 +67,11 @@ def sparse(
     bound = Bound(math.inf, math.inf)
     data = chunk.frame(SparseGradient(), FLOAT32, array.shape, bound, coded.payload)
     return data, coded.positions, decoded.reshape(array.shape)
+
+
+def largest(magnitudes: Float32Array, count: int) -> NDArray[np.int64]:
+    """Sorted positions of the `count` largest of (n,) magnitudes; fewer where the others are zero."""
+    if count >= len(magnitudes):
+        return np.flatnonzero(magnitudes)
+    chosen = np.argpartition(-magnitudes, count)[:count]
+    return np.sort(chosen[magnitudes[chosen] > 0])

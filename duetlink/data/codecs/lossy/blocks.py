@@ -1,4 +1,8 @@
-"""What block-wise codecs share: a payload is steps, multiples and kept blocks (levels.py, sections.py)."""
+"""Blocks of consecutive items, each with its own step, in 8 or 4 bits an item.
+
+A payload is steps, multiples and kept blocks (levels.py, sections.py). Blocks of 256 items are those of
+Dettmers et al. (arXiv:2110.02861), blocks of 64 those of QLoRA (arXiv:2305.14314).
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,8 @@ from duetlink.data.codecs.element import Element
 from duetlink.data.codecs.lossy.levels import Quantised, dequantise, quantise, step_bound
 from duetlink.data.codecs.lossy.numbers import FLOATS, Floats, computed_in, from_floats, to_floats
 from duetlink.data.codecs.lossy.sections import Sections, pack
+
+_LEVELS = 7  # of each sign in 4 bits
 
 
 class BlockCodec(Codec):
@@ -66,3 +72,37 @@ class BlockCodec(Codec):
 
 def _nearest(multiples: Floats) -> Floats:
     return np.rint(multiples, out=multiples)
+
+
+class Block8(BlockCodec):
+    """127 levels of each sign: the nearest multiple of the block's largest magnitude / 127."""
+
+    number: ClassVar[int] = 34
+    name: ClassVar[str] = "block8"
+    block: ClassVar[int] = 256
+
+    def steps(self, level: int) -> int:
+        return 127
+
+
+class Block4(BlockCodec):
+    """7 levels of each sign: the nearest multiple of the block's largest magnitude / 7; two in a byte, the
+    first in its low half."""
+
+    number: ClassVar[int] = 35
+    name: ClassVar[str] = "block4"
+    block: ClassVar[int] = 64
+
+    def steps(self, level: int) -> int:
+        return _LEVELS
+
+    def _stored(self, multiples: NDArray[np.int8]) -> Array:
+        nibbles = (multiples + np.int8(_LEVELS)).view(np.uint8).reshape(-1, 2)
+        return nibbles[:, 0] | nibbles[:, 1] << 4
+
+    def _loaded(self, sections: Sections, items: int) -> NDArray[np.int8]:
+        packed = sections.take(np.uint8, items // 2)
+        nibbles = np.empty((packed.size, 2), np.uint8)
+        nibbles[:, 0] = packed & 15
+        nibbles[:, 1] = packed >> 4
+        return nibbles.view(np.int8) - np.int8(_LEVELS)

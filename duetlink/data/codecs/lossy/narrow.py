@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from duetlink.data.codecs.base import TENSOR, Array, Bound, Codec
-from duetlink.data.codecs.element import Element
-from duetlink.data.codecs.lossy.numbers import FLOATS, Floats, computed_in, rounding, to_floats
+from duetlink.data.codecs.element import BFLOAT16, BY_NAME, Element
+from duetlink.data.codecs.lossy.numbers import FLOATS, Floats, computed_in, rounding, to_bfloat16, to_floats
 from duetlink.data.codecs.lossy.sections import Sections, pack
 from duetlink.data.codecs.planes import Planes
 
@@ -103,3 +103,34 @@ def _by_block(floats: Floats, factors: Floats) -> Floats:
     )
     np.multiply(floats[whole * BLOCK :], factors[whole:], out=found[whole * BLOCK :])
     return found
+
+
+class Float16(Narrow):
+    """IEEE 754 binary16: 11 significant bits. A relative error of 2^-11, and what is below 2^-38 of its
+    block's largest may vanish."""
+
+    number: ClassVar[int] = 32
+    name: ClassVar[str] = "float16"
+    narrow: ClassVar[Element] = BY_NAME["float16"]
+    top: ClassVar[int] = 15
+
+    def rounded(self, floats: Floats) -> Array:
+        return floats.astype(np.float16)
+
+    def widened(self, items: Array) -> NDArray[np.float16]:
+        return items.view(np.float16)
+
+
+class Bfloat16(Narrow):
+    """The upper half of a float32, rounded to nearest: 8 significant bits. A relative error of 2^-8."""
+
+    number: ClassVar[int] = 33
+    name: ClassVar[str] = "bfloat16"
+    narrow: ClassVar[Element] = BFLOAT16
+    top: ClassVar[int] = 64  # far from both ends of its exponents
+
+    def rounded(self, floats: Floats) -> Array:
+        return to_bfloat16(floats.astype(np.float32, copy=False))
+
+    def widened(self, items: Array) -> NDArray[np.float32]:
+        return (items.view(np.uint16).astype(np.uint32) << 16).view(np.float32)

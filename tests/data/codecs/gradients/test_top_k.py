@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from duetlink.data.codecs import chunk, decode
 from duetlink.data.codecs.gradients import TopK
-from duetlink.data.codecs.gradients.selection import largest
+from duetlink.data.codecs.gradients.top_k import largest
 from duetlink.errors import LocalProtocolError
 
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from duetlink.data.codecs.lossy.bfloat16 import Bfloat16
-from duetlink.data.codecs.lossy.block4 import Block4
-from duetlink.data.codecs.lossy.block8 import Block8
-from duetlink.data.codecs.lossy.float16 import Float16
+from duetlink.data.codecs.lossy.blocks import Block4, Block8
+from duetlink.data.codecs.lossy.narrow import Bfloat16, Float16
 from duetlink.data.codecs.lossy.natural import Natural
 from duetlink.data.codecs.lossy.qsgd import Qsgd
 from duetlink.testing.codecs import CodecContract

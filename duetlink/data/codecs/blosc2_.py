@@ -1,4 +1,4 @@
-"""One Blosc2 chunk (https://github.com/Blosc/c-blosc2, README_CHUNK_FORMAT.rst) with fixed filters.
+"""Blosc2 with fixed filters, one chunk each (https://github.com/Blosc/c-blosc2, README_CHUNK_FORMAT.rst).
 
 The library believes the header of a chunk: sizes beyond its buffers, filters and codecs that it would load
 from plugins, memory left as it was. So the header is compared, byte by byte, with the only ones that `encode`
@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from duetlink.data.codecs.base import Array, Codec, array_bytes
+from duetlink.data.codecs.base import BYTES, TENSOR, Array, Codec, array_bytes
 from duetlink.data.codecs.element import Element
 from duetlink.errors import MalformedChunk
 
@@ -31,9 +31,9 @@ if importlib.util.find_spec("blosc2") is None:
 _HEADER = struct.Struct("<BBBBiii6s2s6sBB")
 _EXTENDED, _COPIED, _NOT_SPLIT = 0x05, 0x02, 0x10
 _ALL_ZERO = 0x10
-SHUFFLE, BITSHUFFLE, BYTEDELTA = 1, 2, 35
-LZ4, ZSTD = 1, 5  # as arguments, and in the header's byte for the codec
-_FORMAT = {LZ4: 1 << 5, ZSTD: 4 << 5}  # in the header's flags
+_SHUFFLE, _BITSHUFFLE, _BYTEDELTA = 1, 2, 35
+_LZ4, _ZSTD = 1, 5  # as arguments, and in the header's byte for the codec
+_FORMAT = {_LZ4: 1 << 5, _ZSTD: 4 << 5}  # in the header's flags
 
 
 class Blosc2Codec(Codec):
@@ -60,7 +60,7 @@ class Blosc2Codec(Codec):
             clevel=level,
             typesize=element.size_bytes,
             filters=[_library().Filter(number) for number in filters],
-            filters_meta=[element.size_bytes if number == BYTEDELTA else 0 for number in filters],
+            filters_meta=[element.size_bytes if number == _BYTEDELTA else 0 for number in filters],
             nthreads=1,
         )
         return chunk
@@ -87,7 +87,7 @@ class Blosc2Codec(Codec):
 
     def _check(self, payload: memoryview, element: Element, size_bytes: int) -> None:
         filters = bytes(self._filters(element))
-        parameters = bytes(element.size_bytes if number == BYTEDELTA else 0 for number in filters)
+        parameters = bytes(element.size_bytes if number == _BYTEDELTA else 0 for number in filters)
         version, format_version, flags, item, size, block, chunk, *rest, special = _HEADER.unpack_from(
             payload
         )
@@ -100,6 +100,40 @@ class Blosc2Codec(Codec):
             or special not in (0, _ALL_ZERO)
         ):
             raise MalformedChunk(f"a Blosc2 header that {self.name} does not make for {size_bytes} bytes")
+
+
+class Blosc2(Blosc2Codec):
+    """Bytes of the same rank side by side, and LZ4: the quickest of the three."""
+
+    number: ClassVar[int] = 5
+    name: ClassVar[str] = "blosc2"
+    kind: ClassVar[str] = BYTES
+    level: ClassVar[int] = 5
+    compressor: ClassVar[int] = _LZ4
+    filters: ClassVar[tuple[int, ...]] = (_SHUFFLE,)
+
+
+class Blosc2Bitshuffle(Blosc2Codec):
+    """Bits of the same rank side by side, and zstd: for integers of which few bits vary."""
+
+    number: ClassVar[int] = 18
+    name: ClassVar[str] = "bitshuffle"
+    kind: ClassVar[str] = TENSOR
+    level: ClassVar[int] = 3
+    compressor: ClassVar[int] = _ZSTD
+    filters: ClassVar[tuple[int, ...]] = (_BITSHUFFLE,)
+
+
+class Blosc2Bytedelta(Blosc2Codec):
+    """Bytes of the same rank side by side, the difference of each to the one before, and zstd: for what
+    changes slowly along the array."""
+
+    number: ClassVar[int] = 19
+    name: ClassVar[str] = "bytedelta"
+    kind: ClassVar[str] = TENSOR
+    level: ClassVar[int] = 1
+    compressor: ClassVar[int] = _ZSTD
+    filters: ClassVar[tuple[int, ...]] = (_SHUFFLE, _BYTEDELTA)
 
 
 @functools.cache
