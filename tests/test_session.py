@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from typing import Any
 
 import pytest
@@ -12,11 +13,12 @@ from aiohttp import web
 import duetlink
 from duetlink import errors, session
 from duetlink.base.runtime.loop import LoopThread
-from duetlink.net.signaling import SessionCode
+from duetlink.net.peer.connection import PeerConnection
+from duetlink.net.signaling import BORROWS, Hello, SessionCode, WebSocketMailbox, pair_scientist
 from duetlink.net.signaling import schema_pb2 as pb
 from duetlink.net.signaling.server import MailboxServer
 from duetlink.net.signaling.wordlist import EVEN, ODD
-from duetlink.settings import Settings
+from duetlink.settings import IceServer, Settings
 
 
 @pytest.fixture
@@ -102,6 +104,46 @@ def test_incompatible_versions_name_both_on_both_sides(server: str, monkeypatch:
             duetlink.join(str(owner.code), signaling=server)
         assert "9.0.0" in closes(owner)
         assert "0.1.0" in owner.state
+
+
+async def hear_relays(code: str, server: str) -> tuple[IceServer, ...]:
+    """The TURN servers that an owner lends to a scientist that has none."""
+    parsed = SessionCode.parse(code)
+    mailbox = await WebSocketMailbox.join(server, parsed.nameplate)
+    connection = PeerConnection([])
+
+    async def borrow(relays: tuple[IceServer, ...]) -> bytes:
+        return await connection.offer()
+
+    hello = Hello(session.PROTOCOL_MIN, session.PROTOCOL_MAX, "0", features=frozenset({BORROWS}))
+    try:
+        paired = await pair_scientist(mailbox, parsed, hello, await connection.offer(), borrow=borrow)
+        return paired.hello.relays
+    finally:
+        await mailbox.close()
+        await connection.close()
+
+
+@pytest.mark.parametrize(
+    ("lasts_s", "relay", "lent_urls"),
+    [
+        (3600, True, ["turn:192.0.2.7:3478?transport=udp"]),
+        (3600, False, []),
+        (10**8, True, []),
+        (-60, True, []),
+        (None, True, []),
+    ],
+)
+def test_an_owner_lends_credentials_that_end_soon_and_no_others(
+    server: str, lasts_s: int | None, relay: bool, lent_urls: list[str]
+) -> None:
+    username = "ada" if lasts_s is None else f"{int(time.time()) + lasts_s}:ada"
+    turn = IceServer(("turn:192.0.2.7",), username, "hunter2")
+    settings = Settings(signaling=server, ice_servers=(turn,), relay=relay, ice_probe_timeout_s=0.01)
+    with duetlink.launch(settings=settings) as owner:
+        relays = asyncio.run(hear_relays(str(owner.code), server))
+    assert [url for one in relays for url in one.urls] == lent_urls
+    assert all((one.username, one.credential) == (username, "hunter2") for one in relays)
 
 
 def test_a_code_that_nobody_uses_expires(server: str) -> None:
