@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import ssl
+import time
 
 from aioice import Connection, ice, stun
 
 from duetlink.errors import PathUnavailable, SettingError
 from duetlink.net.stun.server_url import ServerUrl
+from duetlink.net.stun.trouble import refusal, trouble
 
 STAGGER_S = 0.4  # before the next one is asked as well
 
@@ -36,7 +37,8 @@ async def allocate_first(
                 error = task.exception()
                 if error is None:
                     return asked.pop(task), task.result()
-                whys.append(f"{asked.pop(task)}: {_words(error)}")
+                server = asked.pop(task)
+                whys.append(f"{server}: {_words(error, server)}")
     finally:
         for task in asked:
             task.cancel()
@@ -62,17 +64,12 @@ async def _allocate(connection: Connection, server: ServerUrl) -> ice.StunProtoc
     return protocol
 
 
-def _words(error: BaseException) -> str:
+def _words(error: BaseException, server: ServerUrl) -> str:
     """What a TURN server did, for a person."""
     if isinstance(error, stun.TransactionFailed):
-        code = error.response.error_code
-        if code in (401, 441):
-            return f"it refused the user name or password, which may have expired ({code})"
-        return f"it refused: {error}"
-    if isinstance(error, stun.TransactionTimeout | TimeoutError):
-        return "it does not answer"
-    if isinstance(error, ssl.SSLCertVerificationError):
-        return f"its certificate cannot be trusted: {error.verify_message}"
-    if isinstance(error, OSError):
-        return error.strerror or str(error)
-    return str(error) or type(error).__name__
+        code, reason = error.response.attributes.get("ERROR-CODE", (0, "no code given"))
+        signed = server.username is not None
+        return refusal(code, reason, server.username, time.time(), signed=signed)[1]
+    if isinstance(error, stun.TransactionTimeout):
+        error = TimeoutError()
+    return trouble(error)[0] if isinstance(error, OSError) else str(error) or type(error).__name__

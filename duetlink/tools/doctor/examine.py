@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from duetlink.errors import SettingError
+from duetlink.net.paths.ladder import PathStatus
 from duetlink.net.stun.address import Address
 from duetlink.net.stun.server_url import ServerUrl
 from duetlink.settings import Settings
 from duetlink.tools.doctor.addresses import addresses_finding, own_addresses
 from duetlink.tools.doctor.finding import Finding
-from duetlink.tools.doctor.link import PathOutcome, link_findings
+from duetlink.tools.doctor.link import link_findings
 from duetlink.tools.doctor.names import Lookup, NameUnresolved, Resolved, resolve
 from duetlink.tools.doctor.nat_probe import probe_nat
 from duetlink.tools.doctor.report import Report
@@ -30,19 +31,10 @@ _NO_URL = {"url": "", "transport": "", "reachable": False}
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class _Probe:
-    """One question, and what to call it where it is not answered in time."""
-
-    name: str
-    run: Coroutine[Any, Any, Finding]
-    url: ServerUrl | None = None
-
-
 async def examine(
     settings: Settings,
     *,
-    paths: Sequence[PathOutcome] = (),
+    paths: Sequence[PathStatus] = (),
     used_path: str | None = None,
     timeout_s: float = TIMEOUT_S,
     lookup: Lookup | None = None,
@@ -60,12 +52,12 @@ async def examine(
     names = await resolve((url.host for url in urls), timeout_s / 4, lookup)
     tls = tls or ssl.create_default_context()
     own = own_addresses()
-    probes = [
-        _Probe("nat", probe_nat(_udp_servers(urls, names), [one.host for one in own])),
-        _Probe("signaling", probe_signaling(settings, timeout_s / 4, lookup)),
-        *(_Probe(url.kind, probe_server(url, names[url.host], tls), url) for url in urls),
-    ]
-    nat, signaling, *asked = await _run(probes, started_s + timeout_s - time.monotonic(), timeout_s)
+    time_left = _TimeLeft(started_s + timeout_s - time.monotonic(), timeout_s)
+    nat, signaling, *asked = await asyncio.gather(
+        time_left.answer("nat", probe_nat(_udp_servers(urls, names), [one.host for one in own])),
+        time_left.answer("signaling", probe_signaling(settings, timeout_s / 4, lookup)),
+        *(time_left.answer(url.kind, probe_server(url, names[url.host], tls), url) for url in urls),
+    )
     asked = sorted([*unread, *asked], key=lambda one: one.name)  # stun before turn
     findings = (
         *link_findings(paths, used_path),
@@ -96,37 +88,29 @@ def read_urls(settings: Settings) -> tuple[list[ServerUrl], list[Finding]]:
     return urls[:MAX_URLS], unread
 
 
-async def _run(probes: Sequence[_Probe], left_s: float, timeout_s: float) -> list[Finding]:
-    tasks = [asyncio.ensure_future(probe.run) for probe in probes]
-    try:
-        await asyncio.wait(tasks, timeout=max(left_s, 0.0))
-    finally:
-        late = {task for task in tasks if not task.done()}
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
-    return [
-        _unfinished(probe, f"was not finished within {timeout_s:g} s")
-        if task in late
-        else _result(probe, task)
-        for probe, task in zip(probes, tasks, strict=True)
-    ]
+@dataclass(frozen=True, slots=True)
+class _TimeLeft:
+    """What is left of the time that all of it may take."""
 
+    left_s: float
+    of_s: float
 
-def _result(probe: _Probe, task: asyncio.Task[Finding]) -> Finding:
-    error = task.exception()
-    if error is None:
-        return task.result()
-    # a doctor that falls ill over one question still answers the others
-    _log.debug("the probe %s failed", probe.name, exc_info=error)
-    return _unfinished(probe, f"could not be examined ({type(error).__name__})")
-
-
-def _unfinished(probe: _Probe, why: str) -> Finding:
-    url = probe.url
-    details = _NO_URL | {"url": url.location, "transport": url.transport} if url else {}
-    words = f"{url or probe.name} {why}."
-    return Finding(probe.name, "unknown", words, "run it again, with --timeout for more time", details)
+    async def answer(
+        self, name: str, question: Coroutine[Any, Any, Finding], url: ServerUrl | None = None
+    ) -> Finding:
+        """The finding; one that is unknown where it was not made in time, or the probe fell ill."""
+        timeout = asyncio.timeout(max(self.left_s, 0.0))
+        try:
+            async with timeout:
+                return await question
+        except Exception as error:  # the doctor still answers the other questions
+            _log.debug("the probe %s failed", name, exc_info=error)
+            why = f"could not be examined ({type(error).__name__})"
+            if timeout.expired():
+                why = f"was not finished within {self.of_s:g} s"
+        details = _NO_URL | {"url": url.location, "transport": url.transport} if url else {}
+        advice = "run it again, with --timeout for more time"
+        return Finding(name, "unknown", f"{url or name} {why}.", advice, details)
 
 
 def _udp_servers(urls: Sequence[ServerUrl], names: Mapping[str, Resolved]) -> list[Address]:

@@ -10,8 +10,6 @@ from typing import Any, Literal
 
 Outcome = Literal["ok", "limited", "failed", "unknown"]
 
-MAX_FOREIGN = 120  # characters of a server's own words that are repeated
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -33,11 +31,6 @@ class Finding:
     def to_json(self) -> dict[str, Any]:
         """All fields, under their names."""
         return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-
-
-def foreign(text: str) -> str:
-    """A server's own words, cut to a length that does no harm."""
-    return text if len(text) <= MAX_FOREIGN else text[:MAX_FOREIGN] + "…"
 
 
 def _visible(value: Any) -> Any:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from duetlink.base.quantities import rate_text
+from duetlink.net.paths.ladder import PathStatus
 from duetlink.tools.doctor.finding import Finding, Outcome
 
 _ADVICE = {
@@ -20,20 +20,7 @@ _ADVICE = {
 _OUTCOMES: dict[str, Outcome] = {"up": "ok", "idle": "ok", "opening": "unknown", "unknown": "unknown"}
 
 
-class PathOutcome(Protocol):
-    """A path as `duet.statistics().paths` shows it, best first."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def state(self) -> str: ...
-    @property
-    def why(self) -> str: ...
-    @property
-    def bytes_per_s(self) -> float | None: ...
-
-
-def link_findings(paths: Sequence[PathOutcome], used: str | None) -> list[Finding]:
+def link_findings(paths: Sequence[PathStatus], used: str | None) -> list[Finding]:
     """One finding for each path; advice for those that would be better than the one that is `used`."""
     findings, better = [], True
     for path in paths:
@@ -51,7 +38,7 @@ def link_findings(paths: Sequence[PathOutcome], used: str | None) -> list[Findin
     return findings
 
 
-def _words(path: PathOutcome, used: bool) -> str:
+def _words(path: PathStatus, used: bool) -> str:
     if path.state == "up":
         words = "Up, and the best there is: it carries this link's arrays" if used else "Up, in reserve"
         return f"{words}{_speed(path)}."
@@ -60,5 +47,5 @@ def _words(path: PathOutcome, used: bool) -> str:
     return f"{path.state.capitalize()}: {path.why or 'no reason given'}."
 
 
-def _speed(path: PathOutcome) -> str:
+def _speed(path: PathStatus) -> str:
     return "" if path.bytes_per_s is None else f"; {rate_text(path.bytes_per_s)} when last measured"

@@ -14,10 +14,10 @@ from aioice import stun, turn
 from duetlink.net.stun.address import Address
 from duetlink.net.stun.message import binding_request, mapped_address, read_message
 from duetlink.net.stun.server_url import ServerUrl
+from duetlink.net.stun.trouble import foreign, refusal, trouble
 from duetlink.net.stun.wire import StreamWire, UdpWire, Wire, dial
-from duetlink.tools.doctor.finding import Finding, foreign
+from duetlink.tools.doctor.finding import Finding
 from duetlink.tools.doctor.names import NameUnresolved, Resolved
-from duetlink.tools.doctor.trouble import refusal, trouble
 
 ALLOCATE_TIMEOUT_S = 3.0
 RELAY_TIMEOUT_S = 1.5

@@ -113,7 +113,7 @@ async def test_wrong_credentials_are_told_on_both_sides(make_pair: Any, turn_ser
     links = await make_pair(only("relay", "channel", ice_servers=servers), only("relay", "channel"))
     for link in links:
         await link.ladder.wait_settled()
-        assert "refused the user name or password" in status(link, "relay").why
+        assert "it refuses the credentials (401)" in status(link, "relay").why
 
 
 # -- what a helper does to its kernel ------------------------------------------------------------------------

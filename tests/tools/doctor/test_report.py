@@ -10,7 +10,8 @@ import pytest
 from rich.console import Console
 
 from duetlink.net.paths.ladder import PathStatus
-from duetlink.tools.doctor.finding import MAX_FOREIGN, Finding, foreign
+from duetlink.net.stun.trouble import MAX_FOREIGN, foreign
+from duetlink.tools.doctor.finding import Finding
 from duetlink.tools.doctor.link import link_findings
 from duetlink.tools.doctor.report import Report
 

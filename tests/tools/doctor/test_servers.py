@@ -11,11 +11,11 @@ import pytest
 from aioice import stun
 
 from duetlink.net.stun.server_url import ServerUrl
+from duetlink.net.stun.trouble import refusal as refusal_words
 from duetlink.settings import IceServer
 from duetlink.tools.doctor.finding import Finding
 from duetlink.tools.doctor.names import NameUnresolved, Resolved
 from duetlink.tools.doctor.servers import probe_server, udp_finding
-from duetlink.tools.doctor.trouble import refusal as refusal_words
 from tests.net.stun.fake_server import (
     Address,
     FakeTurn,

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ssl
+from typing import Literal
 
 from duetlink.net.stun.lending import expiry_s
 from duetlink.net.stun.wire import NoTls
-from duetlink.tools.doctor.finding import Outcome, foreign
+
+MAX_FOREIGN = 120  # characters of a server's own words that are repeated
+
+Refused = Literal["limited", "failed"]
 
 # X509_V_ERR_* of OpenSSL
 _UNKNOWN_AUTHORITY = "its certificate comes from an authority that this machine does not trust"
@@ -22,8 +26,8 @@ _CERTIFICATES = {
     64: "its certificate is for another address",
 }
 
-# of an allocation (RFC 8656 §18)
-_REFUSALS: dict[int, tuple[Outcome, str, str]] = {
+# of an allocation (RFC 8656 §18): "limited" where another time may do
+_REFUSALS: dict[int, tuple[Refused, str, str]] = {
     300: ("failed", "it sends its users to another server (300)", "configure that server's URL"),
     401: (
         "failed",
@@ -55,6 +59,11 @@ _REFUSALS: dict[int, tuple[Outcome, str, str]] = {
 _NO_RELAY = (400, 404, 405, 420, 500)
 
 
+def foreign(text: str) -> str:
+    """A server's own words, cut to a length that does no harm."""
+    return text if len(text) <= MAX_FOREIGN else text[:MAX_FOREIGN] + "…"
+
+
 def trouble(error: OSError) -> tuple[str, str]:
     """A clause that says what happened, and the advice."""
     if isinstance(error, ssl.SSLCertVerificationError):
@@ -74,7 +83,7 @@ def trouble(error: OSError) -> tuple[str, str]:
 
 def refusal(
     code: int, reason: str, username: str | None, now_s: float, *, signed: bool
-) -> tuple[Outcome, str, str]:
+) -> tuple[Refused, str, str]:
     """Outcome, clause and advice for an error code of a TURN server; `signed` if it had the credentials."""
     end_s = expiry_s(username)
     if code == 401 and not signed:
