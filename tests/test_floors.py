@@ -250,7 +250,7 @@ def test_unknown_attribute_says_what_there_is() -> None:
 
 
 # Files in which such an assignment still stands. No file is added.
-ASSIGNED = {"groups.group", "groups.ports", "tools.doctor.nat_probe", "tools.doctor.turn_client"}
+ASSIGNED = {"tools.doctor.nat_probe", "tools.doctor.turn_client"}
 
 
 def callbacks_assigned(tree: ast.AST) -> list[str]:

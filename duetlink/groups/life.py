@@ -66,7 +66,7 @@ class GroupLife:
         self._farewell = Farewell(self)
         self.why_closed: DuetError | None = None
         self.watchers: list[Callable[[], None]] = []  # called after every change, by the loop
-        self.on_link: Callable[[int, Link], None] = lambda seat, link: None  # a new one, before it starts
+        self._link_servers: list[Callable[[int, Link], None]] = []
         # joins by the code, as this member did; None at whoever launched
         self.knock: Callable[[], Awaitable[tuple[Link, str]]] | None = None
         self._knocks = 0
@@ -209,6 +209,19 @@ class GroupLife:
         if self.standing is not None and not self.standing.epoch.number:
             self.entrance.lost_one(LinkClosed("one of them has gone again"))
             self.entrance.begin_if_whole()
+
+    def serve_links(self, serve: Callable[[int, Link], None]) -> None:
+        """Call it with the seat and the link of each member that there is, and of all to come before they
+        start."""
+        for seat, peer in self.peers.items():
+            if peer.link is not None:
+                serve(seat, peer.link)
+        self._link_servers.append(serve)
+
+    def linked(self, seat: int, link: Link) -> None:
+        """There is a link to this seat, which has not started yet."""
+        for serve in self._link_servers:
+            serve(seat, link)
 
     def is_member(self, seat: int) -> bool:
         """Whether this member and that seat are in the same epoch."""

@@ -31,9 +31,9 @@ class LinkedGroup(Protocol):
     roster: Roster
     standing: Standing | None
     patience_s: float
-    on_link: Callable[[int, Link], None]
 
     def hear(self, seat: int, message: pb.GroupMessage, /) -> None: ...
+    def linked(self, seat: int, link: Link, /) -> None: ...
     def gone(self, seat: int, error: LinkClosed, /) -> None: ...
     def is_member(self, seat: int, /) -> bool: ...
     def reach(self, event: Missed | Found | Waited, /) -> None: ...
@@ -84,7 +84,7 @@ class MemberLinks:
             )
         )
         link.sink.watch(self._group.stir)
-        self._group.on_link(seat, link)
+        self._group.linked(seat, link)
         if start:
             link.start()
         self._group.stir()

@@ -34,10 +34,7 @@ class GroupPorts:
 
     def begin(self) -> None:
         """Serve all links, those that are there and those to come."""
-        for seat, peer in self._life.peers.items():
-            if peer.link is not None:
-                self._serve(seat, peer.link)
-        self._life.on_link = self._serve
+        self._life.serve_links(self._serve)
 
     async def share(self, name: str, host: str, port: int, seats: frozenset[int] | None) -> PortOffer:
         """Offer a service to these seats. Raises SettingError, AuditUnavailable."""

@@ -26,6 +26,7 @@ import struct
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from enum import IntEnum
 from typing import Any, Protocol
 
 from duetlink.base.again import again
@@ -52,10 +53,18 @@ _NOT_BEGUN = -1
 _ID_BYTES = 8
 _WORD = struct.Struct(f"<{_ID_BYTES}sqB")  # whose rounds, the last one it knows, how it stands
 _HEAD = struct.Struct(f"<{_ID_BYTES}sqB{FORM_BYTES}s")  # the same, and the digest of what all have to share
-_HERE, _READY, _DONE, _IDLE = range(4)
-_MOST_ABORTS = (
-    3  # in succession; who is interrupted more often has something wrong that repeating will not mend
-)
+# in succession; who is interrupted more often has something wrong that repeating will not mend
+_MOST_ABORTS = 3
+
+
+class _Stand(IntEnum):
+    """How a member stands in the round that is next."""
+
+    HERE = 0  # it takes part, and gives nothing
+    READY = 1  # it gives
+    DONE = 2  # in no later round either
+    IDLE = 3  # it does other things
+
 
 Note = Callable[[Any], Awaitable[None]]
 
@@ -123,7 +132,7 @@ class _Head:
         if len(data) != _HEAD.size:
             raise RemoteProtocolError(f"a member began a round with {len(data)} bytes, not {_HEAD.size}")
         head = cls(*_HEAD.unpack(data))
-        if head.number < _NOT_BEGUN or head.standing not in (_HERE, _READY, _DONE, _IDLE):
+        if head.number < _NOT_BEGUN or head.standing not in tuple(_Stand):
             raise RemoteProtocolError("a member began a round in a way that there is none")
         return head
 
@@ -305,8 +314,8 @@ class Rounds:
             if not self._is_even:
                 return
             stands = {seat: self._stands(seat) for seat in members - {me}} | {me: word[-1]}
-            ready = {seat for seat, standing in stands.items() if standing == _READY}
-            rest = {seat for seat, standing in stands.items() if standing != _DONE}
+            ready = {seat for seat, standing in stands.items() if standing == _Stand.READY}
+            rest = {seat for seat, standing in stands.items() if standing != _Stand.DONE}
             quorum = min(self._quorum(len(members)), len(rest))
             if not rest or (len(ready) >= quorum and rest <= ready | self._absent):
                 return
@@ -335,21 +344,22 @@ class Rounds:
     def _word(self) -> bytes:
         return _WORD.pack(self._whose, self._number, self._standing())
 
-    def _standing(self) -> int:
+    def _standing(self) -> _Stand:
         if self._number == _NOT_BEGUN:
-            return _HERE
-        return _READY if self._gives else _DONE if self._is_done else _IDLE
+            return _Stand.HERE
+        return _Stand.READY if self._gives else _Stand.DONE if self._is_done else _Stand.IDLE
 
-    def _stands(self, seat: int) -> int:
+    def _stands(self, seat: int) -> _Stand:
         """What that member has said of the round that is next; idle if nothing."""
         word = self._life.heard(seat, TOPIC)
         if len(word) != _WORD.size:
-            return _IDLE
+            return _Stand.IDLE
         whose, number, standing = _WORD.unpack(word)
         if whose != self._whose:
-            return _IDLE
+            return _Stand.IDLE
         # a word of an earlier round that says "done" holds for all later ones
-        return int(standing) if number >= self._number or standing == _DONE else _IDLE
+        known = standing in tuple(_Stand) and (number >= self._number or standing == _Stand.DONE)
+        return _Stand(standing) if known else _Stand.IDLE
 
     async def _round(self, collectives: Collectives) -> bool:
         """One round as one operation, which may be run again in another epoch. Whether all are done."""
@@ -360,8 +370,8 @@ class Rounds:
         seats = self._life.standing.epoch.members
         self._look()
         standing = self._standing()
-        if standing == _READY and not self._is_even:
-            standing = _HERE
+        if standing == _Stand.READY and not self._is_even:
+            standing = _Stand.HERE
         mine = _Head(self._whose, self._number, standing, part.form)
         if mine.number == _NOT_BEGUN and rank == 0:
             mine = _Head(secrets.token_bytes(_ID_BYTES), mine.number, mine.standing, mine.form)
@@ -375,7 +385,7 @@ class Rounds:
         if latest == _NOT_BEGUN or any(head.number < latest for head in heads):
             await self._catch_up(collectives, heads, source, call)
         givers = [
-            rank for rank, head in enumerate(heads) if head.number == latest and head.standing == _READY
+            rank for rank, head in enumerate(heads) if head.number == latest and head.standing == _Stand.READY
         ]
         if givers:
             self._is_in = rank in givers
@@ -403,11 +413,11 @@ class Rounds:
             self._absent = frozenset(
                 seats[each]
                 for each, head in enumerate(heads)
-                if each not in givers and head.number == latest and head.standing == _IDLE
+                if each not in givers and head.number == latest and head.standing == _Stand.IDLE
             )
         self._is_even = True
         self._life.stir()
-        return all(head.standing == _DONE for head in heads)
+        return all(head.standing == _Stand.DONE for head in heads)
 
     def _check(self, heads: list[_Head], source: int, seats: tuple[int, ...], latest: int) -> None:
         """That all can go on together. What it raises, it raises at every member."""
