@@ -6,36 +6,5 @@ small = codecs.compress(b"..." * 1000, codec="zstd", level=3)
 codecs.decompress(small)
 """
 
-from duetlink.data.codecs import (
-    Bound,
-    Codec,
-    Compressor,
-    Decompressor,
-    Element,
-    codecs,
-    compress,
-    decode,
-    decompress,
-    element_of,
-    encode,
-    named,
-    read_header,
-    register,
-)
-
-__all__ = [
-    "Bound",
-    "Codec",
-    "Compressor",
-    "Decompressor",
-    "Element",
-    "codecs",
-    "compress",
-    "decode",
-    "decompress",
-    "element_of",
-    "encode",
-    "named",
-    "read_header",
-    "register",
-]
+from duetlink.data.codecs import *  # noqa: F403
+from duetlink.data.codecs import __all__ as __all__

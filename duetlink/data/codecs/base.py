@@ -19,6 +19,22 @@ from numpy.typing import NDArray
 from duetlink.data.codecs.element import Element
 from duetlink.errors import DuetError
 
+__all__ = [
+    *(
+        "BYTES",
+        "GRADIENT",
+        "LOSSLESS",
+        "TENSOR",
+        "VERSION",
+        "Array",
+        "Bound",
+        "Codec",
+        "Octets",
+        "References",
+    ),
+    *("UnknownVersion", "VersionCodec", "array_bytes", "no_references"),
+]
+
 Octets: TypeAlias = bytes | bytearray | memoryview
 Array: TypeAlias = NDArray[np.generic]
 References: TypeAlias = Callable[[bytes], Array]  # by name; KeyError where there is none
