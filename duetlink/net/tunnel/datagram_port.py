@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -36,8 +35,6 @@ class DatagramPort(ABC):
 
     headroom_bytes: int = 0  # columns that `send` wants free in front of each row, and fills
     batch_datagrams: int = 44  # more rows than this in one `send` gain nothing
-    offload: bool = False  # does the system cut and join batches itself?
-    errors: Counter[str]  # what the system answered to sends and receives, by name
 
     @abstractmethod
     def start(

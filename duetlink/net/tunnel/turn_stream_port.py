@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
-from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -38,7 +37,6 @@ class TurnStreamPort(DatagramPort, asyncio.Protocol):
     def __init__(
         self, transport: asyncio.Transport, channel: int, on_other: OtherReceiver | None = None
     ) -> None:
-        self.errors = Counter()
         self.headroom_bytes = CHANNEL_HEADER_BYTES
         self._transport = transport
         self._channel = channel

@@ -13,7 +13,6 @@ import errno
 import socket
 import struct
 import sys
-from collections import Counter
 from collections.abc import Callable
 
 import numpy as np
@@ -65,7 +64,6 @@ class UdpPort(DatagramPort):
     ) -> None:
         """`offload=False` does without the kernel's cutting and joining, as on other systems than Linux."""
         sock.setblocking(False)
-        self.errors = Counter()
         self.headroom_bytes = 0 if channel is None else CHANNEL_HEADER_BYTES
         self._sock = sock
         self._channel = channel
@@ -85,7 +83,8 @@ class UdpPort(DatagramPort):
         self._closed = False
 
     @property
-    def offload(self) -> bool:  # type: ignore[override]
+    def offload(self) -> bool:
+        """Whether the system cuts and joins batches itself."""
         return self._gso
 
     def start(
@@ -137,8 +136,7 @@ class UdpPort(DatagramPort):
                 size, segment = self._receive_into(self._memory[at : at + _LARGEST_RECEIVE_BYTES])
             except BlockingIOError:
                 break
-            except OSError as error:  # an ICMP message about what was sent earlier, or the network went away
-                self._count(error)
+            except OSError:  # an ICMP message about what was sent earlier, or the network went away
                 errors += 1
                 continue
             self._received_bytes += size
@@ -200,7 +198,6 @@ class UdpPort(DatagramPort):
                 self._wait_writable()
                 return sent
             except OSError as error:
-                self._count(error)
                 taken = self._send_each(part)
                 if error.errno in (errno.EIO, errno.EINVAL) and taken:
                     # a network card that cannot do checksums, an old kernel under a container: never mind
@@ -217,9 +214,9 @@ class UdpPort(DatagramPort):
             except BlockingIOError:
                 self._wait_writable()
                 return index
-            except OSError as error:
+            except OSError:
                 # reported for an earlier datagram, or this one cannot leave now: recovery sees to both alike
-                self._count(error)
+                continue
         return len(rows)
 
     def _wait_writable(self) -> None:
@@ -230,9 +227,6 @@ class UdpPort(DatagramPort):
         assert self._loop is not None
         self._loop.remove_writer(self._sock)
         self._on_writable()
-
-    def _count(self, error: OSError) -> None:
-        self.errors[errno.errorcode.get(error.errno or 0, "unknown")] += 1
 
 
 def _has_option(sock: socket.socket, option: int) -> bool:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import random
 import selectors
-from collections import Counter
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
@@ -67,7 +66,6 @@ class Path:
 
 class MemoryPort(DatagramPort):
     def __init__(self, path: Path, seed: int) -> None:
-        self.errors = Counter()
         self.path = path
         self.other: MemoryPort
         self.sent: list[bytes] = []  # all that were ever sent, for replays

@@ -156,9 +156,7 @@ async def test_a_channel_wraps_what_is_sent_and_unwraps_what_comes(
 
 
 @pytest.mark.parametrize("offload", [pytest.param(True, marks=linux), False])
-async def test_refusals_from_the_network_are_counted_and_survived(
-    make_ports: MakePorts, offload: bool
-) -> None:
+async def test_refusals_from_the_network_are_survived(make_ports: MakePorts, offload: bool) -> None:
     pair = sockets()
     address = pair[0].getsockname()
     port = UdpPort(pair[1], offload=offload)
@@ -170,7 +168,6 @@ async def test_refusals_from_the_network_are_counted_and_survived(
     again.bind(address)
     again.sendto(b"\xc0 back", pair[1].getsockname())
     await got.wait(lambda: got.datagrams == [b"\xc0 back"])
-    assert set(port.errors) == {"ECONNREFUSED"}
     port.close()
     again.close()
 
@@ -201,7 +198,6 @@ async def test_offload_that_fails_later_is_done_without(error: int, offload: boo
     assert sending.send(rows) == 30
     await got.wait(lambda: len(got.datagrams) == 30)
     assert sending.offload == offload
-    assert sending.errors == {errno.errorcode[error]: 1}
     sending.close()
     got.port.close()
 
