@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from duetlink.net.stun.address import Address
-from duetlink.tools.doctor.finding import Finding, Outcome
+from duetlink.tools.doctor.finding import Finding
 
 Behaviour = Literal[
     "endpoint-independent", "address-dependent", "address-and-port-dependent", "endpoint-dependent", "unknown"
@@ -59,48 +59,34 @@ class Nat:
 
     def finding(self) -> Finding:
         """For a person."""
-        return Finding(
-            "nat",
-            self._outcome(),
-            self._words(),
-            self._advice(),
-            {
-                "translated": self.translated,
-                "mapping": self.mapping,
-                "filtering": self.filtering,
-                "old_name": self.old_name,
-                "mapped_address": self.mapped[0],
-            },
-        )
-
-    def _outcome(self) -> Outcome:
+        details = {
+            "translated": self.translated,
+            "mapping": self.mapping,
+            "filtering": self.filtering,
+            "old_name": self.old_name,
+            "mapped_address": self.mapped[0],
+        }
         if self.mapping == "unknown":
-            return "unknown"
-        return "ok" if self.mapping == "endpoint-independent" else "limited"
-
-    def _words(self) -> str:
-        known = [self.old_name]
-        if self.mapping == "unknown":
-            return "Behind a NAT; one server alone does not show of which kind."
+            words = "Behind a NAT; one server alone does not show of which kind."
+            advice = "configure a second STUN server, or one with two addresses (RFC 5780)"
+            return Finding("nat", "unknown", words, advice, details)
+        known, outcome, advice = [self.old_name], "ok", ""
         if not self.translated:
             words = "No NAT on the way to the servers: they see this machine at its own address"
         elif self.mapping == "endpoint-independent":
             words = "Behind a NAT that shows every peer the same port, so peers can be told where to send"
         else:
             words = "Behind a NAT that shows each peer another port, so few peers can be told where to send"
+            outcome, advice = (
+                "limited",
+                "configure a TURN server: it connects to the peers that this NAT cannot",
+            )
         if self.translated:
             known.append(f"mapping {self.mapping}")
         if self.filtering != "unknown":
             words += f"; it lets in {_LETS_IN[self.filtering]}"
             known.append(f"filtering {self.filtering}")
-        return f"{words} ({', '.join(known)})."
-
-    def _advice(self) -> str:
-        if self.mapping == "unknown":
-            return "configure a second STUN server, or one with two addresses (RFC 5780)"
-        if self.mapping == "endpoint-independent":
-            return ""
-        return "configure a TURN server: it connects to the peers that this NAT cannot"
+        return Finding("nat", outcome, f"{words} ({', '.join(known)}).", advice, details)
 
 
 def mapping_of(observations: Sequence[Observation]) -> Behaviour:
