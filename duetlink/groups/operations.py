@@ -24,6 +24,7 @@ from duetlink.groups import averaging, shared_state
 from duetlink.groups.call import Call
 from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.engine import INTERRUPTED
+from duetlink.groups.collectives.letters import Letters
 from duetlink.groups.collectives.reduce_options import SUMS, ReduceOptions
 from duetlink.groups.life import GroupLife
 from duetlink.groups.records import Records
@@ -54,7 +55,7 @@ _ROOT_GIVES = {"broadcast": True, "scatter": True, "gather": False}  # elsewhere
 
 @functools.cache
 def _signature(name: str) -> inspect.Signature:
-    return inspect.signature(getattr(Collectives, name))
+    return inspect.signature(getattr(Letters if name in _BY_ONE else Collectives, name))
 
 
 class Operations:

@@ -60,9 +60,9 @@ class Choice:
             for order in ([self.ring] if name == "ring" else both)
         ]
 
-    def check(self, kind: str, algorithm: str) -> None:
+    def check(self, kind: str, algorithm: str | None) -> None:
         """Raise SettingError if no group has that algorithm for that operation."""
-        if algorithm not in (SHARED, *ALGORITHMS[kind]):
+        if algorithm not in (None, SHARED, *ALGORITHMS[kind]):
             raise _no_algorithm(kind, algorithm)
 
     def explain(self, kind: str, size_bytes: int) -> Explanation:

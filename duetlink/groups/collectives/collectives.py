@@ -6,57 +6,30 @@ import asyncio
 import functools
 from collections import deque
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 
-from duetlink.base.runtime.off_loop import off_loop
-from duetlink.data.codecs.element import FLOAT32, UINT8, Element
-from duetlink.errors import (
-    DuetError,
-    GroupError,
-    LimitExceeded,
-    OperationMismatch,
-    SettingError,
-    UnsupportedValue,
-)
+from duetlink.data.codecs.element import UINT8
+from duetlink.errors import DuetError, OperationMismatch, UnsupportedValue
+from duetlink.groups.collectives import operands
 from duetlink.groups.collectives.choice import Explanation
 from duetlink.groups.collectives.costs import LinkFigures
-from duetlink.groups.collectives.elements import (
-    Array,
-    divide,
-    halves,
-    mean_of_halves,
-    not_finite,
-)
-from duetlink.groups.collectives.engine import INTERRUPTED, Engine
+from duetlink.groups.collectives.elements import Array, halves, mean_of_halves
+from duetlink.groups.collectives.engine import Engine
 from duetlink.groups.collectives.figures_agreement import Figures, FiguresAgreement
 from duetlink.groups.collectives.flat import FlatOperations, Manner
 from duetlink.groups.collectives.forms import Forms, joined, parted
-from duetlink.groups.collectives.messages import Moved
-from duetlink.groups.collectives.operands import (
-    Operand,
-    check,
-    check_codec,
-    check_writable,
-    checked_rank,
-    described,
-    in_halves,
-    one_for_each,
-    values_of,
-    widened,
-)
+from duetlink.groups.collectives.letters import Letters
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.collectives.sums import reduced, registry
-from duetlink.groups.collectives.sums.adders import Adders
-from duetlink.groups.collectives.sums.automatic import foreseen
+from duetlink.groups.collectives.sums.automatic import with_codecs
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.trees import Tree, from_bytes, take_apart, to_bytes
 from duetlink.groups.transport import Transport
 
 _REMEMBERED_SUMS = 64
-
 DEFAULT_LIMIT_BYTES = 4 * 1024**3
 PLAIN_SUM = ReduceOptions()
 
@@ -95,15 +68,6 @@ def in_turn(
 
     functools.update_wrapper(called, method)
     return called
-
-
-@dataclass(frozen=True, slots=True)
-class Received:
-    """A value that one member has sent to this one."""
-
-    value: object
-    rank: int
-    tag: int
 
 
 class Collectives:
@@ -145,6 +109,8 @@ class Collectives:
         self.size = transport.size
         self.sums = deque[SumReport](maxlen=_REMEMBERED_SUMS) if sums is None else sums  # the last ones
         self._limit_bytes = limit_bytes
+        self.letters = Letters(self.engine, limit_bytes)
+        self.send, self.recv = self.letters.send, self.letters.recv
         self._forms = Forms(self.flat, self.size, limit_bytes)
         self._agreement = FiguresAgreement(self.flat, self._forms, figures)
         self._turn = asyncio.Lock()  # fair: the order of the calls
@@ -165,34 +131,6 @@ class Collectives:
         await self.engine.close()
         async with self._turn:  # a call that was between two operations might bring memory to be unmapped
             self.flat.close()
-
-    async def within(
-        self, limit_s: float, operation: Coroutine[Any, Any, T], call: str, lateness: str = ""
-    ) -> T:
-        """Await one of the operations, which ends at its deadline at the latest.
-
-        Raises GroupError then, which says who is late: `lateness`, or who has not called the collective
-        operation that runs. If it is a collective one, the others are told the same.
-        """
-        engine = self.engine
-        why = ""
-
-        def note() -> None:  # who is waited for, as long as somebody is
-            nonlocal why
-            engine.interruption = why = f"Timed out after {limit_s:g} s: {lateness or engine.lateness}"
-
-        # an earlier deadline than that of the time-out below, so that it is kept first
-        timer = asyncio.get_running_loop().call_later(limit_s, note)
-        try:
-            async with asyncio.timeout(limit_s):
-                return await operation
-        except TimeoutError as error:
-            if isinstance(error, DuetError):  # an error of the operation itself
-                raise
-            raise GroupError(f"{call}: {why}") from None
-        finally:
-            timer.cancel()
-            engine.interruption = INTERRUPTED
 
     @in_turn
     async def agree(self, figures: Mapping[int, LinkFigures] | None = None) -> None:
@@ -216,13 +154,7 @@ class Collectives:
         among which `codec="auto"` chooses, and which one it would take before it has measured them, and why.
         """
         found = self.flat.choice.explain(kind, size_bytes)
-        if density is None:
-            return found
-        if kind != "all_reduce" or not 0 <= density <= 1:
-            raise SettingError(f"{kind} with a density of {density}: all_reduce has one, from 0 to 1")
-        items = size_bytes // FLOAT32.size_bytes
-        times_s, way, why = foreseen(self.flat.choice, items, FLOAT32, density)
-        return replace(found, codecs=times_s, auto=way, why_auto=why)
+        return found if density is None else with_codecs(found, self.flat.choice, density)
 
     # -- sums ----------------------------------------------------------------------------------------------
 
@@ -248,7 +180,7 @@ class Collectives:
         assert not options.secure
         op, codec = options.op, options.codec
         tree = take_apart(value)
-        check(tree, op, in_place=options.in_place)
+        operands.check(tree, op, in_place=options.in_place)
         if memory is not None and len(tree.elements) != 1:
             raise UnsupportedValue("a memory goes with a value of one kind of items")
         if codec is not None:
@@ -261,17 +193,16 @@ class Collectives:
         direct = options.in_place and op != "mean" and tree.is_one_block
         flats: dict[str, Array] = {}
         for element in tree.elements:
-            operand = await Operand.of(tree, element, op, self.size, in_place=direct)
+            operand = await operands.Operand.of(tree, element, op, self.size, in_place=direct)
             manner = Manner(operand.what, "", call, options.algorithm, codec)
             array, wide = operand.array, operand.wide
             if coded is None:
                 await self.flat.all_reduce(array, wide, operand.op, manner, restore=direct)
             else:
-                self.sums.append(
-                    await registry.run(coded, self.flat, array, wide, operand.op, manner, memory)
-                )
+                report = await registry.run(coded, self.flat, array, wide, operand.op, manner, memory)
+                self.sums.append(report)
             if operand.op == "mean" and element.is_float:
-                await self._mend(array, tree, element, replace(manner, codec=None))
+                await self.flat.mend(array, tree.flat(element), element, replace(manner, codec=None))
             flats[element.name] = operand.items()
         if options.in_place:
             if not direct:
@@ -295,47 +226,27 @@ class Collectives:
         With a codec of `sums/reduced.py`, members between add chunks that they do not decode, and a member
         whose value is None gives nothing: it only adds what the others send.
         """
-        root = checked_rank(root, self.size)
+        root = operands.checked_rank(root, self.size)
         if codec is not None and codec in reduced.CODECS:
-            return await self._reduce_coded(value, root, op, codec, call)
+            given = reduced.checked(value, op, codec)
+            await self.prepare()
+            manner = Manner(f"{op}, codec {codec}", place=call)
+            found, reports = await reduced.reduce_tree(
+                self.flat, self._forms, given, root, op, codec, manner, self._limit_bytes
+            )
+            self.sums += reports
+            return found
         tree = take_apart(value)
-        check(tree, op, in_place=False)
-        if codec is not None:
-            check_codec(codec, tree.elements, op)
-        if algorithm is not None:
-            self.flat.choice.check("reduce", algorithm)
+        operands.check(tree, op, in_place=False)
+        operands.check_codec(codec, tree.elements, op)
+        self.flat.choice.check("reduce", algorithm)
         await self.prepare()
         flats = {}
         for element in tree.elements:
-            operand = await Operand.of(tree, element, op, self.size)
+            operand = await operands.Operand.of(tree, element, op, self.size)
             manner = Manner(operand.what, "", call, algorithm, codec)
             await self.flat.reduce(operand.array, operand.wide, operand.op, root, manner, restore=False)
             flats[element.name] = operand.items()
-        return tree.with_items(flats) if self.rank == root else None
-
-    async def _reduce_coded(self, value: object, root: int, op: str, codec: str, call: str) -> object:
-        tree = None if value is None else take_apart(value)
-        if tree is not None:
-            check(tree, op, in_place=False)
-            reduced.check(tree.elements, op, codec)
-        await self.prepare()
-        form = b"" if tree is None else tree.what.encode()
-        forms = await self._forms.tell_each(form, f"reduce to a {op} by {codec}", call)
-        gives = reduced.check_forms(forms, self.engine.name)
-        manner = Manner(f"{op}, codec {codec}", place=call)
-        adders = Adders(self.flat, root, gives, manner, self._limit_bytes)
-        if tree is None:
-            await adders.help()
-            return None
-        flats = {}
-        for element in tree.elements:
-            operand = await Operand.of(tree, element, op, adders.givers)
-            total, report = await reduced.reduce(adders, codec, operand.array, operand.wide, operand.op)
-            self.sums.append(report)
-            if total is not None:
-                operand.array = total
-                flats[element.name] = operand.items()
-        await adders.end()
         return tree.with_items(flats) if self.rank == root else None
 
     @in_turn
@@ -349,28 +260,26 @@ class Collectives:
         call: str = "",
     ) -> object:
         """Combine all members' `values[rank]` for every rank; each returns the one of its own rank."""
-        trees = one_for_each(values, self.size)
+        trees = operands.one_for_each(values, self.size)
         for tree in trees:
-            check(tree, op, in_place=False)
+            operands.check(tree, op, in_place=False)
         mine = trees[self.rank]
         elements = list(dict.fromkeys(element for tree in trees for element in tree.elements))
-        if codec is not None:
-            check_codec(codec, elements, op)
-        if algorithm is not None:
-            self.flat.choice.check("reduce_scatter", algorithm)
+        operands.check_codec(codec, elements, op)
+        self.flat.choice.check("reduce_scatter", algorithm)
         await self.prepare()
         flats = {}
         for element in elements:
-            wide = widened(element, op)
+            wide = operands.widened(element, op)
             empty = np.empty(0, wide.storage)
             blocks = [tree.flat(element) if element in tree.elements else empty for tree in trees]
-            halved = in_halves(element, op)
+            halved = operands.in_halves(element, op)
             if halved:
                 blocks = [halves(block, self.size) for block in blocks]
             sizes = [len(block) for block in blocks]
             given = np.concatenate([block.astype(wide.storage, copy=False) for block in blocks])
             out = np.empty(sizes[self.rank], wide.storage)
-            what = "; ".join(described(tree, element) for tree in trees) if len(trees) <= 9 else ""
+            what = "; ".join(operands.described(tree, element) for tree in trees) if len(trees) <= 9 else ""
             what = f"{len(sizes)} values {what}".rstrip() + (", in halves" if halved else "")
             manner = Manner(what, "", call, algorithm, codec)
             await self.flat.reduce_scatter(given, out, wide, sizes, "sum" if halved else op, manner)
@@ -383,23 +292,17 @@ class Collectives:
 
     @in_turn
     async def broadcast(
-        self,
-        value: object = None,
-        root: int = 0,
-        *,
-        in_place: bool = False,
-        call: str = "",
+        self, value: object = None, root: int = 0, *, in_place: bool = False, call: str = ""
     ) -> object:
         """Bring the root's value to all. The others need none, unless it is to be written in place."""
-        root = checked_rank(root, self.size)
+        root = operands.checked_rank(root, self.size)
         at_root = self.rank == root
         tree = take_apart(value) if at_root or in_place else None
         if in_place and not at_root and tree is not None:
-            check_writable(tree)
+            operands.check_writable(tree)
         await self.prepare()
-        told = await self._forms.tell(
-            tree.to_wire() if at_root and tree is not None else None, root, "broadcast", call
-        )
+        mine = tree.to_wire() if at_root and tree is not None else None
+        told = await self._forms.tell(mine, root, "broadcast", call)
         form = Tree.from_wire(told, self._limit_bytes)
         if at_root and tree is not None:
             await self._broadcast(to_bytes(tree), root, form, call)
@@ -410,7 +313,7 @@ class Collectives:
                 f"{self.engine.name(root)} broadcasts {form.what}; {self.engine.name(self.rank)} has "
                 f"{tree.what} to be written{at}"
             )
-        data = np.empty(sum(leaf.size_bytes for leaf in form.leaves), np.uint8)
+        data = np.empty(form.size_bytes, np.uint8)
         await self._broadcast(data, root, form, call)
         if in_place and tree is not None:
             tree.write(from_bytes(tree, data))
@@ -423,44 +326,38 @@ class Collectives:
         tree = take_apart(value)
         await self.prepare()
         forms = await self._forms.tell_all(tree, "all_gather", call)
-        sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
+        sizes = [form.size_bytes for form in forms]
         out = np.empty(sum(sizes), np.uint8)
-        manner = Manner(place=call)
-        await self.flat.all_gather(to_bytes(tree), out, UINT8, sizes, manner)
-        return values_of(forms, sizes, out)
+        await self.flat.all_gather(to_bytes(tree), out, UINT8, sizes, Manner(place=call))
+        return operands.values_of(forms, sizes, out)
 
     @in_turn
     async def gather(self, value: object, root: int = 0, *, call: str = "") -> list[object] | None:
         """Bring every member's value to the root, by rank; the others return None. Forms may differ."""
-        root = checked_rank(root, self.size)
+        root = operands.checked_rank(root, self.size)
         tree = take_apart(value)
         await self.prepare()
         forms = await self._forms.tell_all(tree, "gather", call)
-        sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
+        sizes = [form.size_bytes for form in forms]
         out = np.empty(sum(sizes), np.uint8) if self.rank == root else None
-        manner = Manner(place=call)
-        await self.flat.gather(to_bytes(tree), out, UINT8, sizes, root, manner)
-        return None if out is None else values_of(forms, sizes, out)
+        await self.flat.gather(to_bytes(tree), out, UINT8, sizes, root, Manner(place=call))
+        return None if out is None else operands.values_of(forms, sizes, out)
 
     @in_turn
     async def scatter(
-        self,
-        values: Sequence[object] | None = None,
-        root: int = 0,
-        *,
-        call: str = "",
+        self, values: Sequence[object] | None = None, root: int = 0, *, call: str = ""
     ) -> object:
         """Bring `values[rank]` of the root to each; the others give none."""
-        root = checked_rank(root, self.size)
+        root = operands.checked_rank(root, self.size)
         trees: list[Tree] = []
         if self.rank == root:
             if values is None:
                 raise UnsupportedValue("the root of a scatter gives one value for each member")
-            trees = one_for_each(values, self.size)
+            trees = operands.one_for_each(values, self.size)
         await self.prepare()
         told = await self._forms.tell(joined(trees) if trees else None, root, "scatter", call)
         forms = [Tree.from_wire(each, self._limit_bytes) for each in parted(told, self.size)]
-        sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
+        sizes = [form.size_bytes for form in forms]
         given = np.concatenate([to_bytes(tree) for tree in trees]) if trees else None
         out = np.empty(sizes[self.rank], np.uint8)
         await self.flat.scatter(given, out, UINT8, sizes, root, Manner(place=call))
@@ -469,29 +366,22 @@ class Collectives:
     @in_turn
     async def all_to_all(self, values: Sequence[object], *, call: str = "") -> list[object]:
         """Bring `values[j]` of each member to member j, who returns them by rank. Forms may differ."""
-        trees = one_for_each(values, self.size)
+        trees = operands.one_for_each(values, self.size)
         await self.prepare()
         told = await self._forms.tell_each(joined(trees), "all_to_all", call)
         forms = [Tree.from_wire(parted(each, self.size)[self.rank], self._limit_bytes) for each in told]
-        sizes = [sum(leaf.size_bytes for leaf in form.leaves) for form in forms]
+        sizes = [form.size_bytes for form in forms]
         pieces = [to_bytes(tree) for tree in trees]
         out = np.empty(sum(sizes), np.uint8)
         given_sizes = [len(piece) for piece in pieces]
-        manner = Manner(place=call)
-        await self.flat.all_to_all(np.concatenate(pieces), given_sizes, out, sizes, UINT8, manner)
-        return values_of(forms, sizes, out)
+        await self.flat.all_to_all(np.concatenate(pieces), given_sizes, out, sizes, UINT8, Manner(place=call))
+        return operands.values_of(forms, sizes, out)
 
     @in_turn
     async def barrier(self, *, call: str = "") -> None:
         """Return when every member has called this."""
         await self.prepare()
         await self.flat.barrier(Manner(place=call))
-
-    async def wait_begun(self, *, call: str = "") -> None:
-        """Return when all others have begun the call that has just ended here. Only if this is `alone`."""
-        await self.engine.wait_begun(call)
-
-    # -- bytes ---------------------------------------------------------------------------------------------
 
     @in_turn
     async def broadcast_bytes(self, data: bytes | None, root: int = 0, *, call: str = "") -> bytes:
@@ -505,58 +395,6 @@ class Collectives:
         await self.prepare()
         return await self._forms.tell_each(data, "all_gather_bytes", call)
 
-    # -- from one to one -----------------------------------------------------------------------------------
-
-    async def send(self, value: object, to: int, tag: int = 0, *, moved: Moved | None = None) -> None:
-        """Send a value to one member. A large one waits until it is received there.
-
-        `moved` is told the bytes of a large one that have left.
-
-        Raises:
-            PeerLost: that member is gone.
-            OperationMismatch: that member refused it.
-        """
-        to = checked_rank(to, self.size, but=self.rank)
-        tree = take_apart(value)
-        await self.engine.messages.send(to, tag, tree.to_wire(), to_bytes(tree).data, moved)
-
-    async def recv(self, of: int | None = None, tag: int = 0, *, moved: Moved | None = None) -> Received:
-        """The next value with that tag from that member, or from any. `moved` as for `send`.
-
-        Raises:
-            PeerLost: that member is gone.
-            RemoteProtocolError: what came is no value, or too large.
-        """
-        if of is not None:
-            of = checked_rank(of, self.size, but=self.rank)
-        letter = await self.engine.messages.receive(of, tag)
-        try:
-            form = Tree.from_wire(letter.form, self._limit_bytes)
-            if sum(leaf.size_bytes for leaf in form.leaves) != letter.size_bytes:
-                raise LimitExceeded(f"a message of {letter.size_bytes} bytes for {form.what}")
-        except DuetError:
-            await self.engine.messages.refuse(letter)
-            raise
-        data = np.empty(letter.size_bytes, np.uint8)
-        await self.engine.messages.accept(letter, data.data, moved)
-        return Received(form.with_items(from_bytes(form, data)), letter.of, tag)
-
-    # -- inside --------------------------------------------------------------------------------------------
-
-    async def _mend(self, mean: Array, tree: Tree, element: Element, manner: Manner) -> None:
-        """Take the mean anew, divided before it is summed, where it is no number: the sum may have been
-        beyond the range. All members find the same places, since they have the same bits.
-        """
-        places: Array = await off_loop(mean.nbytes, not_finite, mean, element)
-        if not len(places):
-            return
-        items = tree.flat(element)[places]
-        divide(items, self.size, element)
-        what = f"{len(places)} of {manner.what}, whose sum is no number"
-        await self.flat.all_reduce(items, element, "sum", replace(manner, what=what))
-        mean[places] = items
-
     async def _broadcast(self, data: Array, root: int, form: Tree, call: str) -> None:
         if len(data):
-            manner = Manner(form.what, place=call)
-            await self.flat.broadcast(data, UINT8, root, manner, restore=False)
+            await self.flat.broadcast(data, UINT8, root, Manner(form.what, place=call), restore=False)

@@ -8,7 +8,7 @@ Every method raises what `Engine.perform` raises; what cannot be done at all rai
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from duetlink.data.codecs.element import UINT8, Element
 from duetlink.groups.collectives import algorithms
 from duetlink.groups.collectives.choice import SHARED, Candidate, Choice
 from duetlink.groups.collectives.costs import Costs
-from duetlink.groups.collectives.elements import Array, combination, divide
+from duetlink.groups.collectives.elements import Array, combination, divide, not_finite
 from duetlink.groups.collectives.encoding import Encoding
 from duetlink.groups.collectives.engine import Engine
 from duetlink.groups.collectives.layout import Blocks, Layout, Whole
@@ -148,6 +148,19 @@ class FlatOperations:
             "all_reduce", chosen, what, array, array, layout, layout, element, op, None, manner
         )
         await _finish(array, element, op, self.engine.size)
+
+    async def mend(self, mean: Array, given: Array, element: Element, manner: Manner) -> None:
+        """Take a mean of `given` anew, divided before it is summed, where it is no number: the sum may have
+        been beyond the range. All members find the same places, since they have the same bits.
+        """
+        places: Array = await off_loop(mean.nbytes, not_finite, mean, element)
+        if not len(places):
+            return
+        items = given[places]
+        divide(items, self.engine.size, element)
+        what = f"{len(places)} of {manner.what}, whose sum is no number"
+        await self.all_reduce(items, element, "sum", replace(manner, what=what))
+        mean[places] = items
 
     # -- one block for each member -------------------------------------------------------------------------
 

@@ -51,10 +51,11 @@ def check(tree: Tree, op: str, *, in_place: bool) -> None:
         check_writable(tree)
 
 
-def check_codec(codec: str, elements: Sequence[Element], op: str) -> None:
+def check_codec(codec: str | None, elements: Sequence[Element], op: str) -> None:
     """Raise UnknownCodec or UnsupportedValue unless pieces of such items can travel by a lossless codec."""
-    for element in elements:
-        Encoding.of(codec, widened(element, op))
+    if codec is not None:
+        for element in elements:
+            Encoding.of(codec, widened(element, op))
 
 
 def check_writable(tree: Tree) -> None:

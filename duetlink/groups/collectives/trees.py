@@ -68,6 +68,10 @@ class Tree:
         return list(dict.fromkeys(leaf.element for leaf in self.leaves))
 
     @property
+    def size_bytes(self) -> int:
+        return sum(leaf.size_bytes for leaf in self.leaves)
+
+    @property
     def is_one_block(self) -> bool:
         """Whether the whole value is one array whose memory can be worked in."""
         if len(self.leaves) != 1 or self.leaves[0].array is None:
@@ -86,9 +90,8 @@ class Tree:
         if self.structure == 0:
             return forms[0]
         more = ", …" if len(forms) > _NAMED else ""
-        size_bytes = sum(leaf.size_bytes for leaf in self.leaves)
         return (
-            f"{len(forms)} arrays ({', '.join(forms[:_NAMED])}{more}) of {size_bytes:,} bytes, "
+            f"{len(forms)} arrays ({', '.join(forms[:_NAMED])}{more}) of {self.size_bytes:,} bytes, "
             f"keys {_digest(self.structure)}, shapes {_digest(forms)}"
         )
 

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from duetlink.errors import DuetError, GroupError
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.deadline import within
 from duetlink.groups.collectives.elements import Array
 from duetlink.groups.collectives.operands import checked_rank
 from duetlink.groups.torch.job import Job
@@ -292,7 +293,7 @@ class Face:
 
         async def limited() -> int | None:
             try:
-                return await self.collectives.within(limit_s, work, call, lateness)
+                return await within(self.collectives.engine, limit_s, work, call, lateness)
             except DuetError as error:
                 self.last_error = error
                 raise

@@ -81,7 +81,7 @@ class Operations:
     async def _taken(self, root: int, call: str) -> None:
         """The end of an operation in which the root only sends: it ends when all have called it."""
         if self._rank == root:
-            await self._collectives.wait_begun(call=call)
+            await self._collectives.engine.wait_begun(call)
 
     async def reduce_scatter(self, output: Tensor, inputs: Sequence[Tensor], op: Any, call: str) -> None:
         given = [_one(tensor) for tensor in inputs]

@@ -12,6 +12,7 @@ import pytest
 from duetlink.errors import DuetError, GroupError, OperationAborted, PeerLost
 from duetlink.groups.collectives import engine
 from duetlink.groups.collectives.collectives import Collectives
+from duetlink.groups.collectives.deadline import within
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.groups.transport import Message
 from duetlink.testing.transports import MemoryNetwork, MemoryTransport
@@ -65,7 +66,8 @@ CALLS: dict[str, Callable[[Collectives], Any]] = {
 async def test_who_is_late_is_named_to_all(members: Members, name: str, late: int) -> None:
     on_time = [member for member in members if member.rank != late]
     found = await asyncio.gather(
-        *(member.within(0.5, CALLS[name](member), "call") for member in on_time), return_exceptions=True
+        *(within(member.engine, 0.5, CALLS[name](member), "call") for member in on_time),
+        return_exceptions=True,
     )
     for error in found:
         assert isinstance(error, GroupError)
@@ -77,8 +79,11 @@ async def test_who_is_late_is_named_to_all(members: Members, name: str, late: in
 
 async def test_after_a_short_time_nothing_is_said_of_what_others_have_called(members: Members) -> None:
     with pytest.raises(GroupError, match=r"call: Timed out after 0\.01 s: nothing has come from rank 4"):
-        await members[0].within(
-            0.01, members[0].all_reduce(np.ones(1), ReduceOptions(algorithm="ring")), "call"
+        await within(
+            members[0].engine,
+            0.01,
+            members[0].all_reduce(np.ones(1), ReduceOptions(algorithm="ring")),
+            "call",
         )
 
 
@@ -87,7 +92,7 @@ async def test_an_error_of_the_operation_is_no_lateness(members: Members) -> Non
         raise TimeoutError("its own")
 
     with pytest.raises(GroupError, match=r"call: "):
-        await members[0].within(5, fails(), "call")
+        await within(members[0].engine, 5, fails(), "call")
 
 
 async def test_a_loss_that_one_has_seen_is_the_same_for_all(members: Members) -> None:
@@ -108,11 +113,11 @@ async def test_a_root_waits_until_all_have_begun(members: Members) -> None:
     async def broadcast(member: Collectives) -> object:
         value = await member.broadcast(7 if member.rank == 2 else None, 2)
         if member.rank == 2:
-            await member.wait_begun()
+            await member.engine.wait_begun("broadcast")
         return value
 
     assert await asyncio.gather(*map(broadcast, members)) == [7] * SIZE
-    at_root = asyncio.ensure_future(members[2].within(0.5, broadcast(members[2]), "broadcast"))
+    at_root = asyncio.ensure_future(within(members[2].engine, 0.5, broadcast(members[2]), "broadcast"))
     others = [asyncio.ensure_future(broadcast(members[rank])) for rank in (0, 1, 3)]
     with pytest.raises(GroupError, match=r"broadcast: Timed out after 0\.5 s: rank 4 has not called it"):
         await at_root

@@ -14,8 +14,9 @@ import torch
 from duetlink.errors import OperationMismatch, SettingError, UnsupportedValue
 from duetlink.groups import averaging
 from duetlink.groups.collectives.algorithms import ALGORITHMS
-from duetlink.groups.collectives.collectives import Collectives, Received
+from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.layout import Whole
+from duetlink.groups.collectives.letters import Received
 from duetlink.groups.collectives.reduce_options import ReduceOptions
 from duetlink.testing.transports import MemoryNetwork, MemoryTransport, Transport, TransportContract
 from tests.groups.collectives.conftest import MakeGroup

@@ -23,10 +23,11 @@ from typing import Any
 
 import numpy as np
 
-from duetlink.data.codecs.element import UINT8, Element
+from duetlink.data.codecs.element import FLOAT32, UINT8, Element
 from duetlink.data.codecs.integers.lane import WIDTHS
 from duetlink.data.codecs.integers.spans import NONE, Spans
-from duetlink.groups.collectives.choice import Choice
+from duetlink.errors import SettingError
+from duetlink.groups.collectives.choice import Choice, Explanation
 from duetlink.groups.collectives.elements import Array
 from duetlink.groups.collectives.sums import integers
 from duetlink.groups.collectives.sums.base import Job, SumReport
@@ -75,6 +76,17 @@ def foreseen(
         return times_s, "dense", _too_small(size_bytes)
     way = _quickest(times_s, _PREDICTED_SHARE)
     return times_s, way, f"{density:.1%} of the items are not zero at some member{_THEREFORE[way]}"
+
+
+def with_codecs(found: Explanation, choice: Choice, density: float) -> Explanation:
+    """That of a dense sum of float32, with what sums with a codec would take at that density of the union.
+
+    Raises SettingError: it explains another operation, or the density cannot be.
+    """
+    if found.kind != "all_reduce" or not 0 <= density <= 1:
+        raise SettingError(f"{found.kind} with a density of {density}: all_reduce has one, from 0 to 1")
+    times_s, way, why = foreseen(choice, found.size_bytes // FLOAT32.size_bytes, FLOAT32, density)
+    return replace(found, codecs=times_s, auto=way, why_auto=why)
 
 
 def _is_too_small(choice: Choice, size_bytes: int) -> bool:

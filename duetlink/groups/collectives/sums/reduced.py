@@ -23,10 +23,14 @@ from duetlink.data.codecs.sketch.peel import peel
 from duetlink.data.codecs.sketch.plan import SketchPlan
 from duetlink.data.codecs.support import Places, bitmap_of, places_of
 from duetlink.errors import OperationMismatch, UnsupportedValue
+from duetlink.groups.collectives import operands
 from duetlink.groups.collectives.elements import Array, divide
+from duetlink.groups.collectives.flat import FlatOperations, Manner
+from duetlink.groups.collectives.forms import Forms
 from duetlink.groups.collectives.sums.adders import Adders
 from duetlink.groups.collectives.sums.base import SumReport
 from duetlink.groups.collectives.sums.sketch_terms import SketchTerms, head_of
+from duetlink.groups.collectives.trees import Tree, take_apart
 
 Reduced = tuple[
     Array | None, str, str, int, int | None
@@ -97,6 +101,45 @@ CODECS: Mapping[str, Callable[[Adders, Array, Element], Awaitable[Reduced]]] = {
     "sketch": _sketch,
     "integers": _integers,
 }
+
+
+def checked(value: object, op: str, codec: str) -> Tree | None:
+    """The value taken apart, None of None. Raises UnsupportedValue unless the codec can sum it."""
+    if value is None:
+        return None
+    tree = take_apart(value)
+    operands.check(tree, op, in_place=False)
+    check(tree.elements, op, codec)
+    return tree
+
+
+async def reduce_tree(
+    flat: FlatOperations,
+    forms: Forms,
+    tree: Tree | None,
+    root: int,
+    op: str,
+    codec: str,
+    manner: Manner,
+    limit_bytes: int,
+) -> tuple[object, list[SumReport]]:
+    """All members' values summed, at the root; None at the others. Who has no `tree` only adds."""
+    form = b"" if tree is None else tree.what.encode()
+    told = await forms.tell_each(form, f"reduce to a {op} by {codec}", manner.place)
+    adders = Adders(flat, root, check_forms(told, flat.engine.name), manner, limit_bytes)
+    if tree is None:
+        await adders.help()
+        return None, []
+    flats, reports = {}, []
+    for element in tree.elements:
+        operand = await operands.Operand.of(tree, element, op, adders.givers)
+        total, report = await reduce(adders, codec, operand.array, operand.wide, operand.op)
+        reports.append(report)
+        if total is not None:
+            operand.array = total
+            flats[element.name] = operand.items()
+    await adders.end()
+    return tree.with_items(flats) if adders.at_root else None, reports
 
 
 def check(elements: Sequence[Element], op: str, codec: str) -> None:

@@ -1,0 +1,65 @@
+"""Values from one member to another, beside the operations of all."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from duetlink.errors import DuetError, LimitExceeded
+from duetlink.groups.collectives.engine import Engine
+from duetlink.groups.collectives.messages import Moved
+from duetlink.groups.collectives.operands import checked_rank
+from duetlink.groups.collectives.trees import Tree, from_bytes, take_apart, to_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """A value that one member has sent to this one."""
+
+    value: object
+    rank: int
+    tag: int
+
+
+class Letters:
+    """Those of one epoch. Belongs to the loop thread."""
+
+    def __init__(self, engine: Engine, limit_bytes: int) -> None:
+        """No larger value than `limit_bytes` is received."""
+        self._engine = engine
+        self.limit_bytes = limit_bytes
+
+    async def send(self, value: object, to: int, tag: int = 0, *, moved: Moved | None = None) -> None:
+        """Send a value to one member. A large one waits until it is received there.
+
+        `moved` is told the bytes of a large one that have left.
+
+        Raises:
+            PeerLost: that member is gone.
+            OperationMismatch: that member refused it.
+        """
+        to = checked_rank(to, self._engine.size, but=self._engine.rank)
+        tree = take_apart(value)
+        await self._engine.messages.send(to, tag, tree.to_wire(), to_bytes(tree).data, moved)
+
+    async def recv(self, of: int | None = None, tag: int = 0, *, moved: Moved | None = None) -> Received:
+        """The next value with that tag from that member, or from any. `moved` as for `send`.
+
+        Raises:
+            PeerLost: that member is gone.
+            RemoteProtocolError: what came is no value, or too large.
+        """
+        if of is not None:
+            of = checked_rank(of, self._engine.size, but=self._engine.rank)
+        letter = await self._engine.messages.receive(of, tag)
+        try:
+            form = Tree.from_wire(letter.form, self.limit_bytes)
+            if sum(leaf.size_bytes for leaf in form.leaves) != letter.size_bytes:
+                raise LimitExceeded(f"a message of {letter.size_bytes} bytes for {form.what}")
+        except DuetError:
+            await self._engine.messages.refuse(letter)
+            raise
+        data = np.empty(letter.size_bytes, np.uint8)
+        await self._engine.messages.accept(letter, data.data, moved)
+        return Received(form.with_items(from_bytes(form, data)), letter.of, tag)
