@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from aiortc import RTCIceServer
 
+from duetlink.base.events import IceServersChosen
 from duetlink.duet.announcement import show_answer, show_code, show_disconnected, show_joined, show_others
 from duetlink.duet.cell import Run, current_run
 from duetlink.duet.completion import offer_completions
@@ -403,7 +404,9 @@ class _Opening:
         if self._probe is None or time.monotonic() - self._probed_s > _PROBE_LASTS_S:
             self._probe_ice_servers()
         assert self._probe is not None
-        chosen, _ = await asyncio.shield(self._probe)
+        chosen, probed = await asyncio.shield(self._probe)
+        answering = sum(server.reachable for server in probed)
+        self._life.sink.emit(IceServersChosen(len(probed), answering, len(chosen)))
         connection = PeerConnection(chosen)
         self._introducing = Introducing(connection, self._settings, self._use.endpoint)
         self._life.at_end(self._introducing.close)

@@ -249,10 +249,6 @@ def test_unknown_attribute_says_what_there_is() -> None:
         duetlink.lunch  # noqa: B018
 
 
-# Files in which such an assignment still stands. No file is added.
-ASSIGNED = {"tools.doctor.nat_probe", "tools.doctor.turn_client"}
-
-
 def callbacks_assigned(tree: ast.AST) -> list[str]:
     """Each assignment of `other.on_…`: control that climbs where no drawing of imports shows it."""
     return [
@@ -267,7 +263,7 @@ def callbacks_assigned(tree: ast.AST) -> list[str]:
 
 def test_what_an_object_calls_it_gets_by_an_argument() -> None:
     found = {name: callbacks_assigned(parsed(path)) for name, path in files().items()}
-    assert {name for name, assigned in found.items() if assigned} <= ASSIGNED
+    assert {name: assigned for name, assigned in found.items() if assigned} == {}
 
 
 def test_an_assignment_of_a_callback_is_found_however_it_is_written() -> None:

@@ -74,6 +74,15 @@ class DuetStateChanged(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class IceServersChosen(Event):
+    """What STUN and TURN servers answered before a connection was made; those of the peer are lent."""
+
+    configured: int  # addresses
+    answering: int
+    used: int
+
+
+@dataclass(frozen=True, slots=True)
 class LinkOpened(Event):
     initiator: bool
     together: bool  # both sides are on one machine
@@ -83,6 +92,13 @@ class LinkOpened(Event):
 @dataclass(frozen=True, slots=True)
 class LinkLost(Event):
     own_absence: bool  # this side slept or was blocked
+
+
+@dataclass(frozen=True, slots=True)
+class ReconnectFailed(Event):
+    """One attempt of many."""
+
+    error: type[BaseException]
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,9 +72,9 @@ def test_a_bug_report_has_no_value_no_code_no_address_and_no_text_of_a_person(
     lines = [json.loads(line) for line in written.splitlines()]
     seen = {line["event"] for line in lines}
     assert seen >= {
-        "duet_state_changed", "link_opened", "link_ended", "path_opened", "address_dialled", "transfer_began",
-        "transfer_finished", "compression_changed", "policy_decided", "request_stepped", "room_started",
-        "room_ended",
+        "duet_state_changed", "ice_servers_chosen", "link_opened", "link_ended", "path_opened",
+        "address_dialled", "transfer_began", "transfer_finished", "compression_changed",
+        "policy_decided", "request_stepped", "room_started", "room_ended",
     }  # fmt: skip
     messages = "\n".join(record.getMessage() for record in caplog.records if hasattr(record, "event"))
     assert messages.count("\n") > 20

@@ -50,6 +50,9 @@ class LifelineOwner(Protocol):
     def connection_lost(self, why: str) -> None:
         """The lifeline tries to reconnect."""
 
+    def attempt_failed(self, error: BaseException) -> None:
+        """There is no connection yet, and there will be another attempt."""
+
     def connection_restored(self) -> None: ...
 
     def was_stopped(self) -> None:
@@ -146,7 +149,7 @@ class Lifeline:
             owner.connection_lost(why)
             try:
                 async with self._deadline:
-                    await self._restore(reconnect)
+                    await self._restore(owner, reconnect)
             except TimeoutError:
                 owner.gave_up(
                     PeerLost(
@@ -202,7 +205,7 @@ class Lifeline:
         if self._owner is not None:  # soon: whoever asked is in the middle of something
             asyncio.get_running_loop().call_soon(self._owner.was_stopped)
 
-    async def _restore(self, reconnect: Reconnect) -> None:
+    async def _restore(self, owner: LifelineOwner, reconnect: Reconnect) -> None:
         """Try for a new connection until there is one, or until the old one is heard again."""
         pause_s = _PAUSE_FIRST_S
         while True:
@@ -218,7 +221,7 @@ class Lifeline:
                     await asyncio.wait((attempt,))
                 if not attempt.done():
                     return
-                if self._succeeded(attempt):
+                if self._succeeded(owner, attempt):
                     self.reconnects += 1
                     return
                 await asyncio.wait((heard, hurried), timeout=pause_s, return_when=asyncio.FIRST_COMPLETED)
@@ -236,8 +239,10 @@ class Lifeline:
                     attempt.exception()  # looked at above, or of no interest any more
             pause_s = min(max(2 * pause_s, _PAUSE_FIRST_S), _PAUSE_LAST_S)
 
-    def _succeeded(self, attempt: asyncio.Task[None]) -> bool:
+    def _succeeded(self, owner: LifelineOwner, attempt: asyncio.Task[None]) -> bool:
         error = attempt.exception()
+        if error is not None:
+            owner.attempt_failed(error)
         if error is not None and not isinstance(error, DuetError | TimeoutError | OSError):
             asyncio.get_running_loop().call_exception_handler(
                 {"message": "reconnecting failed by a defect", "exception": error}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from google.protobuf.message import Message
 
-from duetlink.base.events import LinkEnded, LinkLost, LinkOpened, LinkRestored, Sink
+from duetlink.base.events import LinkEnded, LinkLost, LinkOpened, LinkRestored, ReconnectFailed, Sink
 from duetlink.base.runtime.holdings import Holdings
 from duetlink.base.runtime.own_threads import OwnThreads
 from duetlink.base.runtime.uptime import uptime_s
@@ -279,6 +279,9 @@ class Link:
 
     def was_stopped(self) -> None:
         self._owner.stopped()
+
+    def attempt_failed(self, error: BaseException) -> None:
+        self.sink.emit(ReconnectFailed(type(error)))
 
     def connection_lost(self, why: str) -> None:
         self._lost_s = uptime_s()

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from duetlink.base.events import Event, LinkLost, LinkRestored, ReconnectFailed, listen
 from duetlink.base.wire import schema_pb2 as pb
-from duetlink.errors import CallTimeout, PeerLost
+from duetlink.errors import CallTimeout, PeerLost, PeerUnreachable
 from duetlink.net.flight.body import Outgoing
 from duetlink.net.link.lifeline import Lifeline
 from duetlink.net.link.link import Link, LinkOwner
@@ -312,6 +313,35 @@ async def test_whoever_is_in_a_hurry_begins_the_search_anew(
     reuniting.open.set()
     await soon(restored.wait())
     assert await soon(one.ping()) > 0
+
+
+async def test_each_attempt_that_fails_is_an_event(make_pair: Any, reuniting: Reuniting, cut: Any) -> None:
+    one, other = await make_pair(QUICK, start=False)
+    failures = [OSError("no route"), PeerUnreachable("no path")]
+
+    async def search() -> PeerConnection:
+        if failures:
+            raise failures.pop(0)
+        return await reuniting.offer()
+
+    one.reconnect, other.reconnect = search, reuniting.answer
+    for link in (one, other):
+        link.start()
+    _, restored = seen(one)
+    reuniting.open.set()
+    told: list[Event] = []
+    unlisten = listen(lambda event, source: told.append(event) if source == one.sink.source else None)
+    cut(other)
+    await soon(restored.wait())
+    unlisten()
+    link_events = [event for event in told if isinstance(event, LinkLost | LinkRestored | ReconnectFailed)]
+    assert link_events[:-1] == [
+        LinkLost(own_absence=False),
+        ReconnectFailed(OSError),
+        ReconnectFailed(PeerUnreachable),
+    ]
+    assert isinstance(link_events[-1], LinkRestored)
+    assert link_events[-1].reconnects == 1
 
 
 async def test_whoever_is_in_a_hurry_learns_soon_that_the_peer_is_lost(
