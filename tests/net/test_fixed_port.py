@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -63,8 +64,9 @@ def scientist_dials(scientist: duetlink.Duet) -> int:
 
 @pytest.mark.parametrize("setting", ["signaling_port", "flight_port"])
 def test_a_port_that_is_taken_is_an_error_of_launch_that_names_the_setting(setting: str, taken: int) -> None:
+    ports: dict[str, Any] = {setting: taken}
     with pytest.raises(errors.PortUnavailable, match=rf"{setting}={taken}: .*Address already in use.*range"):
-        duetlink.launch(settings=Settings(**{setting: taken}))
+        duetlink.launch(settings=Settings(**ports))
     assert len(duetlink.duets) == 0
 
 
@@ -75,7 +77,8 @@ def test_a_range_that_is_taken_is_an_error_that_counts_its_ports(taken: int) -> 
 
 @pytest.mark.parametrize("setting", ["signaling_port", "flight_port"])
 def test_a_free_port_of_a_range_is_taken(setting: str, taken: int) -> None:
-    settings = Settings(**{setting: f"{taken}-{taken + 20}"})
+    ports: dict[str, Any] = {setting: f"{taken}-{taken + 20}"}
+    settings = Settings(**ports)
     with duetlink.launch(settings=settings) as owner:
         assert any(answers(port) for port in range(taken + 1, taken + 21))
         assert owner.state == "waiting"

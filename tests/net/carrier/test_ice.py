@@ -76,7 +76,8 @@ async def test_a_peer_that_says_nothing_is_not_waited_for_long(monkeypatch: pyte
 
 async def test_strangers_do_not_reach_the_tunnel(carry: Any) -> None:
     carried: Carried = await carry(establish_direct, make_sessions())
-    host, port = carried.ends[0]._pair._pair.protocol.transport._sock.getsockname()
+    first: Any = carried.ends[0]
+    host, port = first._pair._pair.protocol.transport._sock.getsockname()
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         for _ in range(200):
             stranger.sendto(os.urandom(200), (host, port))
@@ -87,10 +88,11 @@ async def test_strangers_do_not_reach_the_tunnel(carry: Any) -> None:
 
 async def test_stun_that_is_none_does_no_harm(carry: Any) -> None:
     carried: Carried = await carry(establish_direct, make_sessions())
-    pair = carried.ends[1]._pair._pair
+    second: Any = carried.ends[1]
+    pair = second._pair._pair
     sock = pair.protocol.transport._sock  # leads to the first side, as if the peer were hostile
     generator = random.Random(3)
-    good = bytes(carried.ends[1]._agent.connection.build_request(pair, nominate=True))
+    good = bytes(second._agent.connection.build_request(pair, nominate=True))
     for _ in range(500):
         data = bytearray(good)
         for _ in range(generator.randrange(1, 6)):
@@ -196,7 +198,8 @@ async def test_consent_goes_on_below_the_tunnel(
 
 async def test_lost_consent_is_told(carry: Any, soon: None) -> None:
     carried: Carried = await carry(establish_direct, make_sessions())
-    await carried.ends[1]._agent.connection.close()  # the other side answers no longer
+    second: Any = carried.ends[1]
+    await second._agent.connection.close()  # the other side answers no longer
     assert "has not answered" in await carried.ends[0].wait_lost()
 
 

@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import pytest
@@ -26,6 +27,10 @@ async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> No
         writer.write(data)
         await writer.drain()
     writer.close()
+
+
+def same(mux: Mux) -> Mux:
+    return mux
 
 
 class Sides:
@@ -53,7 +58,7 @@ class Sides:
         self._servers.append(flight)
         for index, sock in enumerate(socket.socketpair()):
             mux = Mux(controlling=index == 0, flight_port=flight.sockets[0].getsockname()[1])
-            await loop.create_connection(lambda mux=mux: mux, sock=sock)
+            await loop.create_connection(partial(same, mux), sock=sock)
             listener = await loop.create_server(mux.accept, "127.0.0.1", 0)
             self._servers.append(listener)
             self.muxes.append(mux)
@@ -284,7 +289,7 @@ async def test_a_break_of_the_protocol_ends_the_stream_in_words(
 async def test_more_than_the_credit_ends_the_stream(raw: Raw) -> None:
     raw.mux._flight_port = 0  # nothing can be taken meanwhile
     never: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-    raw.mux._loop.create_connection = lambda *_: never  # type: ignore[method-assign]
+    raw.mux._loop.create_connection = lambda *_: never  # type: ignore[assignment, method-assign]
     try:
         await raw.say(HELLO, header(Kind.OPEN, 1))
         chunk = header(Kind.DATA, 1, MAX_DATA_BYTES) + bytes(MAX_DATA_BYTES)

@@ -171,7 +171,8 @@ async def test_a_peer_names_no_more_addresses_than_are_dialled(monkeypatch: pyte
 
     async def dial(self: LocalPort, address: Any) -> Wire:
         dialled.append(address)
-        return await asyncio.get_running_loop().create_future()
+        never: asyncio.Future[Wire] = asyncio.get_running_loop().create_future()
+        return await never
 
     monkeypatch.setattr(LocalPort, "dial", dial)
     async with alone(controlling=False) as (theirs, _, _):
@@ -234,5 +235,7 @@ async def test_a_cancelled_attempt_leaves_nothing() -> None:
         for task in running:
             task.cancel()
         for done in await asyncio.gather(*running, return_exceptions=True):
-            if not isinstance(done, asyncio.CancelledError):
+            if not isinstance(done, BaseException):
                 await done.close()
+            else:
+                assert isinstance(done, asyncio.CancelledError)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import resource
 import select
 import socket
 import sys
@@ -118,7 +119,7 @@ def test_strangers_are_limited_in_sum_and_in_share_of_the_descriptors(
     served: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(doorkeeper, "HANDSHAKE_S", 3600.0)
-    monkeypatch.setattr(doorkeeper.resource, "getrlimit", lambda which: (16, 16))
+    monkeypatch.setattr(resource, "getrlimit", lambda which: (16, 16))
     one_is_shut([served.silent() for _ in range(3)])  # one in eight of sixteen
 
 

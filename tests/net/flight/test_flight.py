@@ -106,7 +106,8 @@ def side() -> Iterator[Side]:
 
 
 def outgoing(*parts: bytes | np.ndarray) -> Outgoing:
-    segments = [memoryview(part).cast("B") for part in parts]
+    views = [memoryview(part) if isinstance(part, bytes) else part.data for part in parts]
+    segments = [view.cast("B") for view in views]
     return Outgoing(segments, sum(len(segment) for segment in segments))
 
 

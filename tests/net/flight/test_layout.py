@@ -12,7 +12,7 @@ from duetlink.data.values.base import Part
 from duetlink.errors import AssetChanged
 from duetlink.net.flight.body import Outgoing
 from duetlink.net.flight.fingerprint import LEAF_BYTES
-from duetlink.net.flight.layout import blocks, runs
+from duetlink.net.flight.layout import Run, blocks, runs
 
 
 def shown(parts: list[Part], size_bytes: int) -> list[tuple[int, int, str]]:
@@ -93,7 +93,7 @@ def test_blocks_stop_where_the_content_has_changed() -> None:
     array = np.zeros(3 * LEAF_BYTES, np.uint8)
     body = Outgoing([array.data], array.nbytes)
     array[2 * LEAF_BYTES] = 1
-    given_out = []
+    given_out: list[Run] = []
     with pytest.raises(AssetChanged):
         given_out.extend(body.blocks(body.whole))
     assert given_out[-1].end_bytes == 2 * LEAF_BYTES

@@ -27,7 +27,7 @@ TCP = Settings(only=("tcp",))
 
 
 def outgoing(array: np.ndarray) -> Outgoing:
-    return Outgoing([memoryview(array).cast("B")], array.nbytes)
+    return Outgoing([array.data.cast("B")], array.nbytes)
 
 
 def body(size_bytes: int) -> tuple[np.ndarray, Outgoing]:

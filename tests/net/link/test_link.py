@@ -37,7 +37,7 @@ ONE_PATH = Settings(only=("tcp",))  # where the link is what matters
 
 
 def body_of(array: np.ndarray) -> Outgoing:
-    return Outgoing([memoryview(array).cast("B")], array.nbytes)
+    return Outgoing([array.data.cast("B")], array.nbytes)
 
 
 async def pull(receiver: Link, sender: Link, body: Outgoing) -> memoryview:
@@ -249,8 +249,8 @@ async def test_a_path_that_breaks_in_the_middle_is_replaced_and_nothing_is_lost(
         broke_at.append(landing.position_bytes)
         raise PathUnavailable("the cable was cut")
 
-    tcp.fetch = fetch_and_break  # type: ignore[method-assign]
-    channel.fetch = fetch_and_note  # type: ignore[method-assign]
+    tcp.fetch = fetch_and_break
+    channel.fetch = fetch_and_note
     array = np.random.default_rng(0).integers(0, 256, 24 * MIB, np.uint8)
     arrived = await pull(receiver, sender, body_of(array))
     assert np.array_equal(np.frombuffer(arrived, np.uint8), array)
@@ -269,7 +269,7 @@ async def test_a_better_path_takes_over_while_a_transfer_runs(make_pair: Any) ->
         await reopen.wait()
         await opened()
 
-    tcp.open = open_later  # type: ignore[method-assign]
+    tcp.open = open_later
     receiver.start()
     sender.start()
     array = np.random.default_rng(0).integers(0, 256, 32 * MIB, np.uint8)
@@ -297,7 +297,7 @@ async def test_where_every_path_fails_the_error_names_each(
 
     for name in ("tcp", "channel"):
         path = receiver.ladder.named(name)
-        path.fetch, path.open = broken, closed  # type: ignore[method-assign]
+        path.fetch, path.open = broken, closed
     with pytest.raises(TransferFailed, match=r"0 of 1048576 bytes.*tcp: nothing.*channel: nothing"):
         await pull(receiver, sender, body_of(np.zeros(MIB, np.uint8)))
     assert receiver.statistics("").transfers[0].state == "failed"
@@ -352,7 +352,7 @@ async def test_strangers_on_the_loopback_port_do_not_end_the_link(
 
     monkeypatch.setattr(FlightClient, "probe", crowded)
     await path.open()
-    address = path._client.address.rsplit(":", 1)  # type: ignore[attr-defined]
+    address = path._client.address.rsplit(":", 1)
     assert len(await pull(receiver, sender, body_of(np.zeros(MIB, np.uint8)))) == MIB
     with pytest.raises(ConnectionRefusedError):  # with the path open, nobody listens any more
         socket.create_connection((address[0], int(address[1])), 5)

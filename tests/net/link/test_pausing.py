@@ -40,7 +40,7 @@ SLOW = 8e6  # bytes per second: so slow that a transfer is still there when it i
 
 
 def body_of(array: np.ndarray) -> Outgoing:
-    return Outgoing([memoryview(array).cast("B")], array.nbytes)
+    return Outgoing([array.data.cast("B")], array.nbytes)
 
 
 async def soon(waiting: Awaitable[Any]) -> Any:
@@ -364,10 +364,10 @@ async def test_a_receiver_that_left_during_a_pause_gives_the_senders_thread_back
 
     def note(*args: Any) -> Any:
         course = begin(*args)
-        course.finished = lambda now_s: finished.set()  # type: ignore[method-assign]
+        course.finished = lambda now_s: finished.set()
         return course
 
-    tuner.begin = note  # type: ignore[method-assign]
+    tuner.begin = note
     sender.exports.pause(True)
     fetching = asyncio.ensure_future(path.fetch(offer.ticket, Landing(MIB)))
     await until(lambda: held_at_gate.acquire(blocking=False))

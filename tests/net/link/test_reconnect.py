@@ -113,7 +113,7 @@ async def test_messages_of_both_sides_arrive_once_and_in_order_over_a_new_connec
 async def begin_pull(receiver: Link, sender: Link) -> tuple[np.ndarray, asyncio.Future[Any]]:
     """A transfer of 6 MiB, of which one or more have arrived."""
     array = np.random.default_rng(0).integers(0, 256, 6 * MIB, np.uint8)
-    offer = await sender.exports.offer("x", Outgoing([memoryview(array)], array.nbytes))
+    offer = await sender.exports.offer("x", Outgoing([array.data], array.nbytes))
     pulling = asyncio.ensure_future(receiver.imports.pull("x", offer, 1 << 40))
     while receiver.statistics("").received_bytes < MIB:
         await asyncio.sleep(0.001)

@@ -28,7 +28,7 @@ WHY = "'ages' was shared again; ask for the new revision"
 
 
 def body_of(size_bytes: int = MIB) -> Outgoing:
-    return Outgoing([memoryview(np.zeros(size_bytes, np.uint8))], size_bytes)
+    return Outgoing([np.zeros(size_bytes, np.uint8).data], size_bytes)
 
 
 async def soon(waiting: Awaitable[Any]) -> Any:

@@ -38,7 +38,7 @@ def turn_at(*urls: str, credential: str = CREDENTIAL) -> tuple[IceServer, ...]:
 
 
 def outgoing(array: np.ndarray) -> Outgoing:
-    return Outgoing([memoryview(array).cast("B")], array.nbytes)
+    return Outgoing([array.data.cast("B")], array.nbytes)
 
 
 async def pull(receiver: Link, sender: Link, array: np.ndarray) -> memoryview:
@@ -198,6 +198,8 @@ async def test_both_sides_together_make_one_attempt(make_pair: Any) -> None:
     first = [carried(link)._attempt for link in links]
     await asyncio.gather(*(carried(link).open() for link in links), *(carried(link).open() for link in links))
     assert [carried(link)._attempt for link in links] == first
+    assert first[0] is not None
+    assert first[1] is not None
     assert first[0].id == first[1].id
 
 
@@ -207,14 +209,17 @@ async def test_an_attempt_begun_anew_replaces_the_one_before(make_pair: Any) -> 
     before = carried(other)._attempt
     # the initiator has lost its attempt, and the news of that too
     path = carried(initiator)
+    assert path._attempt is not None
     path._attempt_over(path._attempt, "lost")
     while status(initiator, "udp").state == UP:
         await asyncio.sleep(0)
     while not (status(initiator, "udp").state == status(other, "udp").state == UP):
         await asyncio.sleep(0.01)
     await carried(other).open()
-    assert carried(other)._attempt is not before
-    assert carried(other)._attempt.id == path._attempt.id
+    after = carried(other)._attempt
+    assert after is not None
+    assert after is not before
+    assert after.id == path._attempt.id
     array = np.arange(MIB, dtype=np.uint8)
     assert bytes(await pull(other, initiator, array)) == array.tobytes()
     assert bytes(await pull(initiator, other, array)) == array.tobytes()

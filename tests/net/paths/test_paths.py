@@ -38,7 +38,7 @@ def only(name: str) -> Settings:
 
 
 def outgoing(array: np.ndarray) -> Outgoing:
-    return Outgoing([memoryview(array).cast("B")], array.nbytes)
+    return Outgoing([array.data.cast("B")], array.nbytes)
 
 
 async def pull(receiver: Link, sender: Link, body: Outgoing, name: str = "x") -> memoryview:

@@ -42,6 +42,7 @@ async def test_what_is_sent_as_the_connection_goes_is_lost_in_silence(
         tried.set()
         raise ConnectionError("Cannot send encrypted data, not connected")  # as aiortc does then
 
+    assert one._pc.sctp is not None
     monkeypatch.setattr(one._pc.sctp.transport, "_send_data", send_data)
     one.control.send_nowait(b"too late")
     await asyncio.wait_for(tried.wait(), 60)

@@ -33,7 +33,7 @@ async def test_what_is_in_time_is_left_alone() -> None:
 
 
 async def test_it_stands_still_as_long_as_it_is_told_to() -> None:
-    asked = []
+    asked: list[int] = []
 
     def stands_still() -> bool:
         asked.append(len(asked))

@@ -57,7 +57,12 @@ async def test_both_sides_pair_over_memory() -> None:
     owner, scientist = await both(pair_owner(a, CODE, ANA, answer), pair_scientist(b, CODE, BEN, b"offer"))
     assert isinstance(owner, Paired)
     assert isinstance(scientist, Paired)
-    assert (owner.hello, owner.payload, owner.protocol, owner.features) == (BEN, b"offer", 3, {"tcp"})
+    assert (owner.hello, owner.payload, owner.protocol, owner.features) == (
+        BEN,
+        b"offer",
+        3,
+        frozenset({"tcp"}),
+    )
     assert (scientist.hello, scientist.payload, scientist.protocol) == (ANA, b"ben said offer", 3)
     assert owner.key.verifier() == scientist.key.verifier()
     # the mailbox and the key go on
@@ -441,7 +446,7 @@ def test_texts_of_a_hello_are_cut_and_cleaned() -> None:
 
 @given(*[st.tuples(st.integers(1, 9), st.integers(1, 9)).map(sorted)] * 2)
 def test_negotiation_is_symmetric_and_takes_the_highest(mine: list[int], theirs: list[int]) -> None:
-    a, b = Hello(*mine, "a"), Hello(*theirs, "b")
+    a, b = Hello(mine[0], mine[1], "a"), Hello(theirs[0], theirs[1], "b")
     common = set(range(mine[0], mine[1] + 1)) & set(range(theirs[0], theirs[1] + 1))
     if common:
         assert negotiate(a, b) == negotiate(b, a) == (max(common), frozenset())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -72,7 +73,7 @@ async def test_a_stranger_at_the_place_is_noticed() -> None:
 
 
 @pytest.fixture
-async def url() -> str:
+async def url() -> AsyncIterator[str]:
     server = MailboxServer()
     host, port = await server.start()
     yield f"ws://{host}:{port}"

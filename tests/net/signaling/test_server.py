@@ -428,7 +428,7 @@ async def test_a_server_that_sends_without_end_and_without_a_message_is_left(end
         transport.write(FIRST_FRAGMENT)
         while not transport.is_closing():
             transport.write(endless * 10_000)
-            while not transport.is_closing() and transport.get_write_buffer_size():  # type: ignore[attr-defined]
+            while not transport.is_closing() and transport.get_write_buffer_size():
                 await asyncio.sleep(0)
         left.set()
         return ws

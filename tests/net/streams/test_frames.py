@@ -61,7 +61,7 @@ def test_a_body_is_of_unsigned_bytes_whatever_memory_it_came_in() -> None:
     (found,) = Parcel.from_wire(table, memoryview(bodies).cast("b")).frames
     assert isinstance(found.body, memoryview)
     assert found.body.format == "B"
-    assert found.body == b"abc"
+    assert bytes(found.body) == b"abc"
 
 
 def test_bodies_that_come_together_do_not_keep_each_other_in_memory() -> None:

@@ -29,8 +29,7 @@ async def round_trips(stream: Stream, sizes: list[int]) -> None:
     """Send bodies of these sizes side by side, and compare what comes back."""
     bodies = [np.random.default_rng(size).integers(0, 256, size, np.uint8) for size in sizes]
     sending = [
-        asyncio.ensure_future(stream.send(b"%d" % number, memoryview(body)))
-        for number, body in enumerate(bodies)
+        asyncio.ensure_future(stream.send(b"%d" % number, body.data)) for number, body in enumerate(bodies)
     ]
     for number, body in enumerate(bodies):
         message = await stream.receive()
@@ -79,7 +78,7 @@ async def test_a_stream_goes_on_by_another_path_and_nothing_is_lost(make_pair: A
         await link.ladder.wait_settled()
     stream = await one.streams.open("echo")
     bodies = [np.random.default_rng(n).integers(0, 256, 300_000, np.uint8) for n in range(12)]
-    sending = [asyncio.ensure_future(stream.send(b"", memoryview(body))) for body in bodies]
+    sending = [asyncio.ensure_future(stream.send(b"", body.data)) for body in bodies]
     for number, body in enumerate(bodies):
         if number == 3:
             await cut_tcp(one, other)

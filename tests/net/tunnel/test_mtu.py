@@ -32,7 +32,7 @@ def test_the_largest_that_passes_is_found_in_one_round_trip() -> None:
 def test_three_tries_and_again_after_ten_minutes() -> None:
     search = MtuSearch()
     search.begin(0.0)
-    asked = []
+    asked: list[tuple[float, list[int]]] = []
     now_s = 0.0
     while now_s < 700.0:
         asked.append((round(now_s, 1), ask(search, now_s, 100 * len(asked), 1400)))
