@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 import duetlink
 from duetlink.groups.group import Group
 from duetlink.settings import Settings
+
+_Each = TypeVar("_Each")
 
 QUICK = Settings(
     heartbeat_interval_s=0.3, heartbeat_timeout_s=4.0, reconnect_timeout_s=5.0, pairing_timeout_s=30.0
@@ -21,10 +23,10 @@ TIMEOUT_S = 60.0
 MakeGroup = Callable[..., list[Group]]
 
 
-def together(groups: list[Group], call: Callable[[Group], Any]) -> list[Any]:
+def together(groups: Sequence[_Each], call: Callable[[_Each], Any]) -> list[Any]:
     """What `call` gives with each, called by all at once; an error in the place of a result."""
 
-    def one(group: Group) -> Any:
+    def one(group: _Each) -> Any:
         try:
             return call(group)
         except Exception as error:
@@ -49,7 +51,7 @@ def make_group() -> Iterator[MakeGroup]:
     made: list[Group] = []
 
     def make(size: int, **arguments: Any) -> list[Group]:
-        arguments = {"settings": QUICK, "patience_s": 1.0} | arguments
+        arguments = {"settings": QUICK, "patience_s": 1.0, **arguments}
         launched = duetlink.group(size=size, name="member 0", **arguments)
         made.append(launched)
         for number in range(1, size):

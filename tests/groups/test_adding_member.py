@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
+from functools import partial
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,10 +20,14 @@ ITEMS = 300_000
 DECODERS = ("peel", "places_of", "bitmap_of", "Lane", "Spans", "SketchPlan", "SketchTerms", "head_of")
 
 
+def reduced(codec: str, arrays: Any, group: Group) -> Any:
+    return group.reduce(arrays[group.rank], 0, codec=codec)
+
+
 @pytest.fixture
 def group_and_adder() -> Iterator[tuple[list[Group], Process]]:
     """Three members here, of which the first one launched; the fourth, of rank 1, is a process."""
-    arguments = {"settings": QUICK, "patience_s": 1.0}
+    arguments: dict[str, Any] = {"settings": QUICK, "patience_s": 1.0}
     with contextlib.ExitStack() as stack:
         groups = [duetlink.group(size=4, name="root", **arguments)]
         adder = Process("adder")
@@ -47,7 +53,7 @@ def test_a_member_adds_what_it_cannot_decode(group_and_adder: tuple[list[Group],
         counts[group.rank] = np.trunc(normal).astype(np.float32) + np.float32(0)  # no -0.0
     for codec, arrays in (("union", sparse), ("sketch", sparse), ("integers", counts)):
         adder.begin(f"out = group.reduce(None, 0, codec={codec!r})")
-        found = together(groups, lambda group, c=codec, a=arrays: group.reduce(a[group.rank], 0, codec=c))
+        found = together(groups, partial(reduced, codec, arrays))
         assert adder.answer() == "ok None"
         assert found[0].tobytes() == (arrays[0] + (arrays[2] + arrays[3])).tobytes(), codec
         assert found[1:] == [None, None]

@@ -117,7 +117,7 @@ async def test_a_newcomer_waits_for_no_greeting_of_a_member_that_has_died(
         while not (len(peers) == 4 and peers[1].is_greeted and peers[2].is_greeted and peers[3].link):
             await asyncio.sleep(0)
         # after the last greeting that comes, and the newcomer knows of it before the host does
-        peers[3].link.end(PeerLost("member 3 was killed"))  # type: ignore[union-attr, attr-defined]
+        peers[3].link.end(PeerLost("member 3 was killed"))  # type: ignore[attr-defined]
         members[3].kill()
         while not members[0].life.newcomers():
             await members[0].life.wait_change(0.01)

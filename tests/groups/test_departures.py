@@ -32,7 +32,7 @@ def test_how_a_member_went_is_known_from_its_link_before_or_after(departures: De
     departures.put_out(3, RemoteProtocolError("a seat that nobody has"))
     departures.gone(3, "Eve", 1, 6, leaves=False)
     departures.gone(4, "Fay", 1, 7, leaves=False)
-    assert [(one.name, one.how, one.why) for one in departures.latest[1:]] == [
+    assert [(one.name, one.how, one.why) for one in list(departures.latest)[1:]] == [
         ("Ben", "silent", "silent for 20 s"),
         ("Eve", "put out", "a seat that nobody has"),
         ("Fay", "lost by others", ""),

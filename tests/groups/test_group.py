@@ -65,7 +65,8 @@ def test_four_meet_by_one_code_and_work(make_group: MakeGroup, private_audit_log
         0
     ].tolist() == [0, 1]
     place = [np.full(2, rank) for rank in range(4)]
-    together(groups, lambda group: group.broadcast(place[group.rank or 0], np.int64(3), in_place=True))
+    rank: Any = np.int64(3)
+    together(groups, lambda group: group.broadcast(place[group.rank or 0], rank, in_place=True))
     assert [array.tolist() for array in place] == [[3, 3]] * 4
     assert together(groups, lambda group: group.gather(group.rank, 2)) == [None, None, [0, 1, 2, 3], None]
     assert together(groups, lambda group: group.reduce(group.rank, 1, "max")) == [None, 3, None, None]
@@ -371,7 +372,12 @@ def test_with_on_loss_continue_the_sum_is_tried_again_among_who_is_left(make_gro
     groups = make_group(3, on_loss="continue")
     together(groups, lambda group: group.barrier())
     rest = groups[:2]
-    leaving = threading.Thread(target=lambda: (threading.Event().wait(0.2), groups[2].close()))
+
+    def leave() -> None:
+        threading.Event().wait(0.2)
+        groups[2].close()
+
+    leaving = threading.Thread(target=leave)
     leaving.start()  # while the others wait for its part
     assert together(rest, lambda group: group.all_reduce(np.ones(2)).tolist()) == [[2.0, 2.0]] * 2
     leaving.join()

@@ -63,7 +63,7 @@ def test_whoever_has_left_reaches_no_service_though_it_keeps_its_link(
         with dial(opened) as connection:
             ask(connection, b"hello")
             # the last one leaves, as far as the others can tell, and keeps its links
-            groups[2]._life._end = lambda error: None
+            groups[2]._life._end = lambda error: None  # type: ignore[method-assign]
             groups[2]._thread.run(leave(groups[2]._life))
             until(lambda: [group.size for group in groups[:2]] == [2, 2])
             with pytest.raises(PortUnavailable, match="no port 'echo' is shared"):

@@ -31,7 +31,7 @@ async def members(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[list[MemoryM
 
 
 def ends(one: MemoryMember, other: MemoryMember) -> list[MemoryLink]:
-    found = [one.life.peers[other.seat].link, other.life.peers[one.seat].link]
+    found: list[object] = [one.life.peers[other.seat].link, other.life.peers[one.seat].link]
     return [link for link in found if isinstance(link, MemoryLink)]
 
 

@@ -220,7 +220,7 @@ async def test_a_link_that_comes_back_within_patience_is_no_loss_and_one_that_do
 ) -> None:
     members = await grown(network, 3)
     link: Any = members[0].life.peers[1].link
-    members[0].life._patience_s = 1000.0
+    members[0].life.patience_s = 1000.0
     link.owner.lost("the peer has been silent for 4 s")
     assert members[0].life.peers[1].losing is not None
     link.owner.restored()
@@ -230,7 +230,7 @@ async def test_a_link_that_comes_back_within_patience_is_no_loss_and_one_that_do
             await asyncio.gather(*(m.life.running.operate(lambda c: c.all_reduce(1)) for m in members))
             == [3] * 3
         )
-        members[0].life._patience_s = 0.0
+        members[0].life.patience_s = 0.0
         link.owner.lost("the peer has been silent for 4 s")
         left = await asyncio.gather(*(survive(m, lambda c: c.barrier()) for m in (members[0], members[2])))
     assert left == [([(1, "member 1")], 2)] * 2

@@ -9,11 +9,13 @@ from __future__ import annotations
 import asyncio
 import itertools
 import os
+from functools import partial
 
 import pytest
 
 from duetlink.errors import PeerLost
 from duetlink.groups.collectives import host_memory
+from duetlink.groups.collectives.collectives import Collectives
 from tests.groups.memory_links import MemoryMember, Network, grown
 
 SIZE = 4
@@ -21,13 +23,15 @@ STEPS = 4  # before the last one
 SEEDS = int(os.environ.get("DUETLINK_SEEDS", "45"))
 
 
+async def reduced(number: int, members: Collectives) -> object:
+    return await members.reduce(number, call=f"step {number}")
+
+
 async def steps(member: MemoryMember) -> str:
     """The name in the loss that a program hears of, which ends its steps; else "nothing"."""
     try:
         for number in range(STEPS):
-            await member.life.running.operate(
-                lambda members, number=number: members.reduce(number, call=f"step {number}")
-            )
+            await member.life.running.operate(partial(reduced, number))
             for _ in range(member.network.random.randint(0, 60)):  # what a program does between two steps
                 await asyncio.sleep(0)
     except PeerLost as lost:

@@ -55,7 +55,7 @@ class World:
         self.machine = stepper
         self.standings: dict[int, Any] = {0: Standing(0, Epoch(0, (0,)))}
         self.dead: set[int] = set()
-        self.queues: dict[tuple[int, int], deque[object]] = {}
+        self.queues: dict[tuple[int, int], deque[Any]] = {}
         self.agreed: dict[int, tuple[tuple[int, ...], bool]] = {0: ((0,), True)}
         self.operations: dict[tuple[int, int], Operation] = {}
         self.position: dict[int, int] = {0: 0}

@@ -64,7 +64,8 @@ async def test_frames_of_another_group_put_out_whoever_repeats_them(
         patch.setattr(MemoryStream, "send", send)
         assert await sums(first) == [3] * 3
     assert await sums(second) == [3] * 3
-    mesh: Any = second[2].life.open_epoch.mesh
+    epoch: Any = second[2].life.open_epoch
+    mesh = epoch.mesh
     stream = await mesh._stream(0)
     head, body = frames[of]
     await stream.send(head, memoryview(body))

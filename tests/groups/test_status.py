@@ -127,7 +127,7 @@ def test_members_may_begin_operations_together_or_one_after_the_other(make_group
     def one_by_one() -> list[Any]:
         return [groups[1].all_reduce(1), groups[1].all_gather(2), groups[1].all_reduce(3)]
 
-    found = together([0, 1], lambda rank: one_by_one() if rank else asyncio.run(at_once()))  # type: ignore[arg-type,list-item]
+    found = together([0, 1], lambda rank: one_by_one() if rank else asyncio.run(at_once()))
     assert found == [[2, [2, 2], 6]] * 2
 
 
@@ -177,8 +177,8 @@ def test_a_log_gets_nothing_of_a_call_of_half_a_minute_and_a_line_of_a_longer_on
 ) -> None:
     monkeypatch.setattr(screen, "is_log", lambda: True)
     with ProgressBar(lambda: ["ann", "ben"]) as bar:
-        for elapsed_s in range(30):
-            bar.show(OperationStatus("all_reduce at cell 3:1", elapsed_s, 0, 8_000_000, (1,)))
+        for second in range(30):
+            bar.show(OperationStatus("all_reduce at cell 3:1", second, 0, 8_000_000, (1,)))
     assert capsys.readouterr().err == ""
     with ProgressBar(lambda: ["ann", "ben"]) as bar:
         for elapsed_s in (59.0, 60.0, 60.1, 60.2):
@@ -217,7 +217,7 @@ async def test_figures_are_agreed_on_again_while_a_group_works(monkeypatch: pyte
 
     async def everybody(value: object) -> list[Any]:
         calls = (each.all_reduce(value) for each in members)
-        return await asyncio.gather(*calls, return_exceptions=True)
+        return list(await asyncio.gather(*calls, return_exceptions=True))
 
     with pytest.raises(errors.UnsupportedValue):  # before anything is sent, and the others need not know
         await members[0].all_reduce("text")

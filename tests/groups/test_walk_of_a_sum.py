@@ -17,7 +17,7 @@ import asyncio
 import functools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from concurrent.futures import ThreadPoolExecutor
 from itertools import groupby
 from pathlib import Path
@@ -81,7 +81,7 @@ class Walk:
 
 
 @functools.cache
-def _stop(code: CodeType, kind: type | None) -> str | None:
+def _stop(code: CodeType, kind: Hashable) -> str | None:
     path = Path(code.co_filename)
     if not path.is_relative_to(FOLDER) or kind in (property, functools.cached_property, classmethod):
         return None
@@ -93,7 +93,8 @@ def stop(code: CodeType, names: dict[str, Any]) -> str | None:
     """The file of duetlink/groups in which a reader stops for a call of that code, if any."""
     owner, _, name = code.co_qualname.rpartition(".")
     found = vars(names[owner]).get(name) if isinstance(names.get(owner), type) else None
-    return _stop(code, type(found))
+    kind: Any = type(found)  # not hashable, as far as mypy knows
+    return _stop(code, kind)
 
 
 def walk_of(group: Group, others: list[Group], call: Callable[[Group], object]) -> Walk:
@@ -112,7 +113,12 @@ def walk_of(group: Group, others: list[Group], call: Callable[[Group], object]) 
         until(lambda: all(map(waits, others)))
         walk, is_hooked = Walk(group._thread.run(tasks())), threading.Event()
         threading.setprofile(walk)
-        loop.call_soon_threadsafe(lambda: (sys.setprofile(walk), is_hooked.set()))
+
+        def hook() -> None:
+            sys.setprofile(walk)
+            is_hooked.set()
+
+        loop.call_soon_threadsafe(hook)
         assert is_hooked.wait(TIMEOUT_S)
         sys.setprofile(walk)
         try:

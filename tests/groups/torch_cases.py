@@ -105,7 +105,7 @@ class Cases:
         # torch's own refuses every backend whose name is not gloo
         theirs.dist.monitored_barrier = duetlink.groups.torch.monitored_barrier
 
-        class Case(theirs.TestDistBackend, theirs.DistributedTest._DistTestBase):  # type: ignore[misc, name-defined]
+        class Case(theirs.TestDistBackend, theirs.DistributedTest._DistTestBase):
             pass
 
         self._rank = rank

@@ -149,7 +149,7 @@ def ddp_whose_rank_raises_tells_the_others() -> None:
     model = parallel(group)
     expect_late(group)
     with pytest.raises((RuntimeError, ValueError)) as found:
-        Raises.apply(model(torch.ones(2, 8))).sum().backward()
+        Raises.apply(model(torch.ones(2, 8))).sum().backward()  # type: ignore[no-untyped-call]
     if dist.get_rank() == 1:
         assert type(found.value) is ValueError
     else:
@@ -208,7 +208,7 @@ def callbacks_may_wait_for_other_sums() -> None:
         inner = done.value()[0].clone()
         work = dist.all_reduce(inner, group=group, async_op=True)
         found: Tensor = work.get_future().wait()[0]
-        return found + later[0].wait()[0] + outside.wait()[0].sum()
+        return torch.as_tensor(found + later[0].wait()[0] + outside.wait()[0].sum())
 
     later: list[Any] = []
     begun = dist.all_reduce(first, group=group, async_op=True)

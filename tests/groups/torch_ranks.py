@@ -222,14 +222,15 @@ def messages(group: Any) -> None:
     if rank == 0:
         dist.send(torch.tensor([1.0]), 1, group=group, tag=5)
         dist.send(torch.tensor([2.0]), 1, group=group, tag=6)
-        late = dist.isend(torch.ones(100_000), 1, group=group)
+        late: Any = dist.isend(torch.ones(100_000), 1, group=group)
         late.wait()
     elif rank == 1:
         first, second, large = torch.zeros(1), torch.zeros(1), torch.zeros(100_000)
         dist.recv(second, 0, group=group, tag=6)  # by tag, not in order
         dist.recv(first, 0, group=group, tag=5)
         assert (first.item(), second.item()) == (1.0, 2.0)
-        dist.irecv(large, 0, group=group).wait()
+        coming: Any = dist.irecv(large, 0, group=group)
+        coming.wait()
         assert large.sum().item() == 100_000
     else:
         dist.send(torch.tensor([7.0]), 0, group=group, tag=1)
@@ -242,7 +243,7 @@ def messages(group: Any) -> None:
 @check
 def a_sparse_sum(group: Any) -> None:
     rank = dist.get_rank()
-    tensor = torch.sparse_coo_tensor([[rank, 5]], [1.0 + rank, 1.0], (8,))
+    tensor = torch.sparse_coo_tensor(torch.tensor([[rank, 5]]), torch.tensor([1.0 + rank, 1.0]), (8,))
     dist.all_reduce(tensor, group=group)
     assert tensor.to_dense().tolist() == [1.0, 2.0, 3.0, 0.0, 0.0, 3.0, 0.0, 0.0]
 
@@ -343,7 +344,7 @@ def private_training_learns_what_one_alone_would(group: Any) -> None:
         torch.manual_seed(1)
         model = nn.Sequential(nn.Linear(20, 64), nn.ReLU(), nn.Linear(64, 5))
         optimizer, loss = torch.optim.SGD(model.parameters(), lr=0.1), nn.CrossEntropyLoss(reduction="none")
-        settings = {"rows": 12, "batch": 6, "clip": 0.5, "noise": 0.0}
+        settings: dict[str, Any] = {"rows": 12, "batch": 6, "clip": 0.5, "noise": 0.0}
         return DpSgd(model, optimizer, loss, group=chosen, trust="leader", **settings), model
 
     alone, expected = make(None)
@@ -493,8 +494,9 @@ def dtensors_are_multiplied_and_laid_out_anew(group: Any) -> None:
     assert rows.to_local().tolist() == whole[2 * dist.get_rank() :][:2].tolist()
     columns = rows.redistribute(mesh, [Shard(1)])
     assert columns.to_local().tolist() == whole[:, 2 * dist.get_rank() :][:, :2].tolist()
-    same((rows @ distribute_tensor(whole, mesh, [Replicate()])).full_tensor(), whole @ whole)
-    same((columns @ rows).full_tensor(), whole @ whole)
+    products: list[Any] = [rows @ distribute_tensor(whole, mesh, [Replicate()]), columns @ rows]
+    for product in products:
+        same(product.full_tensor(), whole @ whole)
 
 
 @check
@@ -592,7 +594,8 @@ def fsdp_shards_and_trains(group: Any) -> None:
             each(inputs).square().sum().backward()
             optimizer.step()
     for sharded, whole in zip(model.parameters(), alone.parameters(), strict=True):
-        torch.testing.assert_close(sharded.full_tensor(), whole.detach(), rtol=1e-5, atol=1e-6)
+        part: Any = sharded
+        torch.testing.assert_close(part.full_tensor(), whole.detach(), rtol=1e-5, atol=1e-6)
 
 
 @met

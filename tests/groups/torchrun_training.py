@@ -5,6 +5,7 @@ import sys
 import time
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import torch
 import torch.distributed as dist
@@ -27,7 +28,8 @@ def main(place: Path, what_happens: str) -> None:
         if step == 2 and rank == 1 and what_happens == "dies" and attempt == 0:
             os._exit(3)
         if step == 2 and what_happens == "late":
-            dist.group.WORLD.set_timeout(timedelta(seconds=3))
+            world: Any = dist.group.WORLD
+            world.set_timeout(timedelta(seconds=3))
             while rank == 1:
                 time.sleep(1)  # torchrun ends it when rank 0 has failed
         optimizer.zero_grad()
@@ -40,10 +42,12 @@ def main(place: Path, what_happens: str) -> None:
     loaded = nn.Linear(6, 6)
     fully_shard(loaded)
     whole = {"weight": torch.arange(36.0).reshape(6, 6), "bias": torch.arange(6.0)}
+    weights: Any = whole if rank == 0 else {}
     loading = StateDictOptions(full_state_dict=True, broadcast_from_rank0=True)
-    set_model_state_dict(loaded, whole if rank == 0 else {}, options=loading)
+    set_model_state_dict(loaded, weights, options=loading)
+    weight: Any = loaded.weight
     told = f"attempt {attempt}, {dist.get_world_size()} ranks, node {os.environ['GROUP_RANK']}, "
-    told += f"{'the same weights' if same else 'other weights'}, loaded {loaded.weight.full_tensor().sum():g}"
+    told += f"{'the same weights' if same else 'other weights'}, loaded {weight.full_tensor().sum():g}"
     dist.destroy_process_group()
     (place / f"rank-{rank}").write_text(told, encoding="utf-8")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -19,7 +20,7 @@ class Group:
         names = [f"member {rank}" for rank in range(network.size)]
         self.members = [Collectives(transport, names=names) for transport in network.transports]
 
-    async def all(self, call: Callable[[Collectives], Awaitable[object]]) -> list[object]:
+    async def all(self, call: Callable[..., Awaitable[Any]]) -> list[Any]:
         """What the call gives at every member, by rank; an exception where it raises one."""
         calls = (asyncio.ensure_future(call(member)) for member in self.members)
         async with asyncio.timeout(60):

@@ -8,10 +8,12 @@ import random
 import re
 import struct
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import numpy as np
 import pytest
 
+from duetlink.base.runtime.off_loop import off_loop
 from duetlink.errors import (
     LimitExceeded,
     LinkClosed,
@@ -84,9 +86,9 @@ async def test_what_the_text_says(make_group: MakeGroup) -> None:
     words = "2 arrays (float32[3, 4], float64[4]) of 80 bytes, "
     for value, same in ((renamed, "shapes"), ({**first, "b": np.ones((1, 4))}, "keys")):
         group = make_group(2)
-        found = (await refused(group, [lambda m: m.all_reduce(first), lambda m, v=value: m.all_reduce(v)]))[0]
-        digests = dict.fromkeys(("keys", "shapes"), ())
-        digests = {part: re.findall(rf"{part} ([0-9a-f]{{8}})", str(found)) for part in digests}
+        calls: list[Any] = [lambda m: m.all_reduce(first), lambda m, v=value: m.all_reduce(v)]
+        found = (await refused(group, calls))[0]
+        digests = {part: re.findall(rf"{part} ([0-9a-f]{{8}})", str(found)) for part in ("keys", "shapes")}
         assert [part for part, (one, other) in digests.items() if one == other] == [same]
         assert words in str(found)
         assert "bias" not in str(found)
@@ -354,7 +356,7 @@ async def test_a_loss_while_the_backup_is_made_is_not_missed(
     group = make_group(2)
     await group.all(lambda m: m.agree())  # one that waits in memory is woken by nothing but the engine
     backing_up = asyncio.Event()
-    real = engine.off_loop
+    real = off_loop
 
     async def slow(size_bytes: int, function: Callable[..., object], *rest: object, **more: int) -> object:
         if function == group.members[0].engine._back_up:

@@ -18,7 +18,8 @@ from duetlink.groups.collectives.collectives import Collectives
 from duetlink.groups.collectives.layout import Whole
 from duetlink.groups.collectives.letters import Received
 from duetlink.groups.collectives.reduce_options import ReduceOptions
-from duetlink.testing.transports import MemoryNetwork, MemoryTransport, Transport, TransportContract
+from duetlink.groups.transport import Transport
+from duetlink.testing.transports import MemoryNetwork, MemoryTransport, TransportContract
 from tests.groups.collectives.conftest import MakeGroup
 
 SIZES = range(2, 10)
@@ -45,7 +46,7 @@ def parts(size: int, shape: tuple[int, ...], dtype: str = "float32") -> list[np.
 
 def reduced(arrays: list[np.ndarray], op: str) -> np.ndarray:
     if op == "mean":
-        return functools.reduce(np.add, arrays) / arrays[0].dtype.type(len(arrays))
+        return np.asarray(functools.reduce(np.add, arrays) / arrays[0].dtype.type(len(arrays)))
     return np.asarray(functools.reduce(REFERENCE[op], arrays))
 
 
@@ -361,7 +362,9 @@ async def test_messages_pass_beside_operations(make_group: MakeGroup) -> None:
     summing = asyncio.ensure_future(group.members[0].all_reduce(np.ones(5)))
     await group.members[0].send(1, 1)
     assert (await group.members[1].recv()).value == 1
-    assert (await group.members[1].all_reduce(np.ones(5))).tolist() == [2] * 5
+    total = await group.members[1].all_reduce(np.ones(5))
+    assert isinstance(total, np.ndarray)
+    assert total.tolist() == [2] * 5
     await summing
 
 
@@ -371,11 +374,11 @@ async def test_operations_run_in_the_order_of_the_calls(make_group: MakeGroup) -
     group = make_group(3)
 
     async def many(member: Collectives) -> list[object]:
-        calls = []
+        calls: list[asyncio.Future[Any]] = []
         for index in range(8):
             calls.append(asyncio.ensure_future(member.all_gather(np.full(index, member.rank))))
             calls.append(asyncio.ensure_future(member.all_reduce(index)))
-        return await asyncio.gather(*calls)
+        return list(await asyncio.gather(*calls))
 
     for found in await group.all(many):
         assert isinstance(found, list)

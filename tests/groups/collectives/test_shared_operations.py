@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from typing import Any
 
 import numpy as np
 import pytest
@@ -113,7 +114,7 @@ async def test_different_calls_meet_in_memory_and_beside_it(
     ):
         group = await agreed(make_group, 3)
 
-        async def call(member: Collectives, other: object = other) -> object:
+        async def call(member: Collectives, other: Any = other) -> object:
             if member.rank == 1:
                 return await other(member)
             return await member.all_reduce(np.ones(3), call="a.py:1")
@@ -132,7 +133,8 @@ async def test_a_loss_in_the_middle_restores_what_was_given(make_group: MakeGrou
         asyncio.ensure_future(group.members[r].all_reduce(given[r], ReduceOptions(in_place=True)))
         for r in range(3)
     ]
-    while group.members[0].flat._shared._chunk < 3:
+    shared: Any = group.members[0].flat._shared
+    while shared._chunk < 3:
         await asyncio.sleep(0)
     group.network.lose(1)
     found = await asyncio.gather(*tasks, return_exceptions=True)

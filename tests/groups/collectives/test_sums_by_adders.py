@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Sequence
 
 import numpy as np
 import pytest
@@ -111,6 +111,7 @@ async def test_a_member_that_gives_nothing_adds_for_the_others(
     assert found[:root] == [None] * root
     assert group.members[root].sums[-1].members == sum(gives)
     means = await group.all(lambda m: m.reduce(arrays[m.rank], root, "mean", codec=codec))
+    assert expected is not None
     assert same_numbers(means[root], np.divide(expected, np.float32(sum(gives))))
 
 
@@ -126,7 +127,9 @@ async def test_the_root_receives_the_size_of_one_members_chunks(make_group: Make
 
     group.network.on_send = watch
     await group.all(lambda m: m.reduce(arrays[m.rank], 0, codec="union"))
-    values_bytes = 4 * np.count_nonzero(arrays[0])
+    of_the_root = arrays[0]
+    assert of_the_root is not None
+    values_bytes = 4 * np.count_nonzero(of_the_root)
     bitmap_bytes = 50_000 // 8
     assert values_bytes + bitmap_bytes < received[2, 0] < values_bytes + 2 * bitmap_bytes
     assert received[1, 0] + received[3, 0] + received[4, 0] < values_bytes / 4
@@ -167,15 +170,18 @@ async def test_what_cannot_be_summed_by_adders_is_refused(make_group: MakeGroup)
 
 async def test_members_whose_calls_differ_all_hear_of_it(make_group: MakeGroup) -> None:
     ones = np.ones(3)
-    for calls in (
+    different: list[list[tuple[np.ndarray | None, int, str, str]]] = [
         [(ones, 0, "sum", "union"), (np.ones(4), 0, "sum", "union")],
         [(ones, 0, "sum", "union"), (ones, 0, "sum", "sketch")],
         [(ones, 0, "sum", "union"), (ones, 1, "sum", "union")],
         [(ones, 0, "sum", "union"), (None, 0, "mean", "union")],
         [(None, 0, "sum", "union"), (ones, 0, "sum", "union")],  # the root gives nothing
-    ):
+    ]
+    for calls in different:
 
-        def call(member: Collectives, calls: list[tuple[object, int, str, str]] = calls) -> Awaitable[object]:
+        def call(
+            member: Collectives, calls: Sequence[tuple[object, int, str, str]] = calls
+        ) -> Awaitable[object]:
             value, root, op, codec = calls[member.rank]
             return member.reduce(value, root, op, codec=codec)
 
@@ -274,7 +280,7 @@ async def test_a_loss_in_the_middle_ends_it_for_all(make_group: MakeGroup) -> No
         return message
 
     group.network.on_send = lose
-    arrays = [*sparse_arrays(4, 9000, 0.2, "half")]
+    arrays: list[np.ndarray | None] = [*sparse_arrays(4, 9000, 0.2, "half")]
     arrays[1] = None
     found = await group.all(lambda m: m.reduce(arrays[m.rank], 0, codec="union"))
     assert [type(each) for each in found] == [PeerLost] * 4

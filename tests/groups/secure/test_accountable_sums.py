@@ -216,7 +216,8 @@ async def test_garbage_that_is_not_far_beyond_the_range_is_refused_and_nothing_m
     epoch = make_epoch(range(3))
     for each in await reduce(epoch, [np.zeros(20)] * 3):
         assert isinstance(each, SecureSumFailed)
-        assert each.ranks == each.names == ()
+        assert each.ranks == ()
+        assert each.names == ()
         assert "which one cannot be told" in str(each)
     # introduction, values, openings, commitments, seeds, sums, and digests of them told twice
     assert epoch.members[0].engine.completed == 8

@@ -176,7 +176,7 @@ async def test_what_was_clipped_to_the_limit_in_its_own_format_is_within_it(
 
 async def test_numbers_that_are_equal_are_the_same_arguments(make_epoch: MakeEpoch) -> None:
     epoch = make_epoch(range(3))
-    ways = [(10, 1, 1), (10.0, 1.0, np.int64(1)), (np.float32(10), np.int8(1), 1)]
+    ways: list[Any] = [(10, 1, 1), (10.0, 1.0, np.int64(1)), (np.float32(10), np.int8(1), 1)]
 
     async def one(rank: int) -> object:
         limit, noise, colluding = ways[rank]
