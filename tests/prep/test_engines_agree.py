@@ -155,7 +155,7 @@ def lengthened(draw: st.DrawFn, prep: Prep, column: str) -> Prep:
 
 
 CASTS = st.sampled_from(["bool", "int8", "int16", "int32", "int64", "float32", "float64", "text", "date"])
-CATEGORIES = st.sampled_from([["a", "NA", "B"], [0, 1, -7, 300], [True, False]])
+CATEGORIES: st.SearchStrategy[Any] = st.sampled_from([["a", "NA", "B"], [0, 1, -7, 300], [True, False]])
 
 
 def same(found: pa.Table, expected: list[dict[str, Any]], prep: Prep) -> None:
@@ -211,7 +211,7 @@ def all_casts() -> list[Prep]:
 
 
 def edge_rows() -> list[dict[str, Any]]:
-    columns = {
+    columns: dict[str, list[Any]] = {
         "id": EDGES,
         "big": [*EDGES, None],
         "tiny": [None, *range(-128, 128, 9)],

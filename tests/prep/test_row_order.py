@@ -138,9 +138,9 @@ def test_labels_stand_beside_their_rows(path: Path, engine: str) -> None:
 def test_labels_stand_beside_the_rows_of_a_relation_which_has_no_order(path: Path) -> None:
     with duckdb.connect() as connection:
         found = PREP.split(0.8, seed=1, by="row").run(connection.read_parquet(str(path)))
-        for take in (lambda: found, lambda: found.train):
-            rows = take().numpy(columns=["row"])[:, 0]
-            assert np.array_equal(take().column("wage"), wage_of(rows.astype(np.int64)))
+        for part in (found, found.train):
+            rows = part.numpy(columns=["row"])[:, 0]
+            assert np.array_equal(part.column("wage"), wage_of(rows.astype(np.int64)))
 
 
 @pytest.mark.parametrize("kind", ["parquet", "table"])
@@ -165,9 +165,9 @@ def check_labels(session: Any) -> None:
     row = np.arange(20_000)
     frame = session.createDataFrame(pa.table({"row": row, "wage": wage_of(row)})).repartition(7)
     found = Prep().split(0.5, seed=1, by="row").run(frame)
-    for take in (lambda: found, lambda: found.train):
-        rows = take().numpy(columns=["row"])[:, 0]
-        assert np.array_equal(take().column("wage"), wage_of(rows.astype(np.int64)))
+    for part in (found, found.train):
+        rows = part.numpy(columns=["row"])[:, 0]
+        assert np.array_equal(part.column("wage"), wage_of(rows.astype(np.int64)))
     assert sorted(found.column("row")) == row.tolist()
     for batch, labels in found.test.loader(4_096, label="wage", shuffle=1):
         assert np.array_equal(labels, wage_of(np.asarray(batch[:, 0]).astype(np.int64)))

@@ -14,9 +14,11 @@ import math
 import struct
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import xxhash
+from numpy.typing import NDArray
 
 from duetlink.data.codecs.base import (
     Array,
@@ -140,7 +142,7 @@ def decode(
     *,
     codecs: Callable[[int], Codec] = by_number,
     references: References = no_references,
-) -> tuple[Array, Header]:
+) -> tuple[NDArray[Any], Header]:
     """The array of a chunk, and what the chunk says of it. `data` is the chunk and nothing else.
     `references` finds the version that a chunk of `delta` holds for, by its name.
 

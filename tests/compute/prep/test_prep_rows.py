@@ -41,7 +41,8 @@ def stable(draw: st.DrawFn) -> PrepSpec:
         elif kind in (1, 2, 3):
             prep = prep.cast({column: draw(st.sampled_from(CASTS))}, invalid="missing")
         elif kind == 4:
-            prep = prep.one_hot(column, draw(st.sampled_from([["a"], [0, 2], [True]])), unknown="ignore")
+            wanted: list[list[str | int | bool]] = [["a"], [0, 2], [True]]
+            prep = prep.one_hot(column, draw(st.sampled_from(wanted)), unknown="ignore")
         elif kind == 5:
             prep = prep.scale(column, (-1, 2))
         elif prep.split_step is None:

@@ -7,7 +7,7 @@ typed error, or make an array of the announced form.
 from __future__ import annotations
 
 import sys
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -69,7 +69,7 @@ def fuzz(chunks: int) -> None:
 
     @settings(deadline=None, database=None, max_examples=chunks)
     @given(cases())
-    def run(case: tuple) -> None:
+    def run(case: tuple[Any, ...]) -> None:
         one(altered(*case))
 
     run()

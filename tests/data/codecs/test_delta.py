@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from duetlink.data.codecs import chunk, delta, element_of, named
-from duetlink.data.codecs.base import LOSSLESS, UnknownVersion
-from duetlink.data.codecs.element import BY_NAME, ELEMENTS, FLOAT32
+from duetlink.data.codecs.base import LOSSLESS, References, UnknownVersion
+from duetlink.data.codecs.element import BY_NAME, ELEMENTS, FLOAT32, Element
 from duetlink.errors import CodecFailed, LimitExceeded, LocalProtocolError, MalformedChunk, UnknownCodec
 from duetlink.testing.codecs import from_bits, samples
 
@@ -20,12 +20,12 @@ WEIGHTS = _random.normal(0, 0.02, 20_000).astype(np.float32)
 TUNED = (WEIGHTS + 1e-4 * _random.normal(size=WEIGHTS.size)).astype(np.float32)
 
 
-def known(reference: np.ndarray):
+def known(reference: np.ndarray) -> References:
     return {NAME: reference}.__getitem__
 
 
 @pytest.mark.parametrize("element", ELEMENTS, ids=lambda element: element.name)
-def test_every_element_comes_back(element) -> None:
+def test_every_element_comes_back(element: Element) -> None:
     for name, array in samples(element).items():
         reference = np.roll(samples(element)["noise"], 1)
         for shape in ((array.size,), (array.size, 1)):
@@ -38,7 +38,7 @@ def test_every_element_comes_back(element) -> None:
 
 @settings(deadline=None, max_examples=60)
 @given(element=st.sampled_from(ELEMENTS), old=st.binary(max_size=100), new=st.binary(max_size=100))
-def test_any_bits_come_back(element, old: bytes, new: bytes) -> None:
+def test_any_bits_come_back(element: Element, old: bytes, new: bytes) -> None:
     size = min(len(old), len(new))
     reference, array = from_bits(old[:size], element), from_bits(new[:size], element)
     data = delta.encode(array, element, reference, NAME)
@@ -152,4 +152,4 @@ def test_any_payload_is_bounded(start: int, rest: bytes) -> None:
         array = hostile(genuine[:start] + rest)
     except REFUSALS:
         return
-    assert (array.dtype, array.shape) == (np.float32, (100,))
+    assert (array.dtype, array.shape) == (np.dtype(np.float32), (100,))

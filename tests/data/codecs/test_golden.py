@@ -7,7 +7,7 @@ import pytest
 import xxhash
 
 from duetlink.data.codecs import chunk
-from duetlink.data.codecs.base import BYTES, TENSOR
+from duetlink.data.codecs.base import BYTES, TENSOR, Codec
 from duetlink.data.codecs.registry import codecs, named
 
 from .make_golden import FOLDER, REFERENCE, REFERENCE_NAME
@@ -28,7 +28,7 @@ DECODED = {
 
 
 @pytest.mark.parametrize("codec", OURS, ids=lambda codec: codec.name)
-def test_a_golden_file_decodes(codec) -> None:
+def test_a_golden_file_decodes(codec: Codec) -> None:
     data = (FOLDER / f"{codec.name}.chunk").read_bytes()
     array, header = chunk.decode(data)
     assert (header.codec, len(data) < 4096) == (codec.number, True)
@@ -41,10 +41,10 @@ def test_a_golden_file_decodes(codec) -> None:
             372: 9_000_000_000,
         }
     elif codec.name == "frame_of_reference":
-        assert (array.dtype, array.shape) == (np.int64, (120, 4))
+        assert (array.dtype, array.shape) == (np.dtype(np.int64), (120, 4))
         assert array.tolist() == [[-40, 7, 1099511627776, 7], [9, -(2**63), 0, 2**63 - 1]] * 60
     elif codec.name == "decimals":
-        assert (array.dtype, array.shape) == (np.float64, (605,))
+        assert (array.dtype, array.shape) == (np.dtype(np.float64), (605,))
         assert array[:3].tolist() == [-3.0, -2.99, -2.98]
         assert array[597:600].tolist() == [2.97, 2.98, 2.99]
         others = [0x8000_0000_0000_0000, 0x7FF8_0000_0000_BEEF, 0x3FD5_5555_5555_5555]
@@ -53,7 +53,7 @@ def test_a_golden_file_decodes(codec) -> None:
     elif codec.kind == BYTES:
         assert array.tobytes() == b"the same again, and " * 12 + bytes(range(40))
     else:
-        assert (array.dtype, array.shape) == (np.float32, (10, 24))
+        assert (array.dtype, array.shape) == (np.dtype(np.float32), (10, 24))
         row = (0, 0x8000_0000, 1, 0x7F80_0000, 0x7FC0_0001, 0xFFC0_BEEF, 0x3F80_0000, 0x3FC0_0000) * 3
         assert array.view(np.uint32).tolist() == [list(row)] * 10
 
@@ -62,7 +62,7 @@ def test_a_golden_file_decodes(codec) -> None:
 def test_a_lossy_golden_file_decodes(name: str) -> None:
     data = (FOLDER / f"{name}.chunk").read_bytes()
     array, header = chunk.decode(data)
-    assert (header.codec, array.dtype, array.shape) == (named(name).number, np.float32, (12, 20))
+    assert (header.codec, array.dtype, array.shape) == (named(name).number, np.dtype(np.float32), (12, 20))
     assert xxhash.xxh3_64_intdigest(array.tobytes()) == DECODED[name]
 
 

@@ -7,11 +7,11 @@ import sys
 
 import numpy as np
 import pytest
+from pcodec import standalone
 
 from duetlink.data.codecs import chunk, named
-from duetlink.data.codecs.base import LOSSLESS, Bound
-from duetlink.data.codecs.element import FLOAT32, UINT8
-from duetlink.data.codecs.pcodec_ import standalone
+from duetlink.data.codecs.base import LOSSLESS, Array, Bound
+from duetlink.data.codecs.element import FLOAT32, UINT8, Element
 from duetlink.errors import LimitExceeded, MalformedChunk, UnknownCodec
 
 from .fuzz_chunk import fuzz
@@ -104,7 +104,7 @@ def test_a_broken_codec_does_not_pass_the_contract() -> None:
     from duetlink.testing.codecs import CodecContract
 
     class Forgetful(Raw):
-        def decode(self, payload, element, shape):
+        def decode(self, payload: memoryview, element: Element, shape: tuple[int, ...]) -> Array:
             return (
                 np.abs(super().decode(payload, element, shape))
                 if element.is_float

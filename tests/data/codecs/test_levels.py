@@ -67,7 +67,8 @@ def test_blosc2(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
     def compress2(source: object, **arguments: object) -> bytes:
         seen.append((arguments["clevel"], arguments["typesize"], arguments["nthreads"]))
-        return real(source, **arguments)
+        made: bytes = real(source, **arguments)
+        return made
 
     monkeypatch.setattr(blosc2, "compress2", compress2)
     for level in range(1, 10):

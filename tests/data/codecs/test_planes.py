@@ -9,7 +9,7 @@ import pytest
 
 from duetlink.data.codecs import chunk
 from duetlink.data.codecs.base import LOSSLESS
-from duetlink.data.codecs.element import BFLOAT16, BY_NAME, FLOAT32
+from duetlink.data.codecs.element import BFLOAT16, BY_NAME, FLOAT32, Element
 from duetlink.data.codecs.planes import Planes, _split
 from duetlink.errors import MalformedChunk
 
@@ -31,7 +31,7 @@ def test_integers_are_split_as_they_are() -> None:
 
 
 @pytest.mark.parametrize(("element", "ratio"), [(FLOAT32, 1.19), (BFLOAT16, 1.46)])
-def test_dense_weights(element, ratio: float) -> None:
+def test_dense_weights(element: Element, ratio: float) -> None:
     array = WEIGHTS if element is FLOAT32 else (WEIGHTS.view(np.uint32) >> 16).astype(np.uint16)
     assert array.nbytes / len(chunk.encode(array, PLANES, element=element)) >= ratio
 

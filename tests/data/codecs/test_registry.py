@@ -7,7 +7,9 @@ import importlib.metadata
 import subprocess
 import sys
 import textwrap
+from collections.abc import Iterator
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -37,16 +39,16 @@ NUMBERS = {
 
 
 @pytest.fixture(autouse=True)
-def _registry_as_it_was():
+def _registry_as_it_was() -> Iterator[None]:
     yield
     registry._table.cache_clear()
 
 
-def third_party() -> dict[str, object]:
+def third_party() -> dict[str, Any]:
     """The codec and its test that the contract's documentation shows, run as they stand there."""
     shown = contract.__doc__.partition("whole:\n")[2].partition("\nIt is used after")[0]
     lines = textwrap.dedent(shown)
-    names: dict[str, object] = {"__name__": "the_package"}
+    names: dict[str, Any] = {"__name__": "the_package"}
     assert len([line for line in lines.splitlines() if line.strip()]) <= 20
     exec(lines, names)
     return names
@@ -75,7 +77,9 @@ class TestInverted(contract.CodecContract):
     codec = third_party()["Inverted"]()
 
 
-def test_a_third_party_codec_is_found_by_its_entry_point(monkeypatch: pytest.MonkeyPatch, caplog) -> None:
+def test_a_third_party_codec_is_found_by_its_entry_point(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     found = [
         SimpleNamespace(
             name="inverted", value="the_package:Inverted", load=lambda: third_party()["Inverted"]

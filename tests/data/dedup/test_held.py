@@ -62,7 +62,7 @@ def test_memory_is_kept_without_a_copy_and_let_go() -> None:
     array = np.arange(10)
     gone = weakref.ref(array)
     held = HeldBodies(1000)
-    held.keep("a", memoryview(array).cast("B"), [])
+    held.keep("a", array.data.cast("B"), [])
     array[0] = 77
     assert held.bodies()[0].body[0] == 77
     del array

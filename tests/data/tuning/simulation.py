@@ -199,6 +199,11 @@ class Fixed:
     encoded = sent = decoded = finished = ignore
 
 
+def speed_of(choice: Choice, kind: str) -> Speed:
+    assert isinstance(choice.codec, FakeCodec)
+    return choice.codec.at(kind)
+
+
 @dataclass
 class _Chunk:
     raw: int
@@ -265,7 +270,7 @@ class Simulation:
             if choice.raw:
                 chunk.ready, chunk.wire = True, raw
             else:
-                chunk.left_s = raw / choice.codec.at(kind).encode / MB
+                chunk.left_s = raw / speed_of(choice, kind).encode / MB
                 self._encoding.append(chunk)
 
     def _push(self) -> None:
@@ -299,7 +304,8 @@ class Simulation:
             self._advance(min(left_s, max(1e-9, self._next_event())))
 
     def _choose(self, array: Array) -> Choice:
-        self._later = later = []
+        later: list[Callable[[], None]] = []
+        self._later = later
         choice: Choice = self.course.choose(array, FLOAT32, self.now)
         self._later = None
         for message in later:
@@ -349,21 +355,21 @@ class Simulation:
             chunk.elapsed_s += encode * seconds  # processor time, as the real one counts
             if chunk.left_s <= 1e-9:
                 self._encoding.remove(chunk)
-                chunk.ready, chunk.wire = True, int(chunk.raw * chunk.choice.codec.at(chunk.kind).ratio) + 60
+                chunk.ready, chunk.wire = True, int(chunk.raw * speed_of(chunk.choice, chunk.kind).ratio) + 60
                 self._tell(partial(self.course.encoded, chunk.choice, chunk.raw, chunk.wire, chunk.elapsed_s))
         for chunk in decoding:
             chunk.decode_s -= decode * seconds
             if chunk.decode_s <= 1e-9:
                 self._decoding.remove(chunk)
                 self._delivered += chunk.raw
-                decode_s = chunk.raw / chunk.choice.codec.at(chunk.kind).decode / MB
+                decode_s = chunk.raw / speed_of(chunk.choice, chunk.kind).decode / MB
                 self._tell(partial(self.course.decoded, chunk.choice.codec.name, chunk.raw, decode_s))
         while self._wire and self._wire[0].end <= self._drained + 1e-3:
             chunk = self._wire.popleft()
             if chunk.choice.raw:
                 self._delivered += chunk.raw
             else:
-                chunk.decode_s = chunk.raw / chunk.choice.codec.at(chunk.kind).decode / MB
+                chunk.decode_s = chunk.raw / speed_of(chunk.choice, chunk.kind).decode / MB
                 self._decoding.append(chunk)
         self._finish_push()
 

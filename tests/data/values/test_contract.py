@@ -25,7 +25,7 @@ EXTENDED_NAN = struct.unpack("<d", struct.pack("<Q", 0xFFF8_0000_0000_00AB))[0]
 class TestBuiltins(ValueContract):
     def samples(self) -> dict[str, Any]:
         zoned = dt.datetime(2021, 10, 31, 2, 30, 0, 7, tzinfo=PARIS, fold=1)
-        values = (
+        values: tuple[Any, ...] = (
             *(None, True, False, 0, -1, 2**63 - 1, -(2**63), 2**63, -(2**70), 10**400, ...),
             *(1.5, -0.0, float("inf"), float("nan"), EXTENDED_NAN, complex(-0.0, EXTENDED_NAN)),
             *(
@@ -64,7 +64,7 @@ class TestBuiltins(ValueContract):
         if isinstance(left, (dt.datetime, dt.time)) and left.fold != right.fold:
             return False
         if isinstance(left, Decimal):
-            return left.as_tuple() == right.as_tuple()
+            return bool(left.as_tuple() == right.as_tuple())
         if isinstance(left, dict):
             return list(left.items()) == list(right.items())
         return repr(left) == repr(right) if isinstance(left, dt.timezone) else bool(left == right)
@@ -125,7 +125,7 @@ class TestNumpy(ValueContract):
             return left.shape == right.shape and bool((left == right).all())
         if left.dtype.names or left.dtype.char in "gG":  # not all bytes are part of an item
             return left.shape == right.shape and bool((left == right).all())
-        return left.shape == right.shape and left.tobytes() == right.tobytes()
+        return bool(left.shape == right.shape and left.tobytes() == right.tobytes())
 
 
 class TestTorch(ValueContract):
@@ -313,7 +313,7 @@ class TestPandas(ValueContract):
             return _objects(left) == _objects(right)
         if isinstance(left, pd.Index):
             pd.testing.assert_index_equal(left, right, exact=True, check_exact=True)
-            return left.names == right.names
+            return bool(left.names == right.names)
         return (repr(left), left.unit) == (repr(right), right.unit)
 
 

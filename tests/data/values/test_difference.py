@@ -38,7 +38,7 @@ ROUNDED = [
     (np.float32(1), np.float32(1.00001)),
     (np.array([1e6, 1e-9]), np.array([1e6, 2e-9])),  # an error of the large one's
     (np.array([math.nan, math.inf, 1.0]), np.array([math.nan, math.inf, 1 + 1e-12])),
-    (np.float16([1, 2]), np.float16([1, 2.002])),
+    (np.array([1, 2], np.float16), np.array([1, 2.002], np.float16)),
     (np.array([1 + 2j]), np.array([1 + 2j + 1e-12])),
     (np.array([(0.3, 1)], "f8,i4"), np.array([(0.1 + 0.2, 1)], "f8,i4")),
     (torch.tensor([0.1]), torch.tensor([0.10001])),

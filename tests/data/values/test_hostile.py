@@ -110,7 +110,7 @@ def test_bytes_between_and_after_segments_are_refused() -> None:
 @pytest.mark.parametrize("kind", ["list", "tuple", "dict", "set", "frozenset", "multi_index"])
 def test_counts_beyond_the_parts(kind: str, count: int) -> None:
     with pytest.raises(MalformedValue):
-        decode(made(wire.Node(**{kind: count}), wire.Node(list=0)))
+        decode(made(wire.Node(**{kind: count}), wire.Node(list=0)))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("shape", [[1], [2, 2], [2**32, 2**32], [0, 2**40], [1] * 40 + [2]])
@@ -169,7 +169,7 @@ def test_a_time_zone_s_name_opens_no_file_and_imports_nothing() -> None:
         wire.Array(dtype=wire.DType(kind=wire.DType.FLOAT, size_bytes=8), shape=[2**63, 0]),
         wire.Array(dtype=wire.DType(kind=wire.DType.FLOAT, size_bytes=3), shape=[1]),
         wire.Array(dtype=wire.DType(kind=wire.DType.TEXT, size_bytes=2**40), shape=[0]),
-        wire.Array(dtype=wire.DType(kind=99, size_bytes=8), shape=[0]),
+        wire.Array(dtype=wire.DType(kind=99, size_bytes=8), shape=[0]),  # type: ignore[arg-type]
         wire.Array(
             dtype=wire.DType(kind=wire.DType.DATETIME, size_bytes=8, unit="x]", unit_count=1), shape=[0]
         ),
@@ -433,7 +433,7 @@ def test_what_the_receiver_would_refuse_is_refused_or_rewritten_by_the_sender() 
     colliding = {number * (2**61 - 1) for number in range(200)}
     with pytest.raises(UnsupportedValue, match="same hash"):
         encode(colliding)
-    dtype = np.dtype("i1")
+    dtype: np.dtype[Any] = np.dtype("i1")
     for _ in range(30):
         dtype = np.dtype([("x", dtype)])
     with pytest.raises(UnsupportedValue, match="nested deeper"):

@@ -88,6 +88,7 @@ def test_columns_of_polars_are_encoded_alike(type_: Any, seeds: list[int], one: 
         for garbage in (one, other)
     )
     assert isinstance(left, pl.DataFrame)
+    assert isinstance(right, pl.DataFrame)
     assert left.equals(right)
     assert body(left) == body(right)
     received = round_trip(left)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -92,7 +93,7 @@ def test_what_was_delivered_and_the_residual_are_what_went_in(
         given_gradient = np.asarray(gradient * factor)
         went_in += given_gradient
         delivered += decode(compressor.compress(given_gradient, "w"))[0]
-    residual = compressor.state_dict()["residual/w"]
+    residual: Any = compressor.state_dict()["residual/w"]
     # a step rounds twice in float32, each time by half an ulp (2^-24) of no more than what is summed there
     largest = max(1e-30, float(np.abs(gradient).max(initial=0)), float(np.abs(delivered).max(initial=0)))
     np.testing.assert_allclose(delivered + residual, went_in, rtol=0, atol=steps * 20 * 2**-24 * largest)

@@ -37,7 +37,7 @@ def u_and_v(compressor: Dgc, count: int) -> tuple[list[float], list[float]]:
 
 def sent(compressor: Dgc, *items: float) -> list[float]:
     decoded, _ = decode(compressor.compress(padded(*items), "w"))
-    return decoded[0, :4].tolist()
+    return [float(each) for each in decoded[0, :4]]
 
 
 def test_three_steps_by_hand() -> None:

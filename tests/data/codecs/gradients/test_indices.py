@@ -194,9 +194,10 @@ def test_hostile_payloads_are_bounded(codec: IndexCodec, data: st.DataObject) ->
     payload = data.draw(st.binary(max_size=80))
     if data.draw(st.booleans()):
         positions = random_positions(size, count / size if size else 0)
-        payload = bytearray(codec.encode(positions, size, 0))
-        for _ in range(data.draw(st.integers(1, 3)) if payload else 0):
-            payload[data.draw(st.integers(0, len(payload) - 1))] = data.draw(st.integers(0, 255))
+        changed = bytearray(codec.encode(positions, size, 0))
+        for _ in range(data.draw(st.integers(1, 3)) if changed else 0):
+            changed[data.draw(st.integers(0, len(changed) - 1))] = data.draw(st.integers(0, 255))
+        payload = bytes(changed)
     check_hostile(codec, bytes(payload), size, count)
 
 

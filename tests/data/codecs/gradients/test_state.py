@@ -10,6 +10,7 @@ from hypothesis.extra import numpy as arrays
 
 from duetlink.data.codecs import chunk
 from duetlink.data.codecs.gradients import state
+from duetlink.data.codecs.raw import Raw
 from duetlink.data.codecs.zstd import Zstd
 from duetlink.errors import LimitExceeded, LocalProtocolError, MalformedChunk, RemoteProtocolError
 
@@ -103,7 +104,7 @@ def test_a_pickle_is_refused() -> None:
 
 def test_a_codec_that_could_expand_is_refused() -> None:
     bomb = chunk.encode(np.zeros(1000, np.float32), Zstd())
-    padding = entry(b"padding", chunk.encode(np.zeros(1000, np.float32), state.Raw()))
+    padding = entry(b"padding", chunk.encode(np.zeros(1000, np.float32), Raw()))
     with pytest.raises(MalformedChunk, match="a state in codec 3; only raw may be"):
         state.from_bytes(b"DLG1" + padding + entry(b"residual/x", bomb))
 
@@ -115,14 +116,14 @@ def test_an_array_declared_larger_than_the_bytes_is_refused() -> None:
 
 
 def test_a_key_twice_is_refused() -> None:
-    one = entry(b"epoch", chunk.encode(np.array(1), state.Raw()))
+    one = entry(b"epoch", chunk.encode(np.array(1), Raw()))
     with pytest.raises(MalformedChunk, match="names 'epoch' twice"):
         state.from_bytes(b"DLG1" + one + one)
 
 
 def test_a_key_that_is_no_text_is_refused() -> None:
     with pytest.raises(MalformedChunk, match="not text"):
-        state.from_bytes(b"DLG1" + entry(b"\xff\xfe", chunk.encode(np.array(1), state.Raw())))
+        state.from_bytes(b"DLG1" + entry(b"\xff\xfe", chunk.encode(np.array(1), Raw())))
 
 
 def test_what_is_no_number_and_no_array_is_not_written() -> None:

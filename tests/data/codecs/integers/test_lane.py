@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
@@ -59,7 +60,8 @@ def test_what_is_proven_is_the_same_in_every_order_of_additions(name: str, membe
     element = BY_NAME[name]
     random = np.random.default_rng(members)
     widths = np.arange(1, element.mantissa_bits + 3)
-    magnitudes = random.integers(0, 2.0 ** widths[:, None], (members, widths.size, BLOCK_ITEMS))
+    ends: Any = 2.0 ** widths[:, None]
+    magnitudes = random.integers(0, ends, (members, widths.size, BLOCK_ITEMS))
     signs = random.choice([-1.0, 1.0], magnitudes.shape)
     numbers = np.where(magnitudes == 0, 0.0, signs * magnitudes * 2.0**-6).reshape(members, -1)
     arrays = [array_of(each, name) for each in numbers]

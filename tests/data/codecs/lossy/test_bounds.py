@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from duetlink.data.codecs import chunk
 from duetlink.data.codecs.base import Array, Codec
@@ -23,7 +24,7 @@ FLOATS = [BY_NAME[name] for name in ("float16", "float32", "float64", "bfloat16"
 PAIRS = [(codec, element) for codec in CODECS.values() for element in FLOATS if codec.accepts(element)]
 
 
-def values_of(array: Array, element: Element) -> Array:
+def values_of(array: Array, element: Element) -> NDArray[np.longdouble]:
     """In a format where differences of float32 are exact, and none of float64 overflows."""
     if element.name == "bfloat16":
         array = (array.astype(np.uint32) << 16).view(np.float32)
