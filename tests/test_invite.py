@@ -235,7 +235,7 @@ def test_of_two_new_codes_at_once_one_is_good(
 ) -> None:
     lose(owner, join(), cut)
     seen: set[str] = set()
-    unwatch = owner._life.watch(lambda: seen.add(str(owner.code)))
+    unwatch = owner.watch(lambda: seen.add(str(owner.code)))
     threads = [threading.Thread(target=owner.invite) for _ in range(2)]
     for thread in threads:
         thread.start()

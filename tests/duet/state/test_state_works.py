@@ -53,7 +53,7 @@ def kept(tmp_path: Path) -> Contents:
     return contents_of(StatePlace(tmp_path, "default"))
 
 
-async def keep(state: State, number: int, *pieces: bytes) -> Incoming:
+async def keep(state: State, number: int, *pieces: bytes | memoryview) -> Incoming:
     request = asked(number)
     state.keep_work(request, pieces)
     state.request(request)
@@ -67,7 +67,7 @@ async def work_of(state: State, number: int) -> bytes | None:
 
 def test_it_is_there_for_the_next_kernel_as_it_was_given(tmp_path: Path) -> None:
     async def first(state: State) -> None:
-        await keep(state, 0, BODY[:100], bytes(memoryview(BODY)[100:]))
+        await keep(state, 0, BODY[:100], memoryview(BODY)[100:])
         await keep(state, 1)
         assert await work_of(state, 0) == BODY
 

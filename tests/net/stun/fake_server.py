@@ -124,10 +124,12 @@ async def bytes_server(
     behave: Behave, tls: ssl.SSLContext | None = None, host: str = "127.0.0.1"
 ) -> AsyncIterator[Address]:
     """Does to each connection, by TCP or TLS, what `behave` does; ends when all clients are gone."""
-    serving = set()
+    serving: set[asyncio.Task[Any]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        serving.add(asyncio.current_task())
+        task = asyncio.current_task()
+        assert task is not None
+        serving.add(task)
         with contextlib.suppress(ConnectionError, asyncio.IncompleteReadError):
             await behave(reader, writer)
         writer.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from aioice.stun import Message
 
 from duetlink.net.stun.address import Address
 from duetlink.tools.doctor.nat import Behaviour, Nat, Observation, mapping_of
@@ -66,7 +67,7 @@ class PlayedNat:
         self.mapping, self.filtering, self.shift, self.outside = mapping, filtering, shift, outside
         self.server: FakeUdpServer
 
-    def __call__(self, request: object, at: Address, source: Address) -> bytes | None:
+    def __call__(self, request: Message, at: Address, source: Address) -> bytes | None:
         hosts = sorted({place[0] for place in self.server.sockets})
         ports = sorted({place[1] for place in self.server.sockets})
         other = (hosts[1 - hosts.index(at[0])], ports[1 - ports.index(at[1])])
@@ -113,7 +114,7 @@ async def test_no_nat_and_its_firewall() -> None:
 
 
 async def test_two_plain_servers_show_the_mapping_alone(dead_port: int) -> None:
-    def outside(request: object, at: Address, source: Address) -> bytes:
+    def outside(request: Message, at: Address, source: Address) -> bytes:
         return bytes(reply(request, {"XOR-MAPPED-ADDRESS": ("127.0.0.9", 7)}))
 
     async with udp_server(outside) as (_, first), udp_server(outside, hosts=("127.0.0.2",)) as (_, second):
@@ -127,7 +128,7 @@ async def test_two_plain_servers_show_the_mapping_alone(dead_port: int) -> None:
 
 
 async def test_a_server_on_this_side_of_the_nat_is_left_out() -> None:
-    def outside(request: object, at: Address, source: Address) -> bytes:
+    def outside(request: Message, at: Address, source: Address) -> bytes:
         return bytes(reply(request, {"XOR-MAPPED-ADDRESS": ("127.0.0.9", 7)}))
 
     async with udp_server(truthful) as (_, near), udp_server(outside, hosts=("127.0.0.2",)) as (_, far):
@@ -141,7 +142,7 @@ async def test_a_server_on_this_side_of_the_nat_is_left_out() -> None:
     [("8.8.8.8", 9), ("127.0.0.1", 9), ("224.0.0.1", 9), ("0.0.0.0", 9), ("127.0.0.2", 0), ("::1", 9)],
 )
 async def test_a_server_cannot_have_this_machine_send_just_anywhere(other: Address) -> None:
-    def lie(request: object, at: Address, source: Address) -> bytes:
+    def lie(request: Message, at: Address, source: Address) -> bytes:
         return bytes(reply(request, {"XOR-MAPPED-ADDRESS": source, "OTHER-ADDRESS": other}))
 
     async with udp_server(lie) as (fake, server):
@@ -152,7 +153,7 @@ async def test_a_server_cannot_have_this_machine_send_just_anywhere(other: Addre
 
 
 async def test_a_second_address_that_nobody_reaches_says_nothing_about_filters() -> None:
-    def half(request: object, at: Address, source: Address) -> bytes | None:
+    def half(request: Message, at: Address, source: Address) -> bytes | None:
         if "CHANGE-REQUEST" in request.attributes:
             return None
         return bytes(reply(request, {"XOR-MAPPED-ADDRESS": source, "OTHER-ADDRESS": ("127.0.0.77", 9)}))
@@ -164,7 +165,7 @@ async def test_a_second_address_that_nobody_reaches_says_nothing_about_filters()
 
 
 async def test_servers_that_answer_nonsense_or_nothing_measure_nothing(dead_port: int) -> None:
-    def refuse(request: object, at: Address, source: Address) -> bytes:
+    def refuse(request: Message, at: Address, source: Address) -> bytes:
         return refusal(request, 500)
 
     async with udp_server(refuse) as (_, server):

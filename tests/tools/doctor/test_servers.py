@@ -6,6 +6,7 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from aioice import stun
@@ -41,7 +42,7 @@ async def ask(
     return await probe_server(parsed, resolved or [parsed.host], tls or ssl.create_default_context())
 
 
-async def ask_udp(script: Callable[..., bytes | None], *credentials: str | None) -> Finding:
+async def ask_udp(script: Callable[..., bytes | None], *credentials: Any) -> Finding:
     async with udp_server(script) as (_, (host, port)):
         return await ask(f"turn:{host}:{port}", *credentials)
 
