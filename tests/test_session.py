@@ -19,6 +19,7 @@ from duetlink.net.signaling import schema_pb2 as pb
 from duetlink.net.signaling.server import MailboxServer
 from duetlink.net.signaling.wordlist import EVEN, ODD
 from duetlink.settings import IceServer, Settings
+from duetlink.version import PROTOCOL_MAX, PROTOCOL_MIN
 
 
 @pytest.fixture
@@ -115,7 +116,7 @@ async def hear_relays(code: str, server: str) -> tuple[IceServer, ...]:
     async def borrow(relays: tuple[IceServer, ...]) -> bytes:
         return await connection.offer()
 
-    hello = Hello(session.PROTOCOL_MIN, session.PROTOCOL_MAX, "0", features=frozenset({BORROWS}))
+    hello = Hello(PROTOCOL_MIN, PROTOCOL_MAX, "0", features=frozenset({BORROWS}))
     try:
         paired = await pair_scientist(mailbox, parsed, hello, await connection.offer(), borrow=borrow)
         return paired.hello.relays

@@ -47,7 +47,7 @@ def check(holds: object, which: str) -> None:
 class End:
     """One member's end of a link."""
 
-    inbox: deque[object] = field(default_factory=deque)  # what has been sent to it
+    inbox: deque[Any] = field(default_factory=deque)  # what has been sent to it
     heard_s: float = 0.0
     looks: bool = False  # for the other side, after a silence
     left_s: float = 0.0  # of its patience, while it looks

@@ -114,7 +114,7 @@ async def test_the_certificate_of_a_closed_link_opens_nothing(make_pair: Any) ->
     server = await near[0]._server
     ticket = await near[0].ladder.named("tcp").offer(b"a" * 16, out, Order(out.whole))
     path = far[0].ladder.named("tcp")
-    context = path._context  # type: ignore[attr-defined]
+    context = path._context
     await near[0].close()
     client = FlightClient(
         "127.0.0.1", server.port, context.client, context.peer_certificate_pem, context.decoding
@@ -132,7 +132,7 @@ async def test_the_certificate_of_a_closed_link_opens_nothing(make_pair: Any) ->
 async def test_what_is_issued_for_one_peers_key_is_no_use_with_another_key(make_pair: Any) -> None:
     endpoint, near, far = await three_peers(make_pair)
     server = await near[0]._server
-    mine, theirs = (link.ladder.named("tcp")._context for link in far[:2])  # type: ignore[attr-defined]
+    mine, theirs = (link.ladder.named("tcp")._context for link in far[:2])
     stolen = type(mine.client)(theirs.client.certificate_pem, mine.client.private_key_pem)
     client = FlightClient("127.0.0.1", server.port, stolen, endpoint.identity.certificate_pem, mine.decoding)
     with pytest.raises(PathUnavailable):
@@ -146,7 +146,7 @@ async def test_a_peer_that_does_not_read_loses_its_connection_when_its_link_clos
     _, out = body(64 * MIB)
     path = near[0].ladder.named("tcp")
     ticket = await path.offer(b"a" * 16, out, Order(out.whole))
-    context = far[0].ladder.named("tcp")._context  # type: ignore[attr-defined]
+    context = far[0].ladder.named("tcp")._context
     server = await near[0]._server
     client = FlightClient(
         "127.0.0.1", server.port, context.client, context.peer_certificate_pem, context.decoding
