@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from duetlink.net.stun.address import Address
-from duetlink.tools.doctor.finding import Finding
+from duetlink.tools.doctor.finding import Finding, Outcome
 
 Behaviour = Literal[
     "endpoint-independent", "address-dependent", "address-and-port-dependent", "endpoint-dependent", "unknown"
@@ -70,22 +70,20 @@ class Nat:
             words = "Behind a NAT; one server alone does not show of which kind."
             advice = "configure a second STUN server, or one with two addresses (RFC 5780)"
             return Finding("nat", "unknown", words, advice, details)
-        known, outcome, advice = [self.old_name], "ok", ""
+        known, advice = [self.old_name], ""
         if not self.translated:
             words = "No NAT on the way to the servers: they see this machine at its own address"
         elif self.mapping == "endpoint-independent":
             words = "Behind a NAT that shows every peer the same port, so peers can be told where to send"
         else:
             words = "Behind a NAT that shows each peer another port, so few peers can be told where to send"
-            outcome, advice = (
-                "limited",
-                "configure a TURN server: it connects to the peers that this NAT cannot",
-            )
+            advice = "configure a TURN server: it connects to the peers that this NAT cannot"
         if self.translated:
             known.append(f"mapping {self.mapping}")
         if self.filtering != "unknown":
             words += f"; it lets in {_LETS_IN[self.filtering]}"
             known.append(f"filtering {self.filtering}")
+        outcome: Outcome = "limited" if advice else "ok"
         return Finding("nat", outcome, f"{words} ({', '.join(known)}).", advice, details)
 
 
