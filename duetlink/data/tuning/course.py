@@ -164,6 +164,8 @@ class Course:
             return self._named(element, now_s)
         if settings.pin and (pinned := self._pinned(element)) is not None:
             return pinned
+        if not array.nbytes:
+            return self._raw
         subject = self._subject(array, element, sample)
         if subject.due is None and not alike(outlook.speed, subject.speed):
             subject.due = self._link_changed(subject)

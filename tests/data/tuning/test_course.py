@@ -173,6 +173,12 @@ def test_link_changed_forgets_the_speed(make_bench: MakeBench) -> None:
     assert bench.course().chunk_bytes == 256 * 1024
 
 
+def test_an_empty_chunk_of_a_large_object_goes_as_it_is(make_bench: MakeBench) -> None:
+    bench = make_bench(1.25)
+    assert bench.course().choose(WEIGHTS[:0], FLOAT32, 0.0).raw
+    assert bench.world.trials == 0
+
+
 def test_empty_chunks_and_nothing_sent(make_bench: MakeBench) -> None:
     course = make_bench().tuner.begin("x", "tcp", 0, 0.0)
     assert course.choose(WEIGHTS[:0], FLOAT32, 0.0).raw
