@@ -79,7 +79,7 @@ class GroupLife:
         self.patience_s = patience_s
         self.open_epoch: OpenEpoch | None = None  # the last one that this member has entered
         self._were: frozenset[int] = frozenset()  # seats that were in any epoch
-        self._points = Points(self, self.running)
+        self.points = Points(self, self.running)
         self._stirred = asyncio.Event()  # by every change of the standing
         self._tasks: set[asyncio.Task[None]] = set()
         self._coming_again: asyncio.Task[None] | None = None
@@ -441,7 +441,7 @@ class GroupLife:
         assert self.standing is not None
         before = self.open_epoch
         met = before.members if before is not None else frozenset()
-        self._points.entered(has_newcomers=not set(epoch.members) <= met)
+        self.points.entered(has_newcomers=not set(epoch.members) <= met)
         self._were |= frozenset(epoch.members)
         for seat in filter(self.has_gone, self.peers):
             asyncio.get_running_loop().call_later(_CUT_S, self._cut, seat)
@@ -471,22 +471,6 @@ class GroupLife:
         assert self.standing is not None
         epoch = self.standing.epoch
         return epoch.number, tuple(self.roster.entries[seat].key for seat in epoch.members)
-
-    async def point(self, call: str, admits: Callable[[int], bool] = lambda seat: True) -> None:
-        """All members call this: newcomers who wait come in, of whom `admits` says yes. Returns in the epoch
-        that follows, if any. Before the first epoch all come in.
-        """
-        await self._points.point(call, admits)
-
-    async def operate_at_point(
-        self, work: Callable[[Collectives], Awaitable[T]], call: str, admits: Callable[[int], bool]
-    ) -> T | None:
-        """A point and the work after it, as one operation; None if somebody came in instead of the work.
-
-        Where a loss interrupts a point and then an operation, some members may be at the one and some at the
-        other. Here they are at the same, whatever happens. Raises as `operate`.
-        """
-        return await self._points.operate(work, call, admits)
 
     def admit(self, seats: tuple[int, ...]) -> None:
         """These come in with the next epoch, for which all wait; a single member calls it."""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from numbers import Real
 from typing import SupportsIndex
 
@@ -53,58 +54,86 @@ def open_group(
     """As `duetlink.group`, which says what the arguments mean and what is raised."""
     if only is not None and not isinstance(only, str):
         only = tuple(only)
-    _check(code, size, name, on_loss, patience_s, only, settings)
-    parsed = None if code is None else SessionCode.parse(code)
+    return _opened(_Asked(code, settings, size, name, on_loss, patience_s, only))
+
+
+def _opened(asked: _Asked) -> Group:
+    parsed = asked.check()
     use = shared_endpoint.use()
-
-    def come_again(code: str) -> Group:
-        return open_group(code, settings, name=name, on_loss=on_loss, patience_s=patience_s, only=only)
-
     try:
-        return use.thread.run(_make(parsed, size, name, settings, on_loss, patience_s, only, use, come_again))
+        return use.thread.run(asked.open(use, parsed))
     except BaseException:
         use.thread.stop()
         raise
 
 
-async def _make(
-    code: SessionCode | None,
-    size: int | None,
-    name: str | None,
-    settings: Settings,
-    on_loss: str,
-    patience_s: float,
-    only: Sequence[str] | None,
-    use: EndpointUse,
-    come_again: Callable[[str], Group],
-) -> Group:
-    await use.endpoint.open_fixed(settings)
-    hello = Hello(PROTOCOL_MIN, PROTOCOL_MAX, __version__, name or "member", frozenset((GROUP,)))
-    wiring = Wiring(settings, use.endpoint, hello)
-    life = GroupLife(settings, wiring, on_loss=on_loss, patience_s=patience_s, size=size)
-    records = Records(settings)
-    await records.opened("a group" if code is None else "joining a group")
-    if code is None:
-        server = configured(settings)
-        if server is None:
-            server = await use.hosting.begin(settings)
-            life.at_end = use.hosting.end
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """The arguments of `open_group`."""
+
+    code: str | None
+    settings: Settings
+    size: int | None
+    name: str | None
+    on_loss: str
+    patience_s: float
+    only: Sequence[str] | None
+
+    def check(self) -> SessionCode | None:
+        """The code, if there is one. Raises MalformedCode, SettingError."""
+        code, size, only = self.code, self.size, self.only
+        if code is not None and not isinstance(code, str):
+            raise MalformedCode(
+                f"a session code is a text, not {type(code).__name__}; for a size, say size={code!r}"
+            )
+        if code is not None and size is not None:
+            raise SettingError("size is for whoever opens the group; to join, give the code alone")
+        if size is not None and (not isinstance(size, SupportsIndex) or not 2 <= size <= MOST_MEMBERS):
+            raise SettingError(f"a group has 2 to {MOST_MEMBERS} members, not {size!r}")
+        if self.name is not None and not isinstance(self.name, str):
+            raise SettingError(f"name is what the others see of this member, a text and not {self.name!r}")
+        if self.on_loss not in ("raise", "continue"):
+            raise SettingError(f"on_loss is 'raise' or 'continue', not {self.on_loss!r}")
+        if not isinstance(self.patience_s, Real) or not self.patience_s >= 0:
+            raise SettingError(f"patience_s is a time, not {self.patience_s!r}")
+        if isinstance(only, str):
+            raise SettingError(f"only is a list of operations: only=({only!r},)")
+        if unknown := set(only or ()) - set(_ONLY):
+            raise SettingError(f"only={tuple(sorted(unknown))}: choose from {', '.join(_ONLY)}")
+        if self.settings.signaling == "paste":
+            raise SettingError("a group needs a signaling server; it cannot be paired by hand")
+        return None if code is None else SessionCode.parse(code)
+
+    async def open(self, use: EndpointUse, parsed: SessionCode | None) -> Group:
+        settings = self.settings
+        await use.endpoint.open_fixed(settings)
+        name = self.name or "member"
+        hello = Hello(PROTOCOL_MIN, PROTOCOL_MAX, __version__, name, frozenset((GROUP,)))
+        wiring = Wiring(settings, use.endpoint, hello)
+        life = GroupLife(settings, wiring, on_loss=self.on_loss, patience_s=self.patience_s, size=self.size)
+        records = Records(settings)
+        await records.opened("a group" if parsed is None else "joining a group")
         try:
-            await life.launch(server)
+            if parsed is None:
+                server = configured(settings)
+                if server is None:
+                    server = await use.hosting.begin(settings)
+                    life.at_end = use.hosting.end
+                await life.launch(server)
+            else:
+                life.code = str(parsed)
+                life.knock = functools.partial(
+                    knock, wiring, parsed, functools.partial(_mailbox, parsed, settings)
+                )
+                life.join(*await life.knock())
+                await life.wait_seated()
         except BaseException:
             await life.close()
             raise
-        return Group(life, use.thread, records, only, come_again)
-    life.code = str(code)
-    life.knock = functools.partial(knock, wiring, code, functools.partial(_mailbox, code, settings))
-    link, url = await life.knock()
-    try:
-        life.join(link, url)
-        await life.wait_seated()
-    except BaseException:
-        await life.close()
-        raise
-    return Group(life, use.thread, records, only, come_again)
+        return Group(life, use.thread, records, self.only, self._come_again)
+
+    def _come_again(self, code: str) -> Group:
+        return _opened(replace(self, code=code, size=None))
 
 
 async def _mailbox(code: SessionCode, settings: Settings) -> WebSocketMailbox:
@@ -118,34 +147,3 @@ async def _mailbox(code: SessionCode, settings: Settings) -> WebSocketMailbox:
             "code, with its @host:port, or set DUETLINK_SIGNALING to the server that whoever opened it uses"
         )
     return await WebSocketMailbox.join(servers[0].url, code.nameplate)
-
-
-def _check(
-    code: str | None,
-    size: int | None,
-    name: str | None,
-    on_loss: str,
-    patience_s: float,
-    only: Sequence[str] | None,
-    settings: Settings,
-) -> None:
-    if code is not None and not isinstance(code, str):
-        raise MalformedCode(
-            f"a session code is a text, not {type(code).__name__}; for a size, say size={code!r}"
-        )
-    if code is not None and size is not None:
-        raise SettingError("size is for whoever opens the group; to join, give the code alone")
-    if size is not None and (not isinstance(size, SupportsIndex) or not 2 <= size <= MOST_MEMBERS):
-        raise SettingError(f"a group has 2 to {MOST_MEMBERS} members, not {size!r}")
-    if name is not None and not isinstance(name, str):
-        raise SettingError(f"name is what the others see of this member, a text and not {name!r}")
-    if on_loss not in ("raise", "continue"):
-        raise SettingError(f"on_loss is 'raise' or 'continue', not {on_loss!r}")
-    if not isinstance(patience_s, Real) or not patience_s >= 0:
-        raise SettingError(f"patience_s is a time, not {patience_s!r}")
-    if isinstance(only, str):
-        raise SettingError(f"only is a list of operations: only=({only!r},)")
-    if unknown := set(only or ()) - set(_ONLY):
-        raise SettingError(f"only={tuple(sorted(unknown))}: choose from {', '.join(_ONLY)}")
-    if settings.signaling == "paste":
-        raise SettingError("a group needs a signaling server; it cannot be paired by hand")

@@ -72,7 +72,7 @@ class Operations:
     async def admit(self, call: Call, *, timeout_s: float | None = None) -> None:
         async with self._timed(call, "admit", timeout_s):
             await self._in_order()
-            await self._life.point(f"admit at {call.place}")
+            await self._life.points.point(f"admit at {call.place}")
 
     async def average(
         self,
@@ -89,7 +89,7 @@ class Operations:
         async with self._timed(call, "average", timeout_s):
             await self._in_order()
             if self._life.grows:
-                await self._life.point(f"average at {call.place}")
+                await self._life.points.point(f"average at {call.place}")
             attempts = self._life.running.attempts()
             while True:
                 async with attempts as collectives:

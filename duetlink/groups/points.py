@@ -41,8 +41,10 @@ class Points:
         """An epoch begins."""
         self._is_passed = has_newcomers and not self._is_here
 
-    async def point(self, call: str, admits: Callable[[int], bool]) -> None:
-        """See `GroupLife.point`."""
+    async def point(self, call: str, admits: Callable[[int], bool] = lambda seat: True) -> None:
+        """All members call this: newcomers who wait come in, of whom `admits` says yes. Returns in the epoch
+        that follows, if any. Before the first epoch all come in.
+        """
 
         async def nothing(collectives: Collectives) -> None:
             return
@@ -59,7 +61,11 @@ class Points:
     async def operate(
         self, work: Callable[[Collectives], Awaitable[T]], call: str, admits: Callable[[int], bool]
     ) -> T | None:
-        """See `GroupLife.operate_at_point`."""
+        """A point and the work after it, as one operation; None if somebody came in instead of the work.
+
+        Where a loss interrupts a point and then an operation, some members may be at the one and some at the
+        other. Here they are at the same, whatever happens. Raises as `Running.operate`.
+        """
         if self._is_before_all:
             await self._admit_first()
             return None

@@ -281,7 +281,7 @@ class Rounds:
                 await self._wait()
             try:
                 if self._life.grows:
-                    is_end = await self._life.operate_at_point(self._round, TOPIC, self._wants_in)
+                    is_end = await self._life.points.operate(self._round, TOPIC, self._wants_in)
                 else:
                     is_end = await self._life.running.operate(self._round)
                 if is_end:

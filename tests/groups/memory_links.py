@@ -375,6 +375,6 @@ async def grown(
         await member.join(members[0])
     while len(members[0].life.newcomers()) < size - 1:
         await asyncio.sleep(0)
-    await asyncio.gather(*(member.life.point("begin") for member in members))
+    await asyncio.gather(*(member.life.points.point("begin") for member in members))
     assert [member.epoch.members for member in members] == [tuple(range(size))] * size
     return members

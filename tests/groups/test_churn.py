@@ -50,7 +50,7 @@ class Churn:
         while member.life.why_closed is None:
             await asyncio.sleep(0)  # a group of one waits for nobody
             try:
-                await member.life.point("here")
+                await member.life.points.point("here")
                 await member.life.running.operate(lambda collectives: self.add(member, collectives))
             except (GroupError, LinkClosed):  # then all begin anew at the point
                 continue

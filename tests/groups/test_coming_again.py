@@ -36,7 +36,7 @@ async def point(member: MemoryMember) -> object:
     before = member.epoch
     while member.epoch.members[-1] == before.members[-1]:
         try:
-            await member.life.point("here")
+            await member.life.points.point("here")
         except PeerLost:
             continue
     return await add(member)
@@ -98,7 +98,7 @@ async def test_one_that_stumbles_before_the_group_begins_does_not_cost_the_other
         everybody = [members[0], members[1], members[3], again]
         while len(members[0].life.newcomers()) != 3:
             await members[0].life.wait_change(0.01)
-        await asyncio.gather(*(member.life.point("begin") for member in everybody))
+        await asyncio.gather(*(member.life.points.point("begin") for member in everybody))
     assert {member.epoch for member in everybody} == {Epoch(1, (0, 1, 3, 4))}
     await end([*members, again], network)
 

@@ -20,14 +20,10 @@ class FiguresAgreement:
         self._flat = flat
         self._forms = forms
         self._figures = figures
-        self._agreed_at = -1  # how many calls had ended then
 
     async def in_time(self, completed: int) -> None:
-        """Agree, once after so many calls, if members agree at all and share no memory."""
-        if self._figures is None or self._agreed_at == completed:
-            return
-        self._agreed_at = completed
-        if not self._flat.is_shared:
+        """Agree, after so many calls, if members agree at all and share no memory yet."""
+        if self._figures is not None and not self._flat.is_shared:
             await self.agree(await self._figures(), may_share=completed == 0)
 
     async def agree(self, figures: Mapping[int, LinkFigures] | None, *, may_share: bool = True) -> None:
