@@ -21,8 +21,3 @@ def reduce_scatter(rank: int, size: int, root: int = 0) -> Schedule:
         for half, whole in doubling.spans(size)
     )
     return Schedule(size, tuple(rounds))
-
-
-def all_reduce(rank: int, size: int, root: int = 0) -> Schedule:
-    """Halve, then double."""
-    return reduce_scatter(rank, size).then(doubling.all_gather(rank, size))

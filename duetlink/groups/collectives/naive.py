@@ -26,11 +26,6 @@ def broadcast(rank: int, size: int, root: int = 0) -> Schedule:
     return Schedule(1, (Round(sends=tuple(Send(to, (0,)) for to in _others(rank, size))),))
 
 
-def all_reduce(rank: int, size: int, root: int = 0) -> Schedule:
-    """A star: the root adds everything, in the order of the ranks, and sends the sum to all."""
-    return reduce(rank, size, root).then(broadcast(rank, size, root))
-
-
 def gather(rank: int, size: int, root: int = 0) -> Schedule:
     """Each sends its block to the root."""
     if rank != root:

@@ -20,11 +20,6 @@ def all_gather(rank: int, size: int, root: int = 0) -> Schedule:
     return _around(rank, size, rank, How.REPLACE)
 
 
-def all_reduce(rank: int, size: int, root: int = 0) -> Schedule:
-    """Sum each block at its owner, then pass the sums around."""
-    return reduce_scatter(rank, size).then(all_gather(rank, size))
-
-
 def reduce(rank: int, size: int, root: int = 0) -> Schedule:
     """Sum each block at its owner, who sends it to the root."""
     if rank == root:

@@ -38,11 +38,6 @@ def reduce(rank: int, size: int, root: int = 0) -> Schedule:
     return Schedule(1, tuple(rounds))
 
 
-def all_reduce(rank: int, size: int, root: int = 0) -> Schedule:
-    """Up the tree, and down again."""
-    return reduce(rank, size, root).then(broadcast(rank, size, root))
-
-
 def gather(rank: int, size: int, root: int = 0) -> Schedule:
     """Every member sends its parent what it has of its subtree."""
     rounds = []
