@@ -112,6 +112,27 @@ class LinkEnded(Event):
     why: type[BaseException]
 
 
+@dataclass(frozen=True, slots=True)
+class EpochBegan(Event):
+    """The members of a group have changed."""
+
+    epoch: int
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class MemberLost(Event):
+    """The link to the member at this seat has ended, or its time has."""
+
+    seat: int
+    why: type[BaseException]
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEnded(Event):
+    why: type[BaseException]
+
+
 # -- paths -----------------------------------------------------------------------------------------------
 
 

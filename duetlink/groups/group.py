@@ -144,14 +144,7 @@ class Group(KnownAttributes):
         It is called on duetlink's own thread: it may take note, and must not wait or call operations. How far
         an operation is, `status` tells.
         """
-        watchers = self._life.watchers
-        watchers.append(callback)
-
-        def stop() -> None:
-            if callback in watchers:
-                watchers.remove(callback)
-
-        return stop
+        return self._life.sink.watch(callback)
 
     def panel(self) -> None:
         """Show the live panel of this group below the cell: members, everybody's links, what runs, who is

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from duetlink.base.again import again
+from duetlink.base.events import EpochBegan, GroupEnded, MemberLost, Sink
 from duetlink.base.wire import schema_pb2 as wire_pb
 from duetlink.errors import (
     DuetError,
@@ -65,7 +66,7 @@ class GroupLife:
         self.departures = Departures()
         self._farewell = Farewell(self)
         self.why_closed: DuetError | None = None
-        self.watchers: list[Callable[[], None]] = []  # called after every change, by the loop
+        self.sink = Sink()
         self._link_servers: list[Callable[[int, Link], None]] = []
         # joins by the code, as this member did; None at whoever launched
         self.knock: Callable[[], Awaitable[tuple[Link, str]]] | None = None
@@ -238,6 +239,7 @@ class GroupLife:
         peer = self.peers.get(seat)
         if peer is None or peer.link is None or self._is_ending:
             return False
+        self.sink.emit(MemberLost(seat, type(error)))
         self.departures.link_ended(seat, error)
         self.links.back(seat)
         self.links.end(seat, "out of reach for too long")
@@ -356,6 +358,7 @@ class GroupLife:
                 case events.Revoke(epoch, lost, leaves):
                     self._revoke(epoch, lost, leaves)
                 case events.Enter(epoch, even):
+                    self.sink.emit(EpochBegan(epoch.number, len(epoch.members)))
                     self._note_missing(before, epoch)
                     self._enter(epoch, even)
                 case events.Stop(end="not admitted") as stop:
@@ -499,6 +502,7 @@ class GroupLife:
             if self._closing is None and (absence := self.links.own_absence()):
                 error.args = (f"{absence}, and {error}",)
             self.why_closed = error
+            self.sink.emit(GroupEnded(type(error)))
             if self._closing is None:
                 self.serve(self.entrance.close())
             if self.open_epoch is not None:
@@ -588,8 +592,7 @@ class GroupLife:
         """Have whoever waits for a change look again."""
         stirred, self._stirred = self._stirred, asyncio.Event()
         stirred.set()
-        for watcher in self.watchers:
-            asyncio.get_running_loop().call_soon(watcher)  # an error of its own must not disturb the group
+        asyncio.get_running_loop().call_soon(self.sink.changed)
 
     async def wait_change(self, within_s: float | None = None) -> None:
         """Until a word has come, or the members, links or epoch have changed, or the time is over."""

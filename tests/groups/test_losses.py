@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from duetlink.base.events import EpochBegan, Event, MemberLost, listen
 from duetlink.errors import PeerLost
 from duetlink.groups import averaging, shared_state
 from duetlink.groups.collectives import host_memory
@@ -220,6 +221,9 @@ async def test_a_link_that_comes_back_within_patience_is_no_loss_and_one_that_do
 ) -> None:
     members = await grown(network, 3)
     link: Any = members[0].life.peers[1].link
+    told: list[Event] = []
+    here = members[0].life.sink.source
+    unlisten = listen(lambda event, source: told.append(event) if source == here else None)
     members[0].life.patience_s = 1000.0
     link.owner.lost("the peer has been silent for 4 s")
     assert members[0].life.peers[1].losing is not None
@@ -233,5 +237,7 @@ async def test_a_link_that_comes_back_within_patience_is_no_loss_and_one_that_do
         members[0].life.patience_s = 0.0
         link.owner.lost("the peer has been silent for 4 s")
         left = await asyncio.gather(*(survive(m, lambda c: c.barrier()) for m in (members[0], members[2])))
+    unlisten()
+    assert told == [MemberLost(1, PeerLost), EpochBegan(2, 2)]
     assert left == [([(1, "member 1")], 2)] * 2
     await asyncio.gather(*(member.close() for member in members))
